@@ -1,0 +1,160 @@
+//! The secondary engine: llama-server's command line by build.
+
+use secrecy::SecretString;
+
+use super::{Args, HUB_CACHE_MOUNT, Launch, LaunchContext, MODELS_MOUNT, gpus, in_container};
+use crate::model::{Model, Task, fields::llamacpp_builds as builds};
+
+pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
+    let config = &model.config;
+    let online = config.is_online();
+    let gpus = gpus(model, cx.host);
+    let mut args = Args::new(model, cx.version);
+    // Without a model llama-server starts as a router that looks healthy and serves nothing.
+    match (online, config.text("repo_id"), config.text("local_path")) {
+        (true, Some(repo), _) => args.push(&["-hf", repo]),
+        (_, _, Some(path)) => args.push(&["--model", &in_container(path)]),
+        _ => args.push(&["--model", "unset"]),
+    }
+    args.push(&[
+        "--alias",
+        &model.served_name,
+        "--host",
+        "0.0.0.0",
+        "--port",
+        "8000",
+        "--metrics",
+        "--no-webui",
+    ]);
+
+    let rerank = config.text("pooling") == Some("rank");
+    let mut skip = Vec::new();
+    if model.task == Task::Embed {
+        args.push(&[if rerank { "--reranking" } else { "--embedding" }]);
+        if rerank {
+            // `--reranking` sets it.
+            skip.push("pooling");
+        }
+        if config.get("ubatch_size").is_none() {
+            // An input longer than the physical batch is refused with 500.
+            let batch = args.value_of("batch_size").unwrap_or_else(|| "512".to_owned());
+            args.push(&["--ubatch-size", &batch]);
+        }
+    }
+    let drafting = draft(model, &mut args);
+    if !drafting {
+        skip.extend(["draft_n", "draft_p_min"]);
+    }
+    args.table(&skip);
+    threads(cx, &mut args);
+    memory(&mut args);
+    if let Some(mode) = args.value_of("numa").filter(|it| it != "none") {
+        args.push(&["--numa", &mode]);
+    }
+    if let Some(value) = args.value_of("flash_attn") {
+        match (args.version >= builds::FLASH_ATTN_VALUE, value.as_str()) {
+            (true, value) => args.push(&["--flash-attn", value]),
+            (false, "on") => args.push(&["--flash-attn"]),
+            (false, _) => {}
+        }
+    }
+    if let Some(path) = config.text("mmproj") {
+        args.push(&["--mmproj", &in_container(path)]);
+    }
+    if let Some(file) = config.text("chat_template_file") {
+        args.push(&["--chat-template-file", &in_container(file)]);
+    } else if let Some(template) = config.text("chat_template") {
+        args.push(&["--chat-template", template]);
+    }
+    for entry in config.texts("lora_adapters") {
+        let path = entry.split_once('=').map_or(entry, |(_, path)| path);
+        args.push(&["--lora", &in_container(path)]);
+    }
+    args.args.extend(config.texts("extra_args").map(str::to_owned));
+
+    let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
+    if online {
+        env.push(("LLAMA_CACHE".into(), HUB_CACHE_MOUNT.into()));
+        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
+        if cx.offline {
+            env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));
+        }
+    }
+    extra_env(model, &mut env);
+    let (args, warnings) = (args.args, args.warnings);
+    Launch {
+        image: cx.image.to_owned(),
+        // The path differs between images (`/app/llama-server`, `/llama-server`); every one of them starts it.
+        entrypoint: None,
+        args,
+        env,
+        gpus,
+        shm_bytes: None,
+        mounts_hub_cache: online,
+        warnings,
+    }
+}
+
+/// The operator's own variables. Shared by both engines.
+pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
+    let extra = model.config.get("extra_env").and_then(serde_json::Value::as_object);
+    env.extend(
+        extra.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.into()))),
+    );
+}
+
+/// Speculative decoding; `false` when there is no draft model.
+fn draft(model: &Model, args: &mut Args<'_>) -> bool {
+    let Some(path) = model.config.text("draft_model_path") else { return false };
+    let inside = match path.strip_prefix(MODELS_MOUNT) {
+        Some(_) => path.to_owned(),
+        None => in_container(path),
+    };
+    args.push(&["--model-draft", &inside]);
+    if args.version >= builds::SPEC_TYPE {
+        // Without it newer builds load the draft model and never use it.
+        args.push(&["--spec-type", "draft-simple"]);
+    }
+    true
+}
+
+fn threads(cx: &LaunchContext<'_>, args: &mut Args<'_>) {
+    let wanted = args.value_of("threads").and_then(|it| it.parse::<usize>().ok()).unwrap_or(cx.host.cpus);
+    let used = wanted.clamp(1, cx.host.cpus.max(1));
+    if used < wanted && args.model.config.get("threads").is_some() {
+        args.warn("threads", format!("this machine has {} CPUs, so {used} threads are used", cx.host.cpus));
+    }
+    args.push(&["--threads", &used.to_string()]);
+}
+
+/// `mlock`, `no_mmap` and `load_mode` in the words of this build.
+fn memory(args: &mut Args<'_>) {
+    let on = |args: &Args<'_>, name| args.value_of(name).as_deref() == Some("true");
+    let (mlock, no_mmap) = (on(args, "mlock"), on(args, "no_mmap"));
+    let mode = args.model.config.text("load_mode").map(str::to_owned);
+    if args.version >= builds::LOAD_MODE {
+        let mode = mode.as_deref().or(match (mlock, no_mmap) {
+            (true, true) => Some("mlock"),
+            (true, false) => Some("mmap+mlock"),
+            (false, true) => Some("none"),
+            (false, false) => None,
+        });
+        if let Some(mode) = mode {
+            args.push(&["--load-mode", mode]);
+        }
+        return;
+    }
+    let (mlock, no_mmap) = match mode.as_deref() {
+        None => (mlock, no_mmap),
+        Some("mlock") => (true, true),
+        Some("mmap+mlock") => (true, false),
+        Some("none") => (false, true),
+        Some(_) => (false, false),
+    };
+    if mlock {
+        args.push(&["--mlock"]);
+    }
+    if no_mmap {
+        args.push(&["--no-mmap"]);
+    }
+}

@@ -1,0 +1,217 @@
+//! The engines: how a model becomes a command, an environment and mounts. One file per engine; pure.
+
+pub mod llamacpp;
+pub mod version;
+pub mod vllm;
+
+use secrecy::SecretString;
+use sha2::{Digest, Sha256};
+
+use crate::model::{
+    EngineKind, Model,
+    fields::{self, Default, Emit, Field, Version},
+};
+
+pub use version::EngineVersion;
+
+/// Port on which every engine listens inside its container.
+pub const PORT: u16 = 8000;
+/// Where the models base directory is mounted, read-only.
+pub const MODELS_MOUNT: &str = "/models";
+/// Where the hub cache is mounted (online mode).
+pub const HUB_CACHE_MOUNT: &str = "/hub-cache";
+
+/// Facts about this machine that a command depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    pub cpus: usize,
+    /// Indexes of the GPUs that containers can be given; empty on a machine without.
+    pub gpus: Vec<u32>,
+}
+
+/// What the gateway itself gives to an engine.
+#[derive(Debug, Clone)]
+pub struct LaunchContext<'a> {
+    pub image: &'a str,
+    pub version: EngineVersion,
+    pub host: &'a Host,
+    /// Key that the gateway sends with every request to the engine.
+    pub internal_key: &'a SecretString,
+    /// Models must not be fetched from the hub.
+    pub offline: bool,
+    pub hub_endpoint: Option<&'a str>,
+}
+
+/// Everything about the container but what is the same for all (see the runtime).
+#[derive(Debug, Clone)]
+pub struct Launch {
+    pub image: String,
+    /// Replaces the image's entry point, where versions of the image differ in it.
+    pub entrypoint: Option<Vec<String>>,
+    pub args: Vec<String>,
+    /// Secrets travel here, never in `args`.
+    pub env: Vec<(String, SecretString)>,
+    /// GPU indexes; empty: none are requested.
+    pub gpus: Vec<u32>,
+    /// Size of `/dev/shm` in bytes; the 64 MB default breaks tensor parallelism.
+    pub shm_bytes: Option<i64>,
+    pub mounts_hub_cache: bool,
+    /// Settings that this version of the engine can't express.
+    pub warnings: Vec<LaunchWarning>,
+}
+
+/// A setting that had to be left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchWarning {
+    pub field: &'static str,
+    pub message: String,
+}
+
+impl Launch {
+    /// Identity of what would run: SHA-256 over image, command, names of the environment and mounts (not the values
+    /// of the environment, which are secrets). Differs from the running container's label: the model needs an apply.
+    pub fn spec_hash(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut part = |text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        part(&self.image);
+        self.entrypoint.iter().flatten().for_each(|it| part(it));
+        self.args.iter().for_each(|it| part(it));
+        self.env.iter().for_each(|(name, _)| part(name));
+        self.gpus.iter().for_each(|it| part(&it.to_string()));
+        part(if self.mounts_hub_cache { "hub" } else { "" });
+        hex(&hash.finalize())
+    }
+}
+
+/// What the label of a container shows of the internal key it was started with: enough to see a rotation, useless to
+/// anyone else.
+pub fn key_fingerprint(key: &SecretString) -> String {
+    use secrecy::ExposeSecret;
+    let mut hash = Sha256::new();
+    hash.update(b"gantry internal key fingerprint\0");
+    hash.update(key.expose_secret());
+    hex(&hash.finalize()[..8])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The command and environment of a model's container.
+pub fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
+    match model.engine {
+        EngineKind::Vllm => vllm::launch(model, cx),
+        EngineKind::Llamacpp => llamacpp::launch(model, cx),
+    }
+}
+
+/// Path inside the container of a path below the models base directory.
+fn in_container(path: &str) -> String {
+    format!("{MODELS_MOUNT}/{}", path.trim_end_matches('/'))
+}
+
+fn text(parts: &[&str]) -> Vec<String> {
+    parts.iter().map(|it| (*it).to_owned()).collect()
+}
+
+/// The GPUs that the model asks for and the machine has.
+fn gpus(model: &Model, host: &Host) -> Vec<u32> {
+    if model.config.text("device") == Some("cpu") {
+        return Vec::new();
+    }
+    match model.config.get("selected_gpus").and_then(serde_json::Value::as_array) {
+        Some(chosen) => {
+            let chosen = chosen.iter().filter_map(serde_json::Value::as_u64).map(|it| it as u32);
+            chosen.filter(|it| host.gpus.contains(it)).collect()
+        }
+        None => host.gpus.clone(),
+    }
+}
+
+/// Collects arguments from the field table.
+struct Args<'a> {
+    model: &'a Model,
+    version: Version,
+    args: Vec<String>,
+    warnings: Vec<LaunchWarning>,
+}
+
+impl<'a> Args<'a> {
+    fn new(model: &'a Model, version: EngineVersion) -> Self {
+        Self { model, version: version.number(), args: Vec::new(), warnings: Vec::new() }
+    }
+
+    fn push(&mut self, parts: &[&str]) {
+        self.args.extend(parts.iter().map(|it| (*it).to_owned()));
+    }
+
+    fn warn(&mut self, field: &'static str, message: impl Into<String>) {
+        self.warnings.push(LaunchWarning { field, message: message.into() });
+    }
+
+    /// The set value, else the specification's default, as one word of a command line.
+    fn value(&self, field: &Field) -> Option<String> {
+        use serde_json::Value;
+        match (self.model.config.get(field.name), field.default) {
+            (Some(Value::String(text)), _) => Some(text.clone()),
+            (Some(Value::Null), _) => None,
+            (Some(value), _) => Some(value.to_string()),
+            (None, Default::Engine) => None,
+            (None, Default::Bool(it)) => Some(it.to_string()),
+            (None, Default::Int(it)) => Some(it.to_string()),
+            (None, Default::Float(it)) => Some(it.to_string()),
+            (None, Default::Text(it)) => Some(it.to_owned()),
+        }
+    }
+
+    fn value_of(&self, name: &str) -> Option<String> {
+        fields::find(name, self.model.engine).and_then(|field| self.value(field))
+    }
+
+    /// Every row that says by itself how it is written; `skip` names those that don't apply now.
+    fn table(&mut self, skip: &[&str]) {
+        let engine = self.model.engine;
+        for field in fields::all().filter(|it| it.applies_to(engine) && !skip.contains(&it.name)) {
+            if let Some(value) = self.value(field) {
+                self.emit(field, field.emit, &value);
+            }
+        }
+    }
+
+    fn emit(&mut self, field: &'static Field, how: Emit, value: &str) {
+        match how {
+            Emit::Special => {}
+            Emit::Flag(flag) => self.push(&[flag, value]),
+            Emit::Words(flag) => {
+                self.push(&[flag]);
+                self.args.extend(value.split(',').map(|it| it.trim().to_owned()));
+            }
+            Emit::Switch(on, off) => match (value, off) {
+                ("true", _) => self.push(&[on]),
+                (_, Some(off)) => self.push(&[off]),
+                _ => {}
+            },
+            Emit::Since(ways) => {
+                let way = ways.iter().find(|(from, before, _)| (*from..*before).contains(&self.version));
+                match way {
+                    Some((_, _, how)) => self.emit(field, *how, value),
+                    None => self.warn(
+                        field.name,
+                        format!("this version of the engine has no setting for `{}`", field.name),
+                    ),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Command lines as the engines would get them.
+
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    ModelId, Role, Timestamp,
+    model::{ModelDraft, Phase, Wanted},
+};
+
+fn model(body: &Value) -> Model {
+    let draft = ModelDraft::create(body.as_object().unwrap(), Role::Owner).unwrap();
+    Model {
+        id: ModelId(1),
+        name: draft.name,
+        served_name: draft.served_name,
+        task: draft.task,
+        engine: draft.engine,
+        config: draft.config,
+        hub_token: draft.hub_token,
+        archived: draft.archived,
+        wanted: Wanted::Stopped,
+        generation: 0,
+        phase: Phase::NEW,
+        created_at: Timestamp(0),
+        updated_at: Timestamp(0),
+    }
+}
+
+fn launch_at(body: &Value, version: &str) -> Launch {
+    let model = model(body);
+    launch(
+        &model,
+        &LaunchContext {
+            image: "image:tag",
+            version: EngineVersion::parse(model.engine, version),
+            host: &Host { cpus: 8, gpus: vec![] },
+            internal_key: &"internal".into(),
+            offline: false,
+            hub_endpoint: None,
+        },
+    )
+}
+
+#[test]
+fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
+    let body = json!({"served_name": "tiny", "engine_type": "llamacpp", "local_path": "t/x.gguf"});
+    assert_eq!(
+        launch_at(&body, "b11434").args.join(" "),
+        "--model /models/t/x.gguf --alias tiny --host 0.0.0.0 --port 8000 --metrics --no-webui --ctx-size 8192 \
+         --n-gpu-layers 999 --batch-size 512 --threads 8 --load-mode mlock --numa isolate --flash-attn on"
+    );
+    assert_eq!(
+        launch_at(&body, "b5000").args.join(" "),
+        "--model /models/t/x.gguf --alias tiny --host 0.0.0.0 --port 8000 --metrics --no-webui --ctx-size 8192 \
+         --n-gpu-layers 999 --batch-size 512 --threads 8 --mlock --no-mmap --numa isolate --flash-attn"
+    );
+}
+
+#[test]
+fn what_no_version_accepts_is_left_out() {
+    let body = json!({
+        "served_name": "tiny", "engine_type": "llamacpp", "local_path": "x.gguf", "numa": "none",
+        "mlock": false, "no_mmap": false, "threads": 64,
+    });
+    let launch = launch_at(&body, "b11434");
+    assert!(!launch.args.iter().any(|it| it == "--numa" || it == "--load-mode"), "{:?}", launch.args);
+    assert_eq!(launch.warnings[0].field, "threads");
+}
+
+#[test]
+fn drafting_needs_a_type_on_new_builds_and_other_words_on_old_ones() {
+    let body = json!({
+        "served_name": "t", "engine_type": "llamacpp", "local_path": "x.gguf", "draft_model_path": "d.gguf",
+    });
+    let new = launch_at(&body, "b11434").args.join(" ");
+    assert!(new.contains("--model-draft /models/d.gguf --spec-type draft-simple"), "{new}");
+    assert!(new.contains("--spec-draft-n-max 16 --spec-draft-p-min 0.5"), "{new}");
+    let old = launch_at(&body, "b6000").args.join(" ");
+    assert!(old.contains("--draft-max 16 --draft-p-min 0.5") && !old.contains("--spec"), "{old}");
+}
+
+#[test]
+fn vllm_serves_a_local_folder_offline() {
+    let body = json!({"served_name": "org/tiny", "engine_type": "vllm", "local_path": "hf/tiny/", "max_model_len": 512});
+    let launch = launch_at(&body, "v0.32.0");
+    assert_eq!(launch.entrypoint.as_deref().unwrap(), ["vllm", "serve"]);
+    assert_eq!(
+        launch.args.join(" "),
+        "/models/hf/tiny --served-model-name org/tiny --host 0.0.0.0 --port 8000 --dtype auto \
+         --gpu-memory-utilization 0.9 --max-model-len 512 --max-num-seqs 256 --max-num-batched-tokens 2048 \
+         --kv-cache-dtype auto --enforce-eager"
+    );
+    let names: Vec<_> = launch.env.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["VLLM_API_KEY", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]);
+}
+
+#[test]
+fn flags_that_a_version_lost_are_replaced_or_warned_about() {
+    let body = json!({
+        "served_name": "m", "engine_type": "vllm", "local_path": "m.gguf", "task": "embed", "swap_space_gb": 4,
+        "enforce_eager": false, "cuda_graph_sizes": "1, 2,4", "kv_cache_memory_bytes": 1000,
+    });
+    let old = launch_at(&body, "v0.10.0");
+    let line = old.args.join(" ");
+    assert!(line.contains("--task embed") && line.contains("--swap-space 4"), "{line}");
+    assert!(line.contains("--cuda-graph-sizes 1 2 4") && line.contains("--no-enforce-eager"), "{line}");
+    assert_eq!(old.warnings.iter().map(|it| it.field).collect::<Vec<_>>(), ["kv_cache_memory_bytes"]);
+    let new = launch_at(&body, "v0.32.0");
+    let line = new.args.join(" ");
+    assert!(
+        line.contains("--runner pooling --convert embed") && line.contains("--kv-offloading-size 4"),
+        "{line}"
+    );
+    assert!(line.contains("--cudagraph-capture-sizes 1 2 4"), "{line}");
+    assert_eq!(new.warnings.iter().map(|it| it.field).collect::<Vec<_>>(), ["local_path"]);
+}
+
+#[test]
+fn secrets_travel_by_environment_only_and_do_not_change_the_hash() {
+    let mut body = json!({
+        "served_name": "m", "engine_type": "vllm", "repo_id": "a/b", "hub_token": "hf_first",
+    });
+    let first = launch_at(&body, "v0.32.0");
+    assert!(!first.args.iter().any(|it| it.contains("hf_first") || it.contains("internal")));
+    let token = first.env.iter().find(|(name, _)| name == "HF_TOKEN").unwrap();
+    assert_eq!(token.1.expose_secret(), "hf_first");
+    body["hub_token"] = json!("hf_second");
+    assert_eq!(launch_at(&body, "v0.32.0").spec_hash(), first.spec_hash());
+    body["max_model_len"] = json!(100);
+    assert_ne!(launch_at(&body, "v0.32.0").spec_hash(), first.spec_hash());
+}

@@ -1,0 +1,102 @@
+//! The primary engine: vLLM's command line by version.
+
+use secrecy::SecretString;
+
+use super::{Args, HUB_CACHE_MOUNT, Launch, LaunchContext, gpus, in_container, text};
+use crate::model::{Model, Task};
+
+/// `--runner` and `--convert` replaced `--task` (measured in the wheels: both exist from 0.10.2, `--task` is gone in
+/// 0.13.0).
+const RUNNER: [u32; 3] = [0, 10, 2];
+/// GGUF left vLLM in 0.24.0.
+const NO_GGUF: [u32; 3] = [0, 24, 0];
+
+pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
+    let config = &model.config;
+    let online = config.is_online();
+    let mut args = Args::new(model, cx.version);
+    let source = match (online, config.text("repo_id"), config.text("local_path")) {
+        (true, Some(repo), _) => repo.to_owned(),
+        (_, _, Some(path)) => in_container(path),
+        // Refused when the model was saved; the engine will say that there is no such model.
+        _ => "unset".to_owned(),
+    };
+    let gguf = source.to_ascii_lowercase().ends_with(".gguf");
+    // `vllm serve MODEL` takes the model as its first argument.
+    args.push(&[&source, "--served-model-name", &model.served_name, "--host", "0.0.0.0", "--port", "8000"]);
+    if model.task == Task::Embed {
+        if args.version >= RUNNER {
+            args.push(&["--runner", "pooling", "--convert", "embed"]);
+        } else {
+            args.push(&["--task", "embed"]);
+        }
+    }
+    let mut skip = Vec::new();
+    if config.bool("enforce_eager") != Some(false) && config.get("cuda_graph_sizes").is_some() {
+        skip.push("cuda_graph_sizes");
+        args.warn(
+            "cuda_graph_sizes",
+            "CUDA graphs are off while `enforce_eager` is on, so their sizes are not used",
+        );
+    }
+    args.table(&skip);
+    if let Some(tokenizer) = config.text("tokenizer") {
+        args.push(&["--tokenizer", tokenizer]);
+    }
+    if let Some(path) = config.text("hub_config_path") {
+        args.push(&["--hf-config-path", &in_container(path)]);
+    }
+    match config.text("gguf_weight_format") {
+        Some("gguf") if args.version < NO_GGUF => args.push(&["--load-format", "gguf"]),
+        Some("ggml") => args.warn("gguf_weight_format", "vLLM never had a load format `ggml`"),
+        _ => {}
+    }
+    if gguf && args.version >= NO_GGUF {
+        args.warn("local_path", "vLLM 0.24 and later can't load GGUF files: use the llamacpp engine");
+    }
+    if let Some(file) = config.text("chat_template_file") {
+        args.push(&["--chat-template", &in_container(file)]);
+    } else if let Some(template) = config.text("chat_template") {
+        args.push(&["--chat-template", template]);
+    }
+    let adapters: Vec<String> = config.texts("lora_adapters").map(adapter).collect();
+    if !adapters.is_empty() {
+        args.push(&["--enable-lora", "--lora-modules"]);
+        args.args.extend(adapters);
+    }
+    args.args.extend(config.texts("extra_args").map(str::to_owned));
+
+    let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
+    if online {
+        env.push(("HF_HOME".into(), HUB_CACHE_MOUNT.into()));
+        if let Some(endpoint) = cx.hub_endpoint {
+            env.push(("HF_ENDPOINT".into(), endpoint.into()));
+        }
+        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
+    }
+    if !online || cx.offline {
+        env.push(("HF_HUB_OFFLINE".into(), "1".into()));
+        env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
+    }
+    super::llamacpp::extra_env(model, &mut env);
+    let (args, warnings) = (args.args, args.warnings);
+    Launch {
+        image: cx.image.to_owned(),
+        // Images before about 0.11 start a module that does not take the model as an argument.
+        entrypoint: Some(text(&["vllm", "serve"])),
+        args,
+        env,
+        gpus: gpus(model, cx.host),
+        shm_bytes: Some(1 << 30),
+        mounts_hub_cache: online,
+        warnings,
+    }
+}
+
+/// `name=folder` with the folder as the container sees it.
+fn adapter(entry: &str) -> String {
+    match entry.split_once('=') {
+        Some((name, path)) => format!("{name}={}", in_container(path)),
+        None => entry.to_owned(),
+    }
+}

@@ -1,0 +1,252 @@
+//! Every error that a client can see: one table of code, status, type and whether a retry can help.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+macro_rules! error_codes {
+    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $kind:literal, $retry:ident;)+) => {
+        /// A stable word to branch on, with its HTTP status and OpenAI `type`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode { $($(#[doc = $doc])* $variant,)+ }
+
+        impl ErrorCode {
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The `code` of the error body; also the metric label.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code,)+ }
+            }
+
+            pub fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)+ }
+            }
+
+            /// The OpenAI `type`.
+            pub fn kind(self) -> &'static str {
+                match self { $(Self::$variant => $kind,)+ }
+            }
+
+            /// Whether the same request may succeed later; sent to inference clients as `x-should-retry`.
+            pub fn retry_helps(self) -> bool {
+                match self { $(Self::$variant => error_codes!(@ $retry),)+ }
+            }
+
+            /// When a client gets it; for the generated error catalogue.
+            pub fn doc(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc,)+),)+ }
+            }
+        }
+    };
+    (@ retry) => { true };
+    (@ final) => { false };
+}
+
+error_codes! {
+    /// The body is not JSON.
+    InvalidJson = "invalid_json", 400, "invalid_request_error", final;
+    /// The request is malformed in another way: a bad header, an unreadable path, a missing `model`.
+    InvalidRequest = "invalid_request", 400, "invalid_request_error", final;
+    /// A top-level key that decides routing appears twice.
+    DuplicateKey = "duplicate_key", 400, "invalid_request_error", final;
+    /// A parameter, or a value of it, that clients may not send.
+    ParameterNotAllowed = "parameter_not_allowed", 400, "invalid_request_error", final;
+    /// Chat to an embedding model, or embeddings from a chat model.
+    TaskMismatch = "task_mismatch", 400, "invalid_request_error", final;
+    /// No session, or one that has ended.
+    Unauthenticated = "unauthenticated", 401, "authentication_error", final;
+    /// The user name or the password is wrong.
+    InvalidCredentials = "invalid_credentials", 401, "authentication_error", final;
+    /// The API key is missing, unknown, expired or revoked.
+    InvalidApiKey = "invalid_api_key", 401, "authentication_error", final;
+    /// The role does not allow it.
+    Forbidden = "forbidden", 403, "permission_error", final;
+    /// A state-changing request with a cookie from another site.
+    CrossSiteRequest = "cross_site_request", 403, "permission_error", final;
+    /// The one-time set-up token is missing or wrong.
+    SetupTokenRequired = "setup_token_required", 403, "permission_error", final;
+    /// The key lacks the scope of this endpoint.
+    InsufficientScope = "insufficient_scope", 403, "permission_error", final;
+    /// The key may not call this model.
+    ModelNotAllowed = "model_not_allowed", 403, "permission_error", final;
+    /// The key may not be used from this address.
+    IpNotAllowed = "ip_not_allowed", 403, "permission_error", final;
+    /// No such object, or it belongs to another organisation.
+    NotFound = "not_found", 404, "not_found_error", final;
+    /// No such path.
+    UnknownRoute = "unknown_route", 404, "not_found_error", final;
+    /// No model of that served name.
+    ModelNotFound = "model_not_found", 404, "not_found_error", final;
+    /// The engine behind this model has no such endpoint.
+    UnsupportedByEngine = "unsupported_by_engine", 404, "not_found_error", final;
+    /// The path exists, the method does not.
+    MethodNotAllowed = "method_not_allowed", 405, "invalid_request_error", final;
+    /// The client was too slow in sending its request.
+    RequestTimeout = "request_timeout", 408, "invalid_request_error", retry;
+    /// An owner exists already.
+    AlreadyBootstrapped = "already_bootstrapped", 409, "conflict_error", final;
+    /// The object's state does not allow the action.
+    InvalidState = "invalid_state", 409, "conflict_error", final;
+    /// Another model that is not archived has this served name.
+    ServedNameConflict = "served_name_conflict", 409, "conflict_error", final;
+    /// The name is taken.
+    NameConflict = "name_conflict", 409, "conflict_error", final;
+    /// The last owner can't be deleted, disabled or demoted.
+    LastOwner = "last_owner", 409, "conflict_error", final;
+    /// The body is larger than the limit of this route.
+    RequestTooLarge = "request_too_large", 413, "invalid_request_error", final;
+    /// A body that is not `application/json`.
+    UnsupportedMediaType = "unsupported_media_type", 415, "invalid_request_error", final;
+    /// The `Host` header is not one of this gateway's names.
+    UnknownHost = "unknown_host", 421, "invalid_request_error", final;
+    /// Fields are missing, unknown, of the wrong type or out of bounds; `error.details` lists all of them.
+    ValidationError = "validation_error", 422, "invalid_request_error", final;
+    /// A path that leaves the models base directory.
+    PathNotAllowed = "path_not_allowed", 422, "invalid_request_error", final;
+    /// A request, token or concurrency limit of the key.
+    RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry;
+    /// Too many failed sign-ins.
+    TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry;
+    /// Something went wrong inside the gateway; the log has the request id.
+    Internal = "internal", 500, "server_error", retry;
+    /// The engine of a running model can't be reached, or broke before it answered.
+    ModelUnavailable = "model_unavailable", 502, "server_error", retry;
+    /// The engine refuses the gateway's internal key: apply the model.
+    EngineKeyMismatch = "engine_key_mismatch", 502, "server_error", final;
+    /// The engine's answer made no sense.
+    BadUpstream = "bad_upstream", 502, "server_error", retry;
+    /// The model exists but does not run.
+    ModelNotRunning = "model_not_running", 503, "service_unavailable_error", final;
+    /// The engine image is not available and can't be fetched.
+    ImageNotAvailable = "image_not_available", 503, "service_unavailable_error", final;
+    /// The container runtime can't be reached.
+    RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry;
+    /// The database can't be reached.
+    DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry;
+    /// Usage can't be recorded, so no inference is served.
+    MeteringUnavailable = "metering_unavailable", 503, "service_unavailable_error", retry;
+    /// The gateway is shutting down.
+    ShuttingDown = "shutting_down", 503, "service_unavailable_error", retry;
+    /// The engine did not answer in time.
+    UpstreamTimeout = "upstream_timeout", 504, "server_error", retry;
+}
+
+/// One thing wrong with one field; the entries of `error.details`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldProblem {
+    /// Name of the field, or of the query parameter.
+    pub param: String,
+    pub message: String,
+}
+
+/// An error on its way to a client. Says nothing that a client may not know; causes go to the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiError {
+    pub code: ErrorCode,
+    pub message: String,
+    pub param: Option<String>,
+    pub details: Vec<FieldProblem>,
+    /// Sent as `Retry-After`.
+    pub retry_after_sec: Option<u64>,
+    /// Overrides [`ErrorCode::retry_helps`].
+    pub should_retry: Option<bool>,
+}
+
+impl ApiError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            param: None,
+            details: Vec::new(),
+            retry_after_sec: None,
+            should_retry: None,
+        }
+    }
+
+    pub fn not_found(what: &str, id: impl std::fmt::Display) -> Self {
+        Self::new(ErrorCode::NotFound, format!("there is no {what} {id}"))
+    }
+
+    /// Text of 5xx errors is fixed: what happened is for the log.
+    pub fn internal() -> Self {
+        Self::new(ErrorCode::Internal, "something went wrong inside the gateway; its log has this request id")
+    }
+
+    /// 422 with every problem found; `param` is the first one's field. `problems` must not be empty.
+    pub fn validation(problems: Vec<FieldProblem>) -> Self {
+        let message = problems.iter().map(|it| it.message.as_str()).collect::<Vec<_>>().join("; ");
+        let param = problems.first().map(|it| it.param.clone());
+        Self { param, details: problems, ..Self::new(ErrorCode::ValidationError, message) }
+    }
+
+    /// 422 about one field.
+    pub fn invalid(param: &str, message: impl Into<String>) -> Self {
+        Self::validation(vec![FieldProblem { param: param.to_owned(), message: message.into() }])
+    }
+
+    #[must_use]
+    pub fn with_param(mut self, param: impl Into<String>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_sec = Some(seconds);
+        self
+    }
+
+    #[must_use]
+    pub fn retryable(mut self, retry: bool) -> Self {
+        self.should_retry = Some(retry);
+        self
+    }
+
+    pub fn should_retry(&self) -> bool {
+        self.should_retry.unwrap_or_else(|| self.code.retry_helps())
+    }
+
+    /// The body of the answer: `{"error":{message,type,param,code[,details]},"request_id"}`.
+    pub fn body(&self, request_id: &str) -> Value {
+        let mut error = json!({
+            "message": self.message, "type": self.code.kind(), "param": self.param, "code": self.code.as_str(),
+        });
+        if !self.details.is_empty() {
+            error["details"] = json!(self.details);
+        }
+        json!({ "error": error, "request_id": request_id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_has_the_openai_shape_and_lists_every_problem() {
+        let problem =
+            |param: &str| FieldProblem { param: param.into(), message: format!("`{param}` is bad") };
+        let error = ApiError::validation(vec![problem("a"), problem("b")]);
+        assert_eq!(
+            error.body("r1"),
+            json!({
+                "error": {
+                    "message": "`a` is bad; `b` is bad", "type": "invalid_request_error", "param": "a",
+                    "code": "validation_error",
+                    "details": [
+                        {"param": "a", "message": "`a` is bad"}, {"param": "b", "message": "`b` is bad"}
+                    ],
+                },
+                "request_id": "r1",
+            })
+        );
+    }
+
+    #[test]
+    fn codes_are_unique() {
+        let mut codes: Vec<_> = ErrorCode::ALL.iter().map(|it| it.as_str()).collect();
+        codes.sort_unstable();
+        assert!(codes.windows(2).all(|pair| pair[0] != pair[1]));
+        assert!(ErrorCode::ALL.iter().all(|it| !it.doc().trim().is_empty()));
+    }
+}

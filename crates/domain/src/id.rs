@@ -1,0 +1,31 @@
+//! Row ids. Newtypes, so that a key's id can't be passed where a user's is wanted.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+};
+}
+
+ids! {
+    /// A model record; the number in `primary-model-<id>`.
+    ModelId,
+    /// An organisation.
+    OrgId,
+    /// A user account.
+    UserId,
+    /// An API key.
+    KeyId,
+}

@@ -1,0 +1,39 @@
+//! Organisations, users and sessions as the store keeps them. What the API shows of them is the API's own type.
+
+use crate::{OrgId, Role, Timestamp, UserId};
+
+/// A tenant. `enabled = false` ends all its sessions and keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Org {
+    pub id: OrgId,
+    /// 1–100 characters, unique without regard to case.
+    pub name: String,
+    pub enabled: bool,
+    pub created_at: Timestamp,
+}
+
+/// A person (or a service) that can sign in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub id: UserId,
+    pub org_id: OrgId,
+    /// 1–64 characters, unique without regard to case over all organisations.
+    pub username: String,
+    /// argon2id in PHC string format.
+    pub password_hash: String,
+    pub role: Role,
+    pub enabled: bool,
+    pub created_at: Timestamp,
+    pub last_login_at: Option<Timestamp>,
+}
+
+/// A signed-in browser. Only the hash of the id is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// SHA-256 of the 256-bit random id.
+    pub id_hash: [u8; 32],
+    pub user_id: UserId,
+    pub created_at: Timestamp,
+    /// Moves forward with use (sliding lifetime).
+    pub expires_at: Timestamp,
+}

@@ -1,0 +1,258 @@
+//! API keys: token format, scopes and the record.
+
+use std::fmt;
+
+use rand::Rng;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{KeyId, OrgId, Timestamp, UserId, net::IpList};
+
+const PREFIX: &str = "gty_";
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const RANDOM_CHARS: usize = 40;
+const CHECK_CHARS: usize = 6;
+/// Length of [`Token`] in characters: prefix, 40 random (238 bits), 6 of checksum.
+pub const TOKEN_CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECK_CHARS;
+/// Characters of the token that lists show.
+pub const SHOWN_CHARS: usize = 12;
+
+/// A new secret bearer token, `gty_` + 40 base62 + 6 base62 of the CRC-32 of what stands before it, so that secret
+/// scanners can tell a real one from a lookalike. Shown once; only [`hash`] is kept.
+pub struct Token(SecretString);
+
+impl Token {
+    /// `rng` must be cryptographically secure.
+    pub fn generate(rng: &mut impl Rng) -> Self {
+        let mut text = String::with_capacity(TOKEN_CHARS);
+        text.push_str(PREFIX);
+        while text.len() < PREFIX.len() + RANDOM_CHARS {
+            // Rejecting 248..256 keeps every character equally likely.
+            let byte = (rng.next_u32() & 0xff) as usize;
+            if byte < 248 {
+                text.push(char::from(BASE62[byte % 62]));
+            }
+        }
+        text.push_str(&checksum(&text));
+        Self(text.into())
+    }
+
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The first [`SHOWN_CHARS`] characters, by which people recognise a key.
+    pub fn shown(&self) -> &str {
+        &self.expose()[..SHOWN_CHARS]
+    }
+
+    pub fn hash(&self) -> [u8; 32] {
+        hash(self.expose().as_bytes())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// What the store keeps of a token. A plain SHA-256 suffices for a secret of 238 random bits.
+pub fn hash(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+/// Whether `text` has the form of a token, checksum included. Says nothing about whether it is known.
+pub fn is_well_formed(text: &str) -> bool {
+    text.len() == TOKEN_CHARS
+        && text.is_ascii()
+        && text.starts_with(PREFIX)
+        && text[TOKEN_CHARS - CHECK_CHARS..] == checksum(&text[..TOKEN_CHARS - CHECK_CHARS])
+}
+
+fn checksum(text: &str) -> String {
+    let mut crc = crc32fast::hash(text.as_bytes());
+    let mut digits = [b'0'; CHECK_CHARS];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE62[(crc % 62) as usize];
+        crc /= 62;
+    }
+    digits.iter().copied().map(char::from).collect()
+}
+
+/// What a key may call; see [`crate::endpoint::Endpoint::scope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    Chat,
+    Completions,
+    Embeddings,
+}
+
+impl Scope {
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completions => "completions",
+            Self::Embeddings => "embeddings",
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A non-empty set of [`Scope`]s; written as `chat,completions,embeddings`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Scopes(u8);
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum InvalidScopes {
+    #[error("`{0}` is not a scope; allowed are chat, completions and embeddings")]
+    Unknown(String),
+    #[error("at least one of chat, completions and embeddings is needed")]
+    Empty,
+}
+
+impl Scopes {
+    pub const ALL: Self = Self(0b111);
+
+    /// # Errors
+    /// An unknown word, or none at all.
+    pub fn parse(text: &str) -> Result<Self, InvalidScopes> {
+        let mut bits = 0;
+        for word in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+            let known = Scope::ALL.into_iter().find(|scope| scope.as_str() == word);
+            bits |= known.ok_or_else(|| InvalidScopes::Unknown(word.to_owned()))?.bit();
+        }
+        if bits == 0 { Err(InvalidScopes::Empty) } else { Ok(Self(bits)) }
+    }
+
+    pub fn allows(self, scope: Scope) -> bool {
+        self.0 & scope.bit() != 0
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = Scope::ALL.into_iter().filter(|it| self.allows(*it)).map(Scope::as_str).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+/// What an administrator chooses about a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeySettings {
+    /// 0–100 characters, for people.
+    pub name: String,
+    pub scopes: Scopes,
+    /// Served names that it may call; `None` is all.
+    pub models: Option<Vec<String>>,
+    /// Empty is everywhere.
+    pub ip_allowlist: IpList,
+    pub expires_at: Option<Timestamp>,
+    /// Requests a minute.
+    pub rpm_limit: Option<i64>,
+    /// Tokens (prompt and completion) a minute.
+    pub tpm_limit: Option<i64>,
+    /// Requests at the same time.
+    pub max_concurrency: Option<i64>,
+}
+
+impl Default for KeySettings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            scopes: Scopes::ALL,
+            models: None,
+            ip_allowlist: IpList::default(),
+            expires_at: None,
+            rpm_limit: None,
+            tpm_limit: None,
+            max_concurrency: None,
+        }
+    }
+}
+
+/// A stored key with what its holder adds to its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    pub id: KeyId,
+    /// First [`SHOWN_CHARS`] characters of the token.
+    pub prefix: String,
+    pub token_hash: [u8; 32],
+    pub settings: KeySettings,
+    pub org_id: OrgId,
+    pub org_name: String,
+    /// `None` for a key that belongs to the organisation itself.
+    pub user_id: Option<UserId>,
+    pub username: Option<String>,
+    /// Organisation and user (if any) are both enabled.
+    pub holder_enabled: bool,
+    pub created_at: Timestamp,
+    pub last_used_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyStatus {
+    Active,
+    Expired,
+    Revoked,
+    HolderDisabled,
+}
+
+impl ApiKey {
+    pub fn status(&self, now: Timestamp) -> KeyStatus {
+        if self.revoked_at.is_some() {
+            KeyStatus::Revoked
+        } else if self.settings.expires_at.is_some_and(|at| at <= now) {
+            KeyStatus::Expired
+        } else if self.holder_enabled {
+            KeyStatus::Active
+        } else {
+            KeyStatus::HolderDisabled
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_well_formed_and_a_typo_is_noticed() {
+        let token = Token::generate(&mut rand::rng());
+        let text = token.expose();
+        assert!(is_well_formed(text), "{text}");
+        let mut typo = text.as_bytes().to_vec();
+        typo[10] = if typo[10] == b'a' { b'b' } else { b'a' };
+        assert!(!is_well_formed(std::str::from_utf8(&typo).unwrap()));
+        assert!(!is_well_formed(&text[..text.len() - 1]) && !is_well_formed("gty_ü"));
+        assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+
+    #[test]
+    fn the_checksum_is_stable() {
+        // Secret scanners match on it: crc32("gty_" + 40 × "0") = 0x…, base62, most significant digit first.
+        let body = format!("gty_{}", "0".repeat(40));
+        let crc = crc32fast::hash(body.as_bytes());
+        let digits = checksum(&body);
+        let value = digits
+            .bytes()
+            .fold(0_u64, |sum, digit| sum * 62 + BASE62.iter().position(|it| *it == digit).unwrap() as u64);
+        assert_eq!(value, u64::from(crc));
+    }
+
+    #[test]
+    fn scopes_are_a_set_in_a_fixed_order() {
+        assert_eq!(Scopes::parse("embeddings, chat,chat").unwrap().to_string(), "chat,embeddings");
+        assert_eq!(Scopes::parse(" , "), Err(InvalidScopes::Empty));
+        assert_eq!(Scopes::parse("chat,root"), Err(InvalidScopes::Unknown("root".into())));
+        assert!(!Scopes::parse("chat").unwrap().allows(Scope::Completions));
+    }
+}

@@ -1,0 +1,21 @@
+//! Types and pure decisions of Gantry: no I/O, no SQL, no HTTP.
+//!
+//! Everything that the other crates must agree on lives here: ids, roles, keys, the model record with its
+//! field table, what the reconciler does next, the engines' command lines, error codes and usage records.
+
+pub mod clock;
+pub mod endpoint;
+pub mod engine;
+pub mod error;
+pub mod id;
+pub mod identity;
+pub mod key;
+pub mod model;
+pub mod net;
+pub mod role;
+pub mod usage;
+
+pub use clock::{Clock, Timestamp};
+pub use error::{ApiError, ErrorCode, FieldProblem};
+pub use id::{KeyId, ModelId, OrgId, UserId};
+pub use role::Role;

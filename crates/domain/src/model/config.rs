@@ -1,0 +1,530 @@
+//! Reading a model from JSON against the field table: every problem found, nothing guessed, nothing kept that is not
+//! in the table.
+
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+
+use super::{
+    EngineKind, Model, Task,
+    fields::{self, Field, Kind, SetBy},
+};
+use crate::{FieldProblem, Role};
+
+/// Arguments that the gateway sets itself; `extra_args` may not.
+const OWNED_ARGS: &[&str] = &[
+    "--host",
+    "--port",
+    "--api-key",
+    "--api-key-file",
+    "--model",
+    "-m",
+    "--served-model-name",
+    "--alias",
+    "-a",
+    "--ssl-keyfile",
+    "--ssl-certfile",
+    "--ssl-key-file",
+    "--ssl-cert-file",
+    "--root-path",
+    "--uds",
+    "--fd",
+    "--hf-token",
+    "-hft",
+    "--offline",
+    "--path",
+    "--rpc",
+    "--metrics",
+    "--slot-save-path",
+    "--log-file",
+];
+/// Environment variables that the gateway sets itself, or that would change what program runs.
+const OWNED_ENV: &[&str] = &[
+    "VLLM_API_KEY",
+    "LLAMA_API_KEY",
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "LLAMA_ARG_HOST",
+    "LLAMA_ARG_PORT",
+    "LLAMA_ARG_API_KEY",
+    "LLAMA_ARG_MODEL",
+    "LLAMA_ARG_ALIAS",
+    "VLLM_PORT",
+    "PATH",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "LD_AUDIT",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING",
+    "VLLM_SERVER_DEV_MODE",
+];
+
+/// Settings of a model, by the names of the field table; only those that were set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelConfig(Map<String, Value>);
+
+impl ModelConfig {
+    /// For the store: values were validated when they were written.
+    pub fn from_stored(values: Map<String, Value>) -> Self {
+        Self(values)
+    }
+
+    pub fn values(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(Value::as_str)
+    }
+
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.get(name).and_then(Value::as_i64)
+    }
+
+    pub fn bool(&self, name: &str) -> Option<bool> {
+        self.get(name).and_then(Value::as_bool)
+    }
+
+    /// The texts of a list field; empty when unset.
+    pub fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// `true` when the engine fetches the weights by itself.
+    pub fn is_online(&self) -> bool {
+        match self.text("mode") {
+            Some(mode) => mode == "online",
+            None => self.text("local_path").is_none() && self.text("repo_id").is_some(),
+        }
+    }
+}
+
+/// What a client wants a model to be: the identity columns and the settings, validated.
+#[derive(Debug, Clone)]
+pub struct ModelDraft {
+    pub name: String,
+    pub served_name: String,
+    pub task: Task,
+    pub engine: EngineKind,
+    pub archived: bool,
+    pub hub_token: Option<SecretString>,
+    pub config: ModelConfig,
+}
+
+impl ModelDraft {
+    /// Reads the body of a create request.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn create(body: &Map<String, Value>, by: Role) -> Result<Self, Vec<FieldProblem>> {
+        Self::merge(None, body, by)
+    }
+
+    /// Applies the body of a change request to a stored model; `null` unsets a field.
+    ///
+    /// # Errors
+    /// Every problem found, with the fields as they would be after the change.
+    pub fn change(model: &Model, body: &Map<String, Value>, by: Role) -> Result<Self, Vec<FieldProblem>> {
+        Self::merge(Some(model), body, by)
+    }
+
+    fn merge(base: Option<&Model>, body: &Map<String, Value>, by: Role) -> Result<Self, Vec<FieldProblem>> {
+        let mut read = Reader { problems: Vec::new(), by };
+        let engine = read.engine(base, body);
+        let task = read.task(base, body);
+        let served_name = read.served_name(base, body);
+        let name = match body.get("name") {
+            None => base.map(|it| it.name.clone()).or_else(|| served_name.clone()),
+            Some(value) => read.short_text("name", value),
+        };
+        let archived = match body.get("archived") {
+            None => base.is_some_and(|it| it.archived),
+            Some(Value::Bool(archived)) => *archived,
+            Some(_) => read.problem("archived", "`archived` must be true or false").unwrap_or_default(),
+        };
+        let hub_token = match body.get("hub_token") {
+            // An empty text is what forms send for "unchanged".
+            None => base.and_then(|it| it.hub_token.clone()),
+            Some(Value::String(text)) if text.is_empty() => base.and_then(|it| it.hub_token.clone()),
+            Some(Value::Null) => None,
+            Some(Value::String(text))
+                if text.len() <= 500 && text.bytes().all(|it| it.is_ascii_graphic()) =>
+            {
+                Some(text.clone().into())
+            }
+            Some(_) => {
+                read.problem("hub_token", "`hub_token` must be a text of at most 500 printable characters")
+            }
+        };
+        let config = engine.map(|engine| read.config(base, body, engine));
+        if let (Some(config), Some(engine)) = (&config, engine) {
+            read.cross_field(config, engine);
+        }
+        match (name, served_name, task, engine, config) {
+            (Some(name), Some(served_name), Some(task), Some(engine), Some(config))
+                if read.problems.is_empty() =>
+            {
+                Ok(Self { name, served_name, task, engine, archived, hub_token, config })
+            }
+            _ => Err(read.problems),
+        }
+    }
+}
+
+/// Columns of the record that are not settings of an engine, and aliases of them.
+const IDENTITY: &[&str] =
+    &["name", "served_name", "served_model_name", "task", "engine_type", "hub_token", "archived"];
+
+struct Reader {
+    problems: Vec<FieldProblem>,
+    by: Role,
+}
+
+impl Reader {
+    fn problem<T>(&mut self, param: &str, message: impl Into<String>) -> Option<T> {
+        self.problems.push(FieldProblem { param: param.to_owned(), message: message.into() });
+        None
+    }
+
+    fn short_text(&mut self, name: &str, value: &Value) -> Option<String> {
+        match value.as_str() {
+            Some(text)
+                if (1..=200).contains(&text.chars().count())
+                    && !text.chars().any(char::is_control)
+                    && text.trim() == text =>
+            {
+                Some(text.to_owned())
+            }
+            _ => self.problem(
+                name,
+                format!(
+                    "`{name}` must be a text of 1 to 200 characters without control characters or outer blanks"
+                ),
+            ),
+        }
+    }
+
+    fn engine(&mut self, base: Option<&Model>, body: &Map<String, Value>) -> Option<EngineKind> {
+        let given = match body.get("engine_type") {
+            None if base.is_none() => {
+                return self.problem("engine_type", "`engine_type` is required: vllm or llamacpp");
+            }
+            None => return base.map(|it| it.engine),
+            Some(value) => value.as_str().and_then(EngineKind::parse),
+        };
+        match (given, base) {
+            (None, _) => self.problem("engine_type", "`engine_type` must be vllm or llamacpp"),
+            // The container's name and every setting hang on it.
+            (Some(engine), Some(model)) if engine != model.engine => {
+                self.problem("engine_type", "`engine_type` can't be changed: create another model")
+            }
+            (engine, _) => engine,
+        }
+    }
+
+    fn task(&mut self, base: Option<&Model>, body: &Map<String, Value>) -> Option<Task> {
+        match body.get("task") {
+            None => Some(base.map_or(Task::Generate, |it| it.task)),
+            Some(value) => match value.as_str().and_then(Task::parse) {
+                Some(task) => Some(task),
+                None => self.problem("task", "`task` must be generate or embed"),
+            },
+        }
+    }
+
+    fn served_name(&mut self, base: Option<&Model>, body: &Map<String, Value>) -> Option<String> {
+        let (param, value) = match (body.get("served_name"), body.get("served_model_name")) {
+            (Some(_), Some(_)) => {
+                return self.problem(
+                    "served_model_name",
+                    "`served_model_name` is another word for `served_name`: send one",
+                );
+            }
+            (Some(value), None) => ("served_name", value),
+            (None, Some(value)) => ("served_model_name", value),
+            (None, None) => {
+                return match base {
+                    Some(model) => Some(model.served_name.clone()),
+                    None => self.problem("served_name", "`served_name` is required"),
+                };
+            }
+        };
+        let name = self.short_text(param, value)?;
+        if name == "running" {
+            return self.problem(param, "the served name `running` is reserved");
+        }
+        Some(name)
+    }
+
+    fn config(&mut self, base: Option<&Model>, body: &Map<String, Value>, engine: EngineKind) -> ModelConfig {
+        let mut values = base.map(|it| it.config.0.clone()).unwrap_or_default();
+        for (name, value) in body.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())) {
+            let Some(field) = fields::find(name, engine) else {
+                self.problem::<()>(name, format!("there is no field `{name}`"));
+                continue;
+            };
+            if !field.applies_to(engine) {
+                self.problem::<()>(name, format!("`{name}` is not a setting of the {engine} engine"));
+                continue;
+            }
+            let before = values.get(name).unwrap_or(&Value::Null);
+            if field.set_by == SetBy::Owner && self.by != Role::Owner && before != value {
+                self.problem::<()>(name, format!("only an owner may set `{name}`"));
+            } else if value.is_null() {
+                values.shift_remove(name);
+            } else if let Err(message) = check(field, value) {
+                self.problem::<()>(name, message);
+            } else {
+                values.insert(name.clone(), value.clone());
+            }
+        }
+        ModelConfig(values)
+    }
+
+    fn cross_field(&mut self, config: &ModelConfig, engine: EngineKind) {
+        match (config.is_online(), config.text("repo_id"), config.text("local_path")) {
+            (true, None, _) => {
+                self.problem::<()>("repo_id", "online mode needs a `repo_id`");
+            }
+            (false, _, None) => {
+                self.problem::<()>(
+                    "local_path",
+                    "a model needs a `local_path`, or a `repo_id` in online mode",
+                );
+            }
+            _ => {}
+        }
+        if engine == EngineKind::Llamacpp
+            && let Some(path) = config.text("local_path")
+            && !path.to_ascii_lowercase().ends_with(".gguf")
+        {
+            self.problem::<()>("local_path", "the llamacpp engine needs a `.gguf` file");
+        }
+        if let Some(split) = config.text("tensor_split") {
+            let parts: Result<Vec<f64>, _> = split.split(',').map(|it| it.trim().parse::<f64>()).collect();
+            if !parts.is_ok_and(|parts| parts.iter().all(|it| *it >= 0.0) && parts.iter().sum::<f64>() > 0.0)
+            {
+                self.problem::<()>("tensor_split", "`tensor_split` must be numbers such as `0.5,0.5`");
+            }
+        }
+        if let Some(sizes) = config.text("cuda_graph_sizes")
+            && !sizes.split(',').all(|it| it.trim().parse::<u32>().is_ok_and(|it| it > 0))
+        {
+            self.problem::<()>("cuda_graph_sizes", "`cuda_graph_sizes` must be numbers such as `1,2,4,8`");
+        }
+        if config.bool("enable_auto_tool_choice") == Some(true) && config.get("tool_call_parser").is_none() {
+            self.problem::<()>("tool_call_parser", "`enable_auto_tool_choice` needs a `tool_call_parser`");
+        }
+    }
+}
+
+/// Whether `value` fits the field's type and bounds; the error says what would.
+fn check(field: &Field, value: &Value) -> Result<(), String> {
+    let name = field.name;
+    let wrong = |what: String| Err(format!("`{name}` must be {what}"));
+    let plain = |text: &str| !text.contains('\0');
+    match field.kind {
+        Kind::Bool if value.is_boolean() => Ok(()),
+        Kind::Bool => wrong("true or false".into()),
+        Kind::Int { min, max } => match value.as_i64() {
+            Some(number) if (min..=max).contains(&number) => Ok(()),
+            _ => wrong(format!("a whole number from {min} to {max}")),
+        },
+        Kind::IntOneOf(allowed) => match value.as_i64() {
+            Some(number) if allowed.contains(&number) => Ok(()),
+            _ => wrong(format!("one of {}", join(allowed))),
+        },
+        Kind::Float { min, max } => match value.as_f64() {
+            Some(number) if (min..=max).contains(&number) => Ok(()),
+            _ => wrong(format!("a number from {min} to {max}")),
+        },
+        Kind::Text { max } => match value.as_str() {
+            Some(text)
+                if (1..=max).contains(&text.chars().count()) && plain(text) && !text.starts_with('-') =>
+            {
+                Ok(())
+            }
+            _ => wrong(format!("a text of 1 to {max} characters that does not begin with `-`")),
+        },
+        Kind::OneOf(allowed) => match value.as_str() {
+            Some(text) if allowed.contains(&text) => Ok(()),
+            _ => wrong(format!("one of {}", allowed.join(", "))),
+        },
+        Kind::Path => match value.as_str() {
+            Some(path) => relative_path(path).map_err(|why| format!("`{name}` {why}")),
+            None => wrong("a path relative to the models base directory".into()),
+        },
+        Kind::IntList { min, max } => match value.as_array() {
+            Some(items)
+                if items.len() <= 64
+                    && items.iter().all(|it| it.as_i64().is_some_and(|it| (min..=max).contains(&it))) =>
+            {
+                Ok(())
+            }
+            _ => wrong(format!("an array of whole numbers from {min} to {max}")),
+        },
+        Kind::TextList { max } => match value.as_array() {
+            Some(items)
+                if items.len() <= max
+                    && items.iter().all(|it| it.as_str().is_some_and(|it| it.len() <= 4000 && plain(it))) =>
+            {
+                check_list(name, items)
+            }
+            _ => wrong(format!("an array of at most {max} texts")),
+        },
+        Kind::TextMap => match value.as_object() {
+            Some(map) if map.len() <= 200 => check_env(name, map),
+            _ => wrong("an object of texts".into()),
+        },
+        Kind::Object if value.is_object() => Ok(()),
+        Kind::Object => wrong("an object".into()),
+    }
+}
+
+fn check_list(name: &str, items: &[Value]) -> Result<(), String> {
+    for item in items.iter().filter_map(Value::as_str) {
+        let flag = item.split('=').next().unwrap_or(item);
+        if name == "extra_args" && OWNED_ARGS.contains(&flag) {
+            return Err(format!("`{name}` can't set `{flag}`: the gateway does"));
+        }
+        if name == "lora_adapters" {
+            match item.split_once('=') {
+                Some((adapter, path)) if !adapter.is_empty() && !adapter.contains(',') => {
+                    relative_path(path).map_err(|why| format!("`{name}` {why}"))?;
+                }
+                _ => return Err(format!("`{name}` entries look like `name=folder/file`")),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_env(name: &str, map: &Map<String, Value>) -> Result<(), String> {
+    for (variable, value) in map {
+        let legal = !variable.is_empty()
+            && !variable.starts_with(|it: char| it.is_ascii_digit())
+            && variable.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+        if !legal || !value.as_str().is_some_and(|it| it.len() <= 4000 && !it.contains('\0')) {
+            return Err(format!("`{name}` must map names such as `NAME_1` to texts"));
+        }
+        if OWNED_ENV.contains(&variable.as_str()) {
+            return Err(format!("`{name}` can't set `{variable}`: the gateway does"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `path` stays below the directory it is relative to, as far as its text tells; links are checked where
+/// files are looked at.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn relative_path(path: &str) -> Result<(), &'static str> {
+    let legal_part = |part: &str| !part.is_empty() && part != "." && part != "..";
+    if path.is_empty() || path.len() > 1000 {
+        return Err("must be a path of 1 to 1000 characters");
+    }
+    if path.starts_with('/') || path.starts_with('-') || path.chars().any(char::is_control) {
+        return Err("must be relative to the models base directory");
+    }
+    if !path.trim_end_matches('/').split('/').all(legal_part) {
+        return Err("must not leave the models base directory");
+    }
+    Ok(())
+}
+
+fn join(numbers: &[i64]) -> String {
+    numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn create(body: Value, by: Role) -> Result<ModelDraft, Vec<FieldProblem>> {
+        ModelDraft::create(body.as_object().unwrap(), by)
+    }
+
+    fn params(result: Result<ModelDraft, Vec<FieldProblem>>) -> Vec<String> {
+        result.unwrap_err().into_iter().map(|it| it.param).collect()
+    }
+
+    #[test]
+    fn a_small_body_is_enough() {
+        let draft = create(
+            json!({"served_model_name": "tiny", "engine_type": "secondary", "local_path": "a/b.gguf"}),
+            Role::Admin,
+        )
+        .unwrap();
+        assert_eq!((draft.name.as_str(), draft.task), ("tiny", Task::Generate));
+        assert_eq!(draft.engine, EngineKind::Llamacpp);
+        assert!(!draft.config.is_online());
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let found = params(create(
+            json!({
+                "served_name": "", "engine_type": "vllm", "repo_id": 7, "gpu_memory_utilization": 0.99,
+                "block_size": 3, "ngl": 1, "colour": "red", "dtype": "int3", "local_path": "../../etc",
+            }),
+            Role::Admin,
+        ));
+        assert_eq!(
+            found,
+            [
+                "served_name",
+                "repo_id",
+                "gpu_memory_utilization",
+                "block_size",
+                "ngl",
+                "colour",
+                "dtype",
+                "local_path",
+                "local_path"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_gives_power_over_the_host_needs_an_owner() {
+        let body = json!({
+            "served_name": "m", "engine_type": "vllm", "local_path": "m", "engine_image": "evil:1",
+            "trust_remote_code": true, "extra_args": ["--foo"], "extra_env": {"A": "b"},
+        });
+        let found = params(create(body.clone(), Role::Admin));
+        assert_eq!(found, ["engine_image", "trust_remote_code", "extra_args", "extra_env"]);
+        assert!(create(body, Role::Owner).is_ok());
+    }
+
+    #[test]
+    fn extra_arguments_cannot_take_over_what_the_gateway_owns() {
+        for (name, value) in [
+            ("extra_args", json!(["--host", "0.0.0.0"])),
+            ("extra_args", json!(["--api-key=x"])),
+            ("extra_env", json!({"LD_PRELOAD": "/x.so"})),
+            ("extra_env", json!({"VLLM_API_KEY": "x"})),
+            ("extra_env", json!({"A=B": "x"})),
+        ] {
+            let mut body = json!({"served_name": "m", "engine_type": "vllm", "local_path": "m"});
+            body[name] = value;
+            assert_eq!(params(create(body, Role::Owner)), [name]);
+        }
+    }
+
+    #[test]
+    fn paths_stay_below_the_base_directory() {
+        for bad in ["/etc", "..", "a/../b", "./a", "a//b", "", "-x", "a\nb"] {
+            assert!(relative_path(bad).is_err(), "{bad:?}");
+        }
+        for good in ["a", "a/b c/ü.gguf", "a..b/c", "folder/"] {
+            assert!(relative_path(good).is_ok(), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The model-field table: name, type, bounds, default, engine and help of every field of a model record.
+//!
+//! Validation, the engine's command line, the generated reference and the forms are all made from it. Source of the
+//! rows: the specification's field tables and decisions §7; flags per engine version from the engines' own releases.
+
+mod common;
+mod llamacpp;
+mod vllm;
+
+/// Builds of llama-server in which the meaning of a field changed.
+pub(crate) mod llamacpp_builds {
+    pub(crate) use super::llamacpp::{FLASH_ATTN_VALUE, LOAD_MODE, SPEC_TYPE};
+}
+
+use crate::model::EngineKind;
+
+/// Type and bounds of a field's JSON value. Bounds are inclusive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Bool,
+    Int {
+        min: i64,
+        max: i64,
+    },
+    IntOneOf(&'static [i64]),
+    Float {
+        min: f64,
+        max: f64,
+    },
+    /// Characters.
+    Text {
+        max: usize,
+    },
+    OneOf(&'static [&'static str]),
+    /// A file or folder below the models base directory, relative to it.
+    Path,
+    /// Array of whole numbers.
+    IntList {
+        min: i64,
+        max: i64,
+    },
+    /// Array of texts.
+    TextList {
+        max: usize,
+    },
+    /// Object of text values: environment variables.
+    TextMap,
+    /// Any JSON object.
+    Object,
+}
+
+/// The default that the specification names, or that the gateway applies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Default {
+    /// Left to the engine.
+    Engine,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(&'static str),
+}
+
+/// The least role that may set a field to something else than it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetBy {
+    Admin,
+    /// It gives power over the host: what image runs, with which arguments, with whose code.
+    Owner,
+}
+
+/// How a field becomes arguments of the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Emit {
+    /// Not by itself: the engine's file uses it together with others.
+    Special,
+    /// `--flag value`.
+    Flag(&'static str),
+    /// `--flag` when true; when false the second, if there is one.
+    Switch(&'static str, Option<&'static str>),
+    /// Comma-separated text as `--flag a b c`.
+    Words(&'static str),
+    /// Different ways for different versions, as `(from, before, how)`; a version in no range can't express it.
+    Since(&'static [(Version, Version, Emit)]),
+}
+
+/// A version of an engine: `0.32.0` of vLLM is `[0, 32, 0]`, build `b11434` of llama.cpp is `[11434, 0, 0]`.
+pub type Version = [u32; 3];
+/// Before every version.
+pub const V_FIRST: Version = [0, 0, 0];
+/// After every version.
+pub const V_LAST: Version = [u32::MAX, 0, 0];
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Field {
+    pub name: &'static str,
+    /// `None`: both engines have it.
+    pub engine: Option<EngineKind>,
+    pub kind: Kind,
+    pub default: Default,
+    /// Unit of the value, for forms and docs.
+    pub unit: Option<&'static str>,
+    /// Heading under which forms and docs show it.
+    pub group: &'static str,
+    pub set_by: SetBy,
+    pub emit: Emit,
+    pub help: &'static str,
+}
+
+impl Field {
+    const fn new(
+        name: &'static str,
+        group: &'static str,
+        kind: Kind,
+        emit: Emit,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            engine: None,
+            kind,
+            default: Default::Engine,
+            unit: None,
+            group,
+            set_by: SetBy::Admin,
+            emit,
+            help,
+        }
+    }
+
+    const fn of(mut self, engine: EngineKind) -> Self {
+        self.engine = Some(engine);
+        self
+    }
+
+    const fn default(mut self, default: Default) -> Self {
+        self.default = default;
+        self
+    }
+
+    const fn unit(mut self, unit: &'static str) -> Self {
+        self.unit = Some(unit);
+        self
+    }
+
+    const fn owner(mut self) -> Self {
+        self.set_by = SetBy::Owner;
+        self
+    }
+
+    pub fn applies_to(&self, engine: EngineKind) -> bool {
+        self.engine.is_none_or(|it| it == engine)
+    }
+}
+
+/// Every row: the common ones, then vLLM's, then llama.cpp's.
+pub fn all() -> impl Iterator<Item = &'static Field> {
+    common::FIELDS.iter().chain(vllm::FIELDS).chain(llamacpp::FIELDS)
+}
+
+/// The row of `name` that applies to `engine`, else the row that another engine has.
+pub fn find(name: &str, engine: EngineKind) -> Option<&'static Field> {
+    let mut rows = all().filter(|row| row.name == name);
+    let first = rows.next()?;
+    if first.applies_to(engine) {
+        Some(first)
+    } else {
+        Some(rows.find(|it| it.applies_to(engine)).unwrap_or(first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_the_specification_is_there() {
+        let wanted = "mode repo_id local_path engine_image startup_timeout_sec tokenizer hub_config_path dtype \
+            tensor_parallel_size pipeline_parallel_size gpu_memory_utilization max_model_len max_num_seqs \
+            max_num_batched_tokens kv_cache_dtype kv_cache_memory_bytes block_size enforce_eager cuda_graph_sizes \
+            cpu_offload_gb swap_space_gb enable_prefix_caching prefix_caching_hash_algo enable_chunked_prefill \
+            quantization trust_remote_code gguf_weight_format context_size ngl batch_size threads tensor_split \
+            flash_attn mlock no_mmap load_mode numa rope_freq_base rope_freq_scale cache_type_k cache_type_v \
+            n_cpu_moe override_tensor fit_memory draft_model_path draft_n draft_p_min";
+        for name in wanted.split_whitespace() {
+            assert!(all().any(|row| row.name == name), "{name} is missing");
+        }
+    }
+
+    #[test]
+    fn no_name_stands_twice_for_one_engine() {
+        for engine in EngineKind::ALL {
+            let mut names: Vec<_> = all().filter(|it| it.applies_to(engine)).map(|it| it.name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Fields of the secondary engine. Builds in which llama-server knows a flag are from its source trees.
+
+use super::{
+    Default,
+    Emit::{Flag, Since, Special, Switch},
+    Field, Kind, V_FIRST, V_LAST, Version,
+};
+use crate::model::EngineKind::Llamacpp;
+
+/// Build in which `--flash-attn` began to take a value.
+pub(crate) const FLASH_ATTN_VALUE: Version = [6343, 0, 0];
+/// Build in which `--mlock` and `--no-mmap` gave way to `--load-mode` (seen: b10114 has it, b10875 lost the old ones).
+pub(crate) const LOAD_MODE: Version = [10114, 0, 0];
+/// Build in which `--draft-max` became `--spec-draft-n-max` (2026-04-28).
+const SPEC_DRAFT: Version = [8600, 0, 0];
+/// Build from which a draft model needs `--spec-type` (2026-05-12).
+pub(crate) const SPEC_TYPE: Version = [8760, 0, 0];
+const CACHE_TYPES: Kind =
+    Kind::OneOf(&["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]);
+
+pub(super) const FIELDS: &[Field] = &[
+    Field::new(
+        "context_size",
+        "memory",
+        Kind::Int { min: 0, max: 100_000_000 },
+        Flag("--ctx-size"),
+        "Context length over all slots; 0 is the model's own.",
+    )
+    .of(Llamacpp)
+    .unit("tokens")
+    .default(Default::Int(8192)),
+    Field::new(
+        "ngl",
+        "hardware",
+        Kind::Int { min: 0, max: 9999 },
+        Flag("--n-gpu-layers"),
+        "Layers that are kept on GPUs; 999 is all that fit.",
+    )
+    .of(Llamacpp)
+    .unit("layers")
+    .default(Default::Int(999)),
+    Field::new(
+        "batch_size",
+        "batching",
+        Kind::Int { min: 1, max: 1_048_576 },
+        Flag("--batch-size"),
+        "Prompt tokens that are handled together; 128 to 2048 is advisable.",
+    )
+    .of(Llamacpp)
+    .unit("tokens")
+    .default(Default::Int(512)),
+    Field::new(
+        "ubatch_size",
+        "batching",
+        Kind::Int { min: 1, max: 1_048_576 },
+        Flag("--ubatch-size"),
+        "Physical batch; embedding inputs must fit into it. Unset: 512, for embeddings `batch_size`.",
+    )
+    .of(Llamacpp)
+    .unit("tokens"),
+    // Emitted by the engine's file, because more threads than CPUs make it many times slower.
+    Field::new(
+        "threads",
+        "hardware",
+        Kind::Int { min: 1, max: 1024 },
+        Special,
+        "CPU threads; never more than the machine has CPUs.",
+    )
+    .of(Llamacpp)
+    .default(Default::Int(32)),
+    Field::new(
+        "parallel_slots",
+        "batching",
+        Kind::Int { min: 1, max: 1024 },
+        Flag("--parallel"),
+        "Requests that are answered together. Unset: the engine's choice.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "tensor_split",
+        "hardware",
+        Kind::Text { max: 500 },
+        Flag("--tensor-split"),
+        "Share of each GPU, comma-separated, summing to about 1.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "split_mode",
+        "hardware",
+        Kind::OneOf(&["none", "layer", "row"]),
+        Flag("--split-mode"),
+        "How the model is split over GPUs.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "main_gpu",
+        "hardware",
+        Kind::Int { min: 0, max: 63 },
+        Flag("--main-gpu"),
+        "GPU for what is not split.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "flash_attn",
+        "memory",
+        Kind::OneOf(&["on", "off", "auto"]),
+        Special,
+        "Flash attention; a quantised V cache needs it.",
+    )
+    .of(Llamacpp)
+    .default(Default::Text("on")),
+    Field::new("mlock", "memory", Kind::Bool, Special, "Locks the weights in RAM.")
+        .of(Llamacpp)
+        .default(Default::Bool(true)),
+    Field::new("no_mmap", "memory", Kind::Bool, Special, "Reads the weights instead of mapping the file.")
+        .of(Llamacpp)
+        .default(Default::Bool(true)),
+    Field::new(
+        "load_mode",
+        "memory",
+        Kind::OneOf(&["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]),
+        Special,
+        "How the weights get into memory; overrides `mlock` and `no_mmap`.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "numa",
+        "hardware",
+        Kind::OneOf(&["isolate", "distribute", "none"]),
+        Special,
+        "Placement on machines with several memory nodes.",
+    )
+    .of(Llamacpp)
+    .default(Default::Text("isolate")),
+    Field::new(
+        "rope_freq_base",
+        "context",
+        Kind::Float { min: 0.0, max: 1e12 },
+        Flag("--rope-freq-base"),
+        "Base frequency of RoPE. Unset: the model's.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "rope_freq_scale",
+        "context",
+        Kind::Float { min: 0.0, max: 1000.0 },
+        Flag("--rope-freq-scale"),
+        "Frequency scale of RoPE. Unset: 1.0.",
+    )
+    .of(Llamacpp),
+    Field::new("cache_type_k", "memory", CACHE_TYPES, Flag("--cache-type-k"), "Element type of the K cache.")
+        .of(Llamacpp),
+    Field::new(
+        "cache_type_v",
+        "memory",
+        CACHE_TYPES,
+        Flag("--cache-type-v"),
+        "Element type of the V cache; a quantised one needs `flash_attn`.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "n_cpu_moe",
+        "hardware",
+        Kind::Int { min: 0, max: 9999 },
+        Flag("--n-cpu-moe"),
+        "Layers whose experts stay in RAM.",
+    )
+    .of(Llamacpp)
+    .unit("layers"),
+    Field::new(
+        "override_tensor",
+        "expert",
+        Kind::Text { max: 4000 },
+        Flag("--override-tensor"),
+        "Placement of tensors by name, such as `exps=CPU`.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "fit_memory",
+        "memory",
+        Kind::OneOf(&["on", "off"]),
+        Since(&[([7400, 0, 0], V_LAST, Flag("--fit"))]),
+        "Shrinks settings that are not set until they fit. Unset: on.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "draft_model_path",
+        "speculative",
+        Kind::Text { max: 1000 },
+        Special,
+        "Draft GGUF for speculative decoding, relative to the models base directory or below `/models/`.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "draft_n",
+        "speculative",
+        Kind::Int { min: 1, max: 1024 },
+        Since(&[
+            (V_FIRST, SPEC_DRAFT, Flag("--draft-max")),
+            (SPEC_DRAFT, V_LAST, Flag("--spec-draft-n-max")),
+        ]),
+        "Tokens to draft at once.",
+    )
+    .of(Llamacpp)
+    .unit("tokens")
+    .default(Default::Int(16)),
+    Field::new(
+        "draft_p_min",
+        "speculative",
+        Kind::Float { min: 0.0, max: 1.0 },
+        Since(&[
+            (V_FIRST, SPEC_DRAFT, Flag("--draft-p-min")),
+            (SPEC_DRAFT, V_LAST, Flag("--spec-draft-p-min")),
+        ]),
+        "Least probability at which a drafted token is tried.",
+    )
+    .of(Llamacpp)
+    .default(Default::Float(0.5)),
+    Field::new("mmproj", "adapters", Kind::Path, Special, "Projector file of a multimodal model.")
+        .of(Llamacpp),
+    Field::new(
+        "pooling",
+        "batching",
+        Kind::OneOf(&["none", "mean", "cls", "last", "rank"]),
+        Flag("--pooling"),
+        "How token embeddings become one; `rank` makes a reranker. Unset: what the file says.",
+    )
+    .of(Llamacpp),
+    Field::new(
+        "jinja",
+        "chat",
+        Kind::Bool,
+        Switch("--jinja", Some("--no-jinja")),
+        "Renders chat templates with Jinja; tools need it.",
+    )
+    .of(Llamacpp),
+];

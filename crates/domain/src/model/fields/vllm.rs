@@ -1,0 +1,224 @@
+//! Fields of the primary engine. Versions in which vLLM knows a flag were measured in its wheels, 0.10.0 to 0.32.0.
+
+use super::{
+    Default,
+    Emit::{Flag, Since, Special, Switch, Words},
+    Field, Kind, V_FIRST, V_LAST,
+};
+use crate::model::EngineKind::Vllm;
+
+pub(super) const FIELDS: &[Field] = &[
+    Field::new(
+        "dtype",
+        "precision",
+        Kind::OneOf(&["auto", "half", "float16", "bfloat16", "float", "float32"]),
+        Flag("--dtype"),
+        "Type of weights and activations.",
+    )
+    .of(Vllm)
+    .default(Default::Text("auto")),
+    Field::new(
+        "quantization",
+        "precision",
+        Kind::Text { max: 64 },
+        Flag("--quantization"),
+        "Quantisation method (fp8, awq, gptq, …). Unset: read from the checkpoint.",
+    )
+    .of(Vllm),
+    Field::new(
+        "tensor_parallel_size",
+        "hardware",
+        Kind::Int { min: 1, max: 64 },
+        Flag("--tensor-parallel-size"),
+        "GPUs over which each layer is split; at most the number of GPUs.",
+    )
+    .of(Vllm),
+    Field::new(
+        "pipeline_parallel_size",
+        "hardware",
+        Kind::Int { min: 1, max: 64 },
+        Flag("--pipeline-parallel-size"),
+        "Stages over which the layers are spread; adds latency between stages.",
+    )
+    .of(Vllm),
+    Field::new(
+        "gpu_memory_utilization",
+        "memory",
+        Kind::Float { min: 0.05, max: 0.98 },
+        Flag("--gpu-memory-utilization"),
+        "Share of each GPU's memory that the engine may use.",
+    )
+    .of(Vllm)
+    .default(Default::Float(0.9)),
+    Field::new(
+        "max_model_len",
+        "memory",
+        Kind::Int { min: 1, max: 100_000_000 },
+        Flag("--max-model-len"),
+        "Context length. Unset: the checkpoint's.",
+    )
+    .of(Vllm)
+    .unit("tokens"),
+    Field::new(
+        "max_num_seqs",
+        "batching",
+        Kind::Int { min: 1, max: 65_536 },
+        Flag("--max-num-seqs"),
+        "Sequences that are generated together.",
+    )
+    .of(Vllm)
+    .default(Default::Int(256)),
+    Field::new(
+        "max_num_batched_tokens",
+        "batching",
+        Kind::Int { min: 1, max: 10_000_000 },
+        Flag("--max-num-batched-tokens"),
+        "Tokens that one step of the engine handles.",
+    )
+    .of(Vllm)
+    .unit("tokens")
+    .default(Default::Int(2048)),
+    Field::new(
+        "kv_cache_dtype",
+        "memory",
+        Kind::OneOf(&["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]),
+        Flag("--kv-cache-dtype"),
+        "Element type of the KV cache.",
+    )
+    .of(Vllm)
+    .default(Default::Text("auto")),
+    Field::new(
+        "kv_cache_memory_bytes",
+        "memory",
+        Kind::Int { min: 1, max: i64::MAX },
+        Since(&[([0, 10, 2], V_LAST, Flag("--kv-cache-memory-bytes"))]),
+        "Pins the size of the KV cache on each GPU.",
+    )
+    .of(Vllm)
+    .unit("bytes"),
+    // The specification's default, 16, is the engine's own where the attention backend allows it; several backends
+    // insist on 32, 64 or 128 and refuse to start with an explicit 16, so it is sent only when it was set.
+    Field::new(
+        "block_size",
+        "memory",
+        Kind::IntOneOf(&[1, 8, 16, 32]),
+        Flag("--block-size"),
+        "Tokens in a block of the KV cache. Unset: the engine's choice, usually 16.",
+    )
+    .of(Vllm)
+    .unit("tokens"),
+    Field::new(
+        "enforce_eager",
+        "batching",
+        Kind::Bool,
+        Switch("--enforce-eager", Some("--no-enforce-eager")),
+        "Runs without CUDA graphs: starts faster, generates slower.",
+    )
+    .of(Vllm)
+    .default(Default::Bool(true)),
+    Field::new(
+        "cuda_graph_sizes",
+        "batching",
+        Kind::Text { max: 500 },
+        Since(&[
+            (V_FIRST, [0, 11, 1], Words("--cuda-graph-sizes")),
+            ([0, 11, 1], V_LAST, Words("--cudagraph-capture-sizes")),
+        ]),
+        "Batch sizes for which CUDA graphs are captured, comma-separated; only without `enforce_eager`.",
+    )
+    .of(Vllm),
+    Field::new(
+        "cpu_offload_gb",
+        "memory",
+        Kind::Float { min: 0.0, max: 100_000.0 },
+        Flag("--cpu-offload-gb"),
+        "Weights of each GPU that are kept in CPU memory.",
+    )
+    .of(Vllm)
+    .unit("GB"),
+    Field::new(
+        "swap_space_gb",
+        "memory",
+        Kind::Float { min: 0.0, max: 100_000.0 },
+        Since(&[
+            (V_FIRST, [0, 18, 0], Flag("--swap-space")),
+            ([0, 18, 0], V_LAST, Flag("--kv-offloading-size")),
+        ]),
+        "CPU memory into which the KV cache may spill.",
+    )
+    .of(Vllm)
+    .unit("GB"),
+    Field::new(
+        "enable_prefix_caching",
+        "batching",
+        Kind::Bool,
+        Switch("--enable-prefix-caching", Some("--no-enable-prefix-caching")),
+        "Reuses the KV cache of common beginnings.",
+    )
+    .of(Vllm),
+    Field::new(
+        "prefix_caching_hash_algo",
+        "batching",
+        Kind::OneOf(&["builtin", "sha256", "sha256_cbor", "sha256_cbor_64bit", "xxhash", "xxhash_cbor"]),
+        Flag("--prefix-caching-hash-algo"),
+        "Hash of cached blocks.",
+    )
+    .of(Vllm),
+    Field::new(
+        "enable_chunked_prefill",
+        "batching",
+        Kind::Bool,
+        Switch("--enable-chunked-prefill", Some("--no-enable-chunked-prefill")),
+        "Cuts long prompts into pieces between which others generate.",
+    )
+    .of(Vllm),
+    Field::new(
+        "attention_backend",
+        "expert",
+        Kind::Text { max: 64 },
+        Since(&[([0, 11, 1], V_LAST, Flag("--attention-backend"))]),
+        "Attention implementation.",
+    )
+    .of(Vllm),
+    Field::new(
+        "trust_remote_code",
+        "expert",
+        Kind::Bool,
+        Switch("--trust-remote-code", None),
+        "Runs Python code that comes with the checkpoint.",
+    )
+    .of(Vllm)
+    .owner(),
+    Field::new(
+        "gguf_weight_format",
+        "source",
+        Kind::OneOf(&["auto", "gguf", "ggml"]),
+        Special,
+        "Load format of GGUF on vLLM (up to 0.23).",
+    )
+    .of(Vllm),
+    Field::new(
+        "reasoning_parser",
+        "chat",
+        Kind::Text { max: 64 },
+        Flag("--reasoning-parser"),
+        "Separates reasoning from the answer.",
+    )
+    .of(Vllm),
+    Field::new(
+        "tool_call_parser",
+        "chat",
+        Kind::Text { max: 64 },
+        Flag("--tool-call-parser"),
+        "Reads tool calls out of the answer; `enable_auto_tool_choice` needs it.",
+    )
+    .of(Vllm),
+    Field::new(
+        "enable_auto_tool_choice",
+        "chat",
+        Kind::Bool,
+        Switch("--enable-auto-tool-choice", None),
+        "Lets the model choose tools by itself.",
+    )
+    .of(Vllm),
+];

@@ -1,0 +1,284 @@
+//! The transition table, row by row, and random histories against a world that obeys the plan.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const DEADLINES: Deadlines = Deadlines { startup: Duration::from_secs(300), stop: Duration::from_secs(40) };
+
+fn at(second: i64) -> Timestamp {
+    Timestamp(second * 1000)
+}
+
+fn id(name: &str) -> InstanceId {
+    InstanceId(name.to_owned())
+}
+
+fn seen(generation: i64, status: InstanceStatus) -> Instance {
+    Instance { id: id("c1"), generation, status }
+}
+
+fn up(generation: i64) -> Instance {
+    seen(generation, InstanceStatus::Running { port: Some(4000) })
+}
+
+fn loading() -> Phase {
+    Phase::Loading { generation: 1, instance: id("c1"), since: at(0), until: at(300) }
+}
+
+fn serving() -> Phase {
+    Phase::Running { generation: 1, instance: id("c1"), port: 4000, since: at(0) }
+}
+
+/// Generation 1 is wanted running, at second 10, not right after boot.
+fn observe<'a>(phase: &'a Phase, instance: Option<&'a Instance>, health: Health) -> Observed<'a> {
+    Observed {
+        wanted: Wanted::Running,
+        generation: 1,
+        phase,
+        instance,
+        health,
+        boot: false,
+        now: at(10),
+        deadlines: DEADLINES,
+    }
+}
+
+fn reason(step: &Step) -> String {
+    match step {
+        Step::Record(phase) | Step::Halt(_, phase) => match phase {
+            Phase::Failed { failure, .. } => failure.to_string(),
+            other => format!("{other:?}"),
+        },
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_start_is_recorded_before_the_container_is_made() {
+    let step = plan(&observe(&Phase::NEW, None, Health::Unknown));
+    let starting = Phase::Starting { generation: 1, since: at(10) };
+    assert_eq!(step, Step::Record(starting.clone()));
+    assert_eq!(plan(&observe(&starting, None, Health::Unknown)), Step::Launch);
+    let half = seen(1, InstanceStatus::Created);
+    assert_eq!(plan(&observe(&starting, Some(&half), Health::Unknown)), Step::Launch);
+    let leftover = seen(0, InstanceStatus::Exited { code: 1, out_of_memory: false });
+    assert_eq!(plan(&observe(&starting, Some(&leftover), Health::Unknown)), Step::Launch);
+}
+
+#[test]
+fn a_loading_engine_is_probed_until_it_answers_or_its_time_is_up() {
+    let (phase, up) = (loading(), up(1));
+    assert_eq!(plan(&observe(&phase, Some(&up), Health::Unknown)), Step::Probe { port: 4000 });
+    let not_yet = Health::NotYet { detail: "refused".into() };
+    assert_eq!(plan(&observe(&phase, Some(&up), not_yet.clone())), Step::Wait);
+    let ready = plan(&observe(&phase, Some(&up), Health::Ready));
+    assert!(matches!(ready, Step::Record(Phase::Running { port: 4000, .. })), "{ready:?}");
+    let late = Observed { now: at(300), ..observe(&phase, Some(&up), not_yet) };
+    assert_eq!(reason(&plan(&late)), "startup_timeout_after_300s");
+    let exited = seen(1, InstanceStatus::Exited { code: 1, out_of_memory: false });
+    assert_eq!(
+        reason(&plan(&observe(&phase, Some(&exited), Health::Unknown))),
+        "container_exited: exit code 1"
+    );
+}
+
+#[test]
+fn a_running_engine_fails_at_once_when_dead_and_after_three_slow_probes() {
+    let (phase, alive) = (serving(), up(1));
+    let probed = |health| reason(&plan(&observe(&phase, Some(&alive), health)));
+    assert_eq!(probed(Health::Slow { n: 2 }), "Wait");
+    assert_eq!(probed(Health::Slow { n: 3 }), "engine_unhealthy: 3 probes in a row got no answer");
+    assert_eq!(
+        probed(Health::NotYet { detail: "connection refused".into() }),
+        "engine_unhealthy: connection refused"
+    );
+    // vLLM exits with code 0 when its engine dies: any exit of a running model is a failure.
+    let exited = seen(1, InstanceStatus::Exited { code: 0, out_of_memory: false });
+    assert_eq!(
+        reason(&plan(&observe(&phase, Some(&exited), Health::Unknown))),
+        "engine_unhealthy: container exit code 0"
+    );
+    let moved = seen(1, InstanceStatus::Running { port: Some(5000) });
+    let step = plan(&observe(&phase, Some(&moved), Health::Unknown));
+    assert!(matches!(step, Step::Record(Phase::Running { port: 5000, .. })), "{step:?}");
+}
+
+#[test]
+fn a_container_that_is_gone_is_a_failure_or_after_a_restart_of_the_gateway_a_stop() {
+    let phase = serving();
+    let gone = observe(&phase, None, Health::Unknown);
+    assert_eq!(reason(&plan(&gone)), "engine_unhealthy: container removed");
+    let step = plan(&Observed { boot: true, ..gone });
+    let lost = Phase::Stopped { generation: 1, lost: true };
+    assert_eq!(step, Step::Record(lost.clone()));
+    assert_eq!(state(Wanted::Running, 1, &lost), (State::Stopped, Some("container_not_found".into())));
+    assert_eq!(
+        plan(&observe(&lost, None, Health::Unknown)),
+        Step::Wait,
+        "it stays down until the next command"
+    );
+}
+
+#[test]
+fn apply_stops_the_old_container_and_starts_anew() {
+    let (phase, old) = (serving(), up(1));
+    let apply = Observed { generation: 2, ..observe(&phase, Some(&old), Health::Unknown) };
+    let Step::Record(stopping) = plan(&apply) else { panic!("stops first") };
+    assert_eq!(state(Wanted::Running, 2, &stopping).0, State::Stopping);
+    assert_eq!(plan(&Observed { phase: &stopping, ..apply.clone() }), Step::Remove(id("c1")));
+    let then = plan(&Observed { phase: &stopping, instance: None, ..apply });
+    assert_eq!(then, Step::Record(Phase::Starting { generation: 2, since: at(10) }));
+}
+
+#[test]
+fn a_stop_that_the_runtime_does_not_carry_out_fails_but_is_tried_again() {
+    let phase = Phase::Stopping { generation: 1, since: at(0), until: at(10) };
+    let old = up(1);
+    let stuck =
+        Observed { wanted: Wanted::Stopped, generation: 2, ..observe(&phase, Some(&old), Health::Unknown) };
+    let Step::Record(failed) = plan(&stuck) else { panic!("records the failure") };
+    assert!(state(Wanted::Stopped, 2, &failed).1.unwrap().starts_with("stop_failed: "));
+    assert_eq!(plan(&Observed { phase: &failed, ..stuck.clone() }), Step::Remove(id("c1")));
+    let gone = plan(&Observed { phase: &failed, instance: None, ..stuck });
+    assert_eq!(gone, Step::Record(Phase::Stopped { generation: 2, lost: false }));
+}
+
+#[test]
+fn a_command_shows_before_the_reconciler_has_seen_it() {
+    assert_eq!(state(Wanted::Running, 1, &Phase::NEW).0, State::Starting);
+    assert_eq!(state(Wanted::Stopped, 2, &serving()).0, State::Stopping);
+    assert_eq!(state(Wanted::Running, 2, &serving()).0, State::Stopping);
+    assert_eq!(state(Wanted::Stopped, 1, &Phase::NEW).0, State::Stopped);
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Seconds(i64),
+    EngineAnswers,
+    EngineDies(i64),
+    EngineHangs,
+    ContainerRemovedByHand,
+    Start,
+    Stop,
+    GatewayRestarts,
+    LaunchRefused,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (1..400_i64).prop_map(Event::Seconds),
+        Just(Event::EngineAnswers),
+        (0..3_i64).prop_map(Event::EngineDies),
+        Just(Event::EngineHangs),
+        Just(Event::ContainerRemovedByHand),
+        Just(Event::Start),
+        Just(Event::Stop),
+        Just(Event::GatewayRestarts),
+        Just(Event::LaunchRefused),
+    ]
+}
+
+/// A gateway and a container runtime that do what the plan says.
+struct World {
+    wanted: Wanted,
+    generation: i64,
+    phase: Phase,
+    container: Option<Instance>,
+    health: Health,
+    boot: bool,
+    now: Timestamp,
+    made: u32,
+    launch_refused: bool,
+}
+
+impl World {
+    fn pass(&mut self) -> Result<(), TestCaseError> {
+        let mut probed = Health::Unknown;
+        for _ in 0..12 {
+            let step = plan(&Observed {
+                wanted: self.wanted,
+                generation: self.generation,
+                phase: &self.phase,
+                instance: self.container.as_ref(),
+                health: std::mem::replace(&mut probed, Health::Unknown),
+                boot: self.boot,
+                now: self.now,
+                deadlines: DEADLINES,
+            });
+            match step {
+                Step::Wait => {
+                    self.boot = false;
+                    return Ok(());
+                }
+                Step::Record(phase) => self.phase = phase,
+                Step::Halt(halted, phase) => {
+                    let it = self.container.as_mut().filter(|it| it.id == halted);
+                    let it = it.ok_or_else(|| TestCaseError::fail("halts what is not there"))?;
+                    it.status = InstanceStatus::Exited { code: 143, out_of_memory: false };
+                    self.phase = phase;
+                }
+                Step::Remove(removed) => {
+                    prop_assert_eq!(self.container.take().map(|it| it.id), Some(removed));
+                }
+                Step::Launch if std::mem::take(&mut self.launch_refused) => {
+                    let failure = Failure::StartFailed { detail: "refused".into() };
+                    self.phase = Phase::Failed { generation: self.generation, failure, at: self.now };
+                    self.container = None;
+                }
+                Step::Launch => {
+                    prop_assert_eq!(self.wanted, Wanted::Running);
+                    self.made += 1;
+                    self.health = Health::NotYet { detail: "refused".into() };
+                    let id = InstanceId(self.made.to_string());
+                    let status = InstanceStatus::Running { port: Some(4000) };
+                    self.container = Some(Instance { id, generation: self.generation, status });
+                }
+                Step::Probe { .. } => probed = self.health.clone(),
+            }
+        }
+        Err(TestCaseError::fail(format!("does not settle: {:?} {:?}", self.phase, self.container)))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever happens in whatever order: it settles, what runs is what was wanted, a stop leaves nothing, and one
+    /// command makes at most one container.
+    #[test]
+    fn any_history_settles(events in prop::collection::vec(event(), 0..40)) {
+        let mut world = World {
+            wanted: Wanted::Stopped, generation: 0, phase: Phase::NEW, container: None,
+            health: Health::NotYet { detail: "refused".into() }, boot: false, now: at(0), made: 0,
+            launch_refused: false,
+        };
+        let mut starts = 0;
+        for event in events.into_iter().chain([Event::Stop]) {
+            match event {
+                Event::Seconds(n) => world.now = Timestamp(world.now.0 + n * 1000),
+                Event::EngineAnswers => world.health = Health::Ready,
+                Event::EngineHangs => world.health = Health::Slow { n: SLOW_PROBES },
+                Event::EngineDies(code) => if let Some(it) = &mut world.container {
+                    it.status = InstanceStatus::Exited { code, out_of_memory: false };
+                },
+                Event::ContainerRemovedByHand => world.container = None,
+                Event::GatewayRestarts => world.boot = true,
+                Event::LaunchRefused => world.launch_refused = true,
+                Event::Start => { world.wanted = Wanted::Running; world.generation += 1; starts += 1; }
+                Event::Stop => { world.wanted = Wanted::Stopped; world.generation += 1; }
+            }
+            world.pass()?;
+            let state = state(world.wanted, world.generation, &world.phase).0;
+            prop_assert!(state != State::Running || world.container.as_ref().is_some_and(|it| {
+                it.generation == world.generation && matches!(it.status, InstanceStatus::Running { .. })
+            }), "routes to nothing");
+            prop_assert!(state != State::Failed || !world.container.as_ref().is_some_and(|it| {
+                matches!(it.status, InstanceStatus::Running { .. })
+            }), "a failed model holds memory");
+        }
+        prop_assert!(world.made <= starts, "{} containers for {starts} starts", world.made);
+        prop_assert!(world.container.is_none());
+        prop_assert_eq!(world.phase, Phase::Stopped { generation: world.generation, lost: false });
+    }
+}

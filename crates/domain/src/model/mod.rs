@@ -1,0 +1,133 @@
+//! The model record: what an operator wants to run, how, and what became of it.
+
+pub mod config;
+pub mod fields;
+pub mod lifecycle;
+
+use std::fmt;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+pub use config::{ModelConfig, ModelDraft};
+pub use lifecycle::{Phase, State, Wanted};
+
+use crate::{ModelId, Timestamp};
+
+/// What a model is for; decides which endpoints reach it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    Generate,
+    Embed,
+}
+
+impl Task {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Generate => "generate",
+            Self::Embed => "embed",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Generate, Self::Embed].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which engine serves a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// The primary engine: hub checkpoints, tensor parallelism.
+    Vllm,
+    /// The secondary engine: GGUF files, CPU and GPU mixed.
+    Llamacpp,
+}
+
+impl EngineKind {
+    pub const ALL: [Self; 2] = [Self::Vllm, Self::Llamacpp];
+
+    /// The word that answers carry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Llamacpp => "llamacpp",
+        }
+    }
+
+    /// The neutral word of the specification, as in `primary-model-7`.
+    pub fn rank(self) -> &'static str {
+        match self {
+            Self::Vllm => "primary",
+            Self::Llamacpp => "secondary",
+        }
+    }
+
+    /// Reads `vllm`, `llamacpp`, `primary` and `secondary`.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == text || it.rank() == text)
+    }
+
+    /// Name of the managed container of model `id`.
+    pub fn container_name(self, id: ModelId) -> String {
+        format!("{}-model-{id}", self.rank())
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A stored model. `wanted` and `generation` are the operator's, `phase` is the reconciler's alone.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub id: ModelId,
+    /// Display name, 1–200 characters.
+    pub name: String,
+    /// What clients send in `model`; unique among models that are not archived.
+    pub served_name: String,
+    pub task: Task,
+    pub engine: EngineKind,
+    /// Everything else that the field table knows.
+    pub config: ModelConfig,
+    /// Access token of the model hub; never shown.
+    pub hub_token: Option<SecretString>,
+    pub archived: bool,
+    pub wanted: Wanted,
+    /// Counts the operator's start, stop and apply commands. A container, a phase and a verdict belong to one of them.
+    pub generation: i64,
+    pub phase: Phase,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl Model {
+    /// The API's `state` and `state_reason`, derived from what is wanted and what is seen.
+    pub fn state(&self) -> (State, Option<String>) {
+        lifecycle::state(self.wanted, self.generation, &self.phase)
+    }
+
+    pub fn container_name(&self) -> String {
+        self.engine.container_name(self.id)
+    }
+}
+
+/// One entry of a model's timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelEvent {
+    pub at: Timestamp,
+    pub from: State,
+    pub to: State,
+    pub reason: Option<String>,
+    /// For people: which command, how long it took.
+    pub detail: Option<String>,
+}

@@ -1,0 +1,127 @@
+//! Addresses: lists of IPs and CIDR ranges, and who the client really is behind proxies.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// Addresses and CIDR ranges; an empty list means "no restriction" wherever it is used as an allow-list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IpList(Vec<IpNet>);
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not an IP address or a CIDR range")]
+pub struct InvalidRange(String);
+
+impl IpList {
+    /// # Errors
+    /// Names the first entry that is neither an address nor a range.
+    pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidRange> {
+        let nets = entries.into_iter().map(str::trim).filter(|it| !it.is_empty()).map(|entry| {
+            let net = IpNet::from_str(entry).or_else(|_| IpAddr::from_str(entry).map(IpNet::from));
+            net.map(|net| net.trunc()).map_err(|_| InvalidRange(entry.to_owned()))
+        });
+        nets.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `ip` lies in one of the ranges; an IPv4 address in IPv6 clothes counts as IPv4.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        self.0.iter().any(|net| net.contains(&ip))
+    }
+
+    /// The entries as they are stored and shown: single addresses without `/32`.
+    pub fn entries(&self) -> Vec<String> {
+        let short = |net: &IpNet| match net.prefix_len() == net.max_prefix_len() {
+            true => net.addr().to_string(),
+            false => net.to_string(),
+        };
+        self.0.iter().map(short).collect()
+    }
+}
+
+impl fmt::Display for IpList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.entries().join(","))
+    }
+}
+
+impl Serialize for IpList {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.entries().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for IpList {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entries = Vec::<String>::deserialize(deserializer)?;
+        Self::parse(entries.iter().map(String::as_str)).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The client's address: the peer, unless the peer is a trusted proxy; then the right-most address of
+/// `X-Forwarded-For` that is not itself a trusted proxy. `None` when a trusted proxy sent something that is no
+/// address: the caller must refuse rather than guess.
+///
+/// `forwarded` yields the header's values in the order in which they arrived; each may hold several addresses.
+pub fn client_ip<'a>(
+    peer: IpAddr,
+    trusted: &IpList,
+    forwarded: impl DoubleEndedIterator<Item = &'a str>,
+) -> Option<IpAddr> {
+    let mut client = peer.to_canonical();
+    for hop in forwarded.rev().flat_map(|value| value.rsplit(',')).map(str::trim) {
+        if !trusted.contains(client) {
+            return Some(client);
+        }
+        client = hop.parse::<IpAddr>().ok()?.to_canonical();
+    }
+    Some(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn lists_take_addresses_and_ranges_and_show_them_short() {
+        let list = IpList::parse(["10.0.0.7", " 192.168.1.9/24 ", "::1"]).unwrap();
+        assert_eq!(list.entries(), ["10.0.0.7", "192.168.1.0/24", "::1"]);
+        assert!(list.contains(ip("192.168.1.200")) && list.contains(ip("::ffff:10.0.0.7")));
+        assert!(!list.contains(ip("10.0.0.8")));
+        assert_eq!(IpList::parse(["10.0.0.0/33"]), Err(InvalidRange("10.0.0.0/33".into())));
+    }
+
+    #[test]
+    fn a_forwarded_address_counts_only_from_a_trusted_proxy() {
+        let trusted = IpList::parse(["10.0.0.0/8"]).unwrap();
+        let from = |peer, header: &[&str]| client_ip(ip(peer), &trusted, header.iter().copied());
+        assert_eq!(from("203.0.113.1", &["198.51.100.9"]), Some(ip("203.0.113.1")));
+        assert_eq!(from("10.0.0.1", &["198.51.100.9"]), Some(ip("198.51.100.9")));
+        assert_eq!(from("10.0.0.1", &["1.2.3.4, 198.51.100.9", "10.9.9.9"]), Some(ip("198.51.100.9")));
+        assert_eq!(from("10.0.0.1", &[]), Some(ip("10.0.0.1")));
+        assert_eq!(from("10.0.0.1", &["not-an-address"]), None);
+    }
+
+    proptest! {
+        /// What an attacker writes to the left of the first untrusted hop never changes the answer.
+        #[test]
+        fn the_left_part_of_the_header_is_ignored(left in "[ -~]{0,40}", client: [u8; 4]) {
+            let client = IpAddr::from(client);
+            let trusted = IpList::parse(["10.0.0.0/8"]).unwrap();
+            prop_assume!(!trusted.contains(client));
+            let header = format!("{left},{client}");
+            prop_assert_eq!(client_ip(ip("10.0.0.1"), &trusted, [header.as_str()].into_iter()), Some(client));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Who may do what: roles of people. What API keys may do is [`crate::key::Scopes`].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A user's role. The order is that of power: `User < OrgAdmin < Admin < Owner`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Playground and own keys.
+    User,
+    /// Users, keys and usage of the own organisation.
+    OrgAdmin,
+    /// Everything but what can reach the host: see [`Role::Owner`].
+    Admin,
+    /// Everything, including what amounts to power over the host (engine images, extra arguments, base directory).
+    Owner,
+}
+
+impl Role {
+    pub const ALL: [Self; 4] = [Self::User, Self::OrgAdmin, Self::Admin, Self::Owner];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::OrgAdmin => "org_admin",
+            Self::Admin => "admin",
+            Self::Owner => "owner",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text)
+    }
+
+    /// Whether this role acts on every organisation rather than on its own only.
+    pub fn is_global(self) -> bool {
+        self >= Self::Admin
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,55 @@
+//! Every setting of the gateway, once: name, type, default and what it does. Loading, `gantry settings`, the reference
+//! page and the example file are made from this table.
+//!
+//! A value comes from a flag (`--gateway-listen`), else the environment (`GATEWAY_LISTEN`), else a `.env` file, else
+//! the default. Secrets may also be given as a file (`SESSION_SECRET_FILE`).
+
+mod load;
+mod table;
+mod value;
+
+pub use load::{Origin, SettingsError, Sources};
+pub use table::{BootstrapPassword, Entry, Settings};
+pub use value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Secret, Value, Words};
+
+/// What is wrong with the combination of values, or dangerous about it.
+impl Settings {
+    /// # Errors
+    /// Names the setting and what to do.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let refuse =
+            |name: &'static str, why: &str| Err(SettingsError::Refused { name, why: why.to_owned() });
+        if self.gateway_dev_allow_all_keys
+            && !self.gateway_listen.ip().is_loopback()
+            && !self.gateway_dev_allow_remote
+        {
+            return refuse(
+                "GATEWAY_DEV_ALLOW_ALL_KEYS",
+                "lets anybody in, and GATEWAY_LISTEN is not a loopback address; \
+                 set GATEWAY_DEV_ALLOW_REMOTE=true too if that is what you want",
+            );
+        }
+        if self.admin_bootstrap_username.is_some() != self.admin_bootstrap_password.is_some() {
+            return refuse("ADMIN_BOOTSTRAP_USERNAME", "needs ADMIN_BOOTSTRAP_PASSWORD, and the reverse");
+        }
+        if self.gateway_listen == self.metrics_listen && self.gateway_listen.port() != 0 {
+            return refuse("METRICS_LISTEN", "must differ from GATEWAY_LISTEN");
+        }
+        Ok(())
+    }
+
+    /// Address of the database; without `DATABASE_URL` a SQLite file in the data directory.
+    pub fn database(&self) -> DatabaseUrl {
+        self.database_url.clone().unwrap_or_else(|| DatabaseUrl::sqlite(&self.data_dir.join("gantry.db")))
+    }
+
+    /// Where model files lie; without `MODELS_DIR` a folder in the data directory.
+    pub fn models_dir(&self) -> std::path::PathBuf {
+        self.models_dir.clone().unwrap_or_else(|| self.data_dir.join("models"))
+    }
+
+    /// Where engines cache what they fetch from the hub.
+    pub fn hub_cache_dir(&self) -> std::path::PathBuf {
+        self.hub_cache_dir.clone().unwrap_or_else(|| self.data_dir.join("hub-cache"))
+    }
+}

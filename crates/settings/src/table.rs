@@ -1,0 +1,188 @@
+//! The settings table.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use gantry_domain::net::IpList;
+
+use crate::{
+    load::{Origin, SettingsError, Sources},
+    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Secret, Value, Words},
+};
+
+/// One setting as `gantry settings` and the reference page show it.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Name of the environment variable.
+    pub name: String,
+    pub group: &'static str,
+    pub doc: &'static str,
+    pub default: &'static str,
+    pub allowed: &'static str,
+    /// What is in force; `***` for secrets.
+    pub value: String,
+    pub origin: Origin,
+}
+
+macro_rules! settings {
+    ($($group:literal { $($(#[doc = $doc:literal])+ $name:ident: $kind:ty = $default:literal;)+ })+) => {
+        /// All settings, checked one by one; [`Settings::check`] looks at them together.
+        #[derive(Debug, Clone)]
+        pub struct Settings { $($($(#[doc = $doc])+ pub $name: $kind,)+)+ }
+
+        impl Settings {
+            /// Names of all settings, as environment variables.
+            pub fn names() -> Vec<String> {
+                vec![$($(stringify!($name).to_uppercase(),)+)+]
+            }
+
+            /// Names of those that hold secrets, which may also be given as files.
+            pub fn secret_names() -> Vec<String> {
+                let all = [$($((stringify!($name), <$kind as Value>::SECRET),)+)+];
+                all.iter().filter(|(_, secret)| *secret).map(|(name, _)| name.to_uppercase()).collect()
+            }
+
+            /// Reads every setting.
+            ///
+            /// # Errors
+            /// The first one that is malformed or unknown, with what is allowed.
+            pub fn load(sources: &Sources) -> Result<(Self, Vec<Entry>), SettingsError> {
+                sources.refuse_unknown(&Self::names(), &Self::secret_names())?;
+                let mut entries = Vec::new();
+                $($(
+                    let $name: $kind = {
+                        let name = stringify!($name).to_uppercase();
+                        let (text, origin) = sources.get(&name, $default)?;
+                        let value = <$kind as Value>::parse(&text).ok_or_else(|| SettingsError::Malformed {
+                            name: name.clone(),
+                            origin,
+                            allowed: <$kind as Value>::ALLOWED,
+                        })?;
+                        let doc = concat!($($doc,)+).trim_start();
+                        entries.push(Entry {
+                            name, group: $group, doc, default: $default,
+                            allowed: <$kind as Value>::ALLOWED, value: value.show(), origin,
+                        });
+                        value
+                    };
+                )+)+
+                Ok((Self { $($($name,)+)+ }, entries))
+            }
+        }
+    };
+}
+
+settings! {
+    "Listening" {
+        /// Address of the API and the web UI.
+        gateway_listen: SocketAddr = "127.0.0.1:8084";
+        /// Address of the Prometheus metrics.
+        metrics_listen: SocketAddr = "127.0.0.1:9084";
+        /// Threads that serve inference requests; 0 is one for each CPU, at most 8.
+        dataplane_threads: usize = "0";
+        /// Host names under which browsers may reach the gateway, besides IP addresses and `localhost`.
+        allowed_hosts: Words = "";
+        /// Web origins that may call the gateway with a session.
+        cors_allow_origins: Origins = "";
+        /// Reverse proxies whose `X-Forwarded-For` is believed.
+        trusted_proxies: IpList = "";
+        /// Largest body of an inference request, in bytes.
+        request_max_body_bytes: usize = "33554432";
+        /// How long requests may go on after a signal to stop, in seconds.
+        drain_timeout_sec: Duration = "30";
+    }
+    "Data" {
+        /// Folder for the database, secrets and the usage spool; empty is `~/.local/share/gantry`.
+        data_dir: PathBuf = "~/.local/share/gantry";
+        /// Database; empty is a SQLite file in the data directory.
+        database_url: Option<DatabaseUrl> = "";
+        /// Days for which single usage rows are kept.
+        usage_retention_days: u32 = "90";
+    }
+    "Sign-in" {
+        /// Signs session cookies; empty: generated once into the data directory. Changing it ends all sessions.
+        session_secret: Option<Secret> = "";
+        /// Marks the session cookie `Secure`; on a plain-http origin browsers then drop it.
+        session_cookie_secure: bool = "false";
+        /// Hours without use after which a session ends.
+        session_ttl_hours: u32 = "8";
+        /// Name of an owner that is created at start when there is none.
+        admin_bootstrap_username: Option<String> = "";
+        /// Password of that owner, 8 to 256 characters.
+        admin_bootstrap_password: Option<BootstrapPassword> = "";
+        /// Accepts any API key, or none. For development only.
+        gateway_dev_allow_all_keys: bool = "false";
+        /// Allows the setting above on an address that is not loopback.
+        gateway_dev_allow_remote: bool = "false";
+    }
+    "Models and engines" {
+        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory.
+        models_dir: Option<PathBuf> = "";
+        /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
+        /// directory.
+        hub_cache_dir: Option<PathBuf> = "";
+        /// Address of the model hub; empty is the engines' own default.
+        hub_endpoint: Option<String> = "";
+        /// Image of the primary engine, vLLM.
+        primary_engine_image: String = "vllm/vllm-openai:v0.32.0";
+        /// Image of the secondary engine, llama.cpp.
+        secondary_engine_image: String = "ghcr.io/ggml-org/llama.cpp:server-cuda-b11434";
+        /// Images (without tag) that models may name in `engine_image`, besides the two above; a trailing `*` matches
+        /// any end.
+        engine_image_allowlist: Words = "";
+        /// Never pulls images.
+        offline_mode: bool = "false";
+        /// Behaves as in offline mode when the image's registry can't be reached.
+        offline_mode_auto_detect: bool = "true";
+        /// Uses only images that are there already.
+        require_image_precache: bool = "false";
+        /// Longest time for pulling an image, in seconds.
+        image_pull_timeout: Duration = "1800";
+        /// Key with which the gateway calls engines; empty: generated once into the data directory.
+        internal_engine_api_key: Option<Secret> = "";
+        /// Which container runtime runs the engines.
+        container_runtime: ContainerRuntime = "auto";
+        /// Address of the container runtime; empty is `DOCKER_HOST`, else the local socket.
+        container_host: Option<String> = "";
+        /// Longest time in `loading` of a model on vLLM, in seconds.
+        primary_startup_timeout_sec: Duration = "600";
+        /// Longest time in `loading` of a model on llama.cpp, in seconds.
+        secondary_startup_timeout_sec: Duration = "300";
+        /// Time that an engine gets to stop by itself, in seconds.
+        stop_timeout_sec: Duration = "10";
+        /// Stops all models when the gateway stops.
+        stop_models_on_shutdown: bool = "false";
+    }
+    "Supervision" {
+        /// Interval at which models are compared with their containers, in seconds.
+        model_reconcile_sec: Duration = "15";
+        /// Interval at which running engines are probed, in seconds.
+        health_poll_sec: Duration = "15";
+        /// Failures in a row that open an engine's circuit breaker.
+        breaker_failures: u32 = "5";
+        /// Time until an open breaker lets one trial through, in seconds.
+        breaker_cooldown_sec: Duration = "30";
+    }
+    "Logging" {
+        /// Format of the log on standard error.
+        log_format: LogFormat = "text";
+        /// What is logged, as in `info,gantry_control=debug`.
+        rust_log: String = "info";
+    }
+}
+
+/// The bootstrap password: a secret with the length rules of passwords.
+#[derive(Debug, Clone)]
+pub struct BootstrapPassword(pub secrecy::SecretString);
+
+impl Value for BootstrapPassword {
+    const ALLOWED: &'static str = "a password of 8 to 256 characters";
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Option<Self> {
+        (8..=256).contains(&text.chars().count()).then(|| Self(text.to_owned().into()))
+    }
+
+    fn show(&self) -> String {
+        "***".to_owned()
+    }
+}

@@ -1,0 +1,283 @@
+//! Types of settings: how each is read from text and shown again.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use gantry_domain::net::IpList;
+use secrecy::{ExposeSecret, SecretString};
+
+/// A type that a setting can have.
+pub trait Value: Sized {
+    /// For messages and the reference page: "an address such as 127.0.0.1:8084".
+    const ALLOWED: &'static str;
+    /// Never shown.
+    const SECRET: bool = false;
+
+    /// `None` if `text` is not allowed.
+    fn parse(text: &str) -> Option<Self>;
+    fn show(&self) -> String;
+}
+
+/// An optional setting: an empty text is the same as none.
+impl<T: Value> Value for Option<T> {
+    const ALLOWED: &'static str = T::ALLOWED;
+    const SECRET: bool = T::SECRET;
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() { Some(None) } else { T::parse(text).map(Some) }
+    }
+
+    fn show(&self) -> String {
+        self.as_ref().map(T::show).unwrap_or_default()
+    }
+}
+
+impl Value for bool {
+    const ALLOWED: &'static str = "true or false";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "true" | "1" | "yes" | "on" => Some(true),
+            "false" | "0" | "no" | "off" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for SocketAddr {
+    const ALLOWED: &'static str = "an address such as 127.0.0.1:8084";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for PathBuf {
+    const ALLOWED: &'static str = "a path";
+
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self::from(text))
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+impl Value for String {
+    const ALLOWED: &'static str = "a text";
+
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Value for u32 {
+    const ALLOWED: &'static str = "a whole number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for usize {
+    const ALLOWED: &'static str = "a whole number";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// In seconds.
+impl Value for Duration {
+    const ALLOWED: &'static str = "a whole number of seconds from 1 to 31,536,000";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|it| (1..=31_536_000).contains(it)).map(Self::from_secs)
+    }
+
+    fn show(&self) -> String {
+        self.as_secs().to_string()
+    }
+}
+
+impl Value for IpList {
+    const ALLOWED: &'static str = "IP addresses or CIDR ranges, comma-separated";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text.split(',')).ok()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Comma-separated words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Words(pub Vec<String>);
+
+impl Value for Words {
+    const ALLOWED: &'static str = "words, comma-separated";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(Self(text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()))
+    }
+
+    fn show(&self) -> String {
+        self.0.join(",")
+    }
+}
+
+/// Web origins, exactly as browsers send them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins(pub Vec<String>);
+
+impl Value for Origins {
+    const ALLOWED: &'static str = "origins such as https://ui.example.org, comma-separated; `*` is refused";
+
+    fn parse(text: &str) -> Option<Self> {
+        let words = Words::parse(text)?.0;
+        let legal = |origin: &String| {
+            let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+            host.is_some_and(|it| !it.is_empty() && !it.contains(['/', '*', ' ', '@']))
+        };
+        words.iter().all(legal).then_some(Self(words))
+    }
+
+    fn show(&self) -> String {
+        self.0.join(",")
+    }
+}
+
+/// A secret that is never shown.
+#[derive(Debug, Clone)]
+pub struct Secret(pub SecretString);
+
+impl Value for Secret {
+    const ALLOWED: &'static str = "a secret of 16 to 512 printable characters";
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Option<Self> {
+        let legal = (16..=512).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
+        legal.then(|| Self(text.to_owned().into()))
+    }
+
+    fn show(&self) -> String {
+        "***".to_owned()
+    }
+}
+
+/// `sqlite://path` or `postgres://…`.
+#[derive(Clone)]
+pub struct DatabaseUrl(SecretString);
+
+impl DatabaseUrl {
+    pub fn sqlite(path: &std::path::Path) -> Self {
+        Self(format!("sqlite://{}", path.display()).into())
+    }
+
+    /// With the password that it may carry.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.show())
+    }
+}
+
+impl Value for DatabaseUrl {
+    const ALLOWED: &'static str = "sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE";
+
+    fn parse(text: &str) -> Option<Self> {
+        let known = ["sqlite://", "postgres://", "postgresql://"].iter().any(|it| text.starts_with(it));
+        known.then(|| Self(text.to_owned().into()))
+    }
+
+    /// Without the password.
+    fn show(&self) -> String {
+        let text = self.expose();
+        match (text.find("://"), text.rfind('@')) {
+            (Some(start), Some(end)) if start + 3 <= end => {
+                let user = text[start + 3..end].split(':').next().unwrap_or_default();
+                format!("{}://{user}:***{}", &text[..start], &text[end..])
+            }
+            _ => text.to_owned(),
+        }
+    }
+}
+
+/// Which container runtime to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContainerRuntime {
+    Auto,
+    Docker,
+}
+
+impl Value for ContainerRuntime {
+    const ALLOWED: &'static str = "auto or docker";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Auto),
+            "docker" => Some(Self::Docker),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto",
+            Self::Docker => "docker",
+        }
+        .to_owned()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Value for LogFormat {
+    const ALLOWED: &'static str = "text or json";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+        .to_owned()
+    }
+}

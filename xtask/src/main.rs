@@ -1,0 +1,27 @@
+//! Project chores: `cargo xtask gen [--check]` writes the generated reference pages, `cargo xtask tidy` holds the
+//! rules that no compiler knows.
+#![expect(clippy::print_stderr, reason = "a command for people at a terminal")]
+
+mod generate;
+mod tidy;
+
+use std::{path::PathBuf, process::ExitCode};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let result = match args[..] {
+        ["gen"] => generate::write(&root),
+        ["gen", "--check"] => generate::check(&root),
+        ["tidy"] => tidy::run(&root),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask gen [--check] | tidy")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Rules of the house: who may import whom, how long files are, how they begin, and what must not be in them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+/// Longest source file in lines, its tests not counted. Beyond, it has more than one subject.
+const LONGEST: usize = 600;
+
+/// Which of our crates each crate may depend on. From ARCHITECTURE.md.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("gantry-domain", &[]),
+    ("gantry-settings", &["gantry-domain"]),
+    ("gantry-store", &["gantry-domain", "gantry-settings"]),
+    ("gantry-runtime", &["gantry-domain"]),
+    ("gantry-sim", &["gantry-domain"]),
+    ("gantry-dataplane", &["gantry-domain", "gantry-settings"]),
+    (
+        "gantry-control",
+        &["gantry-domain", "gantry-settings", "gantry-store", "gantry-runtime", "gantry-dataplane"],
+    ),
+    ("gantry-admin-api", &["gantry-domain", "gantry-settings", "gantry-store"]),
+    ("gantry-bench", &[]),
+];
+
+/// Foreign crates that one crate of ours has for itself.
+const HOMES: &[(&str, &[&str])] = &[
+    ("bollard", &["gantry-runtime", "gantry-sim"]),
+    ("sqlx", &["gantry-store"]),
+    ("clap", &["gantry", "gantry-sim", "gantry-bench"]),
+];
+
+pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    let mut problems = layers(root)?;
+    let mut files = Vec::new();
+    for dir in ["crates", "xtask", "bench"] {
+        collect(&root.join(dir), &mut files)?;
+    }
+    for file in files {
+        let text = fs::read_to_string(&file).with_context(|| format!("can't read {}", file.display()))?;
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        problems.extend(look_at(&name, &text));
+    }
+    if problems.is_empty() { Ok(()) } else { bail!("untidy:\n  {}", problems.join("\n  ")) }
+}
+
+fn look_at(name: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !text.starts_with("//!") && !text.starts_with("#!") {
+        problems.push(format!("{name}: the first line must be a `//!` that says what the file is for"));
+    }
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or(text).lines().count();
+    if code > LONGEST {
+        problems.push(format!("{name}: {code} lines; more than {LONGEST} is more than one subject"));
+    }
+    problems
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| format!("can't read {}", dir.display()))? {
+        let path = entry?.path();
+        if path.is_dir() && path.file_name().is_none_or(|it| it != "target") {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn layers(root: &Path) -> anyhow::Result<Vec<String>> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root)
+        .output()
+        .context("can't run cargo metadata")?;
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata said nothing useful")?;
+    let mut problems = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let normal = package["dependencies"].as_array().into_iter().flatten();
+        for dependency in normal.filter(|it| it["kind"].is_null()).filter_map(|it| it["name"].as_str()) {
+            let allowed = LAYERS.iter().find(|(it, _)| *it == name).map(|(_, allowed)| allowed);
+            if dependency.starts_with("gantry-") && allowed.is_some_and(|it| !it.contains(&dependency)) {
+                problems.push(format!("{name} must not depend on {dependency}"));
+            }
+            if let Some((_, homes)) = HOMES.iter().find(|(it, _)| *it == dependency)
+                && !homes.contains(&name)
+            {
+                problems.push(format!("{dependency} belongs to {homes:?}, not to {name}"));
+            }
+        }
+    }
+    Ok(problems)
+}
