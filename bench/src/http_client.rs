@@ -1,0 +1,135 @@
+//! Single HTTP calls for setting the stage: health, login, keys. Not for load.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use http::{
+    HeaderMap, Method, Request, StatusCode,
+    header::{CONTENT_TYPE, COOKIE, HOST},
+};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::{
+    net::TcpStream,
+    select,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::child::Running;
+
+const CALL_WITHIN: Duration = Duration::from_secs(10);
+
+/// One call to make.
+pub(crate) struct Call<'a> {
+    pub(crate) addr: SocketAddr,
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+    pub(crate) cookie: Option<&'a str>,
+    pub(crate) bearer: Option<&'a str>,
+    pub(crate) body: Option<Value>,
+}
+
+/// What came back, whatever the status.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn get(addr: SocketAddr, path: &'a str) -> Self {
+        Self { addr, method: Method::GET, path, cookie: None, bearer: None, body: None }
+    }
+
+    pub(crate) fn post(addr: SocketAddr, path: &'a str, body: Value) -> Self {
+        Self { addr, method: Method::POST, path, cookie: None, bearer: None, body: Some(body) }
+    }
+
+    /// Calls on a connection of its own.
+    pub(crate) async fn send(&self) -> Result<Answer> {
+        let what = format!("{} {}", self.method, self.path);
+        timeout(CALL_WITHIN, self.exchange())
+            .await
+            .with_context(|| format!("{what} took too long"))?
+            .context(what)
+    }
+
+    /// Calls and wants a 2xx; anything else is an error that quotes the answer.
+    pub(crate) async fn expect_success(&self) -> Result<Answer> {
+        let answer = self.send().await?;
+        if !answer.status.is_success() {
+            bail!("{} {} answered {}: {}", self.method, self.path, answer.status, answer.quote());
+        }
+        Ok(answer)
+    }
+
+    /// Calls again and again until the answer is 200 or `within` has passed or `child` has ended.
+    pub(crate) async fn wait_for_200(
+        &self,
+        child: &mut Running,
+        within: Duration,
+        every: Duration,
+    ) -> Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            let last = match self.send().await {
+                Ok(answer) if answer.status == StatusCode::OK => return Ok(()),
+                Ok(answer) => format!("{}: {}", answer.status, answer.quote()),
+                Err(error) => format!("{error:#}"),
+            };
+            child.check()?;
+            if Instant::now() > deadline {
+                let (method, path, log) = (&self.method, self.path, child.log_end());
+                bail!("{method} {path} is not 200 after {within:?}; last: {last}; the log ends with:\n{log}");
+            }
+            sleep(every).await;
+        }
+    }
+
+    async fn exchange(&self) -> Result<Answer> {
+        let stream = TcpStream::connect(self.addr).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let mut request =
+            Request::builder().method(&self.method).uri(self.path).header(HOST, self.addr.to_string());
+        if let Some(cookie) = self.cookie {
+            request = request.header(COOKIE, cookie);
+        }
+        if let Some(bearer) = self.bearer {
+            request = request.header(http::header::AUTHORIZATION, format!("Bearer {bearer}"));
+        }
+        if self.body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = self.body.as_ref().map_or_else(Bytes::new, |it| Bytes::from(it.to_string()));
+        let request = request.body(Full::new(body))?;
+        let exchange = async {
+            let (parts, body) = sender.send_request(request).await?.into_parts();
+            let body = body.collect().await?.to_bytes();
+            anyhow::Ok(Answer { status: parts.status, headers: parts.headers, body })
+        };
+        // The connection is driven here rather than by a task of its own, which nobody would wait for.
+        let (mut connection, mut exchange) = (std::pin::pin!(connection), std::pin::pin!(exchange));
+        select! {
+            biased;
+            answer = &mut exchange => answer,
+            ended = &mut connection => {
+                ended?;
+                // The answer may be complete in the sender already.
+                exchange.await
+            }
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Result<Value> {
+        serde_json::from_slice(&self.body).with_context(|| format!("not JSON: {}", self.quote()))
+    }
+
+    fn quote(&self) -> String {
+        String::from_utf8_lossy(&self.body).chars().take(300).collect()
+    }
+}

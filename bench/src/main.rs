@@ -1,0 +1,134 @@
+//! `gantry-bench`: what the gateway costs, as ratios to nginx on the same machine in the same run.
+//!
+//! Holds a mock engine, a load generator and the comparison that starts and measures the proxies. It knows the
+//! gateway only by its binary and its HTTP API. Linux only: CPU and memory come from `/proc`.
+
+use std::{
+    io::{Write as _, stderr, stdout},
+    net::SocketAddr,
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+use tokio::net::TcpListener;
+
+use crate::{
+    load::{Pace, Window},
+    shot::{Ask, Shot},
+};
+
+mod child;
+mod compare;
+mod gateway;
+mod http_client;
+mod load;
+mod mock;
+mod nginx;
+mod phases;
+mod procfs;
+mod reply;
+mod report;
+mod shot;
+mod stats;
+
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve a mock engine and print its address.
+    Mock {
+        /// Loopback address; port 0 takes a free one.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+    },
+    /// Load one server and print what was seen as JSON.
+    Load(LoadArgs),
+    /// Measure the gateway against nginx and write the figures.
+    Compare(compare::Options),
+}
+
+#[derive(clap::Args)]
+struct LoadArgs {
+    /// The server to load.
+    #[arg(long)]
+    target: SocketAddr,
+    /// API key, sent as a bearer token.
+    #[arg(long, default_value = "none")]
+    key: String,
+    /// Closed loop with so many connections.
+    #[arg(long, default_value_t = 32)]
+    connections: u32,
+    /// Fixed requests per second instead.
+    #[arg(long, conflicts_with = "connections")]
+    rate: Option<f64>,
+    /// So many concurrent streams instead.
+    #[arg(long, conflicts_with_all = ["connections", "rate"])]
+    streams: Option<u32>,
+    /// Request body of a unary load, in bytes.
+    #[arg(long, default_value_t = 200)]
+    body_bytes: usize,
+    /// Content chunks of a stream.
+    #[arg(long, default_value_t = 100)]
+    chunks: u64,
+    /// Milliseconds between the chunks of a stream.
+    #[arg(long, default_value_t = 50)]
+    interval_ms: u64,
+    /// Seconds before the window that is measured.
+    #[arg(long, default_value_t = 0.5)]
+    warm_up_s: f64,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Mock { listen } => run_mock(listen).await,
+        Command::Load(args) => run_load(args).await,
+        Command::Compare(options) => Box::pin(compare::run(options)).await,
+    };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    // The chain of reasons without a backtrace. Where standard error is gone there is nobody to tell.
+    writeln!(stderr(), "error: {error:#}").ok();
+    ExitCode::FAILURE
+}
+
+async fn run_mock(listen: SocketAddr) -> Result<()> {
+    ensure!(listen.ip().is_loopback(), "the mock serves only loopback addresses, not `{listen}`");
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on `{listen}`"))?;
+    writeln!(stdout(), "{}", listener.local_addr()?)?;
+    mock::serve(listener).await
+}
+
+async fn run_load(args: LoadArgs) -> Result<()> {
+    ensure!(args.target.ip().is_loopback(), "only loopback addresses may be loaded, not `{}`", args.target);
+    let interval = Duration::from_millis(args.interval_ms);
+    let stream_life = interval * u32::try_from(args.chunks).context("too many chunks")?;
+    let (ask, pace) = match (args.streams, args.rate) {
+        (Some(n_connections), _) => (
+            Ask::Stream { n_chunks: args.chunks, interval },
+            Pace::Closed { n_connections, ramp: Duration::from_secs_f64(args.warm_up_s) },
+        ),
+        (None, Some(rate_per_s)) => (Ask::Unary { body_bytes: args.body_bytes }, Pace::Open { rate_per_s }),
+        (None, None) => (
+            Ask::Unary { body_bytes: args.body_bytes },
+            Pace::Closed { n_connections: args.connections, ramp: Duration::ZERO },
+        ),
+    };
+    let window = Window {
+        warm_up: Duration::from_secs_f64(args.warm_up_s),
+        measured: Duration::from_secs_f64(args.seconds),
+        drain: Duration::from_secs(10) + if args.streams.is_some() { stream_life } else { Duration::ZERO },
+    };
+    let (outcome, _) = load::run(Shot::new(args.target, &args.key, ask), pace, window, || Ok(())).await?;
+    writeln!(stdout(), "{}", serde_json::to_string_pretty(&outcome)?)?;
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! The measured phases: which load each is, and what a sample of it holds.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+use tokio::time::sleep;
+
+use crate::{
+    load::{self, Outcome, Pace, Window},
+    procfs,
+    shot::{Ask, Shot},
+};
+
+/// What is loaded: a proxy, or the mock itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) addr: SocketAddr,
+    pub(crate) key: String,
+    /// The process whose tree is charged; `None` for the mock, whose cost does not matter.
+    pub(crate) pid: Option<u32>,
+}
+
+/// A kind of load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Small bodies, closed loop with 64 connections: the proxy's core is full.
+    Unary,
+    /// 64 KiB bodies, closed loop with 8 connections.
+    ///
+    /// Closed loop rather than 200 requests per second: at that rate most of the cost is waking up, not the body.
+    Unary64k,
+    /// Concurrent streams at a steady pace.
+    Sse,
+    /// Small bodies at a fixed low rate: what the proxy adds to the latency.
+    Latency,
+}
+
+impl Phase {
+    pub(crate) const ALL: [Self; 4] = [Self::Unary, Self::Unary64k, Self::Sse, Self::Latency];
+
+    /// The name in the results.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Unary => "unary",
+            Self::Unary64k => "unary_64k",
+            Self::Sse => "sse",
+            Self::Latency => "latency",
+        }
+    }
+}
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Scale {
+    pub(crate) n_rounds: u32,
+    warm_up_ms: u32,
+    unary_ms: u32,
+    sse_ms: u32,
+    n_streams: u32,
+    chunk_interval_ms: u32,
+    /// Latency is measured in slices, targets in turns: a disturbance spoils a slice, and the median leaves it out.
+    n_latency_slices: u32,
+    latency_slice_ms: u32,
+    latency_rate_per_s: u32,
+    n_idle_streams: u32,
+}
+
+impl Scale {
+    /// Some two and a half minutes in all.
+    pub(crate) const QUICK: Self = Self {
+        n_rounds: 2,
+        warm_up_ms: 700,
+        unary_ms: 4000,
+        sse_ms: 5000,
+        n_streams: 200,
+        // Faster than in the full run: few streams must bring many chunks.
+        chunk_interval_ms: 20,
+        n_latency_slices: 3,
+        latency_slice_ms: 3000,
+        latency_rate_per_s: 200,
+        n_idle_streams: 1000,
+    };
+
+    /// Some seven minutes in all.
+    pub(crate) const FULL: Self = Self {
+        n_rounds: 3,
+        unary_ms: 6000,
+        sse_ms: 10_000,
+        n_streams: 1000,
+        chunk_interval_ms: 50,
+        n_latency_slices: 5,
+        latency_slice_ms: 4000,
+        ..Self::QUICK
+    };
+
+    /// Everything very short: whether it works, not what it costs.
+    #[cfg(test)]
+    const TINY: Self = Self {
+        n_rounds: 1,
+        warm_up_ms: 50,
+        unary_ms: 200,
+        sse_ms: 200,
+        n_streams: 5,
+        latency_slice_ms: 200,
+        n_idle_streams: 10,
+        ..Self::QUICK
+    };
+
+    /// How often each target is measured in one round of `phase`.
+    pub(crate) fn n_slices(&self, phase: Phase) -> u32 {
+        if phase == Phase::Latency { self.n_latency_slices } else { 1 }
+    }
+}
+
+/// One measurement of one phase of one target.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Sample {
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+    /// User + system time of the target's tree per request, or per chunk for [`Phase::Sse`].
+    pub(crate) cpu_us: Option<f64>,
+    /// CPU time of the target's tree as a share of the window: 1 is one full core.
+    pub(crate) busy: Option<f64>,
+}
+
+/// Loads `target` once.
+pub(crate) async fn measure(phase: Phase, target: &Target, scale: &Scale) -> Result<Sample> {
+    let (ask, pace, window) = load_of(phase, scale);
+    let shot = Shot::new(target.addr, &target.key, ask);
+    let probe = || target.pid.map_or(Ok(Duration::ZERO), procfs::cpu);
+    let (outcome, [before, after]) = load::run(shot, pace, window, probe).await?;
+    let n_units = if phase == Phase::Sse { outcome.chunks } else { outcome.requests };
+    let (name, phase, errors) = (target.name, phase.name(), outcome.errors);
+    let told = outcome.first_error.as_deref().unwrap_or("none");
+    ensure!(n_units > 0, "{phase} of {name}: nothing came back; {errors} errors, the first: {told}");
+    let spent_s = target.pid.map(|_| after.saturating_sub(before).as_secs_f64());
+    Ok(Sample {
+        cpu_us: spent_s.map(|it| it * 1e6 / n_units as f64),
+        busy: spent_s.map(|it| it / outcome.measured_s),
+        outcome,
+    })
+}
+
+/// Resident memory that one open stream without traffic takes, in KiB.
+///
+/// To be measured once and on a fresh process: allocators keep what earlier streams took.
+pub(crate) async fn kib_per_stream(target: &Target, scale: &Scale) -> Result<Option<f64>> {
+    let Some(pid) = target.pid else { return Ok(None) };
+    // The pace never comes to its first chunk; only the role chunk has been sent.
+    let ask = Ask::Stream { n_chunks: 1, interval: Duration::from_mins(2) };
+    let shot = Shot::new(target.addr, &target.key, ask);
+    // What the first stream touches in code and tables is not the price of one more.
+    drop(load::hold_streams(&shot, 8).await?);
+    sleep(SETTLE).await;
+    let before = procfs::rss_kib(pid)?;
+    let held = load::hold_streams(&shot, scale.n_idle_streams as usize).await?;
+    sleep(SETTLE).await;
+    let after = procfs::rss_kib(pid)?;
+    let per_stream = after.saturating_sub(before) as f64 / held.len() as f64;
+    drop(held);
+    sleep(SETTLE).await;
+    Ok(Some(per_stream))
+}
+
+/// Until memory and connections of a proxy are at rest.
+const SETTLE: Duration = Duration::from_millis(500);
+
+const DRAIN: Duration = Duration::from_secs(10);
+
+fn load_of(phase: Phase, scale: &Scale) -> (Ask, Pace, Window) {
+    let warm_up = millis(scale.warm_up_ms);
+    let window = |measured_ms| Window { warm_up, measured: millis(measured_ms), drain: DRAIN };
+    let closed = |n_connections| Pace::Closed { n_connections, ramp: Duration::ZERO };
+    match phase {
+        Phase::Unary => (Ask::Unary { body_bytes: 200 }, closed(64), window(scale.unary_ms)),
+        Phase::Unary64k => (Ask::Unary { body_bytes: 64 * 1024 }, closed(8), window(scale.unary_ms)),
+        Phase::Sse => {
+            // Streams start over the first half of the warm-up, so that their chunks do not all come in the same
+            // millisecond.
+            let ramp = warm_up;
+            let window = Window { warm_up: warm_up * 2, ..window(scale.sse_ms) };
+            let interval = millis(scale.chunk_interval_ms);
+            // The first stream to start outlives the window, so that none ends and none begins inside it.
+            let life = window.warm_up + window.measured + warm_up;
+            let n_chunks = (life.as_millis() / interval.as_millis().max(1)) as u64;
+            let pace = Pace::Closed { n_connections: scale.n_streams, ramp };
+            (Ask::Stream { n_chunks, interval }, pace, window)
+        }
+        Phase::Latency => {
+            let pace = Pace::Open { rate_per_s: f64::from(scale.latency_rate_per_s) };
+            (Ask::Unary { body_bytes: 200 }, pace, window(scale.latency_slice_ms))
+        }
+    }
+}
+
+fn millis(ms: u32) -> Duration {
+    Duration::from_millis(ms.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{net::TcpListener, task::JoinSet};
+
+    use super::*;
+    use crate::mock;
+
+    #[tokio::test]
+    async fn every_phase_runs_without_errors_against_the_mock() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(mock::serve(listener));
+        let target = Target { name: "mock", addr, key: "k".to_owned(), pid: Some(std::process::id()) };
+        for phase in Phase::ALL {
+            let sample = measure(phase, &target, &Scale::TINY).await.unwrap();
+            assert_eq!((sample.outcome.errors, sample.outcome.first_error), (0, None), "{phase:?}");
+            assert!(sample.cpu_us.is_some_and(|it| it >= 0.0));
+        }
+        assert!(kib_per_stream(&target, &Scale::TINY).await.unwrap().is_some());
+    }
+}
