@@ -1,0 +1,32 @@
+# The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
+.PHONY: help run test test-fast test-engines test-clients check bench bench-quick image
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: ## build, start with the demo model, print where it is
+	@scripts/run.sh
+
+test: ## everything that can run here; lists what was skipped and why
+	@scripts/test.sh
+
+test-fast: ## the Rust tests on SQLite, without Docker or any other service
+	@env -u DOCKER_HOST -u TEST_POSTGRES_URL -u TEST_REDIS_URL cargo nextest run --workspace
+
+test-engines: ## only the tests against real engines (ENGINES=vllm adds vLLM)
+	@scripts/test-engines.sh
+
+test-clients: ## only the tests with other people's client libraries
+	@scripts/test-clients.sh
+
+check: ## format, lints, generated files, the project's rules, licences
+	@scripts/check.sh
+
+bench: ## measure the gateway
+	@scripts/bench.sh
+
+bench-quick: ## measure it shortly
+	@scripts/bench.sh --quick
+
+image: ## load the engine simulators' images into Docker
+	@scripts/image.sh

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# `make check`: what needs no test to run: format, lints, generated files, the project's own rules, licences.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+cargo fmt --all --check
+cargo clippy --locked --workspace --all-targets -- -D warnings
+cargo xtask gen --check
+cargo xtask tidy
+if have shellcheck; then shellcheck -x scripts/*.sh .ci/run; fi
+if have cargo-deny; then cargo deny --offline check bans licenses sources; fi

@@ -1,0 +1,247 @@
+# shellcheck shell=bash
+# The servers that the tests and the demo use, sourced by the scripts beside it (after lib.sh):
+#
+#   services_start docker postgres redis     starts those, and has them stopped when the script exits
+#
+# Sets DOCKER_HOST, TEST_POSTGRES_URL and TEST_REDIS_URL for the ones that run; a skip is noted for each other one.
+# A Docker engine, or a URL, that is there already is used as it is. Ours are private: own temporary folder, own
+# sockets and ports, never the distribution's instances. Two scripts of one checkout share one dockerd; the last
+# one to leave stops it.
+
+SERVICES_DIR=
+SERVICES_UP=()
+
+services_start() {
+    local service
+    for service in "$@"; do
+        "services_$service" || true
+    done
+}
+
+services_dir() {
+    [ -n "$SERVICES_DIR" ] && return 0
+    SERVICES_DIR=$(mktemp -d "${TMPDIR:-/tmp}/gantry-services.XXXXXX")
+    chmod 711 "$SERVICES_DIR"
+    trap services_stop EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
+services_stop() {
+    local service
+    for service in "${SERVICES_UP[@]}"; do
+        "stop_$service" || true
+    done
+    SERVICES_UP=()
+    [ -z "$SERVICES_DIR" ] || rm -rf "$SERVICES_DIR"
+    SERVICES_DIR=
+}
+
+# ---- Docker ----
+
+docker_answers() { timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
+
+services_docker() {
+    need docker docker.io || { skip docker "no docker program"; return 1; }
+    if docker_answers; then
+        DOCKER_HOST=${DOCKER_HOST:-$(docker context inspect --format '{{.Endpoints.docker.Host}}')}
+        export DOCKER_HOST
+        return 0
+    fi
+    is_root || { skip docker "no engine answers, and only root may start one"; return 1; }
+    need dockerd docker.io || { skip docker "dockerd is not installed"; return 1; }
+    services_dir
+    mkdir -p "$CACHE"
+    # Every user of the shared dockerd holds this lock shared: see stop_docker.
+    exec 8>"$CACHE/docker.lock"
+    flock -s 8
+    SERVICES_UP+=(docker)
+    exec 7>"$CACHE/docker.start"
+    flock 7
+    export DOCKER_HOST
+    DOCKER_HOST=unix://$(docker_run_dir)/docker.sock
+    if ! docker_answers; then
+        for _ in 1 2 3; do # containerd misses its start timeout on a busy machine
+            docker_launch && break
+        done
+    fi
+    flock -u 7
+    if ! docker_answers; then
+        skip docker "dockerd did not start: $(tail -1 "$CACHE/dockerd.log")"
+        unset DOCKER_HOST
+        return 1
+    fi
+}
+
+# Sockets have short names, and a checkout's path may be long: one folder per checkout, where only root can write.
+checkout_number() { printf %s "$CACHE" | cksum | cut -d' ' -f1; }
+docker_run_dir() { echo "/run/gantry-docker-$(checkout_number)"; }
+
+# Two engines on one bridge would give out the same addresses: ours gets its own where that can be made.
+docker_bridge() { echo "gty$(($(checkout_number) % 1000000))"; }
+
+docker_bridge_up() {
+    local bridge
+    bridge=$(docker_bridge)
+    have ip || return 1
+    [ -e "/sys/class/net/$bridge" ] && return 0
+    ip link add "$bridge" type bridge && ip address add "172.29.$(($(checkout_number) % 250)).1/24" dev "$bridge" &&
+        ip link set "$bridge" up
+}
+
+docker_launch() {
+    local run data driver network=()
+    run=$(docker_run_dir)
+    docker_kill
+    mkdir -p "$run"
+    data=$CACHE/docker driver=overlay2
+    overlay_works "$data" || data=/var/tmp/gantry-docker
+    overlay_works "$data" || driver=vfs
+    ! docker_bridge_up 2>/dev/null || network=(--bridge "$(docker_bridge)")
+    setsid nohup dockerd "${network[@]}" -H "unix://$run/docker.sock" --data-root "$data" --exec-root "$run/exec" \
+        --pidfile "$run/docker.pid" --storage-driver "$driver" --log-level warn \
+        </dev/null >"$CACHE/dockerd.log" 2>&1 7>&- 8>&- &
+    wait_for 40 docker_answers
+}
+
+overlay_works() {
+    local dir=$1/.overlay-try works=1
+    mkdir -p "$dir/lower" "$dir/upper" "$dir/work" "$dir/merged" || return 1
+    if mount -t overlay overlay -o "lowerdir=$dir/lower,upperdir=$dir/upper,workdir=$dir/work" "$dir/merged" \
+        2>/dev/null; then
+        umount "$dir/merged"
+        works=0
+    fi
+    rm -rf "$dir"
+    return $works
+}
+
+# docker_kill: ends the dockerd of this checkout, by the process number it wrote.
+docker_kill() {
+    local pidfile pid
+    pidfile=$(docker_run_dir)/docker.pid
+    pid=$(cat "$pidfile" 2>/dev/null) || return 0
+    if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
+        kill "$pid"
+        wait_for 30 test ! -e "/proc/$pid" || kill -9 "$pid"
+    fi
+    rm -f "$pidfile"
+}
+
+# The last one to hold the lock stops the engine.
+stop_docker() {
+    flock -u 8
+    if flock -n 8; then
+        docker_kill
+        rm -rf "$(docker_run_dir)"
+        ip link delete "$(docker_bridge)" 2>/dev/null || true
+    fi
+    exec 8>&-
+}
+
+# ---- PostgreSQL ----
+
+# As the user `postgres` where we are root: the server refuses to run as root.
+as_postgres() {
+    if is_root; then
+        (cd / && runuser -u postgres -- "$@")
+    else
+        "$@"
+    fi
+}
+
+services_postgres() {
+    [ -z "${TEST_POSTGRES_URL:-}" ] || return 0
+    local bin dir port
+    bin=$(postgres_bin) || install_packages postgresql || { skip postgres "not installed"; return 1; }
+    bin=${bin:-$(postgres_bin)} || { skip postgres "no initdb found"; return 1; }
+    services_dir
+    dir=$SERVICES_DIR/postgres
+    mkdir -m 700 "$dir"
+    ! is_root || chown postgres "$dir"
+    as_postgres "$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$SERVICES_DIR/initdb.log" 2>&1 ||
+        { skip postgres "initdb: $(tail -1 "$SERVICES_DIR/initdb.log")"; return 1; }
+    SERVICES_UP+=(postgres)
+    for _ in 1 2 3; do # another process may take the port first
+        port=$(free_port)
+        if as_postgres "$bin/pg_ctl" -D "$dir/data" -w -t 60 -s -l "$dir/log" start -o "-p $port -k $dir \
+            -c listen_addresses=127.0.0.1 -c fsync=off -c synchronous_commit=off -c full_page_writes=off \
+            -c max_connections=400" >/dev/null 2>&1 7>&- 8>&-; then
+            export TEST_POSTGRES_URL=postgres://postgres@127.0.0.1:$port/postgres
+            return 0
+        fi
+    done
+    skip postgres "did not start: $(tail -1 "$dir/log")"
+    return 1
+}
+
+postgres_bin() {
+    local dir
+    dir=$(find /usr/lib/postgresql -path '*/bin/initdb' 2>/dev/null | sort -V | tail -1)
+    [ -n "$dir" ] || dir=$(command -v initdb) || return 1
+    dirname "$dir"
+}
+
+stop_postgres() {
+    as_postgres "$(postgres_bin)/pg_ctl" -D "$SERVICES_DIR/postgres/data" -m immediate -s stop >/dev/null 2>&1
+}
+
+# ---- Redis ----
+
+services_redis() {
+    [ -z "${TEST_REDIS_URL:-}" ] || return 0
+    need redis-server redis-server || { skip redis "not installed"; return 1; }
+    need redis-cli redis-tools || { skip redis "no redis-cli"; return 1; }
+    services_dir
+    local port
+    for _ in 1 2 3; do
+        port=$(free_port)
+        redis-server --port "$port" --bind 127.0.0.1 --save '' --appendonly no --dir "$SERVICES_DIR" \
+            </dev/null >"$SERVICES_DIR/redis.log" 2>&1 7>&- 8>&- &
+        REDIS_PID=$!
+        if wait_for 10 redis-cli -p "$port" ping && kill -0 "$REDIS_PID" 2>/dev/null; then
+            SERVICES_UP+=(redis)
+            export TEST_REDIS_URL=redis://127.0.0.1:$port
+            return 0
+        fi
+        kill "$REDIS_PID" 2>/dev/null || true
+    done
+    skip redis "did not start: $(tail -1 "$SERVICES_DIR/redis.log")"
+    return 1
+}
+
+stop_redis() { kill "$REDIS_PID" 2>/dev/null && wait "$REDIS_PID"; }
+
+# ---- what runs ----
+
+# engine_images: the real engines' images, and the variables that tell the tests about them.
+engine_images() {
+    local scripts=$ROOT/scripts
+    if "$scripts/llama-image.sh"; then
+        export GANTRY_TEST_LLAMA_IMAGE=gantry/llama-server:b11434
+    else
+        skip engines-llama "the image of llama.cpp's server could not be made"
+    fi
+    case " ${ENGINES:-} " in
+    *vllm*)
+        if "$scripts/vllm-image.sh"; then
+            export GANTRY_TEST_VLLM_IMAGE=gantry/vllm-cpu:0.32.0
+        else
+            skip engines-vllm "the vLLM image could not be made"
+        fi
+        ;;
+    esac
+}
+
+docker_version() {
+    [ -n "${DOCKER_HOST:-}" ] && docker version --format '{{.Server.Version}}' 2>/dev/null || echo no
+}
+
+postgres_version() {
+    [ -n "${TEST_POSTGRES_URL:-}" ] && psql "$TEST_POSTGRES_URL" -Atc 'show server_version' 2>/dev/null || echo no
+}
+
+redis_version() {
+    [ -n "${TEST_REDIS_URL:-}" ] || { echo no; return 0; }
+    redis-cli -u "$TEST_REDIS_URL" info server 2>/dev/null | tr -d '\r' | sed -n 's/^redis_version://p'
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# `make test-clients`: other people's client libraries against the gateway: every tests/sdk/test_*.sh and, in a
+# Python environment with those libraries, every tests/sdk/test_*.py. A script passes when it exits with 0; its last
+# line may count: `N passed, N failed`. They find the program in GANTRY. Ends with such a line itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+VENV=$CACHE/venv
+export GANTRY
+shopt -s nullglob
+shell=(tests/sdk/test_*.sh)
+python=(tests/sdk/test_*.py)
+passed=0
+failed=0
+
+python_env() {
+    need python3 python3 || return 1
+    python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv || return 1
+    [ -x "$VENV/bin/pip" ] || python3 -m venv "$VENV" || return 1
+    if [ -e tests/sdk/requirements.txt ]; then
+        "$VENV/bin/pip" install -q -r tests/sdk/requirements.txt
+    else
+        "$VENV/bin/pip" install -q openai
+    fi
+}
+
+# run_one NAME COMMAND...
+run_one() {
+    local name=$1 log p=0 f=0 status=0
+    shift
+    log=$(mktemp)
+    timeout 600 "$@" </dev/null >"$log" 2>&1 || status=$?
+    read -r p f < <(count_tests "$log")
+    [ "$((p + f))" != 0 ] || [ "$status" != 0 ] || p=1
+    [ "$status" = 0 ] || [ "$f" != 0 ] || f=1
+    if [ "$status" = 0 ]; then
+        echo "PASS $name"
+    else
+        echo "FAIL $name (exit $status)"
+        tail -60 "$log"
+    fi
+    passed=$((passed + p)) failed=$((failed + f))
+    rm "$log"
+}
+
+if [ -z "${GANTRY_BUILT:-}" ] && [ $((${#shell[@]} + ${#python[@]})) != 0 ]; then
+    cargo build -q -p gantry
+fi
+for script in "${shell[@]}"; do
+    run_one "$script" bash "$script"
+done
+if [ ${#python[@]} = 0 ]; then
+    :
+elif python_env; then
+    for script in "${python[@]}"; do
+        run_one "$script" "$VENV/bin/python" "$script"
+    done
+else
+    skip clients "no Python environment with the client libraries could be made"
+    [ "${REQUIRE_ALL:-}" != 1 ] || failed=$((failed + 1))
+fi
+echo "clients: $passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# `make test`: everything that can run on this machine. Installs and starts what the tests need, runs the Rust tests
+# (the real engines' among them) and the client libraries' tests, then says what ran, what was skipped and why.
+# The last line is `N passed, N failed, N skipped`. Arguments go to nextest.
+#
+#   REQUIRE_ALL=1     a skip is a failure
+#   ENGINES=vllm      vLLM too: 7 GB of downloads and some minutes per start
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+# shellcheck source=scripts/services.sh
+. scripts/services.sh
+
+services_dir
+export GANTRY_SKIP_FILE=$SERVICES_DIR/skipped-tests GANTRY_SKIPPED_PARTS=$SERVICES_DIR/skipped-parts
+rust_log=$SERVICES_DIR/rust.log
+client_log=$SERVICES_DIR/clients.log
+touch "$GANTRY_SKIP_FILE" "$GANTRY_SKIPPED_PARTS"
+
+have cargo || die "Rust is missing: install it with rustup"
+need cc build-essential || die "a C compiler is missing"
+services_start docker postgres redis
+say "services are up after $SECONDS s; building"
+
+# The same choice of packages as the test run's, so that nothing is compiled twice.
+cargo build --workspace --all-targets
+export GANTRY_BUILT=1
+if [ -n "${DOCKER_HOST:-}" ]; then
+    "$GANTRY" engine-sim image || skip simulator-images "gantry engine-sim image failed"
+    engine_images
+else
+    skip engines "no Docker engine"
+fi
+
+failed=0
+rust_tests "$@" 2>&1 | tee "$rust_log" || failed=1
+scripts/test-clients.sh 2>&1 | tee "$client_log" || failed=1
+
+# ---- what ran ----
+
+read -r rust_passed rust_failed < <(count_tests "$rust_log")
+read -r client_passed client_failed < <(count_tests "$client_log")
+sort -u "$GANTRY_SKIP_FILE" "$GANTRY_SKIPPED_PARTS" >"$SERVICES_DIR/skipped"
+skipped=$(grep -c . "$SERVICES_DIR/skipped" || true)
+# A test that skips itself still passes for its runner.
+tests_skipped=$(sort -u "$GANTRY_SKIP_FILE" | grep -c . || true)
+
+row() { printf '  %-12s %s\n' "$1" "$2"; }
+printf '\nWhat ran (%s min %s s)\n' $((SECONDS / 60)) $((SECONDS % 60))
+row docker "$(docker_version)"
+row postgres "$(postgres_version)"
+row redis "$(redis_version)"
+row llama.cpp "${GANTRY_TEST_LLAMA_IMAGE:-no}"
+row vllm "${GANTRY_TEST_VLLM_IMAGE:-no (only with ENGINES=vllm)}"
+row engines "$(grep -cE '(^test |PASS .*)engines::' "$rust_log" || true) tests"
+row rust "$rust_passed passed, $rust_failed failed"
+row clients "$client_passed passed, $client_failed failed"
+if [ "$skipped" != 0 ]; then
+    printf 'Skipped\n'
+    sed 's/^/  /' "$SERVICES_DIR/skipped"
+    if [ "${REQUIRE_ALL:-}" = 1 ]; then
+        echo "A skip is a failure: REQUIRE_ALL=1"
+        failed=1
+    fi
+fi
+
+bad=$((rust_failed + client_failed))
+[ "$failed" = 0 ] || [ "$bad" != 0 ] || bad=1 # a part that ended badly without a failed test
+printf '\n%d passed, %d failed, %d skipped\n' \
+    $((rust_passed + client_passed - tests_skipped)) "$bad" "$skipped"
+exit "$failed"
