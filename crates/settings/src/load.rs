@@ -55,6 +55,8 @@ pub struct Sources {
     pub env_file: BTreeMap<String, String>,
 }
 
+/// Variables of other programs that count where ours is not set.
+const ALIASES: &[(&str, &str)] = &[("CONTAINER_HOST", "DOCKER_HOST")];
 /// Variables of this prefix are ours, so an unknown one is a typing error.
 const OURS: &str = "GATEWAY_";
 
@@ -82,8 +84,11 @@ impl Sources {
         if let Some(text) = self.flags.get(name) {
             return Ok((text.clone(), Origin::Flag));
         }
-        if let Some(text) = self.environment.get(name) {
-            return Ok((text.clone(), Origin::Environment));
+        let alias = ALIASES.iter().find(|(it, _)| *it == name).map(|(_, alias)| *alias);
+        for name in [Some(name), alias].into_iter().flatten() {
+            if let Some(text) = self.environment.get(name) {
+                return Ok((text.clone(), Origin::Environment));
+            }
         }
         if let Some(path) = self.environment.get(&format!("{name}_FILE")) {
             let text = std::fs::read_to_string(path)

@@ -47,7 +47,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     args.table(&skip);
     threads(cx, &mut args);
-    memory(&mut args);
+    let locks_memory = memory(&mut args);
     if let Some(mode) = args.value_of("numa").filter(|it| it != "none") {
         args.push(&["--numa", &mode]);
     }
@@ -91,6 +91,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         gpus,
         shm_bytes: None,
         mounts_hub_cache: online,
+        locks_memory,
         warnings,
     }
 }
@@ -127,8 +128,8 @@ fn threads(cx: &LaunchContext<'_>, args: &mut Args<'_>) {
     args.push(&["--threads", &used.to_string()]);
 }
 
-/// `mlock`, `no_mmap` and `load_mode` in the words of this build.
-fn memory(args: &mut Args<'_>) {
+/// `mlock`, `no_mmap` and `load_mode` in the words of this build; whether the weights are locked in RAM.
+fn memory(args: &mut Args<'_>) -> bool {
     let on = |args: &Args<'_>, name| args.value_of(name).as_deref() == Some("true");
     let (mlock, no_mmap) = (on(args, "mlock"), on(args, "no_mmap"));
     let mode = args.model.config.text("load_mode").map(str::to_owned);
@@ -142,7 +143,7 @@ fn memory(args: &mut Args<'_>) {
         if let Some(mode) = mode {
             args.push(&["--load-mode", mode]);
         }
-        return;
+        return mode.is_some_and(|it| it.ends_with("mlock"));
     }
     let (mlock, no_mmap) = match mode.as_deref() {
         None => (mlock, no_mmap),
@@ -157,4 +158,5 @@ fn memory(args: &mut Args<'_>) {
     if no_mmap {
         args.push(&["--no-mmap"]);
     }
+    mlock
 }

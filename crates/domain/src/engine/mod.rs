@@ -56,6 +56,8 @@ pub struct Launch {
     /// Size of `/dev/shm` in bytes; the 64 MB default breaks tensor parallelism.
     pub shm_bytes: Option<i64>,
     pub mounts_hub_cache: bool,
+    /// The engine locks its weights in RAM, which needs a raised memlock limit.
+    pub locks_memory: bool,
     /// Settings that this version of the engine can't express.
     pub warnings: Vec<LaunchWarning>,
 }

@@ -89,6 +89,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         gpus: gpus(model, cx.host),
         shm_bytes: Some(1 << 30),
         mounts_hub_cache: online,
+        locks_memory: false,
         warnings,
     }
 }

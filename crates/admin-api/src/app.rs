@@ -1,0 +1,135 @@
+//! What every handler can reach.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{future::BoxFuture, stream::BoxStream};
+use gantry_domain::{
+    ApiError, Clock, ErrorCode, ModelId,
+    model::{Model, Phase},
+    net::IpList,
+};
+use gantry_store::Store;
+use secrecy::SecretString;
+use serde::Serialize;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::{password::Passwords, session::Cookies, throttle::Throttle};
+
+/// The admin API's state; cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+impl std::ops::Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+/// See [`App`]. A plain struct, so that wiring it up is checked by the compiler.
+pub struct Parts {
+    pub store: Store,
+    pub clock: Clock,
+    pub passwords: Passwords,
+    pub cookies: Cookies,
+    pub throttle: Throttle,
+    pub refresh: Refresh,
+    pub engines: Arc<dyn Engines>,
+    /// Wakes the reconciler for a model. A hint: a lost one costs one period.
+    pub wake: mpsc::Sender<ModelId>,
+    /// Every phase that the reconciler stored.
+    pub phases: broadcast::Sender<(ModelId, Phase)>,
+    /// Must accompany a bootstrap from elsewhere than loopback.
+    pub setup_token: SecretString,
+    pub models_dir: std::path::PathBuf,
+    pub default_images: [String; 2],
+    pub image_allowlist: Vec<String>,
+    pub startup_timeouts: [Duration; 2],
+    pub trusted_proxies: IpList,
+    pub allowed_hosts: Vec<String>,
+    pub cors_origins: Vec<String>,
+}
+
+/// Makes the data plane see what was committed: keys, sessions, users, routes.
+#[derive(Clone)]
+pub struct Refresh(pub mpsc::Sender<oneshot::Sender<()>>);
+
+impl Refresh {
+    /// Returns once the data plane uses the new state, so that a client can use a key in its next breath. Gives up
+    /// after a second: the publisher then does it in its own time.
+    pub async fn publish(&self) {
+        let (done, published) = oneshot::channel();
+        if self.0.send(done).await.is_ok() {
+            let _ = tokio::time::timeout(Duration::from_secs(1), published).await;
+        }
+    }
+}
+
+/// Lines of an engine's log as they come.
+pub type LogStream = BoxStream<'static, String>;
+
+/// What the admin API needs of running engines; the reconciler's side implements it.
+pub trait Engines: Send + Sync + 'static {
+    /// Last `tail` lines of the model's container.
+    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<String, ApiError>>;
+    /// The same, and what follows.
+    fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>>;
+    /// One small request straight to the engine.
+    fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
+    /// Whether the container runtime answers; the error is one line for an operator.
+    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
+    /// Whether usage can be recorded.
+    fn spool_ok(&self) -> bool;
+    /// Health of a route as the data plane sees it: `(healthy, state of its breaker)`.
+    fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
+    /// Address that managed routes point to.
+    fn managed_routes(&self) -> Vec<ManagedRoute>;
+}
+
+/// A route to a container of ours.
+#[derive(Debug, Clone)]
+pub struct ManagedRoute {
+    pub served_name: String,
+    pub url: String,
+    pub task: gantry_domain::model::Task,
+    pub engine: gantry_domain::model::EngineKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestType {
+    Chat,
+    Completion,
+    Embedding,
+    Rerank,
+}
+
+/// Answer of `POST /admin/models/{id}/test`.
+#[derive(Debug, Clone, Serialize)]
+pub struct TestReport {
+    pub success: bool,
+    pub test_type: TestType,
+    pub request: serde_json::Value,
+    pub response: Option<serde_json::Value>,
+    pub error: Option<String>,
+    pub latency_ms: u64,
+    /// RFC 3339.
+    pub timestamp: String,
+}
+
+impl Parts {
+    pub(crate) fn not_found(what: &'static str, id: impl std::fmt::Display) -> crate::Problem {
+        crate::Problem(ApiError::not_found(what, id))
+    }
+
+    pub(crate) fn invalid_state(message: impl Into<String>) -> crate::Problem {
+        crate::Problem(ApiError::new(ErrorCode::InvalidState, message))
+    }
+}

@@ -1,0 +1,42 @@
+//! `/auth/keys`: a user's own keys.
+
+use axum::{extract::State, response::IntoResponse};
+use gantry_domain::KeyId;
+use gantry_store::KeyFilter;
+
+use crate::{
+    App,
+    app::Parts,
+    error::Outcome,
+    extract::{Created, Id, Listed, Object, Params},
+    keys::{KeyForm, KeyView, create_key, sort},
+    policy::Caller,
+};
+
+/// List the own keys
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
+    let sort = sort(&mut params)?;
+    let filter = KeyFilter { scope_user: Some(caller.user.id), q: params.text("q"), ..KeyFilter::default() };
+    params.finish()?;
+    let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
+    let now = app.clock.now();
+    Ok(Listed(keys.iter().map(|key| KeyView::new(key, now)).collect(), total))
+}
+
+/// Create a key for oneself
+pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
+    let settings = KeyForm::create(body, app.clock.now())?.own()?;
+    Ok(Created(create_key(&app, settings, caller.user.org_id, Some(caller.user.id)).await?))
+}
+
+/// Revoke an own key
+pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
+    let mut tx = app.store.write().await?;
+    let key = tx.key(KeyId(id)).await?.filter(|key| key.user_id == Some(caller.user.id));
+    key.ok_or_else(|| Parts::not_found("key", id))?;
+    tx.revoke_key(KeyId(id), app.clock.now()).await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(crate::extract::deleted(id))
+}

@@ -1,0 +1,46 @@
+//! `POST /auth/password`.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::ErrorCode;
+use gantry_store::UserChange;
+use secrecy::SecretString;
+use serde_json::json;
+
+use crate::{
+    App,
+    error::{Outcome, Problem},
+    extract::{Fields, Object},
+    password,
+    policy::Caller,
+};
+
+/// Change the own password
+///
+/// Ends all other sessions of the user.
+pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
+    let mut fields = Fields::new(body);
+    let current = fields.required("current_password", "a text", |it| {
+        it.as_str().filter(|it| it.len() <= 1024).map(|it| SecretString::from(it.to_owned()))
+    });
+    let new = fields.required("new_password", password::ACCEPTABLE, password::acceptable);
+    fields.finish()?;
+    let (Some(current), Some(new)) = (current, new) else {
+        return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
+    };
+    // Someone at an unlocked screen may guess too; the address says nothing about him.
+    let (nowhere, now) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), app.clock.now());
+    app.throttle.check(&caller.user.username, nowhere, now)?;
+    if !app.passwords.verify(&current, Some(&caller.user.password_hash)).await? {
+        app.throttle.failed(&caller.user.username, nowhere, now);
+        return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
+    }
+    let password_hash = Some(app.passwords.hash(&new).await?);
+    let mut tx = app.store.write().await?;
+    tx.update_user(caller.user.id, &UserChange { password_hash, ..UserChange::default() }).await?;
+    tx.delete_user_sessions(caller.user.id, Some(caller.session)).await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(Json(json!({ "status": "ok" })))
+}

@@ -1,0 +1,99 @@
+//! `POST /admin/bootstrap-owner`: the first owner and organisation. Once.
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
+};
+use gantry_domain::{ApiError, ErrorCode, OrgId, Role, Timestamp, UserId};
+use gantry_store::{NewUser, Store};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use subtle::ConstantTimeEq;
+
+use crate::{
+    App, Peer,
+    error::{Outcome, Problem},
+    extract::{Fields, Object, read},
+    guard, password,
+    password::Passwords,
+};
+
+/// Create the first owner
+///
+/// From another machine, and through a proxy, it also needs the set-up token that the gateway printed at start.
+pub(crate) async fn bootstrap(
+    app: State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    body: Object,
+) -> Outcome<impl IntoResponse> {
+    let mut fields = Fields::new(body);
+    let username = fields.required("username", "a name of 1 to 64 characters", read::name(64));
+    let password = fields.required("password", password::ACCEPTABLE, password::acceptable);
+    let org_name = fields.required("org_name", "a name of 1 to 100 characters", read::name(100));
+    let token = fields.optional("setup_token", "a text", |it| it.as_str().map(str::to_owned));
+    fields.finish()?;
+    let (Some(username), Some(password), Some(org_name)) = (username, password, org_name) else {
+        return Err(ApiError::internal().into());
+    };
+    if app.store.read().await?.any_owner().await? {
+        return Err(done());
+    }
+    // A proxy on this machine makes everybody look local, so its header counts even if it is not trusted.
+    let proxied = ["x-forwarded-for", "forwarded", "x-real-ip"].iter().any(|it| headers.contains_key(*it));
+    let local = !proxied && guard::client_ip(&app, peer, &headers).is_some_and(|ip| ip.is_loopback());
+    let known = token
+        .as_deref()
+        .is_some_and(|it| it.as_bytes().ct_eq(app.setup_token.expose_secret().as_bytes()).into());
+    if !known && (!local || token.is_some()) {
+        let message = "the `setup_token` that the gateway printed at start is needed";
+        return Err(Problem::new(ErrorCode::SetupTokenRequired, message));
+    }
+    let owner = create_owner(&app.store, &app.passwords, &username, &password, &org_name, app.clock.now());
+    match owner.await? {
+        None => Err(done()),
+        Some((owner, org)) => {
+            app.refresh.publish().await;
+            let body = json!({ "status": "ok", "owner_id": owner, "org_id": org });
+            Ok((StatusCode::CREATED, Json(body)))
+        }
+    }
+}
+
+fn done() -> Problem {
+    Problem::new(ErrorCode::AlreadyBootstrapped, "there is an owner already: sign in")
+}
+
+/// Makes the first owner and his organisation; `None` if there is an owner.
+///
+/// # Errors
+/// The database refuses, or a name is taken.
+pub async fn create_owner(
+    store: &Store,
+    passwords: &Passwords,
+    username: &str,
+    password: &SecretString,
+    org_name: &str,
+    now: Timestamp,
+) -> Result<Option<(UserId, OrgId)>, Problem> {
+    let password_hash = passwords.hash(password).await?;
+    let mut tx = store.write().await?;
+    // Hundreds at once: exactly one gets past this.
+    tx.bootstrap_lock().await?;
+    if tx.any_owner().await? {
+        return Ok(None);
+    }
+    let org = tx.insert_org(org_name, now).await?;
+    let user = NewUser {
+        org_id: org.id,
+        username: username.to_owned(),
+        password_hash,
+        role: Role::Owner,
+        enabled: true,
+    };
+    let user = tx.insert_user(&user, now).await?;
+    tx.commit().await?;
+    Ok(Some((user.id, org.id)))
+}

@@ -1,0 +1,324 @@
+//! Reading requests: JSON bodies, query strings, ids and pages, each with errors that name the field.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE, request::Parts},
+    response::{IntoResponse, Response},
+};
+use gantry_domain::{ApiError, ErrorCode, FieldProblem};
+use gantry_store::{Order, Sort};
+use http_body_util::{BodyExt, Limited};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::{error::Problem, policy::BodyLimit};
+
+/// A JSON object as the body; nothing said about its fields yet.
+pub(crate) struct Object(pub(crate) Map<String, Value>);
+
+impl<S: Send + Sync> FromRequest<S> for Object {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::NONE).0;
+        let json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
+        let bytes = read(request.into_body(), limit).await?;
+        if !json {
+            let message = "send the body as `Content-Type: application/json`";
+            return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
+        }
+        match serde_json::from_slice::<Value>(&bytes) {
+            Ok(Value::Object(map)) => Ok(Self(map)),
+            Ok(_) => Err(Problem::new(ErrorCode::InvalidJson, "the body must be a JSON object")),
+            Err(error) => {
+                let place = format!("line {} column {}", error.line(), error.column());
+                Err(Problem::new(ErrorCode::InvalidJson, format!("the body is not valid JSON ({place})")))
+            }
+        }
+    }
+}
+
+fn is_json(value: &HeaderValue) -> bool {
+    let kind = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+async fn read(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Problem::new(ErrorCode::RequestTooLarge, format!("the body is larger than {limit} bytes")))
+        }
+        Err(_) => Err(Problem::new(ErrorCode::InvalidRequest, "the body could not be read")),
+    }
+}
+
+/// Takes fields out of an [`Object`] one by one and collects every problem; what is left over is unknown.
+pub(crate) struct Fields {
+    map: Map<String, Value>,
+    problems: Vec<FieldProblem>,
+}
+
+impl Fields {
+    pub(crate) fn new(object: Object) -> Self {
+        Self { map: object.0, problems: Vec::new() }
+    }
+
+    pub(crate) fn problem(&mut self, param: &str, message: impl Into<String>) {
+        self.problems.push(FieldProblem { param: param.to_owned(), message: message.into() });
+    }
+
+    /// The field as it stands, `None` when absent; `null` is a value.
+    pub(crate) fn raw(&mut self, name: &str) -> Option<Value> {
+        self.map.shift_remove(name)
+    }
+
+    /// A field that `read` understands; absent and `null` are `None`.
+    pub(crate) fn optional<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.raw(name).filter(|it| !it.is_null())?;
+        let found = read(&value);
+        if found.is_none() {
+            self.problem(name, format!("`{name}` must be {allowed}"));
+        }
+        found
+    }
+
+    /// The same, but its absence is a problem.
+    pub(crate) fn required<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        if self.map.get(name).is_none_or(Value::is_null) {
+            self.map.shift_remove(name);
+            self.problem(name, format!("`{name}` is required: {allowed}"));
+            return None;
+        }
+        self.optional(name, allowed, read)
+    }
+
+    /// A change: absent is `None`, `null` is `Some(None)`.
+    #[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+    pub(crate) fn change<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.map.get(name)?.is_null() {
+            self.map.shift_remove(name);
+            return Some(None);
+        }
+        self.optional(name, allowed, read).map(Some)
+    }
+
+    /// # Errors
+    /// 422 with everything that was wrong, unknown fields included.
+    pub(crate) fn finish(mut self) -> Result<(), Problem> {
+        for name in std::mem::take(&mut self.map).keys() {
+            self.problem(name, format!("there is no field `{name}`"));
+        }
+        if self.problems.is_empty() { Ok(()) } else { Err(ApiError::validation(self.problems).into()) }
+    }
+}
+
+/// Readers for [`Fields`].
+pub(crate) mod read {
+    use gantry_domain::Timestamp;
+    use serde_json::Value;
+
+    /// A text of `1..=max` characters without control characters or outer blanks.
+    pub(crate) fn name(max: usize) -> impl Fn(&Value) -> Option<String> {
+        move |value| {
+            let text = value.as_str()?;
+            let legal = (1..=max).contains(&text.chars().count())
+                && !text.chars().any(char::is_control)
+                && text.trim() == text;
+            legal.then(|| text.to_owned())
+        }
+    }
+
+    pub(crate) fn id(value: &Value) -> Option<i64> {
+        value.as_i64().filter(|it| *it > 0)
+    }
+
+    /// A limit: a whole number from 1 to a billion.
+    pub(crate) fn limit(value: &Value) -> Option<i64> {
+        value.as_i64().filter(|it| (1..=1_000_000_000).contains(it))
+    }
+
+    pub(crate) fn time(value: &Value) -> Option<Timestamp> {
+        Timestamp::parse_rfc3339(value.as_str()?)
+    }
+}
+
+/// A query string with only known parameters.
+pub(crate) struct Params(BTreeMap<String, String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::<Vec<(String, String)>>::from_request_parts(parts, state).await {
+            Ok(Query(pairs)) => {
+                let mut map = BTreeMap::new();
+                for (name, value) in pairs {
+                    if map.insert(name.clone(), value).is_some() {
+                        return Err(Problem::invalid(&name, format!("`{name}` stands twice in the query")));
+                    }
+                }
+                Ok(Self(map))
+            }
+            Err(_) => Err(Problem::new(ErrorCode::InvalidRequest, "the query string can't be read")),
+        }
+    }
+}
+
+impl Params {
+    /// Takes a parameter; an empty one counts as absent.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name).filter(|it| !it.is_empty())
+    }
+
+    pub(crate) fn parsed<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        match self.text(name) {
+            None => Ok(None),
+            Some(text) => match read(&text) {
+                Some(value) => Ok(Some(value)),
+                None => Err(Problem::invalid(name, format!("`{name}` must be {allowed}"))),
+            },
+        }
+    }
+
+    pub(crate) fn id(&mut self, name: &str) -> Result<Option<i64>, Problem> {
+        self.parsed(name, "a positive whole number", |it| it.parse().ok().filter(|id| *id > 0))
+    }
+
+    pub(crate) fn number(&mut self, name: &str, default: i64, max: i64) -> Result<i64, Problem> {
+        let allowed = format!("a whole number from 1 to {max}");
+        let read = |it: &str| it.parse().ok().filter(|n| (1..=max).contains(n));
+        Ok(self.parsed(name, &allowed, read)?.unwrap_or(default))
+    }
+
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool, Problem> {
+        let read = |it: &str| match it {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        };
+        Ok(self.parsed(name, "true or false", read)?.unwrap_or(false))
+    }
+
+    /// `sort`: a column, and `:asc` (the default) or `:desc`.
+    pub(crate) fn sort<C: Default>(
+        &mut self,
+        columns: &str,
+        read: impl FnOnce(&str) -> Option<C>,
+    ) -> Result<Sort<C>, Problem> {
+        let allowed = format!("{columns}, with :asc or :desc");
+        let sort = self.parsed("sort", &allowed, |text| {
+            let (column, order) = text.split_once(':').unwrap_or((text, "asc"));
+            let order = match order {
+                "asc" => Order::Asc,
+                "desc" => Order::Desc,
+                _ => return None,
+            };
+            Some(Sort { by: read(column)?, order })
+        })?;
+        Ok(sort.unwrap_or_default())
+    }
+
+    /// `limit` (1–1000, default 100) and `offset`.
+    pub(crate) fn page(&mut self) -> Result<Page, Problem> {
+        let limit = self.number("limit", 100, 1000)?;
+        let offset = self.parsed("offset", "a whole number from 0 to 1000000000", |it| {
+            it.parse().ok().filter(|n| (0..=1_000_000_000).contains(n))
+        })?;
+        Ok(Page { limit, offset: offset.unwrap_or(0) })
+    }
+
+    /// # Errors
+    /// 422 for a parameter that nobody took.
+    pub(crate) fn finish(self) -> Result<(), Problem> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(Problem::invalid(name, format!("there is no query parameter `{name}`"))),
+        }
+    }
+}
+
+/// A window of a list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    pub(crate) limit: i64,
+    pub(crate) offset: i64,
+}
+
+/// The `{id}` of the path. What is no number can't name anything: 404.
+pub(crate) struct Id(pub(crate) i64);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?;
+        let text = params.iter().find(|(name, _)| *name == "id").map(|(_, value)| value).unwrap_or_default();
+        match text.parse() {
+            Ok(id) if id > 0 => Ok(Self(id)),
+            _ => Err(Problem(ApiError::new(ErrorCode::NotFound, "ids are positive whole numbers"))),
+        }
+    }
+}
+
+/// A list with the total in `X-Total-Count`.
+pub(crate) struct Listed<T>(pub(crate) Vec<T>, pub(crate) i64);
+
+impl<T: Serialize> IntoResponse for Listed<T> {
+    fn into_response(self) -> Response {
+        ([("x-total-count", self.1.to_string())], Json(self.0)).into_response()
+    }
+}
+
+/// 201 with the object.
+pub(crate) struct Created<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::CREATED, Json(self.0)).into_response()
+    }
+}
+
+/// 202: recorded; the effect comes later.
+pub(crate) struct Accepted<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Accepted<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::ACCEPTED, Json(self.0)).into_response()
+    }
+}
+
+/// 200 `{"id":…,"status":"deleted"}`.
+pub(crate) fn deleted(id: impl Serialize) -> Json<Value> {
+    Json(serde_json::json!({ "id": id, "status": "deleted" }))
+}
+
+/// Reads a value with serde, for small closed types.
+pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    serde_json::from_value(value.clone()).ok()
+}

@@ -1,0 +1,281 @@
+//! `/admin/keys`, and the forms and views that `/auth/keys` shares.
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::{
+    ApiError, KeyId, OrgId, Timestamp, UserId,
+    key::{ApiKey, KeySettings, KeyStatus, Scopes, Token},
+    net::IpList,
+};
+use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    App,
+    app::Parts,
+    error::{Outcome, Problem},
+    extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
+    policy::Caller,
+};
+
+/// A key as lists show it.
+#[derive(Debug, Serialize)]
+pub(crate) struct KeyView {
+    id: KeyId,
+    name: String,
+    prefix: String,
+    scopes: String,
+    models: Option<Vec<String>>,
+    org_id: OrgId,
+    org_name: String,
+    user_id: Option<UserId>,
+    username: Option<String>,
+    ip_allowlist: Vec<String>,
+    expires_at: Option<String>,
+    created_at: String,
+    last_used_at: Option<String>,
+    revoked_at: Option<String>,
+    status: KeyStatus,
+    rpm_limit: Option<i64>,
+    tpm_limit: Option<i64>,
+    max_concurrency: Option<i64>,
+}
+
+impl KeyView {
+    pub(crate) fn new(key: &ApiKey, now: Timestamp) -> Self {
+        let KeySettings {
+            name,
+            scopes,
+            models,
+            ip_allowlist,
+            expires_at,
+            rpm_limit,
+            tpm_limit,
+            max_concurrency,
+        } = key.settings.clone();
+        let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
+        Self {
+            id: key.id,
+            name,
+            prefix: key.prefix.clone(),
+            scopes: scopes.to_string(),
+            models,
+            org_id: key.org_id,
+            org_name: key.org_name.clone(),
+            user_id: key.user_id,
+            username: key.username.clone(),
+            ip_allowlist: ip_allowlist.entries(),
+            expires_at: time(expires_at),
+            created_at: key.created_at.rfc3339(),
+            last_used_at: time(key.last_used_at),
+            revoked_at: time(key.revoked_at),
+            status: key.status(now),
+            rpm_limit,
+            tpm_limit,
+            max_concurrency,
+        }
+    }
+}
+
+/// A new key: the only answer that has the token.
+#[derive(Debug, Serialize)]
+pub(crate) struct NewKeyView {
+    #[serde(flatten)]
+    key: KeyView,
+    token: String,
+}
+
+/// The body of create and change requests, read.
+pub(crate) struct KeyForm {
+    settings: KeySettings,
+    org_id: Option<OrgId>,
+    user_id: Option<UserId>,
+}
+
+impl KeyForm {
+    pub(crate) fn create(body: Object, now: Timestamp) -> Outcome<Self> {
+        let mut fields = Fields::new(body);
+        let org_id = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
+        let user_id = fields.optional("user_id", "the id of a user", read::id).map(UserId);
+        let settings = settings(&mut fields, KeySettings::default(), now);
+        fields.finish()?;
+        Ok(Self { settings, org_id, user_id })
+    }
+
+    fn change(body: Object, base: KeySettings, now: Timestamp) -> Outcome<KeySettings> {
+        let mut fields = Fields::new(body);
+        let settings = settings(&mut fields, base, now);
+        fields.finish()?;
+        Ok(settings)
+    }
+
+    /// The settings of a key that a user makes for himself.
+    pub(crate) fn own(self) -> Outcome<KeySettings> {
+        for (name, given) in [("org_id", self.org_id.is_some()), ("user_id", self.user_id.is_some())] {
+            if given {
+                return Err(Problem::invalid(name, format!("`{name}` is yours; leave it out")));
+            }
+        }
+        Ok(self.settings)
+    }
+}
+
+fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySettings {
+    let text = |it: &Value| {
+        it.as_str().filter(|it| it.is_empty()).map(str::to_owned).or_else(|| read::name(100)(it))
+    };
+    if let Some(name) = fields.change("name", "a text of at most 100 characters", text) {
+        key.name = name.unwrap_or_default();
+    }
+    match fields.raw("scopes") {
+        None | Some(Value::Null) => {}
+        Some(value) => match words(&value).map(|it| Scopes::parse(&it.join(","))) {
+            Some(Ok(scopes)) => key.scopes = scopes,
+            Some(Err(error)) => fields.problem("scopes", error.to_string()),
+            None => fields.problem("scopes", "`scopes` must be a text such as chat,embeddings"),
+        },
+    }
+    let names = |it: &Value| {
+        let names: Vec<String> = it.as_array()?.iter().map(read::name(200)).collect::<Option<_>>()?;
+        (1..=1000).contains(&names.len()).then_some(names)
+    };
+    if let Some(models) = fields.change("models", "null, or an array of served names", names) {
+        key.models = models;
+    }
+    match fields.raw("ip_allowlist") {
+        None => {}
+        Some(Value::Null) => key.ip_allowlist = IpList::default(),
+        Some(value) => match words(&value).map(|it| IpList::parse(it.iter().map(String::as_str))) {
+            Some(Ok(list)) => key.ip_allowlist = list,
+            Some(Err(error)) => fields.problem("ip_allowlist", error.to_string()),
+            None => fields.problem("ip_allowlist", "`ip_allowlist` must be an array of IPs or CIDR ranges"),
+        },
+    }
+    let future = |it: &Value| read::time(it).filter(|at| *at > now);
+    if let Some(at) = fields.change("expires_at", "null, or an RFC 3339 time in the future", future) {
+        key.expires_at = at;
+    }
+    for (name, limit) in [
+        ("rpm_limit", &mut key.rpm_limit),
+        ("tpm_limit", &mut key.tpm_limit),
+        ("max_concurrency", &mut key.max_concurrency),
+    ] {
+        if let Some(value) = fields.change(name, "null, or a whole number from 1 to 1000000000", read::limit)
+        {
+            *limit = value;
+        }
+    }
+    key
+}
+
+/// An array of texts, or one text with commas.
+fn words(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(text) => Some(text.split(',').map(str::to_owned).collect()),
+        Value::Array(items) if items.len() <= 1000 => {
+            items.iter().map(|it| it.as_str().map(str::to_owned)).collect()
+        }
+        _ => None,
+    }
+}
+
+/// The `sort` parameter of key lists.
+pub(crate) fn sort(params: &mut Params) -> Outcome<Sort<KeyColumn>> {
+    params.sort("id, name, created_at or last_used_at", KeyColumn::parse)
+}
+
+/// Stores a new key and makes it usable before it returns.
+pub(crate) async fn create_key(
+    app: &App,
+    settings: KeySettings,
+    org_id: OrgId,
+    user_id: Option<UserId>,
+) -> Outcome<NewKeyView> {
+    let token = Token::generate(&mut rand::rng());
+    let new =
+        NewKey { settings, prefix: token.shown().to_owned(), token_hash: token.hash(), org_id, user_id };
+    let now = app.clock.now();
+    let mut tx = app.store.write().await?;
+    let key = tx.insert_key(&new, now).await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(NewKeyView { key: KeyView::new(&key, now), token: token.expose().to_owned() })
+}
+
+/// List keys
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
+    let sort = sort(&mut params)?;
+    let org = params.id("org_id")?.map(OrgId);
+    let filter = KeyFilter {
+        org_id: caller.scope().or(org),
+        user_id: params.id("user_id")?.map(UserId),
+        q: params.text("q"),
+        scope_user: None,
+    };
+    params.finish()?;
+    if org.is_some_and(|org| !caller.sees(org)) {
+        return Ok(Listed(Vec::new(), 0));
+    }
+    let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
+    let now = app.clock.now();
+    Ok(Listed(keys.iter().map(|key| KeyView::new(key, now)).collect(), total))
+}
+
+/// Create a key
+///
+/// For a user, or for an organisation as a whole. The token is shown in this answer only.
+pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
+    let form = KeyForm::create(body, app.clock.now())?;
+    let mut tx = app.store.read().await?;
+    let user = match form.user_id {
+        None => None,
+        Some(id) => {
+            let user = tx.user(id).await?.filter(|it| caller.sees(it.org_id));
+            Some(user.ok_or_else(|| Problem::invalid("user_id", format!("there is no user {id}")))?)
+        }
+    };
+    let own = user.as_ref().map_or(caller.user.org_id, |it| it.org_id);
+    let org = form.org_id.unwrap_or(own);
+    if tx.org(org).await?.filter(|_| caller.sees(org)).is_none() {
+        return Err(Problem::invalid("org_id", format!("there is no organisation {org}")));
+    }
+    if user.is_some() && org != own {
+        return Err(Problem::invalid("org_id", "the user belongs to another organisation"));
+    }
+    drop(tx);
+    Ok(Created(create_key(&app, form.settings, org, form.user_id).await?))
+}
+
+/// Change a key
+///
+/// Everything but its token and its holder.
+pub(crate) async fn change(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    body: Object,
+) -> Outcome<impl IntoResponse> {
+    let now = app.clock.now();
+    let mut tx = app.store.write().await?;
+    let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
+    let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    let settings = KeyForm::change(body, key.settings, now)?;
+    let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(Json(KeyView::new(&key, now)))
+}
+
+/// Revoke a key
+///
+/// It stops working at once and stays in the list.
+pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+    let mut tx = app.store.write().await?;
+    let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
+    key.ok_or_else(|| Parts::not_found("key", id))?;
+    tx.revoke_key(KeyId(id), app.clock.now()).await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(deleted(id))
+}

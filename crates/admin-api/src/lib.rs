@@ -1,0 +1,30 @@
+//! `/admin`, `/auth` and `/readyz`: what people and their tools call. Writes what is wanted to the database, wakes the
+//! reconciler and answers; never touches containers.
+//!
+//! A feature's file is found by its URL: `POST /admin/models/{id}/start` is `models/command.rs` below `models/`. The
+//! route table in [`routes`] names every path with who may call it.
+
+pub mod app;
+mod auth;
+pub mod bootstrap;
+mod error;
+mod extract;
+mod guard;
+mod health;
+mod keys;
+mod models;
+mod orgs;
+pub mod password;
+pub mod policy;
+mod reg;
+pub mod routes;
+pub mod session;
+mod throttle;
+mod usage;
+mod users;
+
+pub use app::{App, Engines, LogStream, Refresh, TestReport, TestType};
+pub use error::Problem;
+pub use guard::Peer;
+pub use routes::router;
+pub use throttle::Throttle;

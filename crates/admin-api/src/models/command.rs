@@ -1,0 +1,140 @@
+//! Start, stop, apply and delete: what is wanted goes to the database, the reconciler does it.
+
+use std::time::Duration;
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::{
+    ErrorCode, ModelId, Timestamp,
+    model::{Model, ModelEvent, Phase, State as ModelState, Wanted, lifecycle::Failure},
+};
+use gantry_store::Tx;
+use serde_json::Value;
+use tokio::sync::broadcast::Receiver;
+use tracing::info;
+
+use super::view;
+use crate::{
+    App,
+    app::Parts,
+    error::{Outcome, Problem},
+    extract::{Accepted, Id, deleted},
+    policy::Caller,
+};
+
+/// How long a start waits for an immediate refusal.
+const VERDICT: Duration = Duration::from_secs(2);
+
+/// Start a model
+///
+/// Records that it should run and returns; `state` then goes through `starting` and `loading` to `running` or
+/// `failed`. An image that can't be had is refused at once.
+pub(crate) async fn start(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
+    let refuse_active = |model: &Model| {
+        let state = model.state().0;
+        if state.is_active() {
+            return Err(Parts::invalid_state(format!("the model is {state} already")));
+        }
+        refuse_archived(model)
+    };
+    run(&app, &caller, id, "start", refuse_active).await
+}
+
+/// Apply a model's settings
+///
+/// Stops it, if it is active, and starts it with the settings as they are now.
+pub(crate) async fn apply(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
+    run(&app, &caller, id, "apply", refuse_archived).await
+}
+
+/// Stop a model
+///
+/// The engine gets time to finish; then its container is removed. Stopping a stopped model changes nothing.
+pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<axum::response::Response> {
+    let mut tx = app.store.write().await?;
+    let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
+    if model.state().0 == ModelState::Stopped {
+        return Ok(Json(view(&model)).into_response());
+    }
+    let model = command(&mut tx, &caller, &model, Wanted::Stopped, "stop", app.clock.now()).await?;
+    tx.commit().await?;
+    let _ = app.wake.try_send(model.id);
+    app.refresh.publish().await;
+    Ok(Accepted(view(&model)).into_response())
+}
+
+/// Delete a model
+///
+/// Stops it first. Only the record is deleted: files stay.
+pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+    let mut tx = app.store.write().await?;
+    let model = tx.mark_deleting(ModelId(id), app.clock.now()).await?;
+    let model = model.ok_or_else(|| Parts::not_found("model", id))?;
+    tx.commit().await?;
+    info!(model = id, by = %caller.user.username, "model deleted");
+    let _ = app.wake.try_send(model.id);
+    app.refresh.publish().await;
+    Ok(deleted(id))
+}
+
+fn refuse_archived(model: &Model) -> Outcome<()> {
+    if model.archived {
+        return Err(Parts::invalid_state("the model is archived: unarchive it first"));
+    }
+    Ok(())
+}
+
+async fn run(
+    app: &App,
+    caller: &Caller,
+    id: i64,
+    what: &'static str,
+    refuse: impl FnOnce(&Model) -> Outcome<()>,
+) -> Outcome<Accepted<Value>> {
+    // Before the command, so that its verdict can't be missed.
+    let phases = app.phases.subscribe();
+    let mut tx = app.store.write().await?;
+    let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
+    refuse(&model)?;
+    let model = command(&mut tx, caller, &model, Wanted::Running, what, app.clock.now()).await?;
+    tx.commit().await?;
+    let _ = app.wake.try_send(model.id);
+    app.refresh.publish().await;
+    match tokio::time::timeout(VERDICT, verdict(phases, &model)).await {
+        Ok(Some(Phase::Failed { failure: failure @ Failure::ImageNotAvailable { .. }, .. })) => {
+            Err(Problem::new(ErrorCode::ImageNotAvailable, failure.to_string()))
+        }
+        _ => Ok(Accepted(view(&super::find(app, id).await?))),
+    }
+}
+
+/// What became of this command: the first phase in which the container runs, or the failure.
+async fn verdict(mut phases: Receiver<(ModelId, Phase)>, model: &Model) -> Option<Phase> {
+    loop {
+        match phases.recv().await {
+            Ok((id, phase)) if id == model.id && phase.generation() >= model.generation => match phase {
+                Phase::Starting { .. } | Phase::Stopping { .. } => {}
+                settled => return Some(settled),
+            },
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+async fn command(
+    tx: &mut Tx,
+    caller: &Caller,
+    model: &Model,
+    wanted: Wanted,
+    what: &str,
+    now: Timestamp,
+) -> Outcome<Model> {
+    let (from, _) = model.state();
+    let model =
+        tx.command(model.id, wanted, now).await?.ok_or_else(|| Parts::not_found("model", model.id))?;
+    let (to, _) = model.state();
+    let detail = Some(format!("{what} by {}", caller.user.username));
+    tx.insert_event(model.id, &ModelEvent { at: now, from, to, reason: None, detail }).await?;
+    info!(model = model.id.0, by = %caller.user.username, what, "model command");
+    Ok(model)
+}

@@ -1,0 +1,58 @@
+//! The file system as far as records need it: do the paths stay below the base directory, and how much room is there.
+//! Blocking; called off the runtime.
+
+use std::path::Path;
+
+use gantry_domain::model::{
+    ModelDraft,
+    fields::{self, Kind},
+};
+
+/// Every path of the settings with the field it stands in.
+pub(super) fn paths(draft: &ModelDraft) -> Vec<(&'static str, String)> {
+    let plain = fields::all()
+        .filter(|it| it.kind == Kind::Path)
+        .filter_map(|it| Some((it.name, draft.config.text(it.name)?.to_owned())));
+    let adapters = draft.config.texts("lora_adapters").filter_map(|it| it.split_once('='));
+    let adapters = adapters.map(|(_, path)| ("lora_adapters", path.to_owned()));
+    let draft_model = draft
+        .config
+        .text("draft_model_path")
+        .map(|path| ("draft_model_path", path.strip_prefix("/models/").unwrap_or(path).to_owned()));
+    plain.chain(adapters).chain(draft_model).collect()
+}
+
+/// The field whose path, with links followed, leaves `base`. What does not exist yet can't.
+pub(super) fn first_outside(base: &Path, paths: &[(&'static str, String)]) -> Option<&'static str> {
+    let base = base.canonicalize().ok()?;
+    let outside = |path: &str| match gantry_domain::model::config::relative_path(path) {
+        Err(_) => true,
+        Ok(()) => base.join(path).canonicalize().is_ok_and(|it| !it.starts_with(&base)),
+    };
+    paths.iter().find(|(_, path)| outside(path)).map(|(param, _)| *param)
+}
+
+/// Free and total bytes of the file system that `dir` lies on.
+pub(super) fn space(dir: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::statvfs(dir).ok()?;
+    Some((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_may_not_lead_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().join("models");
+        std::fs::create_dir_all(base.join("in")).unwrap();
+        std::os::unix::fs::symlink("/etc", base.join("out")).unwrap();
+        std::os::unix::fs::symlink("in", base.join("alias")).unwrap();
+        let first = |path: &str| first_outside(&base, &[("local_path", path.to_owned())]);
+        assert_eq!(first("out/passwd"), Some("local_path"));
+        assert_eq!(first("../x"), Some("local_path"));
+        assert_eq!(first("alias"), None);
+        assert_eq!(first("not/there/yet"), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! `/admin/models`: the records. Commands are in [`command`], what runs is looked at in [`watch`].
+
+pub(crate) mod command;
+mod files;
+pub(crate) mod spec;
+pub(crate) mod watch;
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::{
+    ApiError, ErrorCode, ModelId,
+    model::{EngineKind, Model, ModelDraft, fields},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    App,
+    app::Parts,
+    error::{Outcome, Problem},
+    extract::{Created, Id, Listed, Object, Params},
+    policy::Caller,
+};
+
+/// A model as the API shows it: the identity columns, the state, and every field of its engine (`null` when unset).
+pub(crate) fn view(model: &Model) -> Value {
+    let (state, reason) = model.state();
+    let mut view = json!({
+        "id": model.id,
+        "name": model.name,
+        "served_name": model.served_name,
+        "task": model.task,
+        "engine_type": model.engine,
+        "state": state,
+        "state_reason": reason,
+        "archived": model.archived,
+        "hub_token_set": model.hub_token.is_some(),
+        "created_at": model.created_at.rfc3339(),
+        "updated_at": model.updated_at.rfc3339(),
+    });
+    if let Value::Object(map) = &mut view {
+        for field in fields::all().filter(|it| it.applies_to(model.engine)) {
+            map.insert(field.name.to_owned(), model.config.get(field.name).cloned().unwrap_or(Value::Null));
+        }
+        let mode = if model.config.is_online() { "online" } else { "offline" };
+        map.insert("mode".to_owned(), mode.into());
+    }
+    view
+}
+
+/// List models
+pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
+    let archived = params.flag("archived")?;
+    params.finish()?;
+    let models = app.store.read().await?.models(archived).await?;
+    let window = models.iter().skip(page.offset as usize).take(page.limit as usize);
+    Ok(Listed(window.map(view).collect(), models.len() as i64))
+}
+
+/// One model
+pub(crate) async fn show(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
+    Ok(Json(view(&find(&app, id).await?)))
+}
+
+/// Create a model
+///
+/// Nothing is started.
+pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
+    let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
+    check(&app, &draft, &body.0).await?;
+    let mut tx = app.store.write().await?;
+    let model = tx.insert_model(&draft, app.clock.now()).await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(Created(view(&model)))
+}
+
+/// Change a model
+///
+/// What runs goes on as it is until the model is applied; its served name can't be changed meanwhile.
+pub(crate) async fn change(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    body: Object,
+) -> Outcome<Json<Value>> {
+    let mut tx = app.store.write().await?;
+    let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
+    let draft = ModelDraft::change(&model, &body.0, caller.role()).map_err(ApiError::validation)?;
+    check(&app, &draft, &body.0).await?;
+    let active = model.state().0.is_active();
+    if active && draft.served_name != model.served_name {
+        return Err(Parts::invalid_state("stop the model before changing its served name"));
+    }
+    if active && draft.archived {
+        return Err(Parts::invalid_state("stop the model before archiving it"));
+    }
+    let model = tx.update_model(model.id, &draft, app.clock.now()).await?;
+    let model = model.ok_or_else(|| Parts::not_found("model", id))?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(Json(view(&model)))
+}
+
+/// The models base directory
+pub(crate) async fn base_dir(app: State<App>, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
+    let dir = app.models_dir.clone();
+    let space = tokio::task::spawn_blocking({
+        let dir = dir.clone();
+        move || files::space(&dir)
+    });
+    let (free, total) = space.await.ok().flatten().unzip();
+    Ok(Json(json!({ "base_dir": dir.display().to_string(), "free_bytes": free, "total_bytes": total })))
+}
+
+/// What the field table alone can't tell: links that leave the base directory, images that are not on the list, and
+/// names that the registry has.
+async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
+    let (base, paths) = (app.models_dir.clone(), files::paths(draft));
+    let outside = tokio::task::spawn_blocking(move || files::first_outside(&base, &paths)).await;
+    if let Some(param) = outside.map_err(|_| ApiError::internal())? {
+        let message = format!("`{param}` leaves the models base directory");
+        return Err(ApiError::new(ErrorCode::PathNotAllowed, message).with_param(param).into());
+    }
+    if body.contains_key("engine_image")
+        && let Some(image) = draft.config.text("engine_image")
+        && !image_allowed(app, image)
+    {
+        let message = "`engine_image` is not on the list of ENGINE_IMAGE_ALLOWLIST";
+        return Err(Problem::invalid("engine_image", message));
+    }
+    let registry = app.store.read().await?.registry().await?;
+    if registry.iter().any(|it| it.served_name == draft.served_name) {
+        let message = "an engine of the registry has this served name";
+        return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
+    }
+    Ok(())
+}
+
+/// Whether the image's repository is that of a default image, our simulator, or on the operator's list.
+fn image_allowed(app: &App, image: &str) -> bool {
+    let repository = repository(image);
+    let listed = |entry: &String| match entry.strip_suffix('*') {
+        Some(start) => repository.starts_with(start),
+        None => self::repository(entry) == repository,
+    };
+    let legal = image.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-/:@".contains(&it));
+    legal
+        && (app.default_images.iter().any(|it| self::repository(it) == repository)
+            || repository.starts_with("gantry/engine-sim-")
+            || app.image_allowlist.iter().any(listed))
+}
+
+/// The reference without tag and digest.
+fn repository(image: &str) -> &str {
+    let name = image.split('@').next().unwrap_or(image);
+    match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => name,
+    }
+}
+
+pub(crate) async fn find(app: &App, id: i64) -> Outcome<Model> {
+    let model = app.store.read().await?.model(ModelId(id)).await?;
+    model.ok_or_else(|| Parts::not_found("model", id))
+}
+
+/// Longest time in `loading`, in seconds.
+pub(crate) fn startup_timeout_sec(app: &App, model: &Model) -> i64 {
+    let index = usize::from(model.engine == EngineKind::Llamacpp);
+    let default = app.startup_timeouts[index].as_secs() as i64;
+    model.config.int("startup_timeout_sec").unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_port_is_not_a_tag() {
+        assert_eq!(repository("host:5000/a/b:v1@sha256:0"), "host:5000/a/b");
+        assert_eq!(repository("host:5000/a/b"), "host:5000/a/b");
+        assert_eq!(repository("a:1"), "a");
+    }
+}

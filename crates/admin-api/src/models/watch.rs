@@ -1,0 +1,97 @@
+//! Looking at a model that runs, or should: readiness, logs, a test request, and its timeline.
+
+use std::convert::Infallible;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::header::{CACHE_CONTROL, CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use futures_util::StreamExt;
+use gantry_domain::model::{Phase, State as ModelState};
+use serde_json::{Value, json};
+
+use super::{find, startup_timeout_sec};
+use crate::{
+    App,
+    app::Parts,
+    error::Outcome,
+    extract::{Id, Listed, Params},
+};
+
+/// Lines of a log that are returned unless asked otherwise, and at most.
+const TAIL: (i64, i64) = (1000, 20_000);
+
+/// Readiness of a model
+pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
+    let model = find(&app, id).await?;
+    let (state, reason) = model.state();
+    let (status, detail) = match state {
+        ModelState::Running => ("ready", "the engine answers".to_owned()),
+        ModelState::Starting => ("loading", "the container is being made".to_owned()),
+        ModelState::Loading => ("loading", "the container runs, the engine does not answer yet".to_owned()),
+        ModelState::Stopping => ("stopped", "the container is being stopped".to_owned()),
+        ModelState::Stopped => ("stopped", "the model is not started".to_owned()),
+        ModelState::Failed => ("error", reason.clone().unwrap_or_default()),
+    };
+    let since = match &model.phase {
+        Phase::Starting { since, .. } | Phase::Loading { since, .. } => Some(*since),
+        _ => None,
+    };
+    let elapsed = since.map(|since| app.clock.now().since(since).as_secs());
+    Ok(Json(json!({
+        "status": status, "detail": detail, "state": state, "state_reason": reason,
+        "elapsed_sec": elapsed, "timeout_sec": startup_timeout_sec(&app, &model),
+    })))
+}
+
+/// The engine's log
+///
+/// The last `tail` lines; with `follow=true` a stream of server-sent events, one for each line.
+pub(crate) async fn logs(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<Response> {
+    let tail = params.number("tail", TAIL.0, TAIL.1)? as usize;
+    let follow = params.flag("follow")?;
+    params.finish()?;
+    let model = find(&app, id).await?;
+    if follow {
+        let lines = app.engines.follow(&model, tail).await?;
+        let events = lines.map(|line| Ok::<_, Infallible>(format!("data: {}\n\n", json!({ "line": line }))));
+        let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
+        return Ok((headers, Body::from_stream(events)).into_response());
+    }
+    // One more than wanted tells whether there were more.
+    let text = app.engines.logs(&model, tail + 1).await?;
+    let lines: Vec<&str> = text.lines().collect();
+    let truncated = lines.len() > tail;
+    let kept = &lines[lines.len().saturating_sub(tail)..];
+    let body = json!({ "logs": kept.join("\n"), "lines": kept.len(), "truncated": truncated });
+    Ok(Json(body).into_response())
+}
+
+/// Test a running model
+///
+/// Sends one small request straight to the engine. It is not metered.
+pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<impl IntoResponse> {
+    let model = find(&app, id).await?;
+    let state = model.state().0;
+    if state != ModelState::Running {
+        return Err(Parts::invalid_state(format!("the model is {state}, not running")));
+    }
+    Ok(Json(app.engines.test(&model).await))
+}
+
+/// The timeline of a model
+///
+/// Newest first.
+pub(crate) async fn events(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<impl IntoResponse> {
+    let limit = params.number("limit", 100, 1000)?;
+    params.finish()?;
+    let model = find(&app, id).await?;
+    let events = app.store.read().await?.events(model.id, limit).await?;
+    let n = events.len() as i64;
+    let view = |it: gantry_domain::model::ModelEvent| json!({ "at": it.at.rfc3339(), "from": it.from, "to": it.to, "reason": it.reason, "detail": it.detail });
+    Ok(Listed(events.into_iter().map(view).collect::<Vec<Value>>(), n))
+}

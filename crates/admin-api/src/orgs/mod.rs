@@ -1,0 +1,110 @@
+//! `/admin/orgs`.
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::{ErrorCode, OrgId, identity::Org};
+use gantry_store::{OrgChange, OrgFilter};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    App,
+    app::Parts,
+    error::{Outcome, Problem},
+    extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
+    policy::Caller,
+};
+
+#[derive(Debug, Serialize)]
+struct OrgView {
+    id: OrgId,
+    name: String,
+    enabled: bool,
+    user_count: i64,
+    key_count: i64,
+    created_at: String,
+}
+
+impl OrgView {
+    fn new(org: Org, users: i64, keys: i64) -> Self {
+        let Org { id, name, enabled, created_at } = org;
+        Self { id, name, enabled, user_count: users, key_count: keys, created_at: created_at.rfc3339() }
+    }
+}
+
+/// List organisations
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
+    let filter = OrgFilter { only: caller.scope(), q: params.text("q") };
+    params.finish()?;
+    let (orgs, total) = app.store.read().await?.orgs(&filter, page.limit, page.offset).await?;
+    let views = orgs.into_iter().map(|it| OrgView::new(it.org, it.n_users, it.n_keys)).collect();
+    Ok(Listed::<OrgView>(views, total))
+}
+
+/// Organisations for select inputs
+pub(crate) async fn lookup(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
+    let orgs = app.store.read().await?.org_lookup(caller.scope()).await?;
+    Ok(Json(orgs.into_iter().map(|(id, name)| json!({ "id": id, "name": name })).collect()))
+}
+
+/// Create an organisation
+pub(crate) async fn create(app: State<App>, body: Object) -> Outcome<impl IntoResponse> {
+    let mut fields = Fields::new(body);
+    let name = fields.required("name", "a name of 1 to 100 characters", read::name(100));
+    fields.finish()?;
+    let mut tx = app.store.write().await?;
+    let org = tx.insert_org(&name.unwrap_or_default(), app.clock.now()).await?;
+    tx.commit().await?;
+    Ok(Created(OrgView::new(org, 0, 0)))
+}
+
+/// Change an organisation
+///
+/// Disabling it ends the sessions and keys of all its users at once.
+pub(crate) async fn change(app: State<App>, Id(id): Id, body: Object) -> Outcome<impl IntoResponse> {
+    let mut fields = Fields::new(body);
+    let name = fields.optional("name", "a name of 1 to 100 characters", read::name(100));
+    let enabled = fields.optional("enabled", "true or false", Value::as_bool);
+    fields.finish()?;
+    let mut tx = app.store.write().await?;
+    // Two at once must not each take away the last owner but one.
+    tx.bootstrap_lock().await?;
+    let org = tx.update_org(OrgId(id), &OrgChange { name, enabled }).await?;
+    let org = org.ok_or_else(|| Parts::not_found("organisation", id))?;
+    if tx.owner_count_enabled().await? == 0 {
+        return Err(last_owner("disabled"));
+    }
+    if !org.enabled {
+        tx.delete_org_sessions(org.id).await?;
+    }
+    let (counted, _) = tx.orgs(&OrgFilter { only: Some(org.id), q: None }, 1, 0).await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));
+    Ok(Json(OrgView::new(org, users, keys)))
+}
+
+/// Delete an organisation
+///
+/// With its users, sessions and keys. Its usage stays.
+pub(crate) async fn delete(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
+    let mut tx = app.store.write().await?;
+    tx.bootstrap_lock().await?;
+    if !tx.delete_org(OrgId(id)).await? {
+        return Err(Parts::not_found("organisation", id));
+    }
+    if tx.owner_count_enabled().await? == 0 {
+        return Err(last_owner("deleted"));
+    }
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(deleted(id))
+}
+
+fn last_owner(what: &str) -> Problem {
+    Problem::new(
+        ErrorCode::LastOwner,
+        format!("the last owner belongs to this organisation; it can't be {what}"),
+    )
+}

@@ -1,0 +1,117 @@
+//! Who may call a route, with how large a body: checked before any handler runs, by default refused.
+
+use axum::{
+    extract::{FromRequestParts, MatchedPath, Request, State},
+    http::request::Parts,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use gantry_domain::{ErrorCode, OrgId, Role, identity::User};
+
+use crate::{App, error::Problem, guard, routes, session};
+
+/// Who may call a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody, signed in or not.
+    Public,
+    /// A signed-in user of at least this role.
+    AtLeast(Role),
+}
+
+/// Largest body in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyLimit(pub usize);
+
+impl BodyLimit {
+    pub const NONE: Self = Self(0);
+    /// User names and passwords.
+    pub const SIGN_IN: Self = Self(8 << 10);
+    pub const ADMIN: Self = Self(256 << 10);
+}
+
+/// The policy of one route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    pub access: Access,
+    pub body: BodyLimit,
+}
+
+/// The signed-in user behind a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) user: User,
+    /// SHA-256 of the session id.
+    pub(crate) session: [u8; 32],
+}
+
+impl Caller {
+    pub(crate) fn role(&self) -> Role {
+        self.user.role
+    }
+
+    /// The one organisation that the caller may see; `None` is all of them.
+    pub(crate) fn scope(&self) -> Option<OrgId> {
+        (!self.role().is_global()).then_some(self.user.org_id)
+    }
+
+    /// Whether objects of `org` exist for this caller.
+    pub(crate) fn sees(&self, org: OrgId) -> bool {
+        self.scope().is_none_or(|own| own == org)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(unauthenticated)
+    }
+}
+
+pub(crate) fn unauthenticated() -> Problem {
+    Problem::new(ErrorCode::Unauthenticated, "sign in first")
+}
+
+/// Looks the route's policy up and enforces it. Runs for matched routes only.
+pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let policy = path.and_then(|path| routes::policy(request.method(), path.as_str()));
+    let Some(policy) = policy else {
+        // A method that the route does not have, or a route without a policy: both end in a refusal.
+        return next.run(request).await;
+    };
+    // Bodies can't be shared between threads, so what is needed of the request is taken out before the await.
+    let site = guard::same_site(&app, request.method(), request.headers());
+    let cookie = session::cookie(request.headers()).map(str::to_owned);
+    match admit(&app, policy, site, cookie).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(policy.body);
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
+            }
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn admit(
+    app: &App,
+    policy: Policy,
+    site: Result<(), Problem>,
+    cookie: Option<String>,
+) -> Result<Option<Caller>, Problem> {
+    let Access::AtLeast(role) = policy.access else {
+        // Sign-in and set-up set or use cookies too: no other site may send them.
+        return site.map(|()| None);
+    };
+    let cookie = cookie.ok_or_else(unauthenticated)?;
+    site?;
+    let caller = session::caller(app, &cookie).await?.ok_or_else(unauthenticated)?;
+    if caller.role() < role {
+        let message = format!("this needs the role `{role}`, yours is `{}`", caller.role());
+        return Err(Problem::new(ErrorCode::Forbidden, message));
+    }
+    Ok(Some(caller))
+}

@@ -1,0 +1,104 @@
+//! `/admin/models/registry`: which served name goes where. Managed models are there by themselves; an owner may add
+//! engines that run elsewhere.
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::{ErrorCode, model::Task};
+use gantry_store::RegistryEntry;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use crate::{
+    App,
+    app::Parts,
+    error::{Outcome, Problem},
+    extract::{Created, Fields, Object, Params, deleted, read, typed},
+};
+
+/// The routing table
+pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
+    let entries = app.store.read().await?.registry().await?;
+    let health = |name: &str| app.engines.route_health(name).unwrap_or((false, "closed"));
+    let managed = app.engines.managed_routes().into_iter().map(|it| {
+        let (healthy, breaker) = health(&it.served_name);
+        json!({
+            "served_name": it.served_name, "url": it.url, "task": it.task, "engine_type": it.engine,
+            "source": "managed", "healthy": healthy, "breaker": breaker,
+        })
+    });
+    let manual = entries.iter().map(|it| {
+        let (healthy, breaker) = health(&it.served_name);
+        json!({
+            "served_name": it.served_name, "url": it.url, "task": it.task, "engine_type": null,
+            "source": "manual", "healthy": healthy, "breaker": breaker,
+        })
+    });
+    Ok(Json(managed.chain(manual).collect()))
+}
+
+/// Add an engine that runs elsewhere
+///
+/// The gateway's internal key is never sent there; it may have an `api_key` of its own.
+pub(crate) async fn add(app: State<App>, body: Object) -> Outcome<impl IntoResponse> {
+    let mut fields = Fields::new(body);
+    let name = fields.required("served_name", "a name of 1 to 200 characters", read::name(200));
+    let url =
+        fields.required("url", "an address such as http://10.0.0.5:8000", |it| engine_url(it.as_str()?));
+    let task = fields.optional("task", "generate or embed", typed::<Task>).unwrap_or(Task::Generate);
+    let api_key = fields.optional("api_key", "a text of 1 to 500 printable characters", |it| {
+        let text = it.as_str()?;
+        let legal = (1..=500).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
+        legal.then(|| SecretString::from(text.to_owned()))
+    });
+    fields.finish()?;
+    let (served_name, url) = (name.unwrap_or_default(), url.unwrap_or_default());
+    if served_name == "running" {
+        return Err(Problem::invalid("served_name", "the served name `running` is reserved"));
+    }
+    let mut tx = app.store.write().await?;
+    if tx.models(false).await?.iter().any(|it| it.served_name == served_name) {
+        let message = "a managed model has this served name";
+        return Err(Problem::new(ErrorCode::ServedNameConflict, message));
+    }
+    let view = json!({
+        "served_name": served_name, "url": url, "task": task, "engine_type": null, "source": "manual",
+        "api_key_set": api_key.is_some(),
+    });
+    tx.upsert_registry(&RegistryEntry { served_name, url, task, api_key, created_at: app.clock.now() })
+        .await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(Created(view))
+}
+
+/// Remove an engine that runs elsewhere
+pub(crate) async fn remove(
+    app: State<App>,
+    path: Option<axum::extract::Path<String>>,
+    mut params: Params,
+) -> Outcome<Json<Value>> {
+    let name = path.map(|axum::extract::Path(name)| name).or_else(|| params.text("served_name"));
+    params.finish()?;
+    let name = name.ok_or_else(|| Problem::invalid("served_name", "`served_name` is required"))?;
+    let mut tx = app.store.write().await?;
+    if !tx.delete_registry(&name).await? {
+        return Err(Parts::not_found("registry entry", name));
+    }
+    tx.commit().await?;
+    app.refresh.publish().await;
+    Ok(deleted(name))
+}
+
+/// `http://host[:port]` without user, query or fragment; returns it without a slash at the end.
+fn engine_url(text: &str) -> Option<String> {
+    let uri: http::Uri = text.parse().ok()?;
+    let authority = uri.authority()?;
+    let legal = text.len() <= 500
+        && uri.scheme_str() == Some("http")
+        && !authority.as_str().contains('@')
+        && !authority.host().is_empty()
+        && uri.query().is_none()
+        && !text.contains('#')
+        && matches!(uri.path(), "" | "/");
+    legal.then(|| format!("http://{authority}"))
+}

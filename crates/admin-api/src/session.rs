@@ -1,0 +1,132 @@
+//! Sessions: the signed cookie, the row behind it, and its sliding lifetime.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use gantry_domain::{Timestamp, UserId, identity::Session};
+use hmac::{Hmac, KeyInit, Mac};
+use rand::Rng;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+
+use crate::{App, error::Outcome, policy::Caller};
+
+/// Name of the session cookie.
+pub const COOKIE_NAME: &str = "svc_session";
+/// However much it is used, a session ends after this time.
+const ABSOLUTE_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Makes and reads session cookies: `<id>.<HMAC-SHA256 of id>`, both base64url. The id is 256 random bits; the
+/// database keeps its SHA-256 only.
+#[derive(Clone)]
+pub struct Cookies {
+    secret: SecretString,
+    secure: bool,
+    /// Time without use after which a session ends.
+    ttl: Duration,
+}
+
+impl Cookies {
+    pub fn new(secret: SecretString, secure: bool, ttl: Duration) -> Self {
+        Self { secret, secure, ttl }
+    }
+
+    fn sign(&self, id: &str) -> Option<Hmac<Sha256>> {
+        // HMAC takes keys of any length; the error can't happen, and refusing is the safe way out if it did.
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.expose_secret().as_bytes()).ok()?;
+        mac.update(b"gantry session\0");
+        mac.update(id.as_bytes());
+        Some(mac)
+    }
+
+    /// The hash under which the session is stored, if the signature holds. Compares in constant time.
+    pub fn verify(&self, cookie: &str) -> Option<[u8; 32]> {
+        let (id, signature) = cookie.split_once('.')?;
+        let signature = BASE64.decode(signature).ok()?;
+        self.sign(id)?.verify_slice(&signature).ok()?;
+        Some(Sha256::digest(id).into())
+    }
+
+    /// A new session and the cookie's value.
+    pub fn issue(&self, user: UserId, now: Timestamp) -> Option<(Session, String)> {
+        let mut random = [0_u8; 32];
+        rand::rng().fill_bytes(&mut random);
+        let id = BASE64.encode(random);
+        let signature = BASE64.encode(self.sign(&id)?.finalize().into_bytes());
+        let id_hash = Sha256::digest(&id).into();
+        let session = Session { id_hash, user_id: user, created_at: now, expires_at: now.plus(self.ttl) };
+        Some((session, format!("{id}.{signature}")))
+    }
+
+    /// The `Set-Cookie` that hands out `value`; an empty one takes the cookie away.
+    pub fn header(&self, value: &str) -> Option<HeaderValue> {
+        let age = if value.is_empty() { 0 } else { ABSOLUTE_LIFETIME.as_secs() };
+        let secure = if self.secure { "; Secure" } else { "" };
+        let text = format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}");
+        HeaderValue::from_str(&text).ok()
+    }
+
+    /// When a session that is used now ends, if that is worth a write: a tenth of its lifetime later than known.
+    fn extended(&self, session: &Session, now: Timestamp) -> Option<Timestamp> {
+        let until = now.plus(self.ttl).min(session.created_at.plus(ABSOLUTE_LIFETIME));
+        (until.since(session.expires_at) > self.ttl / 10).then_some(until)
+    }
+}
+
+/// The session cookie of a request. The last one counts if there are several: an older one of a wider path stands
+/// first.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let values = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
+    let pairs = values.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+    pairs.filter(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value).next_back()
+}
+
+/// Who is signed in with this cookie; `None` if nobody (any more). Extends the session.
+pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
+    let Some(hash) = app.cookies.verify(cookie) else { return Ok(None) };
+    let now = app.clock.now();
+    let mut tx = app.store.read().await?;
+    let Some((session, user, org_enabled)) = tx.session(&hash).await? else { return Ok(None) };
+    drop(tx);
+    if session.expires_at <= now || !user.enabled || !org_enabled {
+        return Ok(None);
+    }
+    if let Some(until) = app.cookies.extended(&session, now) {
+        let mut tx = app.store.write().await?;
+        tx.touch_session(&hash, until).await?;
+        tx.commit().await?;
+    }
+    Ok(Some(Caller { user, session: hash }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cookies(secret: &str) -> Cookies {
+        Cookies::new(secret.to_owned().into(), false, Duration::from_secs(8 * 3600))
+    }
+
+    #[test]
+    fn only_cookies_signed_with_this_secret_are_believed() {
+        let (session, value) = cookies("one").issue(UserId(1), Timestamp(0)).unwrap();
+        assert_eq!(cookies("one").verify(&value), Some(session.id_hash));
+        assert_eq!(cookies("two").verify(&value), None);
+        let (id, signature) = value.split_once('.').unwrap();
+        for forged in [format!("{id}x.{signature}"), id.to_owned(), format!("{id}."), String::new()] {
+            assert_eq!(cookies("one").verify(&forged), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn use_extends_a_session_but_not_beyond_a_week() {
+        let cookies = cookies("one");
+        let hours = |n: i64| Timestamp(n * 3_600_000);
+        let (mut session, _) = cookies.issue(UserId(1), hours(0)).unwrap();
+        assert_eq!(cookies.extended(&session, Timestamp(60_000)), None, "not worth a write");
+        assert_eq!(cookies.extended(&session, hours(2)), Some(hours(10)));
+        session.expires_at = hours(7 * 24 - 4);
+        assert_eq!(cookies.extended(&session, hours(7 * 24 - 4)), Some(hours(7 * 24)));
+    }
+}

@@ -1,0 +1,123 @@
+//! `/admin/usage`.
+
+use std::time::Duration;
+
+use axum::{extract::State, response::IntoResponse};
+use gantry_domain::{
+    KeyId, OrgId, Timestamp, UserId,
+    model::Task,
+    usage::{Outcome as Ending, UsageRow},
+};
+use gantry_store::{StatusFilter, UsageFilter};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::{
+    App,
+    error::{Outcome, Problem},
+    extract::{Listed, Params},
+    policy::Caller,
+};
+
+/// Longest time that `hours` may reach back: a leap year.
+const MAX_HOURS: i64 = 8784;
+
+#[derive(Debug, Serialize)]
+struct UsageView {
+    id: Uuid,
+    req_id: String,
+    created_at: String,
+    key_id: Option<KeyId>,
+    key_prefix: Option<String>,
+    user_id: Option<UserId>,
+    org_id: Option<OrgId>,
+    model_name: String,
+    task: Task,
+    endpoint: &'static str,
+    stream: bool,
+    prompt_tokens: i64,
+    completion_tokens: i64,
+    total_tokens: i64,
+    cached_tokens: Option<i64>,
+    estimated: bool,
+    latency_ms: i64,
+    ttft_ms: Option<i64>,
+    status_code: u16,
+    outcome: Ending,
+}
+
+impl From<UsageRow> for UsageView {
+    fn from(row: UsageRow) -> Self {
+        Self {
+            id: row.id,
+            req_id: row.req_id,
+            created_at: row.created_at.rfc3339(),
+            key_id: row.key_id,
+            key_prefix: row.key_prefix,
+            user_id: row.user_id,
+            org_id: row.org_id,
+            model_name: row.model_name,
+            task: row.task,
+            endpoint: row.endpoint.path(),
+            stream: row.stream,
+            prompt_tokens: row.prompt_tokens,
+            completion_tokens: row.completion_tokens,
+            total_tokens: row.prompt_tokens + row.completion_tokens,
+            cached_tokens: row.cached_tokens,
+            estimated: row.estimated,
+            latency_ms: row.latency_ms,
+            ttft_ms: row.ttft_ms,
+            status_code: row.status_code,
+            outcome: row.outcome,
+        }
+    }
+}
+
+/// Recent requests
+///
+/// Newest first.
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
+    let filter = filter(&mut params, &caller, app.clock.now())?;
+    params.finish()?;
+    let Some(filter) = filter else { return Ok(Listed(Vec::new(), 0)) };
+    let (rows, total) = app.store.read().await?.usage(&filter, page.limit, page.offset).await?;
+    Ok(Listed(rows.into_iter().map(UsageView::from).collect(), total))
+}
+
+/// The filters that all usage endpoints share; `None` when nothing can match.
+fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<Option<UsageFilter>> {
+    let hours = params.number("hours", 24, MAX_HOURS)?;
+    let time = "an RFC 3339 time";
+    // Rows carry the millisecond in which their request came, so the end is the next one.
+    let to = params.parsed("to", time, Timestamp::parse_rfc3339)?.unwrap_or(Timestamp(now.0 + 1));
+    let from = params.parsed("from", time, Timestamp::parse_rfc3339)?;
+    let from = from.unwrap_or_else(|| to.minus(Duration::from_secs(3600 * hours.unsigned_abs())));
+    if from >= to {
+        return Err(Problem::invalid("from", "`from` must be before `to`"));
+    }
+    let org = params.id("org_id")?.map(OrgId);
+    let filter = UsageFilter {
+        from,
+        to,
+        model: params.text("model"),
+        task: params.parsed("task", "generate or embed", Task::parse)?,
+        key_id: params.id("key_id")?.map(KeyId),
+        user_id: params.id("user_id")?.map(UserId),
+        org_id: caller.scope().or(org),
+        status: params.parsed("status", "a status such as 404, or a class such as 4xx", status)?,
+        outcome: params.parsed(
+            "outcome",
+            "ok, client_error, upstream_error, client_closed, timeout or rejected",
+            Ending::parse,
+        )?,
+    };
+    Ok((!org.is_some_and(|org| !caller.sees(org))).then_some(filter))
+}
+
+fn status(text: &str) -> Option<StatusFilter> {
+    match text.strip_suffix("xx") {
+        Some(class) => class.parse().ok().filter(|it| (1..=5).contains(it)).map(StatusFilter::Class),
+        None => text.parse().ok().filter(|it| (100..=599).contains(it)).map(StatusFilter::Exact),
+    }
+}

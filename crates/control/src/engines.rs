@@ -1,0 +1,96 @@
+//! Logs of containers and test requests to engines.
+
+use std::time::{Duration, Instant};
+
+use futures_util::stream::BoxStream;
+use gantry_domain::{
+    ApiError, ErrorCode,
+    model::{Model, Phase, Task},
+};
+use gantry_runtime::RuntimeError;
+use serde_json::{Value, json};
+
+use crate::{Control, engine_http};
+
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What came of a test request.
+#[derive(Debug, Clone)]
+pub struct Tested {
+    /// Path that was called.
+    pub path: &'static str,
+    pub request: Value,
+    pub response: Option<Value>,
+    pub error: Option<String>,
+    pub latency: Duration,
+}
+
+impl Control {
+    /// The last `tail` lines of the model's container; empty when it has none.
+    ///
+    /// # Errors
+    /// The container runtime does not answer.
+    pub async fn logs(&self, model: &Model, tail: usize) -> Result<String, ApiError> {
+        match self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))? {
+            None => Ok(String::new()),
+            Some(found) => self.runtime.logs(&found.instance.id, tail).await.map_err(|it| refused(&it)),
+        }
+    }
+
+    /// The same, then what follows.
+    ///
+    /// # Errors
+    /// The container runtime does not answer, or there is no container.
+    pub async fn follow(&self, model: &Model, tail: usize) -> Result<BoxStream<'static, String>, ApiError> {
+        match self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))? {
+            None => Err(ApiError::new(ErrorCode::InvalidState, "the model has no container to read from")),
+            Some(found) => {
+                self.runtime.follow_logs(&found.instance.id, tail).await.map_err(|it| refused(&it))
+            }
+        }
+    }
+
+    /// Sends one small request of the model's task straight to its engine.
+    pub async fn test(&self, model: &Model) -> Tested {
+        let name = &model.served_name;
+        let (path, request) = match (model.task, model.config.text("pooling")) {
+            (Task::Embed, Some("rank")) => {
+                ("/v1/rerank", json!({ "model": name, "query": "Hello", "documents": ["Hello", "Goodbye"] }))
+            }
+            (Task::Embed, _) => ("/v1/embeddings", json!({ "model": name, "input": "Hello" })),
+            (Task::Generate, _) => (
+                "/v1/chat/completions",
+                json!({
+                    "model": name, "max_tokens": 16,
+                    "messages": [{ "role": "user", "content": "Say hello." }],
+                }),
+            ),
+        };
+        let started = Instant::now();
+        let outcome = match &model.phase {
+            Phase::Running { port, .. } => {
+                let body = Some(request.to_string().into_bytes());
+                engine_http::call(*port, path, &self.config.internal_key, body, TEST_TIMEOUT).await
+            }
+            _ => Err(engine_http::NoAnswer::Closed("the model does not run".to_owned())),
+        };
+        let latency = started.elapsed();
+        let (response, error) = match outcome {
+            Ok((status, body)) => {
+                let value = serde_json::from_slice::<Value>(&body)
+                    .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned()));
+                let error = (!status.is_success()).then(|| format!("the engine answers {}", status.as_u16()));
+                (Some(value), error)
+            }
+            Err(engine_http::NoAnswer::Closed(detail)) => (None, Some(detail)),
+            Err(engine_http::NoAnswer::TimedOut) => {
+                (None, Some("the engine did not answer in time".to_owned()))
+            }
+        };
+        Tested { path, request, response, error, latency }
+    }
+}
+
+fn refused(error: &RuntimeError) -> ApiError {
+    ApiError::new(ErrorCode::RuntimeUnavailable, error.to_string())
+}

@@ -1,0 +1,89 @@
+//! The control plane: makes what is wanted so, watches what runs, and feeds the data plane.
+//!
+//! - [`reconcile`]: one worker for each model brings its container in line with its record
+//! - [`publish`]: builds the data plane's catalog from the database
+//! - [`ship`]: moves usage rows from the spool to the database
+//! - [`upkeep`]: retention, `last_used_at`, ended sessions
+//! - [`engines`]: logs and test requests, for the admin API
+
+pub mod engine_http;
+pub mod engines;
+mod probe;
+pub mod publish;
+pub mod reconcile;
+pub mod ship;
+pub mod upkeep;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use gantry_dataplane::Shared;
+use gantry_domain::{
+    Clock, ModelId,
+    engine::Host,
+    model::{EngineKind, Phase},
+};
+use gantry_runtime::Runtime;
+use gantry_store::Store;
+use secrecy::SecretString;
+use tokio::sync::broadcast;
+
+/// What the operator set, as far as the control plane needs it.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Models base directory on the host.
+    pub models_dir: PathBuf,
+    pub hub_cache_dir: PathBuf,
+    pub hub_endpoint: Option<String>,
+    /// Default image of each engine.
+    pub primary_image: String,
+    pub secondary_image: String,
+    pub primary_startup: Duration,
+    pub secondary_startup: Duration,
+    pub internal_key: SecretString,
+    /// Images are never pulled.
+    pub offline: bool,
+    /// A registry that can't be reached counts as being offline.
+    pub offline_auto: bool,
+    /// Only images that are there are used.
+    pub require_precache: bool,
+    pub pull_timeout: Duration,
+    /// Time that an engine gets to stop by itself.
+    pub stop_grace: Duration,
+    pub reconcile_every: Duration,
+    pub probe_every: Duration,
+    pub breaker: gantry_dataplane::breaker::Settings,
+    pub host: Host,
+    pub usage_retention_days: u32,
+}
+
+impl Config {
+    /// The image of a model: its own, else its engine's default.
+    pub fn image<'a>(&'a self, model: &'a gantry_domain::model::Model) -> &'a str {
+        model.config.text("engine_image").unwrap_or(match model.engine {
+            EngineKind::Vllm => &self.primary_image,
+            EngineKind::Llamacpp => &self.secondary_image,
+        })
+    }
+
+    /// Longest time in `loading`.
+    pub fn startup(&self, model: &gantry_domain::model::Model) -> Duration {
+        let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
+        own.map(Duration::from_secs).unwrap_or(match model.engine {
+            EngineKind::Vllm => self.primary_startup,
+            EngineKind::Llamacpp => self.secondary_startup,
+        })
+    }
+}
+
+/// What all parts of the control plane share.
+pub struct Control {
+    pub config: Config,
+    pub store: Store,
+    pub clock: Clock,
+    pub runtime: Arc<dyn Runtime>,
+    /// The data plane's side.
+    pub shared: Arc<Shared>,
+    pub publisher: publish::Publisher,
+    /// Every phase that was stored.
+    pub phases: broadcast::Sender<(ModelId, Phase)>,
+}

@@ -1,0 +1,243 @@
+//! Builds the data plane's catalog from the database and swaps it in. What requests hold on to (key states, engines
+//! with their breakers) is carried over.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use gantry_dataplane::{
+    Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream,
+    breaker::{self, Breaker},
+    limits::KeyLimits,
+};
+use gantry_domain::{
+    key::ApiKey,
+    model::{Model, Phase, State, lifecycle::InstanceId},
+};
+use gantry_store::{RegistryEntry, Store, StoreResult};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::Control;
+
+/// Who waits for a publication.
+pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
+
+/// However lost a hint may get: the catalog is never older than this.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+const DEFAULT_STREAM_IDLE: Duration = Duration::from_secs(300);
+
+/// Makes catalogs. Remembers the engines that the current one leads to.
+pub struct Publisher {
+    next_id: AtomicU64,
+    breaker: breaker::Settings,
+    known: Mutex<HashMap<Place, Known>>,
+}
+
+/// What makes an engine the same one as before.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Place {
+    Managed { instance: InstanceId, port: u16 },
+    Manual { served_name: String, url: String, key: Option<[u8; 32]> },
+}
+
+#[derive(Clone)]
+struct Known {
+    upstream: Arc<Upstream>,
+    /// Context length that the engine reported.
+    max_model_len: Option<i64>,
+}
+
+impl Publisher {
+    pub fn new(breaker: breaker::Settings) -> Self {
+        Self { next_id: AtomicU64::new(1), breaker, known: Mutex::default() }
+    }
+
+    /// Notes what a probe learnt of the engine behind a container, for the next catalog.
+    pub(crate) async fn learn(&self, instance: &InstanceId, max_model_len: Option<i64>) {
+        let mut known = self.known.lock().await;
+        for (place, engine) in known.iter_mut() {
+            if matches!(place, Place::Managed { instance: it, .. } if it == instance) {
+                engine.max_model_len = max_model_len.or(engine.max_model_len);
+            }
+        }
+    }
+
+    /// Reads everything and swaps the new catalog in.
+    ///
+    /// # Errors
+    /// The database does not answer; the old catalog stays in force.
+    pub async fn publish(&self, control: &Control) -> StoreResult<()> {
+        let Read { keys, sessions, models, registry } = read(&control.store, control.clock.now()).await?;
+        // Held to the end, so that an older reading can't replace a newer one's catalog.
+        let mut known = self.known.lock().await;
+        let before = control.shared.catalog.load_full();
+        let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
+
+        let mut next = Catalog::default();
+        for key in keys {
+            let state = states.get(&key.id).map(|it| Arc::clone(it)).unwrap_or_default();
+            next.keys.insert(key.token_hash, Arc::new(key_entry(key, state)));
+        }
+        for (session, user) in sessions {
+            let entry =
+                SessionEntry { user_id: user.id, org_id: user.org_id, expires_at: session.expires_at };
+            next.sessions.insert(session.id_hash, Arc::new(entry));
+        }
+        let mut used = HashMap::new();
+        for entry in registry {
+            let place = manual_place(&entry);
+            let key = entry.api_key.as_ref().map(SecretString::expose_secret);
+            if let Some(engine) = self.engine(&known, &place, &entry.url, key) {
+                let target = RouteTarget::Up(Arc::clone(&engine.upstream));
+                next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(entry, target)));
+                used.insert(place, engine);
+            }
+        }
+        for model in models {
+            let (target, max_model_len) = match &model.phase {
+                Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
+                    let place = Place::Managed { instance: instance.clone(), port: *port };
+                    let url = format!("http://127.0.0.1:{port}");
+                    let key = control.config.internal_key.expose_secret();
+                    match self.engine(&known, &place, &url, Some(key)) {
+                        Some(engine) => {
+                            used.insert(place, engine.clone());
+                            (RouteTarget::Up(engine.upstream), engine.max_model_len)
+                        }
+                        None => (RouteTarget::Down { state: State::Failed }, None),
+                    }
+                }
+                _ => (RouteTarget::Down { state: model.state().0 }, None),
+            };
+            next.routes
+                .insert(model.served_name.clone(), Arc::new(managed_route(&model, target, max_model_len)));
+        }
+        *known = used;
+        control.shared.catalog.store(Arc::new(next));
+        Ok(())
+    }
+
+    fn engine(
+        &self,
+        known: &HashMap<Place, Known>,
+        place: &Place,
+        url: &str,
+        key: Option<&str>,
+    ) -> Option<Known> {
+        if let Some(engine) = known.get(place) {
+            return Some(engine.clone());
+        }
+        let id = self.next_id.fetch_add(1, Relaxed);
+        match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
+            Ok(upstream) => Some(Known { upstream: Arc::new(upstream), max_model_len: None }),
+            Err(error) => {
+                warn!(url, %error, "an engine can't be routed to");
+                None
+            }
+        }
+    }
+}
+
+struct Read {
+    keys: Vec<ApiKey>,
+    sessions: Vec<(gantry_domain::identity::Session, gantry_domain::identity::User)>,
+    models: Vec<Model>,
+    registry: Vec<RegistryEntry>,
+}
+
+async fn read(store: &Store, now: gantry_domain::Timestamp) -> StoreResult<Read> {
+    let mut tx = store.read().await?;
+    Ok(Read {
+        keys: tx.usable_keys(now).await?,
+        sessions: tx.live_sessions(now).await?,
+        models: tx.models(false).await?,
+        registry: tx.registry().await?,
+    })
+}
+
+fn key_entry(key: ApiKey, state: Arc<gantry_dataplane::limits::KeyState>) -> KeyEntry {
+    let limit = |it: Option<i64>| it.map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+    KeyEntry {
+        id: key.id,
+        prefix: key.prefix.into(),
+        user_id: key.user_id,
+        org_id: key.org_id,
+        scopes: key.settings.scopes,
+        models: key.settings.models.map(Vec::into_boxed_slice),
+        ip_allowlist: key.settings.ip_allowlist,
+        expires_at: key.settings.expires_at,
+        limits: KeyLimits {
+            rpm: limit(key.settings.rpm_limit),
+            tpm: limit(key.settings.tpm_limit),
+            max_concurrency: limit(key.settings.max_concurrency),
+        },
+        state,
+    }
+}
+
+fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
+    let seconds = |name, default| {
+        let set = model.config.int(name).and_then(|it| u64::try_from(it).ok());
+        set.map_or(default, Duration::from_secs)
+    };
+    Route {
+        served_name: model.served_name.clone(),
+        task: model.task,
+        engine: Some(model.engine),
+        target,
+        request_timeout: seconds("request_timeout_sec", DEFAULT_REQUEST_TIMEOUT),
+        stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
+        created: model.created_at,
+        max_model_len: max_model_len.or(model.config.int("max_model_len")),
+    }
+}
+
+fn manual_route(entry: RegistryEntry, target: RouteTarget) -> Route {
+    Route {
+        served_name: entry.served_name,
+        task: entry.task,
+        engine: None,
+        target,
+        request_timeout: DEFAULT_REQUEST_TIMEOUT,
+        stream_idle_timeout: DEFAULT_STREAM_IDLE,
+        created: entry.created_at,
+        max_model_len: None,
+    }
+}
+
+/// A changed key makes another engine, so it is part of the place; only its hash stays in memory twice.
+fn manual_place(entry: &RegistryEntry) -> Place {
+    let key = entry.api_key.as_ref().map(|it| gantry_domain::key::hash(it.expose_secret().as_bytes()));
+    Place::Manual { served_name: entry.served_name.clone(), url: entry.url.clone(), key }
+}
+
+/// Publishes whenever somebody asks, and every few seconds regardless.
+pub async fn run(control: Arc<Control>, mut requests: Requests, stop: CancellationToken) {
+    let mut waiting = Vec::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            // Everybody who asked meanwhile is served by one reading.
+            n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return },
+            () = tokio::time::sleep(AT_LEAST_EVERY) => {}
+        }
+        if let Err(error) = control.publisher.publish(&control).await {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "the catalog could not be read; the old one stays"
+            );
+        }
+        for waiter in waiting.drain(..) {
+            let _ = waiter.send(());
+        }
+    }
+}

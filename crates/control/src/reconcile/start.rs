@@ -1,0 +1,166 @@
+//! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
+//! than in an engine's log.
+
+use std::future::Future;
+
+use gantry_domain::{
+    engine::{self, EngineVersion, LaunchContext, key_fingerprint},
+    model::{Model, lifecycle::Failure},
+};
+use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
+use tracing::{info, warn};
+
+use crate::Control;
+
+/// Why no container was made.
+pub(super) enum NoStart {
+    Failed(Failure),
+    /// The operator gave another command while the image was being pulled.
+    Superseded,
+}
+
+impl From<RuntimeError> for NoStart {
+    fn from(error: RuntimeError) -> Self {
+        Self::Failed(match error {
+            RuntimeError::ImageMissing { .. } => Failure::ImageNotAvailable { detail: error.to_string() },
+            error => Failure::StartFailed { detail: error.to_string() },
+        })
+    }
+}
+
+fn failed(detail: impl Into<String>) -> NoStart {
+    NoStart::Failed(Failure::StartFailed { detail: detail.into() })
+}
+
+/// Makes and starts the container of `model`. `superseded` ends a pull.
+pub(super) async fn launch(
+    control: &Control,
+    model: &Model,
+    superseded: impl Future<Output = ()>,
+) -> Result<(), NoStart> {
+    let config = &control.config;
+    let image = config.image(model);
+    let info = match control.runtime.image(image).await? {
+        Some(info) => info,
+        None => pull(control, model, image, superseded).await?,
+    };
+    if !info.simulator {
+        files(control, model).await?;
+    }
+    if model.config.is_online() {
+        let dir = config.hub_cache_dir.clone();
+        tokio::fs::create_dir_all(dir)
+            .await
+            .map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
+    }
+    let version = match info.version_label.as_deref().map(|it| EngineVersion::parse(model.engine, it)) {
+        Some(version @ EngineVersion::Known(..)) => version,
+        _ => EngineVersion::of_image(model.engine, image),
+    };
+    let launch = engine::launch(
+        model,
+        &LaunchContext {
+            image,
+            version,
+            host: &config.host,
+            internal_key: &config.internal_key,
+            offline: config.offline,
+            hub_endpoint: config.hub_endpoint.as_deref(),
+        },
+    );
+    for warning in &launch.warnings {
+        warn!(model = model.id.0, field = warning.field, "{}", warning.message);
+    }
+    let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
+    info!(model = model.id.0, image, %version, "starting the container{simulator}");
+    let spec = ContainerSpec {
+        name: &model.container_name(),
+        model_id: model.id,
+        generation: model.generation,
+        launch: &launch,
+        models_dir: &config.models_dir,
+        hub_cache_dir: &config.hub_cache_dir,
+        key_fingerprint: &key_fingerprint(&config.internal_key),
+    };
+    control.runtime.launch(&spec).await?;
+    Ok(())
+}
+
+/// The files that the settings name are there. Links that lead out of the base directory were refused when the model
+/// was saved; one that was made since is refused here.
+async fn files(control: &Control, model: &Model) -> Result<(), NoStart> {
+    let base = control.config.models_dir.clone();
+    let names = ["local_path", "hub_config_path", "chat_template_file", "mmproj"];
+    let paths: Vec<(&str, String)> = names
+        .into_iter()
+        .filter(|name| *name != "local_path" || !model.config.is_online())
+        .filter_map(|name| Some((name, model.config.text(name)?.to_owned())))
+        .collect();
+    let check = tokio::task::spawn_blocking(move || {
+        let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
+        for (name, path) in paths {
+            match base.join(&path).canonicalize() {
+                Ok(real) if real.starts_with(&base) => {}
+                Ok(_) => return Err(format!("`{name}` leaves the models base directory")),
+                Err(_) => {
+                    return Err(format!("`{name}`: there is no `{path}` below the models base directory"));
+                }
+            }
+        }
+        Ok(())
+    });
+    match check.await {
+        Ok(result) => result.map_err(failed),
+        Err(_) => Err(failed("the files could not be looked at")),
+    }
+}
+
+async fn pull(
+    control: &Control,
+    model: &Model,
+    image: &str,
+    superseded: impl Future<Output = ()>,
+) -> Result<ImageInfo, NoStart> {
+    let config = &control.config;
+    let unavailable = |why: &str| {
+        let detail = format!("image {image} is not available locally and {why}");
+        Err(NoStart::Failed(Failure::ImageNotAvailable { detail }))
+    };
+    if config.offline {
+        return unavailable("the system is in offline mode");
+    }
+    if config.require_precache {
+        return unavailable("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)");
+    }
+    info!(model = model.id.0, image, "pulling the image");
+    let pulled = tokio::select! {
+        pulled = control.runtime.pull(image, config.pull_timeout, Box::new(|_, _| {})) => pulled,
+        () = superseded => return Err(NoStart::Superseded),
+    };
+    match pulled {
+        Ok(()) => {}
+        Err(RuntimeError::Refused { detail, .. }) if config.offline_auto && is_network_trouble(&detail) => {
+            return unavailable("the system is in offline mode (its registry can't be reached)");
+        }
+        Err(error) => return Err(failed(format!("image {image} could not be pulled: {error}"))),
+    }
+    match control.runtime.image(image).await? {
+        Some(info) => Ok(info),
+        None => unavailable("pulling it had no effect"),
+    }
+}
+
+/// The container runtime reports a registry that it can't reach in its HTTP client's words.
+fn is_network_trouble(detail: &str) -> bool {
+    let signs = [
+        "dial tcp",
+        "no such host",
+        "i/o timeout",
+        "connection refused",
+        "network is unreachable",
+        "request canceled while waiting for connection",
+        "TLS handshake timeout",
+        "server misbehaving",
+    ];
+    signs.iter().any(|it| detail.contains(it))
+}

@@ -1,0 +1,93 @@
+//! Moves usage rows from the data plane's spool into the database, in batches. The spool is the queue: while the
+//! database is away it grows on disk, and nothing is lost or counted twice.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use gantry_dataplane::spool::{Batch, Reader};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use crate::Control;
+
+/// Rows written to the database at once.
+const BATCH: usize = 512;
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// For when a hint was lost.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// Runs until `stop`, then ships what is left. The data plane must have ended its requests before.
+///
+/// # Errors
+/// The spool can't be opened.
+pub async fn open(dir: PathBuf) -> io::Result<Reader> {
+    tokio::task::spawn_blocking(move || Reader::open(&dir)).await.map_err(io::Error::other)?
+}
+
+/// See [`open`].
+pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationToken) {
+    loop {
+        let ending = stop.is_cancelled();
+        let (back, outcome) = drain(&control, reader).await;
+        let Some(back) = back else {
+            error!("usage is no longer shipped to the database; restart the gateway, the spool keeps it");
+            return stop.cancelled().await;
+        };
+        reader = back;
+        if ending {
+            return;
+        }
+        let pause = match outcome {
+            Ok(()) => AT_LEAST_EVERY,
+            Err(error) => {
+                warn!(error = %error, "usage could not be shipped; the spool keeps it");
+                RETRY_AFTER
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = control.shared.usage_written.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Ships until the spool has no more. The reader comes back unless a task of ours panicked.
+async fn drain(control: &Control, mut reader: Reader) -> (Option<Reader>, Result<(), String>) {
+    loop {
+        let read = tokio::task::spawn_blocking(move || {
+            let batch = reader.read_batch(BATCH);
+            (reader, batch)
+        });
+        let Ok((back, batch)) = read.await else { return (None, Err("the reader panicked".to_owned())) };
+        reader = back;
+        let batch: Batch = match batch {
+            Ok(batch) => batch,
+            Err(error) => return (Some(reader), Err(error.to_string())),
+        };
+        if let Err(error) = insert(control, &batch).await {
+            return (Some(reader), Err(error.to_string()));
+        }
+        let more = batch.more;
+        let committed = tokio::task::spawn_blocking(move || {
+            let done = reader.commit(batch);
+            (reader, done)
+        });
+        let Ok((back, done)) = committed.await else { return (None, Err("the reader panicked".to_owned())) };
+        reader = back;
+        if let Err(error) = done {
+            return (Some(reader), Err(error.to_string()));
+        }
+        if !more {
+            return (Some(reader), Ok(()));
+        }
+    }
+}
+
+async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<()> {
+    if batch.rows.is_empty() {
+        return Ok(());
+    }
+    let mut tx = control.store.write().await?;
+    tx.insert_usage(&batch.rows).await?;
+    tx.commit().await
+}

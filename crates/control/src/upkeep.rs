@@ -1,0 +1,73 @@
+//! Small chores on a timer: when keys were last used, sessions that ended, usage that is old enough to go.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use gantry_domain::{KeyId, Timestamp};
+use gantry_store::StoreResult;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::Control;
+
+const KEYS_EVERY: Duration = Duration::from_secs(10);
+/// In units of `KEYS_EVERY`: an hour.
+const REST_EVERY: u32 = 360;
+/// Rows deleted at once, so that writers wait only briefly.
+const DELETE_BATCH: i64 = 5_000;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+pub async fn run(control: Arc<Control>, stop: CancellationToken) {
+    let mut tick = tokio::time::interval(KEYS_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut written = HashMap::new();
+    let mut n: u32 = 0;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            _ = tick.tick() => {}
+        }
+        note(keys(&control, &mut written).await, "when keys were last used could not be stored");
+        if n.is_multiple_of(REST_EVERY) {
+            note(retention(&control).await, "old rows could not be deleted");
+        }
+        n = n.wrapping_add(1);
+    }
+    note(keys(&control, &mut written).await, "when keys were last used could not be stored");
+}
+
+fn note(result: StoreResult<()>, what: &str) {
+    if let Err(error) = result {
+        warn!(error = &error as &dyn std::error::Error, "{what}");
+    }
+}
+
+async fn keys(control: &Control, written: &mut HashMap<KeyId, Timestamp>) -> StoreResult<()> {
+    let catalog = control.shared.catalog.load_full();
+    let used = catalog.keys.values().filter_map(|it| Some((it.id, it.state.last_used()?)));
+    let news: Vec<_> = used.filter(|(id, at)| written.get(id) != Some(at)).collect();
+    if news.is_empty() {
+        return Ok(());
+    }
+    let mut tx = control.store.write().await?;
+    tx.touch_keys(&news).await?;
+    tx.commit().await?;
+    written.extend(news);
+    Ok(())
+}
+
+async fn retention(control: &Control) -> StoreResult<()> {
+    let now = control.clock.now();
+    let mut tx = control.store.write().await?;
+    tx.purge_sessions(now).await?;
+    tx.commit().await?;
+    let oldest = now.minus(DAY * control.config.usage_retention_days);
+    loop {
+        let mut tx = control.store.write().await?;
+        let deleted = tx.delete_usage_before(oldest, DELETE_BATCH).await?;
+        tx.commit().await?;
+        if deleted < DELETE_BATCH as u64 {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Who asks: an API key, a signed-in user, or anyone in development. Decided on the head of the request alone.
+
+use std::{net::IpAddr, sync::Arc};
+
+use gantry_domain::{
+    ApiError, ErrorCode, KeyId, OrgId, Timestamp, UserId,
+    key::{self, Scope},
+    net,
+};
+use http::{HeaderMap, header};
+
+use crate::{Catalog, Config, KeyEntry, SessionEntry};
+
+/// Name of the cookie that the sign-in sets.
+const COOKIE: &str = "svc_session";
+
+/// A request that passed authentication.
+#[derive(Debug, Clone)]
+pub(crate) enum Caller {
+    Key(Arc<KeyEntry>),
+    Session(Arc<SessionEntry>),
+    /// [`Config::allow_all_keys`].
+    Anyone,
+}
+
+impl Caller {
+    pub(crate) fn key(&self) -> Option<&Arc<KeyEntry>> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Session(_) | Self::Anyone => None,
+        }
+    }
+
+    pub(crate) fn key_id(&self) -> Option<KeyId> {
+        self.key().map(|key| key.id)
+    }
+
+    pub(crate) fn user_id(&self) -> Option<UserId> {
+        match self {
+            Self::Key(key) => key.user_id,
+            Self::Session(session) => Some(session.user_id),
+            Self::Anyone => None,
+        }
+    }
+
+    pub(crate) fn org_id(&self) -> Option<OrgId> {
+        match self {
+            Self::Key(key) => Some(key.org_id),
+            Self::Session(session) => Some(session.org_id),
+            Self::Anyone => None,
+        }
+    }
+
+    pub(crate) fn may_call(&self, served_name: &str) -> bool {
+        self.key().is_none_or(|key| key.may_call(served_name))
+    }
+
+    /// Whether the caller may do this from here. Refusals are of a known caller, so they have a usage row.
+    ///
+    /// # Errors
+    /// 403 `ip_not_allowed` or `insufficient_scope`.
+    pub(crate) fn authorize(
+        &self,
+        config: &Config,
+        headers: &HeaderMap,
+        peer: IpAddr,
+        scope: Option<Scope>,
+    ) -> Result<(), ApiError> {
+        let Self::Key(key) = self else { return Ok(()) };
+        if !key.ip_allowlist.is_empty() {
+            // A value that is no text becomes one that is no address, which refuses the request.
+            let forwarded = headers.get_all("x-forwarded-for").iter().map(|it| it.to_str().unwrap_or("?"));
+            let client = net::client_ip(peer, &config.trusted_proxies, forwarded);
+            if !client.is_some_and(|ip| key.ip_allowlist.contains(ip)) {
+                let message = "this key may not be used from this address";
+                return Err(ApiError::new(ErrorCode::IpNotAllowed, message));
+            }
+        }
+        match scope {
+            Some(scope) if !key.scopes.allows(scope) => {
+                let message = format!("this key lacks the scope `{}`", scope.as_str());
+                Err(ApiError::new(ErrorCode::InsufficientScope, message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Finds out who asks. `changes` is true for what a foreign web page must not be able to trigger with a cookie.
+///
+/// # Errors
+/// 401 `invalid_api_key`, or 403 `cross_site_request`.
+pub(crate) fn authenticate(
+    config: &Config,
+    catalog: &Catalog,
+    headers: &HeaderMap,
+    now: Timestamp,
+    changes: bool,
+) -> Result<Caller, ApiError> {
+    if config.allow_all_keys {
+        return Ok(Caller::Anyone);
+    }
+    let Some(token) = token(headers) else {
+        if let Some(session) = session(config, catalog, headers, now) {
+            if changes && !same_site(config, headers) {
+                let message = "requests with a session cookie must come from the gateway's own pages";
+                return Err(ApiError::new(ErrorCode::CrossSiteRequest, message));
+            }
+            return Ok(Caller::Session(session));
+        }
+        return Err(unknown("the API key is missing: send `Authorization: Bearer <key>`"));
+    };
+    // Looking up a hash compares nothing of the secret itself, so the time it takes tells nothing about it.
+    let entry = catalog.keys.get(&key::hash(token)).ok_or_else(|| unknown("the API key is not valid"))?;
+    if entry.expires_at.is_some_and(|at| at <= now) {
+        return Err(unknown("the API key has expired"));
+    }
+    entry.state.touch(now);
+    Ok(Caller::Key(Arc::clone(entry)))
+}
+
+fn unknown(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::InvalidApiKey, message)
+}
+
+/// Whether a key was sent, whatever it is worth.
+fn token(headers: &HeaderMap) -> Option<&[u8]> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+        scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+    });
+    bearer
+        .or_else(|| headers.get("x-api-key").map(|it| it.as_bytes().trim_ascii()))
+        .filter(|it| !it.is_empty())
+}
+
+fn session(
+    config: &Config,
+    catalog: &Catalog,
+    headers: &HeaderMap,
+    now: Timestamp,
+) -> Option<Arc<SessionEntry>> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
+    let value = cookies
+        .flat_map(|it| it.split(';'))
+        .filter_map(|it| it.trim().split_once('='))
+        .find_map(|(name, value)| (name == COOKIE).then_some(value))?;
+    let entry = catalog.sessions.get(&(config.session)(value)?)?;
+    (entry.expires_at > now).then(|| Arc::clone(entry))
+}
+
+/// Browsers say where a request comes from; what is no browser says nothing, and has no cookie to be abused.
+fn same_site(config: &Config, headers: &HeaderMap) -> bool {
+    let origin = headers.get(header::ORIGIN).map(|it| it.to_str().unwrap_or_default());
+    let listed = || origin.is_some_and(|it| config.cors_origins.iter().any(|allowed| allowed == it));
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return matches!(site.as_bytes(), b"same-origin" | b"none") || listed();
+    }
+    let Some(origin) = origin else { return true };
+    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
+    let own = origin
+        .split_once("://")
+        .is_some_and(|(_, authority)| host.is_some_and(|host| host.eq_ignore_ascii_case(authority)));
+    own || listed()
+}

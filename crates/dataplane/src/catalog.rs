@@ -1,0 +1,209 @@
+//! The immutable snapshot that requests are decided on. The control plane builds a new one after each change and
+//! stores it in [`crate::Shared::catalog`]; requests that run keep the entries that they started with.
+//!
+//! For the builder: [`KeyState`], [`Breaker`] and [`Upstream`] hold what must survive a rebuild. Reuse the `Arc` of
+//! the previous snapshot for the same key id, the same container or registry entry; make new ones otherwise.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use gantry_domain::{
+    KeyId, OrgId, Timestamp, UserId,
+    endpoint::Endpoint,
+    key::Scopes,
+    model::{EngineKind, State, Task},
+    net::IpList,
+};
+use http::{HeaderValue, Uri};
+
+use crate::{
+    breaker::Breaker,
+    limits::{KeyLimits, KeyState},
+};
+
+/// Everything a request is decided on. Revoked keys, keys of disabled holders, ended sessions and archived models
+/// are simply absent.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    /// By SHA-256 of the whole token, see [`gantry_domain::key::hash`].
+    pub keys: HashMap<[u8; 32], Arc<KeyEntry>>,
+    /// By SHA-256 of the session id.
+    pub sessions: HashMap<[u8; 32], Arc<SessionEntry>>,
+    /// By served name.
+    pub routes: HashMap<String, Arc<Route>>,
+}
+
+/// An API key that may be used.
+#[derive(Debug)]
+pub struct KeyEntry {
+    pub id: KeyId,
+    /// First characters of the token, for usage rows.
+    pub prefix: Box<str>,
+    /// `None` for a key of the organisation itself.
+    pub user_id: Option<UserId>,
+    pub org_id: OrgId,
+    pub scopes: Scopes,
+    /// Served names that it may call; `None` is all.
+    pub models: Option<Box<[String]>>,
+    /// Empty is everywhere.
+    pub ip_allowlist: IpList,
+    pub expires_at: Option<Timestamp>,
+    pub limits: KeyLimits,
+    /// Carried over from the snapshot before for the same key id.
+    pub state: Arc<KeyState>,
+}
+
+impl KeyEntry {
+    /// Whether the key may call the model of this served name.
+    pub fn may_call(&self, served_name: &str) -> bool {
+        self.models.as_ref().is_none_or(|names| names.iter().any(|it| it == served_name))
+    }
+}
+
+/// A signed-in user.
+#[derive(Debug)]
+pub struct SessionEntry {
+    pub user_id: UserId,
+    pub org_id: OrgId,
+    pub expires_at: Timestamp,
+}
+
+/// A served name and where it leads.
+#[derive(Debug)]
+pub struct Route {
+    pub served_name: String,
+    pub task: Task,
+    /// `None` for an upstream of the registry.
+    pub engine: Option<EngineKind>,
+    pub target: RouteTarget,
+    /// From sending the request to the head of the answer.
+    pub request_timeout: Duration,
+    /// Between two pieces of an answer.
+    pub stream_idle_timeout: Duration,
+    pub created: Timestamp,
+    /// Context length in tokens, if known.
+    pub max_model_len: Option<i64>,
+}
+
+/// Whether a route can be called now.
+#[derive(Debug, Clone)]
+pub enum RouteTarget {
+    Up(Arc<Upstream>),
+    /// Known, but not running.
+    Down {
+        state: State,
+    },
+}
+
+/// One engine that answers. Lives as long as its container (or registry entry) stays the same.
+pub struct Upstream {
+    /// Unique per model and container, never used twice: pooled connections belong to it, and are closed when no
+    /// route leads to it any more.
+    pub id: u64,
+    pub breaker: Arc<Breaker>,
+    /// Requests that it is working on.
+    pub in_flight: AtomicU32,
+    /// It refused the gateway's internal key at the last request: the model needs to be applied.
+    pub key_mismatch: AtomicBool,
+    authority: String,
+    host: HeaderValue,
+    auth: Option<HeaderValue>,
+    uris: [Uri; Endpoint::ALL.len()],
+}
+
+/// Why an [`Upstream`] can't be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvalidUpstream {
+    /// Not of the form `http://host[:port][/base]`.
+    Url,
+    /// The key has characters that a header can't carry.
+    Key,
+}
+
+impl fmt::Display for InvalidUpstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Url => "the upstream's URL is not of the form `http://host[:port][/base]`",
+            Self::Key => "the upstream's key has characters that a header can't carry",
+        })
+    }
+}
+
+impl std::error::Error for InvalidUpstream {}
+
+impl Upstream {
+    /// `url` is `http://host[:port][/base]`; endpoint paths (`/v1/…`) are appended to it, and a base that ends in
+    /// `/v1` is not doubled. `key` is sent as `Authorization: Bearer`; `None` sends no such header.
+    ///
+    /// # Errors
+    /// See [`InvalidUpstream`].
+    pub fn new(
+        id: u64,
+        url: &str,
+        key: Option<&str>,
+        breaker: Arc<Breaker>,
+    ) -> Result<Self, InvalidUpstream> {
+        let uri: Uri = url.parse().map_err(|_| InvalidUpstream::Url)?;
+        let authority = uri.authority().ok_or(InvalidUpstream::Url)?;
+        if uri.scheme_str() != Some("http") || authority.as_str().contains('@') || uri.query().is_some() {
+            return Err(InvalidUpstream::Url);
+        }
+        let base = uri.path().trim_end_matches('/');
+        let base = base.strip_suffix("/v1").unwrap_or(base);
+        let mut uris: [Uri; Endpoint::ALL.len()] = Default::default();
+        for (slot, endpoint) in uris.iter_mut().zip(Endpoint::ALL) {
+            let path = format!("{base}{}", endpoint.path());
+            *slot = path.parse().map_err(|_| InvalidUpstream::Url)?;
+        }
+        let bearer = |key| {
+            let mut value =
+                HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| InvalidUpstream::Key)?;
+            value.set_sensitive(true);
+            Ok(value)
+        };
+        Ok(Self {
+            id,
+            breaker,
+            in_flight: AtomicU32::new(0),
+            key_mismatch: AtomicBool::new(false),
+            authority: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)),
+            host: HeaderValue::try_from(authority.as_str()).map_err(|_| InvalidUpstream::Url)?,
+            auth: key.map(bearer).transpose()?,
+            uris,
+        })
+    }
+
+    /// `host:port` to connect to.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    pub(crate) fn host(&self) -> &HeaderValue {
+        &self.host
+    }
+
+    pub(crate) fn auth(&self) -> Option<&HeaderValue> {
+        self.auth.as_ref()
+    }
+
+    pub(crate) fn uri(&self, endpoint: Endpoint) -> &Uri {
+        &self.uris[endpoint as usize]
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream")
+            .field("id", &self.id)
+            .field("authority", &self.authority)
+            .field("in_flight", &self.in_flight.load(Relaxed))
+            .finish_non_exhaustive()
+    }
+}

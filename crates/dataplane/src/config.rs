@@ -1,0 +1,110 @@
+//! What the data plane is told at start, and the types by which the rest of the program plugs into it.
+
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use gantry_domain::net::IpList;
+use http_body_util::combinators::UnsyncBoxBody;
+
+/// Any error of a body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Body of an answer of [`Other`].
+pub type OtherBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The other end of the connection, which may be a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    pub addr: SocketAddr,
+}
+
+/// Serves every path that is not of the data plane (admin API, web UI, sign-in). It is called on a data-plane thread:
+/// the callee moves its work to another runtime and returns a future that only waits for it. The request carries
+/// `x-request-id`; all headers of the answer are the callee's, `x-request-id` included.
+pub type Other = Arc<
+    dyn Fn(http::Request<hyper::body::Incoming>, Peer) -> BoxFuture<'static, http::Response<OtherBody>>
+        + Send
+        + Sync,
+>;
+
+/// Checks the signature of a `svc_session` cookie's value and gives the SHA-256 of the session id, by which
+/// [`crate::Catalog::sessions`] is keyed; `None` if the signature does not hold.
+pub type SessionCheck = Arc<dyn Fn(&str) -> Option<[u8; 32]> + Send + Sync>;
+
+/// Everything the data plane is told at start. Later changes come through [`crate::Catalog`].
+pub struct Config {
+    /// Address to listen on; port 0 takes a free one, see [`crate::DataPlane::addr`].
+    pub listen: SocketAddr,
+    /// Sockets that are bound and listen already (socket activation); when not empty, `listen` is not bound. Fewer
+    /// than `threads` are shared between the threads.
+    pub listeners: Vec<TcpListener>,
+    /// Threads, each with a runtime, listener, upstream connections and spool segment of its own; at least 1.
+    pub threads: usize,
+    /// Largest request body in bytes.
+    pub max_body: usize,
+    /// Time for a request body to arrive completely.
+    pub body_timeout: Duration,
+    /// Time for a request head to arrive, which is also how long an idle client connection is kept.
+    pub header_timeout: Duration,
+    /// Time for a TCP connection to the engine.
+    pub connect_timeout: Duration,
+    /// How long an upstream connection may lie idle; below the engines' own limit (uvicorn closes after 5 s).
+    pub pool_idle: Duration,
+    /// Proxies whose `X-Forwarded-For` counts.
+    pub trusted_proxies: IpList,
+    /// Origins (`https://host[:port]`) besides the gateway's own that may send cookie requests.
+    pub cors_origins: Vec<String>,
+    /// Verifies the session cookie.
+    pub session: SessionCheck,
+    /// Development only: every bearer, or none, has all scopes and no limits; rows have no key.
+    pub allow_all_keys: bool,
+    /// Directory of the usage spool, on a local disk; created if missing.
+    pub spool_dir: PathBuf,
+    /// Bytes after which a spool segment is closed.
+    pub spool_segment_bytes: u64,
+    /// Age after which a spool segment that is not empty is closed.
+    pub spool_segment_age: Duration,
+    /// Version that `/health` tells.
+    pub version: String,
+}
+
+impl Default for Config {
+    /// One thread on a free loopback port, no sessions, spool in `./spool`.
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            listeners: Vec::new(),
+            threads: 1,
+            max_body: 32 << 20,
+            body_timeout: Duration::from_secs(60),
+            header_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(5),
+            pool_idle: Duration::from_secs(4),
+            trusted_proxies: IpList::default(),
+            cors_origins: Vec::new(),
+            session: Arc::new(|_| None),
+            allow_all_keys: false,
+            spool_dir: PathBuf::from("spool"),
+            spool_segment_bytes: 16 << 20,
+            spool_segment_age: Duration::from_secs(60),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("listen", &self.listen)
+            .field("threads", &self.threads)
+            .field("spool_dir", &self.spool_dir)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! One client connection: a task that hyper runs, and that hears of the thread's end.
+
+use std::{future::Future, net::SocketAddr, rc::Rc, time::Duration};
+
+use hyper::{server::conn::http1::Builder, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+
+use crate::{
+    Peer, service,
+    worker::{Phase, Worker},
+};
+
+/// Bytes that a request head may have, and that a connection buffers at most.
+const MAX_BUFFER: usize = 64 << 10;
+const MAX_HEADERS: usize = 100;
+
+pub(crate) fn builder(header_timeout: Duration) -> Builder {
+    let mut http = Builder::new();
+    http.half_close(false)
+        .keep_alive(true)
+        .max_buf_size(MAX_BUFFER)
+        .max_headers(MAX_HEADERS)
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout);
+    http
+}
+
+/// Starts a task on this thread. It ends with the thread's runtime at the latest, after connections were drained.
+#[expect(clippy::disallowed_methods, reason = "the one place; every task is owned by the thread's runtime")]
+pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
+    drop(tokio::task::spawn_local(task));
+}
+
+/// Serves a connection in the background.
+pub(crate) fn open(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr) {
+    // Answers are written whole; without this the last piece of a stream would wait for an acknowledgement.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it was served");
+        return;
+    }
+    spawn(serve(worker, stream, addr));
+}
+
+async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr) {
+    let inner = Rc::clone(&worker);
+    let service = service_fn(move |request| service::handle(Rc::clone(&inner), request, Peer { addr }));
+    let mut http = std::pin::pin!(worker.http.serve_connection(TokioIo::new(stream), service));
+    let mut guard = None;
+    let mut told = false;
+    let ended = std::future::poll_fn(|cx| {
+        guard.get_or_insert_with(|| Guard::new(Rc::clone(&worker), cx.waker().clone()));
+        // First, so that a request that has arrived already is seen before idle connections are closed.
+        let polled = http.as_mut().poll(cx);
+        if polled.is_pending() && worker.phase() != Phase::Run && !told {
+            told = true;
+            http.as_mut().graceful_shutdown();
+            return http.as_mut().poll(cx);
+        }
+        polled
+    });
+    if let Err(error) = ended.await {
+        // The client left, sent no HTTP or was too slow; the request's own log line says what became of it.
+        tracing::debug!(%error, %addr, "a connection ended early");
+    }
+}
+
+/// Counts the connection while its task lives.
+struct Guard {
+    worker: Rc<Worker>,
+    id: u64,
+}
+
+impl Guard {
+    fn new(worker: Rc<Worker>, waker: std::task::Waker) -> Self {
+        let id = worker.connection_opened(waker);
+        Self { worker, id }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.worker.connection_closed(self.id);
+    }
+}

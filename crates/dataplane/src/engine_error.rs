@@ -1,0 +1,180 @@
+//! Errors of engines, brought into the gateway's shape. Each engine has several shapes of its own (facts/engines §2):
+//! vLLM `{"error":{…,"code":400}}`, `{"error":"Unauthorized"}`, `{"detail":…}`, flat `{"object":"error",…}` before
+//! 0.10.1; llama-server `{"error":{"code":400,"message":…,"type":…}}`.
+
+use bytes::Bytes;
+use gantry_domain::{ApiError, ErrorCode};
+use serde_json::{Map, Value, json};
+
+/// What the client gets.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Shaped {
+    /// One of the gateway's own errors.
+    Own(ApiError),
+    /// The engine's, with its status.
+    Engine(Bytes),
+}
+
+/// Shapes an answer that is not a success. `status` is the engine's.
+pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str) -> Shaped {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let message = parsed.as_ref().and_then(message);
+    match (status, message.as_deref()) {
+        (401, _) => Shaped::Own(ApiError::new(
+            ErrorCode::EngineKeyMismatch,
+            "the engine refuses the gateway's key: an operator has to apply the model",
+        )),
+        (404, Some("Not Found" | "File Not Found")) | (501, _) => Shaped::Own(ApiError::new(
+            ErrorCode::UnsupportedByEngine,
+            "the engine behind this model has no such endpoint",
+        )),
+        (503, Some("Loading model")) => Shaped::Own(
+            ApiError::new(ErrorCode::ModelNotRunning, "the model is loading").retry_after(2).retryable(true),
+        ),
+        _ if parsed.as_ref().is_some_and(is_shaped) => Shaped::Engine(body.clone()),
+        _ => Shaped::Engine(reshaped(status, parsed.as_ref(), message, request_id)),
+    }
+}
+
+/// Whether the same request may be answered better later.
+pub(crate) fn should_retry(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..)
+}
+
+fn is_shaped(body: &Value) -> bool {
+    let error = &body["error"];
+    error["message"].is_string()
+        && error["type"].is_string()
+        && error["code"].is_string()
+        && (error["param"].is_string() || error["param"].is_null())
+}
+
+fn message(body: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let candidates = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
+    // A list under `detail` is pydantic's; its text is better than none.
+    candidates.into_iter().find_map(text).or_else(|| body.get("detail").map(Value::to_string))
+}
+
+fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_id: &str) -> Bytes {
+    let empty = Map::new();
+    // Flat, or under `error`; what else an engine says (`n_ctx`, …) is kept.
+    let source = body.map(|it| if it["error"].is_object() { &it["error"] } else { it });
+    let source = source.and_then(Value::as_object).unwrap_or(&empty);
+    let (kind, fallback) = words(status);
+    let word = |key: &str| source.get(key).and_then(Value::as_str).filter(|it| is_word(it));
+    let mut error = Map::new();
+    error.insert("message".into(), message.unwrap_or_else(|| format!("the engine answered {status}")).into());
+    error.insert("type".into(), kind.into());
+    error
+        .insert("param".into(), source.get("param").filter(|it| it.is_string()).cloned().unwrap_or_default());
+    error.insert("code".into(), word("code").or_else(|| word("type")).unwrap_or(fallback).into());
+    for (key, value) in source {
+        if !["message", "type", "param", "code", "error", "detail", "object"].contains(&key.as_str()) {
+            error.insert(key.clone(), value.clone());
+        }
+    }
+    json!({"error": error, "request_id": request_id}).to_string().into()
+}
+
+/// Something to branch on, not a class name or a phrase.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
+}
+
+/// OpenAI `type` and the code for an engine that has none.
+fn words(status: u16) -> (&'static str, &'static str) {
+    match status {
+        403 => ("permission_error", "forbidden"),
+        404 => ("not_found_error", "not_found"),
+        408 => ("invalid_request_error", "request_timeout"),
+        413 => ("invalid_request_error", "request_too_large"),
+        422 => ("invalid_request_error", "validation_error"),
+        429 => ("rate_limit_error", "rate_limit_exceeded"),
+        503 => ("service_unavailable_error", "model_unavailable"),
+        500.. => ("server_error", "bad_upstream"),
+        _ => ("invalid_request_error", "invalid_request"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shaped(status: u16, body: &str) -> Value {
+        match shape(status, &Bytes::from(body.to_owned()), "r") {
+            Shaped::Engine(bytes) => serde_json::from_slice(&bytes).unwrap(),
+            Shaped::Own(error) => error.body("r"),
+        }
+    }
+
+    #[test]
+    fn every_shape_becomes_ours() {
+        // Texts seen: facts/engines §2.
+        let long = r#"{"error":{"code":400,"message":"too long","type":"exceed_context_size_error","n_prompt_tokens":12016,"n_ctx":2048}}"#;
+        assert_eq!(
+            shaped(400, long),
+            json!({"error": {"message": "too long", "type": "invalid_request_error", "param": null,
+                "code": "exceed_context_size_error", "n_prompt_tokens": 12016, "n_ctx": 2048}, "request_id": "r"})
+        );
+        let cases = [
+            (
+                400,
+                r#"{"error":{"message":"bad","type":"BadRequestError","param":"model","code":400}}"#,
+                "bad",
+                "invalid_request",
+            ),
+            (
+                400,
+                r#"{"object":"error","message":"flat","type":"BadRequestError","param":null,"code":40001}"#,
+                "flat",
+                "invalid_request",
+            ),
+            (405, r#"{"detail":"Method Not Allowed"}"#, "Method Not Allowed", "invalid_request"),
+            (422, r#"{"detail":[{"loc":["body"]}]}"#, r#"[{"loc":["body"]}]"#, "validation_error"),
+            (500, "<html>oops", "the engine answered 500", "bad_upstream"),
+            (429, "{}", "the engine answered 429", "rate_limit_exceeded"),
+        ];
+        for (status, body, message, code) in cases {
+            let got = shaped(status, body);
+            assert_eq!(
+                (&got["error"]["message"], &got["error"]["code"]),
+                (&json!(message), &json!(code)),
+                "{body}"
+            );
+            assert!(is_shaped(&got), "{body}");
+        }
+    }
+
+    #[test]
+    fn our_own_shape_passes_as_it_is() {
+        let body = Bytes::from_static(br#"{ "error": {"message":"m","type":"t","param":null,"code":"c"} }"#);
+        assert_eq!(shape(400, &body, "r"), Shaped::Engine(body.clone()));
+    }
+
+    #[test]
+    fn some_mean_something_else_to_the_client() {
+        let cases = [
+            (401, r#"{"error":"Unauthorized"}"#, "engine_key_mismatch"),
+            (404, r#"{"detail":"Not Found"}"#, "unsupported_by_engine"),
+            (
+                404,
+                r#"{"error":{"message":"File Not Found","type":"not_found_error","code":404}}"#,
+                "unsupported_by_engine",
+            ),
+            (
+                501,
+                r#"{"error":{"message":"no","type":"not_supported_error","code":501}}"#,
+                "unsupported_by_engine",
+            ),
+            (
+                503,
+                r#"{"error":{"message":"Loading model","type":"unavailable_error","code":503}}"#,
+                "model_not_running",
+            ),
+        ];
+        for (status, body, code) in cases {
+            assert_eq!(shaped(status, body)["error"]["code"], code, "{body}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Brings a request to an engine, up to the head of its answer.
+
+use std::{
+    future::poll_fn,
+    io,
+    sync::atomic::Ordering::Relaxed,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gantry_domain::endpoint::Endpoint;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+
+use crate::{
+    Upstream,
+    answer::X_REQUEST_ID,
+    deadline::{Deadline, Over},
+    pool::Link,
+    worker::Worker,
+};
+
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// Headers that an engine gets: these of the client, and the gateway's own. Cookies, keys and addresses stay here.
+pub(crate) struct Head {
+    accept: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
+    tracestate: Option<HeaderValue>,
+    request_id: HeaderValue,
+}
+
+impl Head {
+    pub(crate) fn new(client: &mut HeaderMap, request_id: HeaderValue) -> Self {
+        Self {
+            accept: client.remove(header::ACCEPT),
+            traceparent: client.remove(&TRACEPARENT),
+            tracestate: client.remove(&TRACESTATE),
+            request_id,
+        }
+    }
+
+    fn request(&self, upstream: &Upstream, endpoint: Endpoint, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = upstream.uri(endpoint).clone();
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(header::HOST, upstream.host().clone());
+        // What else the client wrote there was JSON too, or nothing.
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(auth) = upstream.auth() {
+            headers.insert(header::AUTHORIZATION, auth.clone());
+        }
+        headers.insert(&X_REQUEST_ID, self.request_id.clone());
+        let optional = [
+            (&header::ACCEPT, &self.accept),
+            (&TRACEPARENT, &self.traceparent),
+            (&TRACESTATE, &self.tracestate),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                headers.insert(name, value.clone());
+            }
+        }
+        *request.headers_mut() = headers;
+        request
+    }
+}
+
+/// The head of the answer, its body, and the connection that has to be driven while the body is read.
+pub(crate) struct Reply {
+    pub link: Box<Link>,
+    pub answer: Response<Incoming>,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Unreachable(io::Error),
+    /// The connection broke before the head was complete.
+    Broken(hyper::Error),
+    TimedOut,
+    Cut,
+}
+
+/// Sends the request, on a pooled connection if there is one. It is sent once more if no connection could be made,
+/// or if a pooled one turned out to be closed before a byte of the answer came.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) async fn forward(
+    worker: &Worker,
+    upstream: &Upstream,
+    endpoint: Endpoint,
+    head: &Head,
+    body: Bytes,
+    deadline: &mut Deadline,
+    timeout: Duration,
+) -> Result<Reply, Failure> {
+    let mut retried = false;
+    loop {
+        let pooled = if retried {
+            None
+        } else {
+            poll_fn(|cx| Poll::Ready(worker.pool.take(upstream.id, Instant::now(), cx))).await
+        };
+        let mut link = match pooled {
+            Some(link) => link,
+            None => match connect(worker, upstream, deadline).await {
+                Err(Failure::Unreachable(_)) if !retried => {
+                    retried = true;
+                    worker.shared.counters.upstream_retries.fetch_add(1, Relaxed);
+                    continue;
+                }
+                result => result?,
+            },
+        };
+        deadline.restart(timeout);
+        let request = head.request(upstream, endpoint, body.clone());
+        match deadline.limit(link.send(request)).await {
+            Ok(Ok(answer)) => return Ok(Reply { link, answer }),
+            Ok(Err(_)) if !retried && link.was_stale() => {
+                retried = true;
+                worker.shared.counters.upstream_retries.fetch_add(1, Relaxed);
+            }
+            Ok(Err(error)) => return Err(Failure::Broken(error)),
+            Err(Over::TimedOut) => return Err(Failure::TimedOut),
+            Err(Over::Cut) => return Err(Failure::Cut),
+        }
+    }
+}
+
+async fn connect(
+    worker: &Worker,
+    upstream: &Upstream,
+    deadline: &mut Deadline,
+) -> Result<Box<Link>, Failure> {
+    worker.shared.counters.upstream_connects.fetch_add(1, Relaxed);
+    deadline.restart(worker.config.connect_timeout);
+    match deadline.limit(Link::connect(upstream)).await {
+        Ok(connected) => connected.map_err(Failure::Unreachable),
+        Err(Over::TimedOut) => Err(Failure::Unreachable(io::ErrorKind::TimedOut.into())),
+        Err(Over::Cut) => Err(Failure::Cut),
+    }
+}

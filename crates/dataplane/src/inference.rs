@@ -1,0 +1,342 @@
+//! An inference request from its head to the head of its answer. Each stage needs what the one before it proved.
+
+use std::{
+    net::IpAddr,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, model::State, usage::Outcome};
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::{
+    Route, RouteTarget, Upstream,
+    answer::{self, Answer},
+    auth,
+    body::{self, Problem},
+    breaker::Verdict,
+    deadline::{Deadline, Over},
+    engine_error::{self, Shaped},
+    forward::{self, Failure, Head, Reply},
+    limits,
+    meter::{End, Meter, Tokens},
+    patch, peek,
+    pool::Link,
+    tap::{Framing, Tap},
+    worker::Worker,
+};
+
+/// So much of an engine's error is read.
+const MAX_ERROR_BODY: usize = 1 << 20;
+
+/// What a body that was read says.
+struct Wanted {
+    route: Arc<Route>,
+    upstream: Arc<Upstream>,
+    body: Bytes,
+    /// The answer's usage event is the gateway's own doing.
+    strip: bool,
+}
+
+/// A refusal, and how the row calls it.
+struct Refusal {
+    error: ApiError,
+    outcome: Outcome,
+    verdict: Option<Verdict>,
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        let outcome = match error.code.status() {
+            429 | 503 => Outcome::Rejected,
+            504 => Outcome::Timeout,
+            500.. => Outcome::UpstreamError,
+            _ => Outcome::ClientError,
+        };
+        Self { error, outcome, verdict: None }
+    }
+}
+
+/// Serves a `POST` to one of the [`Endpoint`]s.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    request: Request<Incoming>,
+    endpoint: Endpoint,
+    peer: IpAddr,
+) -> Response<Answer> {
+    let now = worker.shared.clock.now();
+    let id = worker.new_id(now);
+    let (mut parts, incoming) = request.into_parts();
+    let request_id = answer::request_id(&parts.headers).unwrap_or_else(|| fresh(id));
+    let caller = auth::authenticate(&worker.config, &worker.shared.catalog.load(), &parts.headers, now, true);
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(error) => {
+            worker.shared.counters.refused.fetch_add(1, Relaxed);
+            return answer::error(&error, &request_id, true);
+        }
+    };
+    let mut meter = Meter::new(Rc::clone(&worker), (id, now), request_id.clone(), caller, endpoint);
+    let allowed = meter
+        .caller
+        .authorize(&worker.config, &parts.headers, peer, Some(endpoint.scope()))
+        .and_then(|()| body::check_type(&parts.headers));
+    if let Err(error) = allowed {
+        return refuse_with_row(&mut meter, error.into());
+    }
+    let mut deadline = Deadline::new(Rc::clone(&worker), meter.started + worker.config.body_timeout);
+    let bytes = match body::read(incoming, worker.config.max_body, &mut deadline).await {
+        Ok(bytes) => bytes,
+        Err(Problem::Refused(error)) => {
+            let mut answer = refuse_with_row(&mut meter, error.into());
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            return answer;
+        }
+        Err(Problem::Broken) => {
+            let error = ApiError::new(ErrorCode::InvalidRequest, "the body is not complete");
+            // The row says that the client left: dropping the meter does.
+            return answer::error(&error, &request_id, true);
+        }
+    };
+    let head = Head::new(&mut parts.headers, request_id);
+    drop(parts);
+    let wanted = match prepare(&mut meter, bytes) {
+        Ok(wanted) => wanted,
+        Err(refusal) => return refuse_with_row(&mut meter, refusal),
+    };
+    let timeout = wanted.route.request_timeout;
+    let sent =
+        forward::forward(&worker, &wanted.upstream, endpoint, &head, wanted.body, &mut deadline, timeout);
+    match sent.await {
+        Ok(reply) if reply.answer.status().is_success() => {
+            pass(meter, deadline, reply, wanted.strip, wanted.route.stream_idle_timeout)
+        }
+        Ok(reply) => engine_refused(meter, deadline, reply, &wanted.upstream).await,
+        Err(failure) => {
+            let refusal = failed(&failure, meter.id);
+            refuse_with_row(&mut meter, refusal)
+        }
+    }
+}
+
+/// Reads the body, finds the model and gets leave to go. After it, the intent is on disk.
+fn prepare(meter: &mut Meter, bytes: Bytes) -> Result<Wanted, Refusal> {
+    meter.body_bytes = bytes.len() as u64;
+    let peeked = peek::peek(&bytes)?;
+    let streams = peeked.stream && meter.endpoint.streams();
+    meter.stream = streams;
+    let catalog = meter.worker.shared.catalog.load();
+    let Some(route) = catalog.routes.get(peeked.model.as_ref()) else {
+        meter.requested(&peeked.model);
+        let message = "there is no model of this name; `GET /v1/models` lists those you may call";
+        return Err(ApiError::new(ErrorCode::ModelNotFound, message).with_param("model").into());
+    };
+    let route = Arc::clone(route);
+    drop(catalog);
+    meter.routed(Arc::clone(&route));
+    let upstream = resolve(meter, &route)?;
+    if let Some(key) = meter.caller.key() {
+        let permit = limits::admit(key, meter.started)?;
+        meter.admitted(permit);
+    }
+    let pass = upstream.breaker.enter(Instant::now()).map_err(|open| {
+        let seconds = open.retry_in.as_secs() + u64::from(open.retry_in.subsec_nanos() > 0);
+        unavailable("the model's engine failed repeatedly and is given a pause").retry_after(seconds.max(1))
+    })?;
+    meter.depart(Arc::clone(&upstream), pass).map_err(|error| {
+        tracing::error!(%error, "requests are refused, because their usage can't be recorded");
+        ApiError::new(ErrorCode::MeteringUnavailable, "usage can't be recorded now").retry_after(5)
+    })?;
+    let patch = if streams { patch::include_usage(&peeked.usage_slot) } else { None };
+    let strip = streams && !peeked.include_usage;
+    let body = match patch {
+        Some(patch) => patch.apply(&bytes),
+        None => bytes,
+    };
+    Ok(Wanted { route, upstream, body, strip })
+}
+
+fn resolve(meter: &Meter, route: &Route) -> Result<Arc<Upstream>, ApiError> {
+    if !meter.caller.may_call(&route.served_name) {
+        return Err(
+            ApiError::new(ErrorCode::ModelNotAllowed, "this key may not call this model").with_param("model")
+        );
+    }
+    if route.task != meter.endpoint.task() {
+        let message = format!("`{}` is a model for `{}`", route.served_name, route.task);
+        return Err(ApiError::new(ErrorCode::TaskMismatch, message).with_param("model"));
+    }
+    match &route.target {
+        RouteTarget::Up(upstream) => Ok(Arc::clone(upstream)),
+        RouteTarget::Down { state } => {
+            let message = format!("the model `{}` is {state}", route.served_name);
+            let error = ApiError::new(ErrorCode::ModelNotRunning, message);
+            Err(match state {
+                State::Starting | State::Loading => error.retry_after(2).retryable(true),
+                _ => error,
+            })
+        }
+    }
+}
+
+/// Lets a good answer through.
+fn pass(
+    meter: Box<Meter>,
+    deadline: Deadline,
+    reply: Reply,
+    strip: bool,
+    idle: Duration,
+) -> Response<Answer> {
+    let (mut parts, body) = reply.answer.into_parts();
+    if let Some(upstream) = meter.upstream() {
+        // Not stored each time: the line would travel between the threads' caches.
+        if upstream.key_mismatch.load(Relaxed) {
+            upstream.key_mismatch.store(false, Relaxed);
+        }
+    }
+    let headers = &mut parts.headers;
+    let kind = headers.remove(header::CONTENT_TYPE);
+    let events = kind.as_ref().is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+    let delimited =
+        headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
+    let cache = headers.remove(header::CACHE_CONTROL);
+    // What else an engine says (its name, CORS) is not for clients. The map is used again for its memory.
+    headers.clear();
+    if let Some(kind) = kind {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    match cache {
+        _ if events => drop(headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))),
+        Some(cache) => drop(headers.insert(header::CACHE_CONTROL, cache)),
+        None => {}
+    }
+    answer::common(headers, &meter.request_id);
+    let framing = Framing { events, delimited, strip };
+    let status = parts.status.as_u16();
+    let tap = Tap::new(meter, reply.link, body, deadline, (status, framing, idle));
+    let mut answer = Response::new(Answer::Tap(tap));
+    *answer.status_mut() = parts.status;
+    *answer.headers_mut() = parts.headers;
+    answer
+}
+
+/// Brings an engine's refusal into shape.
+async fn engine_refused(
+    mut meter: Box<Meter>,
+    mut deadline: Deadline,
+    reply: Reply,
+    upstream: &Upstream,
+) -> Response<Answer> {
+    let Reply { mut link, answer } = reply;
+    let (parts, body) = answer.into_parts();
+    let status = parts.status.as_u16();
+    let verdict = if matches!(status, 500 | 502 | 504) { Verdict::Failure } else { Verdict::Success };
+    let bytes = match deadline.limit(read_error(&mut link, body)).await {
+        Ok(Some(bytes)) => {
+            meter.worker.pool.put(upstream.id, link, Instant::now());
+            bytes
+        }
+        // Cut off, too long or too slow: the status alone has to do.
+        Ok(None) | Err(Over::TimedOut) => Bytes::new(),
+        Err(Over::Cut) => return refuse_with_row(&mut meter, body::shutting_down().into()),
+    };
+    if !(400..600).contains(&status) {
+        let error =
+            ApiError::new(ErrorCode::BadUpstream, "the model's engine gave an answer of an unknown kind");
+        return refuse_with_row(&mut meter, error.into());
+    }
+    match engine_error::shape(status, &bytes, answer::text(&meter.request_id)) {
+        Shaped::Own(error) => {
+            if error.code == ErrorCode::EngineKeyMismatch {
+                upstream.key_mismatch.store(true, Relaxed);
+            }
+            let refusal = Refusal { verdict: Some(verdict), ..error.into() };
+            refuse_with_row(&mut meter, refusal)
+        }
+        Shaped::Engine(body) => {
+            let outcome = match status {
+                429 | 503 => Outcome::Rejected,
+                504 => Outcome::Timeout,
+                500.. => Outcome::UpstreamError,
+                _ => Outcome::ClientError,
+            };
+            let verdict = Some(verdict);
+            meter.finish(&End { status, outcome, tokens: Tokens::None, ttft: None, verdict });
+            let mut answer = answer::json(parts.status, &meter.request_id, body);
+            answer::should_retry(answer.headers_mut(), engine_error::should_retry(status));
+            if let Some(seconds) = parts.headers.get(header::RETRY_AFTER) {
+                answer.headers_mut().insert(header::RETRY_AFTER, seconds.clone());
+            }
+            answer
+        }
+    }
+}
+
+/// The whole body, unless it breaks off or is too long.
+async fn read_error(link: &mut Link, mut body: Incoming) -> Option<Bytes> {
+    let mut all = Vec::new();
+    loop {
+        let mut next = std::pin::pin!(body.frame());
+        let frame = std::future::poll_fn(|cx| {
+            link.drive(cx);
+            Future::poll(next.as_mut(), cx)
+        });
+        match frame.await {
+            None => return Some(all.into()),
+            Some(Err(_)) => return None,
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                if all.len() + data.len() > MAX_ERROR_BODY {
+                    return None;
+                }
+                all.extend_from_slice(&data);
+            }
+        }
+    }
+}
+
+fn failed(failure: &Failure, id: uuid::Uuid) -> Refusal {
+    let refusal = |error: ApiError, verdict| Refusal { verdict, ..error.into() };
+    match failure {
+        Failure::Unreachable(error) => {
+            tracing::debug!(%error, %id, "the engine can't be reached");
+            refusal(unavailable("the model's engine can't be reached").retry_after(1), Some(Verdict::Failure))
+        }
+        Failure::Broken(error) => {
+            tracing::debug!(%error, %id, "the engine broke the connection");
+            refusal(unavailable("the model's engine broke off before it answered"), Some(Verdict::Failure))
+        }
+        Failure::TimedOut => {
+            let message = "the model's engine did not answer in time";
+            refusal(ApiError::new(ErrorCode::UpstreamTimeout, message), Some(Verdict::Failure))
+        }
+        Failure::Cut => Refusal { outcome: Outcome::UpstreamError, ..body::shutting_down().into() },
+    }
+}
+
+fn unavailable(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::ModelUnavailable, message)
+}
+
+pub(crate) fn fresh(id: uuid::Uuid) -> HeaderValue {
+    let mut buffer = uuid::Uuid::encode_buffer();
+    let text = id.hyphenated().encode_lower(&mut buffer);
+    // Hexadecimal digits and hyphens are always accepted.
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("-"))
+}
+
+fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<Answer> {
+    let Refusal { error, outcome, verdict } = refusal;
+    let status = error.code.status();
+    let tokens = match (outcome, meter.upstream()) {
+        // It may have worked on it until the end.
+        (Outcome::Timeout, Some(_)) => Tokens::Estimated { completion: 0 },
+        _ => Tokens::None,
+    };
+    meter.finish(&End { status, outcome, tokens, ttft: None, verdict });
+    answer::error(&error, &meter.request_id, true)
+}

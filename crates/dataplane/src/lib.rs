@@ -1,0 +1,37 @@
+//! The data plane: what clients reach at `/v1`, on threads of its own that share nothing but an immutable catalog.
+//!
+//! Life of a request: [`auth`] proves the caller, [`body`] and [`peek`] read what decides routing, [`limits`] admits
+//! it, [`forward`] brings it to the engine, [`tap`] lets the answer pass and reads its token counts, [`meter`] writes
+//! its one row to the [`spool`]. Nothing here opens a database or talks to a container runtime, and no lock is held
+//! across an `await`: inference goes on while both are away.
+
+mod answer;
+mod auth;
+mod body;
+pub mod breaker;
+pub mod catalog;
+mod config;
+mod conn;
+mod deadline;
+mod engine_error;
+mod forward;
+mod inference;
+pub mod limits;
+mod meter;
+mod models;
+pub mod patch;
+pub mod peek;
+mod plane;
+mod pool;
+mod service;
+mod shared;
+pub mod spool;
+mod sse;
+mod tap;
+mod tokens;
+mod worker;
+
+pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream};
+pub use config::{BoxError, Config, Other, OtherBody, Peer, SessionCheck};
+pub use plane::DataPlane;
+pub use shared::{Counters, Histogram, Shared};

@@ -1,0 +1,246 @@
+//! The one usage row of a request. A [`Meter`] is made when authentication has passed and ends exactly once: by
+//! [`Meter::finish`], or by being dropped, which means that the client left (or that the gateway has a bug).
+
+use std::{
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use gantry_domain::{
+    Timestamp,
+    endpoint::Endpoint,
+    usage::{Outcome, STATUS_CLIENT_CLOSED},
+};
+use http::HeaderValue;
+use uuid::Uuid;
+
+use crate::{
+    Route, Upstream, answer,
+    auth::Caller,
+    breaker::{Pass, Verdict},
+    limits::Permit,
+    spool::RowRef,
+    tokens::Counts,
+    worker::{Phase, Worker},
+};
+
+/// Rows carry so much of a name that clients made up.
+const MAX_NAME_CHARS: usize = 200;
+/// For estimates: bytes of English text per token, roughly, with today's vocabularies.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    pub status: u16,
+    pub outcome: Outcome,
+    pub tokens: Tokens,
+    pub ttft: Option<Duration>,
+    /// What it says about the engine; `None` if nothing.
+    pub verdict: Option<Verdict>,
+}
+
+/// Token counts of a row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tokens {
+    /// No engine worked on it.
+    None,
+    /// The engine's counts.
+    Counted(Counts),
+    /// Prompt from the size of the body, completion as given.
+    Estimated { completion: u64 },
+}
+
+/// About how many tokens so many bytes of text are.
+pub(crate) fn estimate(bytes: u64) -> u64 {
+    bytes / BYTES_PER_TOKEN
+}
+
+enum Name {
+    Unknown,
+    Requested(Box<str>),
+    Routed(Arc<Route>),
+}
+
+/// See the module.
+pub(crate) struct Meter {
+    pub worker: Rc<Worker>,
+    pub id: Uuid,
+    pub request_id: HeaderValue,
+    pub caller: Caller,
+    pub endpoint: Endpoint,
+    pub started: Instant,
+    pub stream: bool,
+    pub body_bytes: u64,
+    created_at: Timestamp,
+    name: Name,
+    permit: Option<Permit>,
+    flight: Option<Flight>,
+    ended: bool,
+}
+
+/// A request that an engine works on.
+struct Flight {
+    upstream: Arc<Upstream>,
+    pass: Option<Pass>,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.upstream.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Meter {
+    pub(crate) fn new(
+        worker: Rc<Worker>,
+        (id, created_at): (Uuid, Timestamp),
+        request_id: HeaderValue,
+        caller: Caller,
+        endpoint: Endpoint,
+    ) -> Box<Self> {
+        worker.shared.counters.in_flight.fetch_add(1, Relaxed);
+        Box::new(Self {
+            worker,
+            id,
+            request_id,
+            caller,
+            endpoint,
+            started: Instant::now(),
+            stream: false,
+            body_bytes: 0,
+            created_at,
+            name: Name::Unknown,
+            permit: None,
+            flight: None,
+            ended: false,
+        })
+    }
+
+    pub(crate) fn requested(&mut self, name: &str) {
+        let end = name.char_indices().nth(MAX_NAME_CHARS).map_or(name.len(), |(at, _)| at);
+        self.name = Name::Requested(name[..end].into());
+    }
+
+    pub(crate) fn routed(&mut self, route: Arc<Route>) {
+        self.name = Name::Routed(route);
+    }
+
+    pub(crate) fn admitted(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Writes the intent; the request may go to the engine then.
+    ///
+    /// # Errors
+    /// It can't be metered.
+    pub(crate) fn depart(&mut self, upstream: Arc<Upstream>, pass: Pass) -> std::io::Result<()> {
+        let interrupted = End {
+            status: 500,
+            outcome: Outcome::UpstreamError,
+            tokens: Tokens::Estimated { completion: 0 },
+            ttft: None,
+            verdict: None,
+        };
+        self.worker.record_intent(&self.row(&interrupted, Duration::ZERO))?;
+        upstream.in_flight.fetch_add(1, Relaxed);
+        self.flight = Some(Flight { upstream, pass: Some(pass) });
+        Ok(())
+    }
+
+    pub(crate) fn upstream(&self) -> Option<&Arc<Upstream>> {
+        self.flight.as_ref().map(|it| &it.upstream)
+    }
+
+    /// Ends the request: row, breaker, limits and counters. Only the first call does anything.
+    pub(crate) fn finish(&mut self, end: &End) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let now = Instant::now();
+        let latency = now.duration_since(self.started);
+        let row = self.row(end, latency);
+        self.worker.record_final(&row);
+        self.worker.count(end.outcome, &row, latency);
+        self.worker.shared.counters.in_flight.fetch_sub(1, Relaxed);
+        if let Some(key) = self.caller.key() {
+            let used = (row.prompt_tokens + row.completion_tokens) as u64;
+            key.state.charge_tokens(&key.limits, used, now);
+        }
+        if end.status >= 500 {
+            tracing::warn!(target: "gantry::access", id = %self.id, request_id = row.req_id, model = row.model_name,
+                endpoint = %self.endpoint, status = end.status, outcome = end.outcome.as_str(), ms = row.latency_ms, "request failed");
+        } else {
+            tracing::debug!(target: "gantry::access", id = %self.id, request_id = row.req_id, model = row.model_name,
+                endpoint = %self.endpoint, status = end.status, outcome = end.outcome.as_str(), ms = row.latency_ms, "request ended");
+        }
+        self.permit = None;
+        if let Some(mut flight) = self.flight.take()
+            && let (Some(pass), Some(verdict)) = (flight.pass.take(), end.verdict)
+        {
+            pass.finish(verdict, now);
+        }
+    }
+
+    /// The end of a request that was dropped.
+    pub(crate) fn abandoned(&self) -> (u16, Outcome) {
+        if std::thread::panicking() {
+            (500, Outcome::UpstreamError)
+        } else if self.worker.phase() == Phase::Cut {
+            (503, Outcome::UpstreamError)
+        } else {
+            (STATUS_CLIENT_CLOSED, Outcome::ClientClosed)
+        }
+    }
+
+    fn row(&self, end: &End, latency: Duration) -> RowRef<'_> {
+        let (prompt_tokens, completion_tokens, cached_tokens, estimated) = match end.tokens {
+            Tokens::None => (0, 0, None, false),
+            Tokens::Counted(counts) => (counts.prompt, counts.completion, counts.cached, false),
+            Tokens::Estimated { completion } => {
+                (estimate(self.body_bytes) as i64, completion as i64, None, true)
+            }
+        };
+        let millis = |it: Duration| i64::try_from(it.as_millis()).unwrap_or(i64::MAX);
+        RowRef {
+            id: self.id,
+            req_id: answer::text(&self.request_id),
+            created_at: self.created_at,
+            key_id: self.caller.key_id(),
+            key_prefix: self.caller.key().map(|it| &*it.prefix),
+            user_id: self.caller.user_id(),
+            org_id: self.caller.org_id(),
+            model_name: match &self.name {
+                Name::Unknown => "",
+                Name::Requested(name) => name,
+                Name::Routed(route) => &route.served_name,
+            },
+            task: self.endpoint.task(),
+            endpoint: self.endpoint,
+            stream: self.stream,
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens,
+            estimated,
+            latency_ms: millis(latency),
+            ttft_ms: end.ttft.map(millis),
+            status_code: end.status,
+            outcome: end.outcome,
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let (status, outcome) = self.abandoned();
+        let tokens = match self.flight {
+            Some(_) => Tokens::Estimated { completion: 0 },
+            None => Tokens::None,
+        };
+        self.finish(&End { status, outcome, tokens, ttft: None, verdict: None });
+    }
+}

@@ -1,0 +1,198 @@
+//! Reads the few things of a request body that decide what happens to it, without building a tree: one pass over
+//! the bytes that also checks the JSON grammar, so that what passes here is what the engine will see.
+//!
+//! Laxer than `serde_json` in three ways, none of which touches a key or a value that is read here: raw control
+//! characters inside strings, numbers beyond the range of a double, and lone surrogates (`\ud800`) in values.
+
+mod scan;
+
+use std::{borrow::Cow, ops::Range};
+
+use gantry_domain::{ApiError, ErrorCode};
+
+use scan::{Kind, Scanner, Value};
+
+/// Nesting that is accepted, the outermost object included.
+pub const MAX_DEPTH: u32 = 64;
+
+/// What was found. Ranges are byte offsets in the body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peek<'a> {
+    /// The served name that the client wants.
+    pub model: Cow<'a, str>,
+    /// `"stream": true`.
+    pub stream: bool,
+    /// The client itself asked for the usage event.
+    pub include_usage: bool,
+    /// Where `stream_options.include_usage` would have to be changed.
+    pub usage_slot: UsageSlot,
+}
+
+/// What has to be done to a body so that it says `"stream_options":{"include_usage":true}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageSlot {
+    /// No `stream_options`: a new member goes here, behind the outermost `{`.
+    NewOptions(usize),
+    /// `stream_options` is `null`: replace it.
+    NullOptions(Range<usize>),
+    /// An object without `include_usage`: a new member goes here, behind its `{`.
+    NewMember { at: usize, only: bool },
+    /// `include_usage` has this value: replace it.
+    Replace(Range<usize>),
+    /// It is `true` already, or `stream_options` is of a type that the engine will refuse.
+    Leave,
+}
+
+/// How a guarded parameter is refused.
+#[derive(Debug, Clone, Copy)]
+enum Guard {
+    /// Numbers above it, also when written as a string (pydantic coerces those).
+    AtMost(f64),
+    /// Arrays with more elements.
+    ElementsAtMost(u32),
+    NotNegative,
+    /// Everything but `null`.
+    Never,
+}
+
+/// What clients may not send, whatever the engine thinks of it: each of these makes an engine allocate, compute or
+/// run a template out of proportion, or crashes a known build. Decisions §5.
+const GUARDS: &[(&str, Guard)] = &[
+    ("n", Guard::AtMost(16.0)),
+    ("best_of", Guard::AtMost(16.0)),
+    ("logprobs", Guard::AtMost(100.0)),
+    ("top_logprobs", Guard::AtMost(100.0)),
+    ("messages", Guard::ElementsAtMost(10_000)),
+    ("n_discard", Guard::NotNegative),
+    ("n_keep", Guard::NotNegative),
+    ("id_slot", Guard::NotNegative),
+    ("chat_template", Guard::Never),
+];
+
+/// Checks and reads a request body.
+///
+/// # Errors
+/// 400 `invalid_json`, `duplicate_key`, `invalid_request` (no usable `model`) or `parameter_not_allowed`.
+pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
+    let text = std::str::from_utf8(body).map_err(|_| bad_json("it is not UTF-8"))?;
+    let mut scanner = Scanner::new(text);
+    let mut top = Top { model: None, stream: None, options: None };
+    let open = scanner.object_start()?;
+    let mut first = true;
+    while let Some((key, value)) = scanner.member(&mut first, 1)? {
+        top.see(text, &key, &value)?;
+    }
+    scanner.end()?;
+    let no_model = |message| ApiError::new(ErrorCode::InvalidRequest, message).with_param("model");
+    let model = top.model.ok_or_else(|| no_model("`model` is missing"))?;
+    if model.kind != Kind::String {
+        return Err(no_model("`model` must be a string"));
+    }
+    let model =
+        scan::string(&text[model.span.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
+    let (include_usage, usage_slot) = usage_slot(text, open + 1, top.options.as_ref());
+    Ok(Peek { model, stream: top.stream.unwrap_or(false), include_usage, usage_slot })
+}
+
+struct Top {
+    model: Option<Value>,
+    stream: Option<bool>,
+    options: Option<Value>,
+}
+
+impl Top {
+    fn see(&mut self, text: &str, key: &str, value: &Value) -> Result<(), ApiError> {
+        match key {
+            "model" if self.model.is_some() => return Err(duplicate(key)),
+            "model" => self.model = Some(value.clone()),
+            "stream" if self.stream.is_some() => return Err(duplicate(key)),
+            "stream" => self.stream = Some(is_true(text, value)),
+            // The last one counts, as for the engines' parsers.
+            "stream_options" => self.options = Some(value.clone()),
+            _ => {
+                if let Some((name, guard)) = GUARDS.iter().find(|(name, _)| *name == key)
+                    && let Some(problem) = guard.refuses(text, value)
+                {
+                    let message = format!("`{name}` {problem}");
+                    return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message).with_param(*name));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// pydantic's lax mode also takes `1`, `"true"` and friends; an engine that then streams must be treated so.
+fn is_true(text: &str, value: &Value) -> bool {
+    let raw = &text[value.span.clone()];
+    match value.kind {
+        Kind::Literal => raw == "true",
+        Kind::Number => number(raw) == Some(1.0),
+        Kind::String => scan::string(raw).is_some_and(|it| {
+            ["true", "1", "on", "t", "y", "yes"].iter().any(|word| it.trim().eq_ignore_ascii_case(word))
+        }),
+        Kind::Object | Kind::Array => false,
+    }
+}
+
+impl Guard {
+    fn refuses(self, text: &str, value: &Value) -> Option<String> {
+        let raw = &text[value.span.clone()];
+        let as_number = || match value.kind {
+            Kind::Number => number(raw),
+            Kind::String => scan::string(raw).and_then(|it| number(it.trim())),
+            _ => None,
+        };
+        match self {
+            Self::AtMost(max) => as_number().filter(|it| *it > max).map(|_| format!("may be at most {max}")),
+            Self::ElementsAtMost(max) => {
+                (value.n_elements > max).then(|| format!("may have at most {max} elements"))
+            }
+            Self::NotNegative => as_number().filter(|it| *it < 0.0).map(|_| "may not be negative".to_owned()),
+            Self::Never => (raw != "null").then(|| "is the operator's to set".to_owned()),
+        }
+    }
+}
+
+fn number(raw: &str) -> Option<f64> {
+    raw.replace('_', "").parse().ok()
+}
+
+fn usage_slot(text: &str, after_brace: usize, options: Option<&Value>) -> (bool, UsageSlot) {
+    let Some(options) = options else { return (false, UsageSlot::NewOptions(after_brace)) };
+    if &text[options.span.clone()] == "null" {
+        return (false, UsageSlot::NullOptions(options.span.clone()));
+    }
+    if options.kind != Kind::Object {
+        return (false, UsageSlot::Leave);
+    }
+    let inner = &text[options.span.clone()];
+    let mut scanner = Scanner::new(inner);
+    let (mut found, mut first, mut empty) = (None, true, true);
+    // The grammar of this part has been checked already.
+    if scanner.object_start().is_ok() {
+        while let Ok(Some((key, value))) = scanner.member(&mut first, 1) {
+            empty = false;
+            if key == "include_usage" {
+                found = Some(value);
+            }
+        }
+    }
+    let base = options.span.start;
+    match found {
+        None => (false, UsageSlot::NewMember { at: base + 1, only: empty }),
+        Some(value) if is_true(inner, &value) => (true, UsageSlot::Leave),
+        Some(value) => (false, UsageSlot::Replace(base + value.span.start..base + value.span.end)),
+    }
+}
+
+fn bad_json(what: &str) -> ApiError {
+    ApiError::new(ErrorCode::InvalidJson, format!("the body is not a JSON object: {what}"))
+}
+
+fn duplicate(key: &str) -> ApiError {
+    ApiError::new(ErrorCode::DuplicateKey, format!("`{key}` appears twice")).with_param(key)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! The JSON grammar (RFC 8259) over borrowed text. Strings are skipped with SIMD search; nothing is built.
+
+use std::{borrow::Cow, ops::Range};
+
+use gantry_domain::ApiError;
+
+use super::{MAX_DEPTH, bad_json};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Object,
+    Array,
+    String,
+    Number,
+    /// `true`, `false` or `null`.
+    Literal,
+}
+
+/// Where a value lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Value {
+    pub kind: Kind,
+    /// Of a string: with its quotes.
+    pub span: Range<usize>,
+    /// Of an array; 0 otherwise.
+    pub n_elements: u32,
+}
+
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+type Step<T> = Result<T, ApiError>;
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// Consumes the opening brace; gives its place.
+    pub(super) fn object_start(&mut self) -> Step<usize> {
+        self.space();
+        let at = self.at;
+        self.expect(b'{', "it does not begin with `{`")?;
+        Ok(at)
+    }
+
+    /// The next member of the object that is being read, or `None` behind its end. `first` starts as true; `depth`
+    /// is that of the object.
+    pub(super) fn member(&mut self, first: &mut bool, depth: u32) -> Step<Option<(Cow<'a, str>, Value)>> {
+        self.space();
+        if self.peek() == Some(b'}') {
+            // A comma before it was consumed below together with the key that has to follow it.
+            self.at += 1;
+            return Ok(None);
+        }
+        if !*first {
+            self.expect(b',', "a comma is missing")?;
+            self.space();
+        }
+        *first = false;
+        let start = self.at;
+        self.expect(b'"', "a key is missing")?;
+        self.string_rest()?;
+        let key = string(&self.text[start..self.at]).ok_or_else(|| bad_json("a key has a bad escape"))?;
+        self.space();
+        self.expect(b':', "a colon is missing")?;
+        let value = self.value(depth)?;
+        Ok(Some((key, value)))
+    }
+
+    /// Nothing but white space may follow.
+    pub(super) fn end(&mut self) -> Step<()> {
+        self.space();
+        if self.at == self.bytes.len() { Ok(()) } else { Err(bad_json("something follows its end")) }
+    }
+
+    /// `depth` is that of the container around it.
+    fn value(&mut self, depth: u32) -> Step<Value> {
+        self.space();
+        let start = self.at;
+        let mut n_elements = 0;
+        let kind = match self.peek() {
+            Some(b'"') => {
+                self.at += 1;
+                self.string_rest()?;
+                Kind::String
+            }
+            Some(b'{') => {
+                self.object(deeper(depth)?)?;
+                Kind::Object
+            }
+            Some(b'[') => {
+                n_elements = self.array(deeper(depth)?)?;
+                Kind::Array
+            }
+            Some(b't') => self.literal("true")?,
+            Some(b'f') => self.literal("false")?,
+            Some(b'n') => self.literal("null")?,
+            Some(b'-' | b'0'..=b'9') => {
+                self.number()?;
+                Kind::Number
+            }
+            Some(_) => return Err(bad_json("a value is expected")),
+            None => return Err(bad_json("it ends early")),
+        };
+        Ok(Value { kind, span: start..self.at, n_elements })
+    }
+
+    fn object(&mut self, depth: u32) -> Step<()> {
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.space();
+            self.expect(b'"', "a key is missing")?;
+            self.string_rest()?;
+            self.space();
+            self.expect(b':', "a colon is missing")?;
+            self.value(depth)?;
+            self.space();
+            match self.take() {
+                Some(b',') => {}
+                Some(b'}') => return Ok(()),
+                _ => return Err(bad_json("an object does not end")),
+            }
+        }
+    }
+
+    fn array(&mut self, depth: u32) -> Step<u32> {
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(0);
+        }
+        let mut n = 0_u32;
+        loop {
+            self.value(depth)?;
+            n = n.saturating_add(1);
+            self.space();
+            match self.take() {
+                Some(b',') => {}
+                Some(b']') => return Ok(n),
+                _ => return Err(bad_json("an array does not end")),
+            }
+        }
+    }
+
+    /// Behind the opening quote; stops behind the closing one.
+    fn string_rest(&mut self) -> Step<()> {
+        loop {
+            let rest = &self.bytes[self.at..];
+            let Some(found) = memchr::memchr2(b'"', b'\\', rest) else {
+                return Err(bad_json("a string does not end"));
+            };
+            self.at += found + 1;
+            if rest[found] == b'"' {
+                return Ok(());
+            }
+            match self.take() {
+                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {}
+                Some(b'u') => {
+                    let hex = self.bytes.get(self.at..self.at + 4);
+                    if !hex.is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit)) {
+                        return Err(bad_json("a string has a bad escape"));
+                    }
+                    self.at += 4;
+                }
+                _ => return Err(bad_json("a string has a bad escape")),
+            }
+        }
+    }
+
+    fn number(&mut self) -> Step<()> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        // No digit may follow a leading zero; the caller stumbles over it.
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Step<()> {
+        let n = self.bytes[self.at..].iter().take_while(|it| it.is_ascii_digit()).count();
+        self.at += n;
+        if n == 0 { Err(bad_json("a number is malformed")) } else { Ok(()) }
+    }
+
+    fn literal(&mut self, word: &str) -> Step<Kind> {
+        if !self.bytes[self.at..].starts_with(word.as_bytes()) {
+            return Err(bad_json("a value is expected"));
+        }
+        self.at += word.len();
+        Ok(Kind::Literal)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn take(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn expect(&mut self, byte: u8, problem: &str) -> Step<()> {
+        if self.take() == Some(byte) { Ok(()) } else { Err(bad_json(problem)) }
+    }
+}
+
+fn deeper(depth: u32) -> Step<u32> {
+    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(bad_json("it is nested more than 64 deep")) }
+}
+
+/// The text of a checked string literal, quotes included; `None` for a lone surrogate.
+pub(super) fn string(literal: &str) -> Option<Cow<'_, str>> {
+    let inner = literal.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        serde_json::from_str(literal).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inner))
+    }
+}

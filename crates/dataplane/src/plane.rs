@@ -1,0 +1,164 @@
+//! Starting and ending the data plane.
+
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::{
+    runtime::{Builder, LocalOptions},
+    sync::watch,
+};
+
+use crate::{
+    Config, Other, Shared, spool,
+    worker::{self, Phase, Worker},
+};
+
+/// Connections that the kernel completes ahead of `accept`.
+const BACKLOG: i32 = 4096;
+
+/// The running data plane. Dropping it cuts everything off at once; see [`DataPlane::drain`].
+pub struct DataPlane {
+    addr: SocketAddr,
+    phase: watch::Sender<Phase>,
+    _lock: spool::Lock,
+}
+
+impl fmt::Debug for DataPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataPlane").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+impl DataPlane {
+    /// Takes the spool's lock, binds the sockets and starts the threads.
+    ///
+    /// # Errors
+    /// The address is taken, or the spool directory can't be used (another gateway has it, it is not writable).
+    pub fn start(mut config: Config, shared: Arc<Shared>, other: Other) -> io::Result<Self> {
+        let boot = gantry_domain::usage::id_at(shared.clock.now(), rand::random());
+        let lock = spool::Lock::take(&config.spool_dir, boot)?;
+        let listeners = listeners(&mut config)?;
+        let first = listeners.first().ok_or(io::ErrorKind::InvalidInput)?;
+        let addr = first.local_addr()?;
+        let (phase, phases) = watch::channel(Phase::Run);
+        let config = Arc::new(config);
+        for (listener, n) in listeners.into_iter().zip(0..) {
+            let thread = Thread {
+                n,
+                boot,
+                listener,
+                config: Arc::clone(&config),
+                shared: Arc::clone(&shared),
+                other: Arc::clone(&other),
+                phase: phases.clone(),
+            };
+            thread.start()?;
+        }
+        Ok(Self { addr, phase, _lock: lock })
+    }
+
+    /// The address it listens on, with the real port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Stops accepting, lets running requests end for up to `timeout`, then cuts them: streams get a final error
+    /// event. Whether none had to be cut. The spool is complete when it returns. Needs a tokio runtime with time.
+    pub async fn drain(&self, timeout: Duration) -> bool {
+        self.phase.send_replace(Phase::Drain);
+        // Each thread holds a receiver until its last row is written.
+        if tokio::time::timeout(timeout, self.phase.closed()).await.is_ok() {
+            return true;
+        }
+        self.phase.send_replace(Phase::Cut);
+        self.phase.closed().await;
+        false
+    }
+}
+
+impl Drop for DataPlane {
+    fn drop(&mut self) {
+        self.phase.send_replace(Phase::Cut);
+    }
+}
+
+struct Thread {
+    n: u32,
+    boot: uuid::Uuid,
+    listener: TcpListener,
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    other: Other,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Thread {
+    fn start(self) -> io::Result<()> {
+        // The runtime can't leave its thread, so what can fail is reported back from there.
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        std::thread::Builder::new().name(format!("data-{}", self.n)).spawn(move || self.run(&tell))?;
+        told.recv().unwrap_or_else(|_| Err(io::Error::other("a data-plane thread died at start")))
+    }
+
+    fn run(self, tell: &std::sync::mpsc::SyncSender<io::Result<()>>) {
+        let built = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        let ready = built.and_then(|runtime| {
+            let _inside = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(self.listener)?;
+            drop(_inside);
+            Ok((runtime, listener))
+        });
+        let (runtime, listener) = match ready {
+            Ok(ready) => ready,
+            Err(error) => {
+                let _ = tell.send(Err(error));
+                return;
+            }
+        };
+        let limits =
+            spool::Limits { bytes: self.config.spool_segment_bytes, age: self.config.spool_segment_age };
+        let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
+        let worker = Rc::new(Worker::new(self.config, self.shared, self.other, writer));
+        let _ = tell.send(Ok(()));
+        worker::run(runtime, worker, listener, self.phase);
+    }
+}
+
+/// One socket for each thread: the ones handed in, shared if there are too few, or new ones on one port.
+fn listeners(config: &mut Config) -> io::Result<Vec<TcpListener>> {
+    let n = config.threads.max(1);
+    let mut sockets = std::mem::take(&mut config.listeners);
+    if sockets.is_empty() {
+        let mut addr = config.listen;
+        for _ in 0..n {
+            let socket = bind(addr)?;
+            // With port 0 the first one decides for all.
+            addr = socket.local_addr()?;
+            sockets.push(socket);
+        }
+    }
+    let given = sockets.len();
+    for i in given..n {
+        sockets.push(sockets[i % given].try_clone()?);
+    }
+    for socket in &sockets {
+        socket.set_nonblocking(true)?;
+    }
+    Ok(sockets)
+}
+
+/// The kernel spreads connections over all sockets that are bound so (`SO_REUSEPORT`).
+fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}

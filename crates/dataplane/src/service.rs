@@ -1,0 +1,85 @@
+//! Which request goes where.
+
+use std::{convert::Infallible, panic::AssertUnwindSafe, rc::Rc, sync::atomic::Ordering::Relaxed};
+
+use futures_util::FutureExt;
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+use crate::{
+    Peer,
+    answer::{self, Answer, X_REQUEST_ID},
+    inference, models,
+    worker::Worker,
+};
+
+/// Answers a request, whatever it is. A panic becomes a 500; the request's row is written by its guard.
+pub(crate) async fn handle(
+    worker: Rc<Worker>,
+    request: Request<Incoming>,
+    peer: Peer,
+) -> Result<Response<Answer>, Infallible> {
+    // Inference comes first: the way to it is the one that must be short.
+    if request.method() == Method::POST
+        && let Some(endpoint) = Endpoint::from_path(request.uri().path())
+    {
+        let inner = inference::serve(Rc::clone(&worker), request, endpoint, peer.addr.ip());
+        return Ok(caught(&worker, inner).await);
+    }
+    let inner = elsewhere(Rc::clone(&worker), request, peer).boxed_local();
+    Ok(caught(&worker, inner).await)
+}
+
+/// Nothing of a request that panicked is used afterwards: it owns all that it changes, except for what stays
+/// consistent at every instruction (counters, the spool's records).
+async fn caught(worker: &Worker, answer: impl Future<Output = Response<Answer>>) -> Response<Answer> {
+    match AssertUnwindSafe(answer).catch_unwind().await {
+        Ok(answer) => answer,
+        Err(_) => {
+            worker.shared.counters.panics.fetch_add(1, Relaxed);
+            answer::error(&ApiError::internal(), &new_request_id(worker), true)
+        }
+    }
+}
+
+async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {
+    let path = request.uri().path();
+    let (endpoint, wanted) = (Endpoint::from_path(path), models::wanted(path));
+    let health = matches!(path, "/health" | "/livez");
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let refused = matches!(*request.method(), Method::CONNECT | Method::TRACE) || upgrades(&request);
+    if refused || endpoint.is_some() || ((wanted.is_some() || health) && !reads) {
+        let request_id = request_id(&worker, &request);
+        let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path has no such method");
+        let mut answer = answer::error(&error, &request_id, endpoint.is_some());
+        if !refused {
+            let allowed = if endpoint.is_some() { "POST" } else { "GET, HEAD" };
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+        }
+        return answer;
+    }
+    if health {
+        let body = serde_json::json!({"status": "ok", "version": worker.config.version}).to_string();
+        return answer::json(StatusCode::OK, &request_id(&worker, &request), body);
+    }
+    if let Some(wanted) = wanted {
+        return models::serve(&worker, &request, &wanted, peer.addr.ip());
+    }
+    let request_id = request_id(&worker, &request);
+    request.headers_mut().insert(&X_REQUEST_ID, request_id);
+    (worker.other)(request, peer).await.map(Answer::Other)
+}
+
+/// `Upgrade: h2c` is an offer that many clients make and that may be ignored; a web socket is a demand.
+fn upgrades(request: &Request<Incoming>) -> bool {
+    request.headers().get(header::UPGRADE).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+fn request_id(worker: &Worker, request: &Request<Incoming>) -> HeaderValue {
+    answer::request_id(request.headers()).unwrap_or_else(|| new_request_id(worker))
+}
+
+fn new_request_id(worker: &Worker) -> HeaderValue {
+    inference::fresh(worker.new_id(worker.shared.clock.now()))
+}

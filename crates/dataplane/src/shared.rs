@@ -1,0 +1,103 @@
+//! What the data-plane threads share with the rest of the program: the catalog, the clock and the counters.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use gantry_domain::{Clock, usage::Outcome};
+use tokio::sync::Notify;
+
+use crate::Catalog;
+
+/// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
+#[derive(Debug)]
+pub struct Shared {
+    /// Keys, sessions and routes. The control plane stores a new snapshot after each change.
+    pub catalog: ArcSwap<Catalog>,
+    pub clock: Clock,
+    pub counters: Counters,
+    /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
+    pub usage_written: Notify,
+}
+
+impl Shared {
+    pub fn new(catalog: Catalog, clock: Clock) -> Self {
+        Self {
+            catalog: ArcSwap::from_pointee(catalog),
+            clock,
+            counters: Counters::default(),
+            usage_written: Notify::new(),
+        }
+    }
+}
+
+/// Counters since start, for Prometheus. Gauges say so.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Client connections accepted.
+    pub connections: AtomicU64,
+    /// Gauge: client connections open.
+    pub connections_open: AtomicU64,
+    /// Inference requests that passed authentication, by [`Outcome`] in the order of [`Outcome::ALL`].
+    pub requests: [AtomicU64; Outcome::ALL.len()],
+    /// Inference requests refused before they had a usage row (401 and 403).
+    pub refused: AtomicU64,
+    /// Gauge: inference requests that passed authentication and have not ended.
+    pub in_flight: AtomicU64,
+    /// Gauge: those of them whose answer is streaming.
+    pub streams: AtomicU64,
+    /// Tokens of all rows.
+    pub prompt_tokens: AtomicU64,
+    pub completion_tokens: AtomicU64,
+    /// Rows whose counts the gateway estimated.
+    pub estimated: AtomicU64,
+    /// Connections made to engines.
+    pub upstream_connects: AtomicU64,
+    /// Requests sent once more because a pooled connection turned out to be closed.
+    pub upstream_retries: AtomicU64,
+    /// Records that could not be written to the spool at first.
+    pub spool_errors: AtomicU64,
+    /// Panics caught in request handlers.
+    pub panics: AtomicU64,
+    /// Whole requests.
+    pub latency: Histogram,
+    /// Time to the first byte of streamed answers.
+    pub ttft: Histogram,
+}
+
+impl Counters {
+    /// All inference requests that ended with a row.
+    pub fn requests_total(&self) -> u64 {
+        self.requests.iter().map(|it| it.load(Relaxed)).sum()
+    }
+
+    /// Those that ended with `outcome`.
+    pub fn requests_with(&self, outcome: Outcome) -> u64 {
+        self.requests[outcome as usize].load(Relaxed)
+    }
+}
+
+/// A histogram with fixed bounds, in the form that Prometheus wants once its buckets are summed up.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// Samples up to the bound of the same index in [`Histogram::BOUNDS_MS`] and above the one before; the last
+    /// bucket takes the rest.
+    pub buckets: [AtomicU64; Histogram::BOUNDS_MS.len() + 1],
+    /// Sum of all samples in milliseconds.
+    pub sum_ms: AtomicU64,
+}
+
+impl Histogram {
+    /// Upper bounds in milliseconds, inclusive.
+    pub const BOUNDS_MS: [u64; 15] =
+        [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000];
+
+    pub fn record(&self, value: Duration) {
+        let ms = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
+        let bucket = Self::BOUNDS_MS.partition_point(|bound| *bound < ms);
+        self.buckets[bucket].fetch_add(1, Relaxed);
+        self.sum_ms.fetch_add(ms, Relaxed);
+    }
+}

@@ -1,0 +1,91 @@
+//! The spool directory: who owns it, and what its files are called.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+use uuid::Uuid;
+
+const LOCK: &str = "lock";
+pub(super) const WATERMARK: &str = "watermark";
+
+/// Held while a data plane runs. The kernel lets go of it when the process dies, however that happens.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) boot: Uuid,
+    _file: File,
+}
+
+impl Lock {
+    /// Creates the directory if needed, and says in it that `boot` lives now.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another gateway has it; else what the file system says.
+    pub(crate) fn take(dir: &Path, boot: Uuid) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(dir.join(LOCK))?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                let message = format!("another gateway uses the spool directory `{}`", dir.display());
+                io::Error::new(io::ErrorKind::WouldBlock, message)
+            }
+            TryLockError::Error(error) => error,
+        })?;
+        file.rewind()?;
+        // Same length each time, so nothing of an older one is left behind it.
+        file.write_all(boot.simple().to_string().as_bytes())?;
+        Ok(Self { boot, _file: file })
+    }
+}
+
+/// The boot that lives or lived last.
+pub(super) fn live_boot(dir: &Path) -> io::Result<Option<Uuid>> {
+    let mut text = String::new();
+    match File::open(dir.join(LOCK)) {
+        Ok(mut file) => file.read_to_string(&mut text)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(text.trim().parse().ok())
+}
+
+/// Name of a segment file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SegmentId {
+    pub boot: Uuid,
+    pub thread: u32,
+    pub seq: u64,
+}
+
+impl SegmentId {
+    pub(super) fn file_name(&self) -> String {
+        format!("{}-{}-{}.log", self.boot.simple(), self.thread, self.seq)
+    }
+
+    pub(super) fn path(&self, dir: &Path) -> PathBuf {
+        dir.join(self.file_name())
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let mut parts = name.strip_suffix(".log")?.split('-');
+        let id = Self {
+            boot: parts.next()?.parse().ok()?,
+            thread: parts.next()?.parse().ok()?,
+            seq: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(id)
+    }
+}
+
+/// All segments, in the order in which each thread wrote them.
+pub(super) fn segments(dir: &Path) -> io::Result<Vec<SegmentId>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        found.extend(entry?.file_name().to_str().and_then(SegmentId::parse));
+    }
+    found.sort_unstable();
+    Ok(found)
+}

@@ -1,0 +1,251 @@
+//! Server-sent events of an engine while they pass: counts them, knows where one ends, and takes the usage event out
+//! if the client did not ask for it. Bytes are otherwise neither changed nor re-framed.
+
+use std::sync::LazyLock;
+
+use bytes::{Bytes, BytesMut};
+use memchr::memmem::Finder;
+
+/// An event that is longer passes as it is.
+const MAX_EVENT: usize = 256 << 10;
+
+static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"choices\""));
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+
+/// State of one stream.
+#[derive(Debug)]
+pub(crate) struct Events {
+    strip: bool,
+    /// Bytes of an event whose end has not come; only when stripping.
+    held: BytesMut,
+    /// The last bytes that went out; a blank line at first, as nothing is open then.
+    last: [u8; 3],
+    n_content: u64,
+    done: bool,
+    failed: bool,
+}
+
+impl Events {
+    /// `strip`: remove events that have usage and no choices.
+    pub(crate) fn new(strip: bool) -> Self {
+        Self { strip, held: BytesMut::new(), last: *b"\n\n\n", n_content: 0, done: false, failed: false }
+    }
+
+    /// Events with choices so far.
+    pub(crate) fn n_content(&self) -> u64 {
+        self.n_content
+    }
+
+    /// `data: [DONE]` came.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// The engine sent an error as an event.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether an event can be added behind what went out, without a blank line first.
+    pub(crate) fn at_boundary(&self) -> bool {
+        ends_event(&self.last)
+    }
+
+    /// Takes a frame as it came; gives what goes out now, which may be empty.
+    pub(crate) fn push(&mut self, frame: Bytes) -> Bytes {
+        let out = self.filter(frame);
+        self.note(&out);
+        out
+    }
+
+    fn filter(&mut self, frame: Bytes) -> Bytes {
+        let suspicious = self.look(&frame);
+        if !self.strip {
+            return frame;
+        }
+        if self.held.is_empty() {
+            if !self.at_boundary() {
+                return self.filter_rest(frame);
+            }
+            // Nearly always: whole events, and none of them the one to be removed.
+            if !suspicious && ends_event(&frame) {
+                return frame;
+            }
+        }
+        self.held.extend_from_slice(&frame);
+        self.release()
+    }
+
+    /// The stream is over: what is left.
+    pub(crate) fn finish(&mut self) -> Bytes {
+        let rest = self.held.split().freeze();
+        self.note(&rest);
+        rest
+    }
+
+    fn note(&mut self, out: &[u8]) {
+        let n = out.len().min(self.last.len());
+        self.last.rotate_left(n);
+        let keep = self.last.len() - n;
+        self.last[keep..].copy_from_slice(&out[out.len() - n..]);
+    }
+
+    /// Counts what is in the frame; true if an event with empty choices may be in it. An event cut in two is seen
+    /// by `release` in one piece; here it may go uncounted, which an estimate can bear.
+    fn look(&mut self, frame: &[u8]) -> bool {
+        let (mut suspicious, mut from, mut any) = (false, 0, false);
+        while let Some(at) = CHOICES.find(&frame[from..]) {
+            from += at + 9;
+            any = true;
+            if has_no_choices(&frame[from..]) { suspicious = true } else { self.n_content += 1 }
+        }
+        if !any {
+            self.done |= memchr::memmem::find(frame, b"data: [DONE]").is_some();
+            self.failed |= frame.starts_with(b"data: {\"error\"");
+        } else if frame.ends_with(b"[DONE]\n\n") {
+            self.done = true;
+        }
+        suspicious
+    }
+
+    /// The rest of an event of which a part went out already, and what follows it.
+    fn filter_rest(&mut self, mut frame: Bytes) -> Bytes {
+        // If the blank line itself is cut in two, one more event passes unseen.
+        let Some(end) = event_end(&frame, 0).filter(|end| *end < frame.len()) else { return frame };
+        let head = frame.split_to(end);
+        self.note(&head);
+        let rest = self.filter(frame);
+        let mut out = BytesMut::with_capacity(head.len() + rest.len());
+        out.extend_from_slice(&head);
+        out.extend_from_slice(&rest);
+        out.freeze()
+    }
+
+    /// All whole events that are held, less those to be removed.
+    fn release(&mut self) -> Bytes {
+        let (mut kept, mut end, mut removed) = (0, 0, None::<BytesMut>);
+        while let Some(next) = event_end(&self.held, end) {
+            if is_usage_only(&self.held[end..next]) {
+                let out = removed.get_or_insert_with(BytesMut::new);
+                out.extend_from_slice(&self.held[kept..end]);
+                kept = next;
+            }
+            end = next;
+        }
+        let whole = self.held.split_to(end);
+        if self.held.len() > MAX_EVENT {
+            let mut out = removed.unwrap_or_default();
+            out.extend_from_slice(&whole[kept..]);
+            out.extend_from_slice(&self.held.split());
+            return out.freeze();
+        }
+        match removed {
+            None => whole.freeze(),
+            Some(mut out) => {
+                out.extend_from_slice(&whole[kept..]);
+                out.freeze()
+            }
+        }
+    }
+}
+
+/// `after` is what follows `"choices"`.
+fn has_no_choices(after: &[u8]) -> bool {
+    let mut rest = after.iter().copied().filter(|it| !it.is_ascii_whitespace());
+    (rest.next(), rest.next(), rest.next()) == (Some(b':'), Some(b'['), Some(b']'))
+}
+
+fn is_usage_only(event: &[u8]) -> bool {
+    let empty = |at: usize| has_no_choices(&event[at + 9..]);
+    let counted = |at: usize| {
+        let mut rest = event[at + 7..].iter().copied().filter(|it| !it.is_ascii_whitespace());
+        (rest.next(), rest.next()) == (Some(b':'), Some(b'{'))
+    };
+    CHOICES.find(event).is_some_and(empty) && USAGE.find(event).is_some_and(counted)
+}
+
+/// Where the event that begins at `from` ends: behind the blank line.
+fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += memchr::memchr(b'\n', bytes.get(at..)?)? + 1;
+        match bytes.get(at..)? {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+}
+
+fn ends_event(bytes: &[u8]) -> bool {
+    bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const USAGE_EVENT: &str = "data: {\"choices\": [], \"usage\" : {\"prompt_tokens\":1}}\n\n";
+
+    fn run(strip: bool, pieces: impl IntoIterator<Item = Vec<u8>>) -> (String, Events) {
+        let mut events = Events::new(strip);
+        let mut out = Vec::new();
+        for piece in pieces {
+            out.extend_from_slice(&events.push(Bytes::from(piece)));
+        }
+        out.extend_from_slice(&events.finish());
+        (String::from_utf8(out).unwrap(), events)
+    }
+
+    fn event() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n".to_owned()),
+            Just("data: {\"choices\":[{\"delta\":{}}],\"usage\":{\"prompt_tokens\":1}}\r\n\r\n".to_owned()),
+            Just(USAGE_EVENT.to_owned()),
+            Just("data: {\"choices\":[],\"prompt_filter_results\":[]}\n\n".to_owned()),
+            Just(": keep-alive\n\n".to_owned()),
+            "[a-z]{0,20}".prop_map(|it| format!("event: e\ndata: {it}\ndata: more\n\n")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_cut_only_the_usage_event_goes(
+            events in prop::collection::vec(event(), 0..12), tail in "[a-z]{0,10}", cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20), strip: bool,
+        ) {
+            let whole = events.concat() + &tail;
+            let bytes = whole.as_bytes();
+            let mut ends: Vec<_> = cuts.iter().filter(|_| !bytes.is_empty()).map(|it| it.index(bytes.len())).collect();
+            ends.push(bytes.len());
+            ends.sort_unstable();
+            let mut from = 0;
+            let pieces: Vec<_> = ends.iter().map(|end| { let piece = bytes[from..*end].to_vec(); from = *end; piece }).collect();
+            let want = if strip { whole.replace(USAGE_EVENT, "") } else { whole.clone() };
+            let (out, state) = run(strip, pieces);
+            prop_assert_eq!(state.at_boundary(), want.is_empty() || want.ends_with("\n\n") || want.ends_with("\n\r\n"));
+            prop_assert_eq!(out, want);
+        }
+    }
+
+    #[test]
+    fn whole_events_pass_without_a_copy() {
+        let mut events = Events::new(true);
+        let frame = Bytes::from_static(b"data: {\"choices\":[{}]}\n\n");
+        assert_eq!(events.push(frame.clone()).as_ptr(), frame.as_ptr());
+        assert_eq!(events.n_content(), 1);
+        events.push(Bytes::from_static(b"data: [DONE]\n\n"));
+        assert!(events.is_done());
+    }
+
+    #[test]
+    fn an_event_without_end_is_not_held_for_ever() {
+        let mut events = Events::new(true);
+        assert!(events.push(Bytes::from(vec![b'x'; MAX_EVENT])).is_empty());
+        assert_eq!(events.push(Bytes::from_static(b"yy")).len(), MAX_EVENT + 2);
+        assert!(!events.at_boundary());
+        assert_eq!(events.push(Bytes::from_static(b"z\n\ndata: 1\n\n")), "z\n\ndata: 1\n\n");
+        assert!(events.at_boundary());
+    }
+}

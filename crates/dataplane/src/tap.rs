@@ -1,0 +1,220 @@
+//! The body of an engine's answer on its way to the client: passes as it comes, is read for token counts, and ends
+//! the request's [`Meter`] before its last byte leaves.
+
+use std::{
+    pin::Pin,
+    sync::atomic::Ordering::Relaxed,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, usage::Outcome};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use crate::{
+    BoxError, answer,
+    body::shutting_down,
+    breaker::Verdict,
+    deadline::{Deadline, Over},
+    meter::{End, Meter, Tokens, estimate},
+    pool::Link,
+    sse::Events,
+    tokens::Scanner,
+};
+
+/// What the head of the answer said.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Framing {
+    /// Server-sent events.
+    pub events: bool,
+    /// The end is marked; otherwise a closed connection is all there is, and a stream needs its `[DONE]`.
+    pub delimited: bool,
+    /// Take the usage event out.
+    pub strip: bool,
+}
+
+/// See the module.
+pub(crate) struct Tap {
+    meter: Box<Meter>,
+    /// Gone once the answer is complete or broken.
+    link: Option<Box<Link>>,
+    body: Incoming,
+    deadline: Deadline,
+    /// Between two frames.
+    idle: Duration,
+    delimited: bool,
+    scanner: Scanner,
+    /// For a stream.
+    events: Option<Events>,
+    first: Option<Instant>,
+    bytes: u64,
+    status: u16,
+}
+
+type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+
+impl Tap {
+    pub(crate) fn new(
+        meter: Box<Meter>,
+        link: Box<Link>,
+        body: Incoming,
+        mut deadline: Deadline,
+        (status, framing, idle): (u16, Framing, Duration),
+    ) -> Box<Self> {
+        deadline.restart(idle);
+        if framing.events {
+            meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
+        }
+        Box::new(Self {
+            meter,
+            link: Some(link),
+            body,
+            deadline,
+            idle,
+            delimited: framing.delimited,
+            scanner: Scanner::default(),
+            events: framing.events.then(|| Events::new(framing.strip)),
+            first: None,
+            bytes: 0,
+            status,
+        })
+    }
+
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        // An event may be taken out of a stream, or added.
+        if self.events.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+
+    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Polled {
+        loop {
+            let Some(link) = &mut self.link else { return Poll::Ready(None) };
+            link.drive(cx);
+            // Only the connection brings frames, and it was polled right before: no waker is needed.
+            let polled = Pin::new(&mut self.body).poll_frame(&mut Context::from_waker(Waker::noop()));
+            match polled {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    let out = self.pass(data);
+                    // hyper does not poll a body again of which it has all announced bytes.
+                    if self.body.is_end_stream() && self.delimited {
+                        let rest = self.complete();
+                        return ready(join(out, rest));
+                    }
+                    if !out.is_empty() {
+                        return ready(out);
+                    }
+                }
+                Poll::Ready(None) if self.delimited || self.events.as_ref().is_none_or(Events::is_done) => {
+                    let rest = self.complete();
+                    return if rest.is_empty() { Poll::Ready(None) } else { ready(rest) };
+                }
+                Poll::Ready(None) => return self.broken("the model's answer broke off".into()),
+                Poll::Ready(Some(Err(error))) => return self.broken(error.into()),
+                Poll::Pending => {
+                    return match self.deadline.poll(cx) {
+                        Poll::Pending => Poll::Pending,
+                        Poll::Ready(Over::TimedOut) => self.timed_out(),
+                        Poll::Ready(Over::Cut) => self.cut(),
+                    };
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, data: Bytes) -> Bytes {
+        let now = Instant::now();
+        self.first.get_or_insert(now);
+        self.deadline.set(now + self.idle);
+        self.bytes += data.len() as u64;
+        self.scanner.feed(&data);
+        match &mut self.events {
+            Some(events) => events.push(data),
+            None => data,
+        }
+    }
+
+    /// The answer has come completely; gives what was held back of it.
+    fn complete(&mut self) -> Bytes {
+        let rest = self.events.as_mut().map(Events::finish).unwrap_or_default();
+        let failed = self.events.as_ref().is_some_and(Events::has_failed);
+        let outcome = if failed { Outcome::UpstreamError } else { Outcome::Ok };
+        let link = self.link.take();
+        if let (Some(link), Some(upstream)) = (link, self.meter.upstream()) {
+            self.meter.worker.pool.put(upstream.id, link, Instant::now());
+        }
+        self.end(self.status, outcome, Some(Verdict::Success));
+        rest
+    }
+
+    fn broken(&mut self, error: BoxError) -> Polled {
+        tracing::debug!(%error, id = %self.meter.id, "the engine broke off");
+        let shown = ApiError::new(ErrorCode::ModelUnavailable, "the model's engine broke off its answer");
+        self.stop(&shown, Outcome::UpstreamError, Some(Verdict::Failure))
+    }
+
+    fn timed_out(&mut self) -> Polled {
+        let shown = ApiError::new(ErrorCode::UpstreamTimeout, "the model's engine fell silent");
+        self.stop(&shown, Outcome::Timeout, Some(Verdict::Failure))
+    }
+
+    fn cut(&mut self) -> Polled {
+        self.stop(&shutting_down(), Outcome::UpstreamError, None)
+    }
+
+    /// Ends an answer that is not complete: a stream with an event that says why, anything else by closing the
+    /// client's connection, as nothing else would tell it that bytes are missing.
+    fn stop(&mut self, shown: &ApiError, outcome: Outcome, verdict: Option<Verdict>) -> Polled {
+        self.link = None;
+        self.end(shown.code.status(), outcome, verdict);
+        let Some(events) = &self.events else { return Poll::Ready(Some(Err(shown.message.clone().into()))) };
+        let blank = if events.at_boundary() { "" } else { "\n\n" };
+        let body = shown.body(answer::text(&self.meter.request_id));
+        ready(format!("{blank}data: {body}\n\n").into())
+    }
+
+    fn end(&mut self, status: u16, outcome: Outcome, verdict: Option<Verdict>) {
+        let ttft =
+            self.first.filter(|_| self.events.is_some()).map(|it| it.duration_since(self.meter.started));
+        let tokens = self.tokens();
+        self.meter.finish(&End { status, outcome, tokens, ttft, verdict });
+    }
+
+    fn tokens(&self) -> Tokens {
+        if let Some(counts) = self.scanner.found() {
+            return Tokens::Counted(counts);
+        }
+        let completion = match (&self.events, self.meter.endpoint) {
+            // The first event of a chat only says who speaks.
+            (Some(events), Endpoint::ChatCompletions) => events.n_content().saturating_sub(1),
+            (Some(events), _) => events.n_content(),
+            (None, Endpoint::Embeddings) => 0,
+            (None, _) => estimate(self.bytes),
+        };
+        Tokens::Estimated { completion }
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        if self.events.is_some() {
+            self.meter.worker.shared.counters.streams.fetch_sub(1, Relaxed);
+        }
+        if self.link.take().is_some() {
+            let (status, outcome) = self.meter.abandoned();
+            self.end(status, outcome, None);
+        }
+    }
+}
+
+fn ready(bytes: Bytes) -> Polled {
+    Poll::Ready(Some(Ok(Frame::data(bytes))))
+}
+
+fn join(first: Bytes, second: Bytes) -> Bytes {
+    match (first.is_empty(), second.is_empty()) {
+        (_, true) => first,
+        (true, false) => second,
+        (false, false) => [first, second].concat().into(),
+    }
+}

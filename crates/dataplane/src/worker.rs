@@ -1,0 +1,266 @@
+//! One data-plane thread: what it owns, its accept loop, its clockwork and how it ends.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    io,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+use futures_util::FutureExt;
+use gantry_domain::{
+    Timestamp,
+    usage::{Outcome, id_at},
+};
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+use tokio::{
+    net::TcpListener,
+    runtime::LocalRuntime,
+    sync::{Notify, watch},
+};
+use uuid::Uuid;
+
+use crate::{
+    Config, Other, Shared, conn,
+    pool::Pool,
+    spool::{RowRef, Writer},
+};
+
+/// How often idle connections and the spool are looked after; also the longest that a row waits to be announced.
+const TICK: Duration = Duration::from_millis(500);
+/// So many rows are announced at once.
+const ANNOUNCE_ROWS: u32 = 256;
+/// What connections have to say good-bye after they were cut.
+const CUT_GRACE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Run,
+    /// No new connections, and the ones there are end after the request that they work on.
+    Drain,
+    /// Requests end now.
+    Cut,
+}
+
+/// Everything that requests on one thread share. Not `Send`: no atomics, no locks.
+pub(crate) struct Worker {
+    pub config: Arc<Config>,
+    pub shared: Arc<Shared>,
+    pub other: Other,
+    pub pool: Pool,
+    pub http: hyper::server::conn::http1::Builder,
+    spool: RefCell<Writer>,
+    rng: RefCell<SmallRng>,
+    phase: Cell<Phase>,
+    /// Wakers of the connection tasks, to tell them of a new phase.
+    connections: RefCell<HashMap<u64, Waker>>,
+    next_connection: Cell<u64>,
+    all_closed: Notify,
+    unannounced: Cell<u32>,
+}
+
+impl Worker {
+    pub(crate) fn new(config: Arc<Config>, shared: Arc<Shared>, other: Other, spool: Writer) -> Self {
+        Self {
+            pool: Pool::new(config.pool_idle),
+            http: conn::builder(config.header_timeout),
+            config,
+            shared,
+            other,
+            spool: RefCell::new(spool),
+            rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
+            phase: Cell::new(Phase::Run),
+            connections: RefCell::default(),
+            next_connection: Cell::new(0),
+            all_closed: Notify::new(),
+            unannounced: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    pub(crate) fn new_id(&self, now: Timestamp) -> Uuid {
+        let mut rng = self.rng.borrow_mut();
+        id_at(now, u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()))
+    }
+
+    /// Records a request that is about to go to an engine.
+    ///
+    /// # Errors
+    /// It must not go, because it could not be metered.
+    pub(crate) fn record_intent(&self, row: &RowRef<'_>) -> io::Result<()> {
+        let result = self.spool.borrow_mut().intent(row);
+        if result.is_err() {
+            self.shared.counters.spool_errors.fetch_add(1, Relaxed);
+        }
+        result
+    }
+
+    /// Records a request that has ended.
+    pub(crate) fn record_final(&self, row: &RowRef<'_>) {
+        if let Err(error) = self.spool.borrow_mut().finish(row) {
+            self.shared.counters.spool_errors.fetch_add(1, Relaxed);
+            tracing::error!(%error, id = %row.id, "a usage row could not be written; it is kept in memory");
+            return;
+        }
+        self.unannounced.set(self.unannounced.get() + 1);
+        if self.unannounced.get() >= ANNOUNCE_ROWS {
+            self.announce();
+        }
+    }
+
+    /// Counts a request that ended.
+    pub(crate) fn count(&self, outcome: Outcome, row: &RowRef<'_>, latency: Duration) {
+        let counters = &self.shared.counters;
+        counters.requests[outcome as usize].fetch_add(1, Relaxed);
+        counters.latency.record(latency);
+        counters.prompt_tokens.fetch_add(row.prompt_tokens as u64, Relaxed);
+        counters.completion_tokens.fetch_add(row.completion_tokens as u64, Relaxed);
+        counters.estimated.fetch_add(u64::from(row.estimated), Relaxed);
+        if let Some(ms) = row.ttft_ms {
+            counters.ttft.record(Duration::from_millis(ms as u64));
+        }
+    }
+
+    fn announce(&self) {
+        if self.unannounced.replace(0) > 0 {
+            self.shared.usage_written.notify_one();
+        }
+    }
+
+    pub(crate) fn connection_opened(&self, waker: Waker) -> u64 {
+        let id = self.next_connection.get();
+        self.next_connection.set(id + 1);
+        self.connections.borrow_mut().insert(id, waker);
+        self.shared.counters.connections.fetch_add(1, Relaxed);
+        self.shared.counters.connections_open.fetch_add(1, Relaxed);
+        id
+    }
+
+    pub(crate) fn connection_closed(&self, id: u64) {
+        self.shared.counters.connections_open.fetch_sub(1, Relaxed);
+        let mut connections = self.connections.borrow_mut();
+        connections.remove(&id);
+        if connections.is_empty() {
+            self.all_closed.notify_one();
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        for waker in self.connections.borrow().values() {
+            waker.wake_by_ref();
+        }
+    }
+
+    async fn until_all_closed(&self) {
+        while !self.connections.borrow().is_empty() {
+            self.all_closed.notified().await;
+        }
+    }
+
+    fn tick(&self) {
+        let now = Instant::now();
+        self.pool.prune(now, &self.shared.catalog.load());
+        let closed = {
+            let mut spool = self.spool.borrow_mut();
+            if let Err(error) = spool.flush() {
+                tracing::error!(%error, "usage rows can't be written");
+            }
+            spool.rotate(Some(now));
+            spool.take_closed()
+        };
+        if !closed.is_empty() {
+            // Syncing may take long; the rows are in the page cache already.
+            drop(tokio::task::spawn_blocking(move || sync(closed)));
+        }
+        self.announce();
+    }
+
+    /// The last thing that happens on a thread.
+    fn close(&self) {
+        let closed = {
+            let mut spool = self.spool.borrow_mut();
+            if let Err(error) = spool.flush() {
+                tracing::error!(%error, "usage rows are lost, because they can't be written");
+            }
+            spool.rotate(None);
+            spool.take_closed()
+        };
+        sync(closed);
+        self.unannounced.set(1);
+        self.announce();
+    }
+}
+
+fn sync(files: Vec<std::fs::File>) {
+    for file in files {
+        if let Err(error) = file.sync_data() {
+            tracing::warn!(%error, "a closed spool segment could not be synced");
+        }
+    }
+}
+
+/// Runs a thread until it is told to end.
+pub(crate) fn run(
+    runtime: LocalRuntime,
+    worker: Rc<Worker>,
+    listener: TcpListener,
+    phase: watch::Receiver<Phase>,
+) {
+    runtime.block_on(serve(&worker, listener, phase.clone()));
+    // Ends what is still there; guards write its rows.
+    drop(runtime);
+    worker.close();
+    // Only now: whoever waits for the end finds all rows written.
+    drop(phase);
+}
+
+async fn serve(worker: &Rc<Worker>, listener: TcpListener, phase: watch::Receiver<Phase>) {
+    let clockwork = Rc::clone(worker);
+    conn::spawn(async move {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            clockwork.tick();
+        }
+    });
+    let mut ended = std::pin::pin!(reached(phase.clone(), Phase::Drain));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut ended => break,
+        };
+        match accepted {
+            Ok((stream, addr)) => conn::open(Rc::clone(worker), stream, addr),
+            Err(error) => {
+                // Out of file descriptors, most likely: without a pause this would spin.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    // Those whose handshake is done already are served once.
+    while let Some(Ok((stream, addr))) = listener.accept().now_or_never() {
+        conn::open(Rc::clone(worker), stream, addr);
+    }
+    drop(listener);
+    worker.enter(Phase::Drain);
+    tokio::select! {
+        () = worker.until_all_closed() => return,
+        () = reached(phase, Phase::Cut) => {}
+    }
+    worker.enter(Phase::Cut);
+    let _ = tokio::time::timeout(CUT_GRACE, worker.until_all_closed()).await;
+}
+
+async fn reached(mut phase: watch::Receiver<Phase>, wanted: Phase) {
+    // An error means that the data plane is gone, which is as good as the last phase.
+    let _ = phase.wait_for(|it| *it >= wanted).await;
+}

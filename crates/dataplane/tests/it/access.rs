@@ -1,0 +1,254 @@
+//! Who may ask for what, and what is refused before an engine hears of it.
+
+use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+
+use gantry_dataplane::{KeyEntry, limits::KeyLimits};
+use gantry_domain::{KeyId, Timestamp, UserId, key::Scopes, net::IpList, usage::Outcome};
+
+use crate::{
+    client::{get, post},
+    engine::{Engine, json},
+    gateway::{COOKIE, Gateway, KEY, catalog, key_entry},
+};
+
+const CHAT: &str = "/v1/chat/completions";
+const BODY: &str = r#"{"model":"m"}"#;
+
+#[tokio::test]
+async fn the_matrix_of_keys() {
+    let engine = Engine::start().await;
+    let ips = |text| IpList::parse([text]).unwrap();
+    let keys = vec![
+        (KEY, key_entry(1)),
+        ("expired", KeyEntry { expires_at: Some(Timestamp(1)), ..key_entry(2) }),
+        ("chat-only", KeyEntry { scopes: Scopes::parse("chat").unwrap(), ..key_entry(3) }),
+        ("model-e", KeyEntry { models: Some(["e".to_owned()].into()), ..key_entry(4) }),
+        ("elsewhere", KeyEntry { ip_allowlist: ips("10.0.0.0/8"), ..key_entry(5) }),
+        ("here", KeyEntry { ip_allowlist: ips("127.0.0.0/8"), ..key_entry(6) }),
+        ("proxied", KeyEntry { ip_allowlist: ips("203.0.113.7"), ..key_entry(7) }),
+    ];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |config| {
+        config.trusted_proxies = IpList::parse(["127.0.0.1"]).unwrap();
+    });
+    engine.always(&json("{}"));
+    let mut client = gateway.client().await;
+    let forwarded = "x-forwarded-for: 203.0.113.7\r\n";
+    let cases = [
+        (CHAT, KEY, "", BODY, 200, ""),
+        (CHAT, "nobody", "", BODY, 401, "invalid_api_key"),
+        (CHAT, "expired", "", BODY, 401, "invalid_api_key"),
+        (CHAT, "chat-only", "", BODY, 200, ""),
+        ("/v1/completions", "chat-only", "", BODY, 403, "insufficient_scope"),
+        (CHAT, "model-e", "", BODY, 403, "model_not_allowed"),
+        ("/v1/embeddings", "model-e", "", r#"{"model":"e"}"#, 200, ""),
+        (CHAT, "elsewhere", "", BODY, 403, "ip_not_allowed"),
+        (CHAT, "here", "", BODY, 200, ""),
+        (CHAT, "proxied", "", BODY, 403, "ip_not_allowed"),
+        (CHAT, "proxied", forwarded, BODY, 200, ""),
+        (CHAT, "proxied", "x-forwarded-for: junk\r\n", BODY, 403, "ip_not_allowed"),
+    ];
+    for (path, key, extra, body, status, code) in cases {
+        let got = client.ask(&post(path, key, extra, body)).await;
+        assert_eq!((got.status, got.code().as_str()), (status, code), "{path} {key} {extra}");
+        assert!(got.header("x-request-id").is_some());
+    }
+    let plain =
+        |header: &str| format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\n{header}content-length: 13\r\n\r\n{BODY}");
+    assert_eq!(client.ask(&plain("x-api-key: gty_full\r\n")).await.status, 200);
+    assert_eq!(client.ask(&plain("authorization: bearer gty_full\r\n")).await.status, 200);
+    assert_eq!(client.ask(&plain("authorization: Basic eA==\r\n")).await.status, 401);
+    assert_eq!(client.ask(&plain("")).await.status, 401);
+    assert_eq!(gateway.shared.counters.refused.load(Relaxed), 4);
+    assert!(gateway.shared.catalog.load().keys.values().any(|it| it.state.last_used().is_some()));
+    // Each but those with 401.
+    gateway.rows(12).await;
+}
+
+#[tokio::test]
+async fn a_session_may_ask_from_the_gateway_s_own_pages() {
+    let engine = Engine::start().await;
+    let gateway = Gateway::with(catalog(engine.addr, vec![]), |config| {
+        config.cors_origins = vec!["https://ui.example".into()];
+    });
+    engine.always(&json("{}"));
+    let mut client = gateway.client().await;
+    let cases = [
+        ("", 200),
+        ("sec-fetch-site: same-origin\r\n", 200),
+        ("sec-fetch-site: none\r\n", 200),
+        ("sec-fetch-site: cross-site\r\n", 403),
+        ("sec-fetch-site: same-site\r\norigin: http://g\r\n", 403),
+        ("origin: http://g\r\n", 200),
+        ("origin: https://evil.example\r\n", 403),
+        ("origin: null\r\n", 403),
+        ("origin: https://ui.example\r\n", 200),
+    ];
+    for (extra, status) in cases {
+        let request = format!(
+            "POST {CHAT} HTTP/1.1\r\nhost: g\r\ncookie: x=1; {COOKIE}\r\n{extra}content-length: 13\r\n\r\n{BODY}"
+        );
+        let got = client.ask(&request).await;
+        assert_eq!(got.status, status, "{extra}");
+        if status == 403 {
+            assert_eq!(got.code(), "cross_site_request");
+        }
+    }
+    let forged = get("/v1/models", "cookie: svc_session=abc.bad\r\n");
+    assert_eq!(client.ask(&forged).await.status, 401);
+    assert_eq!(client.ask(&get("/v1/models", &format!("cookie: {COOKIE}\r\n"))).await.status, 200);
+    let rows = gateway.rows(5).await;
+    assert!(rows.iter().all(|it| (it.key_id, it.user_id) == (None, Some(UserId(5)))));
+}
+
+#[tokio::test]
+async fn in_development_anyone_may() {
+    let engine = Engine::start().await;
+    let gateway = Gateway::with(catalog(engine.addr, vec![]), |config| config.allow_all_keys = true);
+    engine.always(&json("{}"));
+    assert_eq!(gateway.client().await.ask(&post(CHAT, "whatever", "", BODY)).await.status, 200);
+    let row = gateway.row().await;
+    assert_eq!((row.key_id, row.user_id, row.org_id), (None, None, None));
+}
+
+#[tokio::test]
+async fn what_can_not_be_served_is_refused_with_a_row() {
+    let mut engine = Engine::start().await;
+    let gateway =
+        Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| config.max_body = 1000);
+    let mut client = gateway.client().await;
+    let cases = [
+        (CHAT, r#"{"model":"nope"}"#, 404, "model_not_found", None, Outcome::ClientError),
+        (CHAT, r#"{"model":"e"}"#, 400, "task_mismatch", None, Outcome::ClientError),
+        ("/v1/embeddings", BODY, 400, "task_mismatch", None, Outcome::ClientError),
+        (CHAT, r#"{"model":"loading"}"#, 503, "model_not_running", Some("2"), Outcome::Rejected),
+        (CHAT, r#"{"model":"down"}"#, 503, "model_not_running", None, Outcome::Rejected),
+        (CHAT, r#"{"model":"failed"}"#, 503, "model_not_running", None, Outcome::Rejected),
+        (CHAT, "{", 400, "invalid_json", None, Outcome::ClientError),
+        (CHAT, r#"{"model":"m","n":17}"#, 400, "parameter_not_allowed", None, Outcome::ClientError),
+        (CHAT, r#"{"model":"m","model":"m"}"#, 400, "duplicate_key", None, Outcome::ClientError),
+        (CHAT, r"{}", 400, "invalid_request", None, Outcome::ClientError),
+    ];
+    for (path, body, status, code, retry_after, _) in &cases {
+        let got = client.ask(&post(path, KEY, "", body)).await;
+        assert_eq!(
+            (got.status, got.code().as_str(), got.header("retry-after")),
+            (*status, *code, *retry_after),
+            "{body}"
+        );
+        let retry = if retry_after.is_some() { "true" } else { "false" };
+        assert_eq!(got.header("x-should-retry"), Some(retry), "{body}");
+        if body.contains("failed") {
+            assert!(got.json()["error"]["message"].as_str().unwrap().contains("failed"));
+        }
+    }
+    let typed = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ncontent-type: text/plain\r\ncontent-length: 13\r\n\r\n{BODY}"
+    );
+    assert_eq!(client.ask(&typed).await.code(), "unsupported_media_type");
+    let long = "x".repeat(1001);
+    let got = client.ask(&post(CHAT, KEY, "", &long)).await;
+    assert_eq!(
+        (got.status, got.code().as_str(), got.header("connection")),
+        (413, "request_too_large", Some("close"))
+    );
+    client.until_closed().await;
+    // Without a length, it is counted as it comes.
+    let chunked = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n{long}\r\n0\r\n\r\n"
+    );
+    assert_eq!(gateway.client().await.ask(&chunked).await.status, 413);
+    assert!(engine.was_not_called());
+    let rows = gateway.rows(cases.len() + 3).await;
+    for (row, case) in rows.iter().zip(&cases) {
+        assert_eq!((row.status_code, row.outcome, row.prompt_tokens), (case.2, case.5, 0), "{case:?}");
+    }
+    assert_eq!((rows[0].model_name.as_str(), rows[3].model_name.as_str()), ("nope", "loading"));
+}
+
+#[tokio::test]
+async fn a_slow_body_is_not_waited_for() {
+    let engine = Engine::start().await;
+    let gateway = Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| {
+        config.body_timeout = Duration::from_millis(50);
+    });
+    let mut client = gateway.client().await;
+    let request = post(CHAT, KEY, "", BODY);
+    let got = client.ask(&request[..request.len() - 2]).await;
+    assert_eq!((got.status, got.code().as_str()), (408, "request_timeout"));
+    assert_eq!(gateway.row().await.status_code, 408);
+}
+
+#[tokio::test]
+async fn limits_of_a_key() {
+    let mut engine = Engine::start().await;
+    let limited = |id, limits| KeyEntry { limits, ..key_entry(id) };
+    let none = KeyLimits::default();
+    let keys = vec![
+        ("two", limited(1, KeyLimits { rpm: Some(2), ..none })),
+        ("tokens", limited(2, KeyLimits { tpm: Some(10), ..none })),
+        ("single", limited(3, KeyLimits { max_concurrency: Some(1), ..none })),
+    ];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |_| {});
+    let mut client = gateway.client().await;
+    let mut ask = async |key: &str, calls: bool| {
+        client.send(&post(CHAT, key, "", BODY)).await;
+        if calls {
+            engine.call().await.send(&json(r#"{"usage":{"prompt_tokens":12,"completion_tokens":6}}"#));
+        }
+        client.answer().await
+    };
+    assert_eq!((ask("two", true).await.status, ask("two", true).await.status), (200, 200));
+    let got = ask("two", false).await;
+    assert_eq!(
+        (got.status, got.code().as_str(), got.header("retry-after")),
+        (429, "rate_limit_exceeded", Some("30"))
+    );
+    // The first one brings it into debt: 18 of 10 tokens, which takes 48 s more to earn back than one token fits.
+    assert_eq!(ask("tokens", true).await.status, 200);
+    let got = ask("tokens", false).await;
+    assert_eq!((got.status, got.header("retry-after")), (429, Some("54")));
+
+    let mut first = gateway.client().await;
+    first.send(&post(CHAT, "single", "", BODY)).await;
+    let call = engine.call().await;
+    let mut second = gateway.client().await;
+    assert_eq!(second.ask(&post(CHAT, "single", "", BODY)).await.status, 429);
+    call.send(&json("{}"));
+    assert_eq!(first.answer().await.status, 200);
+    second.send(&post(CHAT, "single", "", BODY)).await;
+    engine.call().await.send(&json("{}"));
+    assert_eq!(second.answer().await.status, 200);
+    let entry =
+        gateway.shared.catalog.load().keys.values().find(|it| it.id == KeyId(3)).map(Arc::clone).unwrap();
+    let rows = gateway.rows(8).await;
+    assert_eq!(rows.iter().filter(|it| (it.status_code, it.outcome) == (429, Outcome::Rejected)).count(), 3);
+    assert_eq!(entry.state.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn models_are_listed_for_those_who_may_call_them() {
+    let engine = Engine::start().await;
+    let keys = vec![
+        (KEY, key_entry(1)),
+        ("model-e", KeyEntry { models: Some(["e".to_owned(), "down".to_owned()].into()), ..key_entry(2) }),
+    ];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |_| {});
+    let mut client = gateway.client().await;
+    let mut ask = async |path: &str, key: &str| {
+        client.ask(&get(path, &format!("authorization: Bearer {key}\r\n"))).await
+    };
+    let ids = |list: &serde_json::Value| -> Vec<_> {
+        list["data"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&ask("/v1/models", KEY).await.json()), ["e", "m", "org/m"]);
+    assert_eq!(ids(&ask("/v1/models", "model-e").await.json()), ["e"]);
+    assert_eq!(
+        ask("/v1/models/org/m", KEY).await.json(),
+        serde_json::json!({"id": "org/m", "object": "model", "created": 1_700_000_000, "owned_by": "gantry", "task": "generate", "max_model_len": 4096})
+    );
+    assert_eq!(ask("/v1/models/org%2Fm?x=1", KEY).await.status, 200);
+    assert_eq!(ask("/v1/models/m", "model-e").await.code(), "model_not_found");
+    assert_eq!(ask("/v1/models/down", KEY).await.status, 404);
+    assert_eq!(ask("/v1/models", "nobody").await.status, 401);
+    gateway.rows(0).await;
+}

@@ -1,0 +1,173 @@
+//! Engines that are away, slow or broken.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use gantry_dataplane::{
+    Catalog, RouteTarget, Upstream,
+    breaker::{self, Breaker},
+};
+use gantry_domain::{model::Task, usage::Outcome};
+
+use crate::{
+    client::post,
+    engine::{Engine, SSE_HEAD, json, with_status},
+    gateway::{Gateway, KEY, catalog, key_entry, route},
+};
+
+const CHAT: &str = "/v1/chat/completions";
+const BODY: &str = r#"{"model":"m"}"#;
+
+#[tokio::test]
+async fn an_engine_that_is_away_is_a_502() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    drop(listener);
+    let gateway = Gateway::start(addr);
+    let got = gateway.client().await.ask(&post(CHAT, KEY, "", BODY)).await;
+    assert_eq!(
+        (got.status, got.code().as_str(), got.header("x-should-retry")),
+        (502, "model_unavailable", Some("true"))
+    );
+    assert!(got.header("retry-after").is_some());
+    let row = gateway.row().await;
+    assert_eq!((row.status_code, row.outcome), (502, Outcome::UpstreamError));
+}
+
+#[tokio::test]
+async fn a_new_connection_that_closes_without_an_answer_is_not_tried_again() {
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    engine.call().await.close();
+    assert_eq!(client.answer().await.code(), "model_unavailable");
+    assert!(engine.was_not_called());
+    assert_eq!(gateway.row().await.status_code, 502);
+}
+
+#[tokio::test]
+async fn a_pooled_connection_that_closes_without_an_answer_is_tried_again_once() {
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    engine.call().await.send(&json("{}"));
+    assert_eq!(client.answer().await.status, 200);
+    // Closed just when it is used again.
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    let stale = engine.call().await;
+    assert_eq!(stale.connection, 0);
+    stale.close();
+    let again = engine.call().await;
+    assert_eq!((again.connection, String::from_utf8_lossy(&again.body).as_ref()), (1, BODY));
+    again.send(&json("{}"));
+    assert_eq!(client.answer().await.status, 200);
+    // Not after a byte of the answer.
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    let broken = engine.call().await;
+    assert_eq!(broken.connection, 1);
+    broken.send("HTTP/1.1 20");
+    broken.close();
+    assert_eq!(client.answer().await.status, 502);
+    assert!(engine.was_not_called());
+    assert_eq!(gateway.shared.counters.upstream_retries.load(Relaxed), 1);
+    gateway.rows(3).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_answer_in_time_is_a_504() {
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::with(with_upstream(&engine, breaker::Settings::default()), |_| {});
+    let mut client = gateway.client().await;
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    let mut call = engine.call().await;
+    let got = client.answer().await;
+    assert_eq!((got.status, got.code().as_str()), (504, "upstream_timeout"));
+    call.gone().await;
+    let row = gateway.row().await;
+    assert_eq!((row.status_code, row.outcome, row.estimated), (504, Outcome::Timeout, true));
+}
+
+/// `m` with a request timeout of 100 ms.
+fn with_upstream(engine: &Engine, settings: breaker::Settings) -> Catalog {
+    let mut catalog = catalog(engine.addr, vec![(KEY, key_entry(1))]);
+    let upstream =
+        Upstream::new(9, &format!("http://{}", engine.addr), None, Arc::new(Breaker::new(settings))).unwrap();
+    let mut quick = route("m", Task::Generate, RouteTarget::Up(Arc::new(upstream)));
+    quick.request_timeout = Duration::from_millis(100);
+    catalog.routes.insert("m".into(), quick.into());
+    catalog
+}
+
+#[tokio::test]
+async fn a_failing_engine_is_left_alone_and_tried_once() {
+    let mut engine = Engine::start().await;
+    let settings = breaker::Settings { failures: 2, cooldown: Duration::from_millis(150) };
+    let mut catalog = with_upstream(&engine, settings);
+    // Long enough for a machine that is busy.
+    let mut patient = route("m", Task::Generate, catalog.routes["m"].target.clone());
+    patient.request_timeout = Duration::from_secs(60);
+    catalog.routes.insert("m".into(), patient.into());
+    let gateway = Gateway::with(catalog, |_| {});
+    let mut client = gateway.client().await;
+    // Refusals and being busy are not failures.
+    for status in ["400 Bad Request", "429 Too Many Requests", "503 Service Unavailable"] {
+        client.send(&post(CHAT, KEY, "", BODY)).await;
+        engine.call().await.send(&with_status(status, "{}"));
+        client.answer().await;
+    }
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    engine.call().await.send(&with_status("500 Internal Server Error", "{}"));
+    assert_eq!(client.answer().await.status, 500);
+    // A stream that breaks counts, although its head was good.
+    client.send(&post(CHAT, KEY, "", r#"{"model":"m","stream":true}"#)).await;
+    let call = engine.call().await;
+    call.send(SSE_HEAD);
+    call.close();
+    assert!(client.answer().await.body.contains("model_unavailable"));
+    let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
+    assert_eq!(
+        (got.status, got.code().as_str(), got.header("retry-after")),
+        (502, "model_unavailable", Some("1"))
+    );
+    assert!(engine.was_not_called());
+    // After the pause one may try; while it does, others may not.
+    let mut trial = gateway.client().await;
+    loop {
+        trial.send(&post(CHAT, KEY, "", BODY)).await;
+        tokio::select! {
+            call = engine.call() => {
+                assert_eq!(client.ask(&post(CHAT, KEY, "", BODY)).await.status, 502);
+                call.send(&json("{}"));
+                break;
+            }
+            answer = trial.answer() => assert_eq!(answer.status, 502),
+        }
+    }
+    assert_eq!(trial.answer().await.status, 200);
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    engine.call().await.send(&json("{}"));
+    assert_eq!(client.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn without_a_spool_nothing_is_served_and_it_recovers() {
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    let moved = gateway.spool_dir().with_extension("moved");
+    std::fs::rename(gateway.spool_dir(), &moved).unwrap();
+    let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
+    assert_eq!((got.status, got.code().as_str()), (503, "metering_unavailable"));
+    assert!(engine.was_not_called());
+    std::fs::rename(&moved, gateway.spool_dir()).unwrap();
+    client.send(&post(CHAT, KEY, "", BODY)).await;
+    engine.call().await.send(&json("{}"));
+    assert_eq!(client.answer().await.status, 200);
+    // The refusal's own row was kept until it could be written.
+    let rows = gateway.rows(2).await;
+    assert_eq!((rows[0].status_code, rows[1].status_code), (503, 200));
+}

@@ -1,0 +1,170 @@
+//! A data plane with a catalog, and the rows that it wrote.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gantry_dataplane::{
+    Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, SessionEntry, Shared, Upstream,
+    breaker::{self, Breaker},
+    limits::{KeyLimits, KeyState},
+    spool::Reader,
+};
+use gantry_domain::{
+    Clock, KeyId, OrgId, Timestamp, UserId,
+    key::{self, Scopes},
+    model::{State, Task},
+    net::IpList,
+    usage::UsageRow,
+};
+use http_body_util::{BodyExt, Full};
+use tempfile::TempDir;
+
+use crate::{client::Client, engine::PATIENCE};
+
+pub(crate) const KEY: &str = "gty_full";
+/// Cookie of user 5, see [`session`].
+pub(crate) const COOKIE: &str = "svc_session=abc.good";
+
+pub(crate) struct Gateway {
+    pub(crate) plane: Option<DataPlane>,
+    pub(crate) addr: SocketAddr,
+    pub(crate) shared: Arc<Shared>,
+    dir: TempDir,
+}
+
+pub(crate) fn key_entry(id: i64) -> KeyEntry {
+    KeyEntry {
+        id: KeyId(id),
+        prefix: "gty_abcdefgh".into(),
+        user_id: Some(UserId(3)),
+        org_id: OrgId(2),
+        scopes: Scopes::ALL,
+        models: None,
+        ip_allowlist: IpList::default(),
+        expires_at: None,
+        limits: KeyLimits::default(),
+        state: Arc::new(KeyState::default()),
+    }
+}
+
+pub(crate) fn route(name: &str, task: Task, target: RouteTarget) -> Route {
+    Route {
+        served_name: name.into(),
+        task,
+        engine: None,
+        target,
+        request_timeout: Duration::from_secs(600),
+        stream_idle_timeout: Duration::from_secs(300),
+        created: Timestamp(1_700_000_000_000),
+        max_model_len: Some(4096),
+    }
+}
+
+pub(crate) fn upstream(addr: SocketAddr) -> Arc<Upstream> {
+    let breaker = Breaker::new(breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) });
+    Arc::new(Upstream::new(1, &format!("http://{addr}"), Some("internal"), Arc::new(breaker)).unwrap())
+}
+
+/// Models `m` (up), `e` (embeddings, up), `down`, `loading`, `failed`; keys by their token.
+pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalog {
+    let up = upstream(engine);
+    let down = |state| RouteTarget::Down { state };
+    let routes = [
+        route("m", Task::Generate, RouteTarget::Up(Arc::clone(&up))),
+        route("org/m", Task::Generate, RouteTarget::Up(Arc::clone(&up))),
+        route("e", Task::Embed, RouteTarget::Up(up)),
+        route("down", Task::Generate, down(State::Stopped)),
+        route("loading", Task::Generate, down(State::Loading)),
+        route("failed", Task::Generate, down(State::Failed)),
+    ];
+    let hashed = |(token, entry): (&str, KeyEntry)| (key::hash(token.as_bytes()), Arc::new(entry));
+    let session = SessionEntry { user_id: UserId(5), org_id: OrgId(2), expires_at: Timestamp(i64::MAX) };
+    Catalog {
+        keys: keys.into_iter().map(hashed).collect(),
+        sessions: HashMap::from([([7; 32], Arc::new(session))]),
+        routes: routes.into_iter().map(|it| (it.served_name.clone(), Arc::new(it))).collect(),
+    }
+}
+
+fn other(request: http::Request<hyper::body::Incoming>) -> http::Response<gantry_dataplane::OtherBody> {
+    let id = request.headers()["x-request-id"].clone();
+    let body = format!("other {} {}", request.method(), request.uri());
+    let mut answer =
+        http::Response::new(Full::new(Bytes::from(body)).map_err(|it| match it {}).boxed_unsync());
+    answer.headers_mut().insert("x-request-id", id);
+    answer
+}
+
+impl Gateway {
+    pub(crate) fn start(engine: SocketAddr) -> Self {
+        Self::with(catalog(engine, vec![(KEY, key_entry(1))]), |_| {})
+    }
+
+    pub(crate) fn with(catalog: Catalog, change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config {
+            spool_dir: dir.path().to_owned(),
+            version: "1.2.3".into(),
+            session: Arc::new(|cookie| (cookie == "abc.good").then_some([7; 32])),
+            ..Config::default()
+        };
+        change(&mut config);
+        let shared = Arc::new(Shared::new(catalog, Clock::default()));
+        let others = Arc::new(|request, _| -> futures_util::future::BoxFuture<'static, _> {
+            Box::pin(async move { other(request) })
+        });
+        let plane = DataPlane::start(config, Arc::clone(&shared), others).unwrap();
+        Self { addr: plane.addr(), plane: Some(plane), shared, dir }
+    }
+
+    pub(crate) fn spool_dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.addr).await
+    }
+
+    /// Waits until `n` rows are there, then ends the gateway and gives all of them in the order in which they ended. More than `n`
+    /// fails the test, as does a request that still counts as running.
+    pub(crate) async fn rows(mut self, n: usize) -> Vec<UsageRow> {
+        let deadline = Instant::now() + PATIENCE;
+        let ended = |it: &Self| it.shared.counters.requests_total() as usize;
+        while ended(&self) < n {
+            assert!(Instant::now() < deadline, "only {} of {n} requests ended", ended(&self));
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let in_flight = self.shared.counters.in_flight.load(std::sync::atomic::Ordering::Relaxed);
+        let plane = self.plane.take().unwrap();
+        plane.drain(Duration::from_secs(5)).await;
+        assert_eq!(in_flight, 0);
+        drop(plane);
+        // As the next boot would see it: intents without a final would show as rows, too.
+        std::fs::write(self.dir.path().join("lock"), uuid::Uuid::nil().simple().to_string()).unwrap();
+        let mut reader = Reader::open(self.dir.path()).unwrap();
+        let mut rows = Vec::new();
+        loop {
+            let batch = reader.read_batch(100).unwrap();
+            if batch.rows.is_empty() {
+                break;
+            }
+            rows.extend(batch.rows.iter().cloned());
+            reader.commit(batch).unwrap();
+        }
+        assert_eq!(reader.torn(), 0);
+        let left: Vec<_> =
+            std::fs::read_dir(self.dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert!(!left.iter().any(|it| it.to_string_lossy().ends_with(".log")), "{left:?}");
+        assert_eq!(rows.len(), n, "{rows:#?}");
+        rows
+    }
+
+    pub(crate) async fn row(self) -> UsageRow {
+        self.rows(1).await.remove(0)
+    }
+}

@@ -1,0 +1,126 @@
+//! Other paths, health, and the end.
+
+use std::time::Duration;
+
+use gantry_dataplane::{Config, DataPlane};
+use gantry_domain::usage::Outcome;
+
+use crate::{
+    client::{get, post},
+    engine::{Engine, SSE_HEAD, chunk, json, spawn},
+    gateway::{Gateway, KEY, catalog, key_entry},
+};
+
+const CHAT: &str = "/v1/chat/completions";
+const EVENT: &str = "data: {\"choices\":[{}]}\n\n";
+
+#[tokio::test]
+async fn health_methods_and_the_other_paths() {
+    let engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    for path in ["/health", "/livez"] {
+        let got = client.ask(&get(path, "")).await;
+        assert_eq!((got.status, got.body.as_str()), (200, r#"{"status":"ok","version":"1.2.3"}"#));
+    }
+    for path in ["/", "/v1/models/running", "/v1/models/a/constraints", "/admin/x?y=1", "/v1/nothing"] {
+        let got = client.ask(&get(path, "x-request-id: from-me\r\n")).await;
+        assert_eq!((got.status, got.body.clone()), (200, format!("other GET {path}")));
+        assert_eq!(got.header("x-request-id"), Some("from-me"));
+    }
+    let got = client.ask(&get("/admin", "x-request-id: bad id\r\n")).await;
+    assert_eq!(got.header("x-request-id").map(str::len), Some(36));
+    let got = client.ask(&get("/admin", "upgrade: h2c\r\nconnection: upgrade\r\n")).await;
+    assert_eq!(got.status, 200);
+    let refused = [
+        get(CHAT, ""),
+        get("/admin", "upgrade: websocket\r\nconnection: upgrade\r\n"),
+        "TRACE / HTTP/1.1\r\nhost: g\r\n\r\n".into(),
+        "DELETE /v1/models HTTP/1.1\r\nhost: g\r\n\r\n".into(),
+        "POST /health HTTP/1.1\r\nhost: g\r\ncontent-length: 0\r\n\r\n".into(),
+        "CONNECT a:1 HTTP/1.1\r\nhost: g\r\n\r\n".into(),
+    ];
+    for request in refused {
+        let mut client = gateway.client().await;
+        let got = client.ask(&request).await;
+        assert_eq!((got.status, got.code().as_str()), (405, "method_not_allowed"), "{request}");
+        assert_eq!(got.json()["request_id"].as_str(), got.header("x-request-id"));
+    }
+    gateway.rows(0).await;
+}
+
+#[tokio::test]
+async fn running_requests_end_before_the_gateway_does() {
+    let mut engine = Engine::start().await;
+    let mut gateway = Gateway::start(engine.addr);
+    let mut idle = gateway.client().await;
+    idle.ask(&get("/health", "")).await;
+    let mut busy = gateway.client().await;
+    busy.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    let call = engine.call().await;
+    let plane = gateway.plane.take().unwrap();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    spawn(async move {
+        let clean = plane.drain(Duration::from_secs(30)).await;
+        tell.send(clean).unwrap();
+    });
+    idle.until_closed().await;
+    call.send(&json("{}"));
+    let got = busy.answer().await;
+    assert_eq!((got.status, got.header("connection")), (200, Some("close")));
+    assert!(told.await.unwrap());
+    assert!(tokio::net::TcpStream::connect(gateway.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn what_does_not_end_in_time_is_cut_and_told() {
+    let mut engine = Engine::start().await;
+    let mut gateway = Gateway::start(engine.addr);
+    let mut stream = gateway.client().await;
+    stream.send(&post(CHAT, KEY, "", r#"{"model":"m","stream":true}"#)).await;
+    let mut streaming = engine.call().await;
+    streaming.send(&format!("{SSE_HEAD}{}", chunk(EVENT)));
+    stream.head().await;
+    assert_eq!(stream.chunk().await.as_deref(), Some(EVENT));
+    let mut plain = gateway.client().await;
+    plain.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    let mut waiting = engine.call().await;
+
+    let plane = gateway.plane.take().unwrap();
+    assert!(!plane.drain(Duration::from_millis(30)).await);
+    assert!(stream.chunk().await.unwrap().contains("shutting_down"));
+    assert_eq!(stream.chunk().await, None);
+    assert_eq!(plain.answer().await.code(), "shutting_down");
+    streaming.gone().await;
+    waiting.gone().await;
+    gateway.plane = Some(plane);
+    let rows = gateway.rows(2).await;
+    assert!(rows.iter().all(|it| (it.status_code, it.outcome) == (503, Outcome::UpstreamError)), "{rows:?}");
+}
+
+#[tokio::test]
+async fn sockets_can_be_handed_in_and_shared() {
+    let mut engine = Engine::start().await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let gateway = Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| {
+        config.listeners = vec![listener];
+        config.threads = 2;
+    });
+    assert_eq!(gateway.addr, addr);
+    let mut client = gateway.client().await;
+    client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    engine.call().await.send(&json("{}"));
+    assert_eq!(client.answer().await.status, 200);
+    gateway.row().await;
+}
+
+#[tokio::test]
+async fn two_can_not_use_one_spool() {
+    let engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let config = Config { spool_dir: gateway.spool_dir().to_owned(), ..Config::default() };
+    let other: gantry_dataplane::Other = std::sync::Arc::new(|_, _| unreachable!("nothing is sent"));
+    let error = DataPlane::start(config, std::sync::Arc::clone(&gateway.shared), other).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+}

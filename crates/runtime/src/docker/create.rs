@@ -1,0 +1,109 @@
+//! The container that a launch becomes: what Gantry fixes for every engine's container.
+
+use std::{collections::HashMap, path::Path};
+
+use bollard::models::{
+    ContainerCreateBody, DeviceRequest, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType,
+    PortBinding, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
+};
+use gantry_domain::engine::{HUB_CACHE_MOUNT, MODELS_MOUNT};
+use secrecy::ExposeSecret;
+
+use super::{ENGINE_PORT, LOOPBACK, label};
+use crate::{ContainerSpec, Owner};
+
+/// Threads and processes in a container: engines use hundreds, a runaway must not take the host's last.
+const MAX_PIDS: i64 = 8192;
+
+/// The request that makes the container. Here, and nowhere else, secrets leave their wrapping.
+pub(super) fn body(spec: &ContainerSpec<'_>, owner: &Owner, memlock: bool) -> ContainerCreateBody {
+    let launch = spec.launch;
+    let env = launch.env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret())).collect();
+    ContainerCreateBody {
+        image: Some(launch.image.clone()),
+        entrypoint: launch.entrypoint.clone(),
+        cmd: Some(launch.args.clone()),
+        env: Some(env),
+        labels: Some(labels(spec, owner)),
+        exposed_ports: Some(vec![ENGINE_PORT.to_owned()]),
+        // Images bring health checks of their own, for ports that are not ours.
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        host_config: Some(host_config(spec, memlock)),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn labels(spec: &ContainerSpec<'_>, owner: &Owner) -> HashMap<String, String> {
+    let labels = [
+        (label::INSTANCE, owner.instance.clone()),
+        (label::MODEL_ID, spec.model_id.to_string()),
+        (label::GENERATION, spec.generation.to_string()),
+        (label::SPEC_HASH, spec.launch.spec_hash()),
+        (label::KEY_FINGERPRINT, spec.key_fingerprint.to_owned()),
+    ];
+    labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn host_config(spec: &ContainerSpec<'_>, memlock: bool) -> HostConfig {
+    let launch = spec.launch;
+    // A port of the engine's choice, on loopback only: the engines' own endpoints are not meant for the network.
+    let port = PortBinding { host_ip: Some(LOOPBACK.to_owned()), host_port: Some("0".to_owned()) };
+    let mut mounts = vec![bind(spec.models_dir, MODELS_MOUNT, true)];
+    if launch.mounts_hub_cache {
+        mounts.push(bind(spec.hub_cache_dir, HUB_CACHE_MOUNT, false));
+    }
+    HostConfig {
+        // PID 1 gets no default signal handlers: without an init an engine that still loads ignores SIGTERM.
+        init: Some(true),
+        // The reconciler decides what runs; Docker's restarts would go behind its back.
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            ..RestartPolicy::default()
+        }),
+        port_bindings: Some(HashMap::from([(ENGINE_PORT.to_owned(), Some(vec![port]))])),
+        mounts: Some(mounts),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        // Images run as root, models and hub cache belong to the gateway's user: without this capability root can
+        // neither read a model of mode 0600 nor fill the cache.
+        cap_add: Some(vec!["DAC_OVERRIDE".to_owned()]),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        pids_limit: Some(MAX_PIDS),
+        shm_size: launch.shm_bytes,
+        ulimits: memlock.then(|| vec![unlimited("memlock")]),
+        device_requests: (!launch.gpus.is_empty()).then(|| vec![gpus(&launch.gpus)]),
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("json-file".to_owned()),
+            config: Some(HashMap::from(
+                [("max-size", "10m"), ("max-file", "3")].map(|(k, v)| (k.to_owned(), v.to_owned())),
+            )),
+        }),
+        ..HostConfig::default()
+    }
+}
+
+/// `mounts`, not `binds`: those make a missing source as an empty directory, owned by root.
+fn bind(source: &Path, target: &str, read_only: bool) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(source.to_string_lossy().into_owned()),
+        target: Some(target.to_owned()),
+        read_only: Some(read_only),
+        ..Mount::default()
+    }
+}
+
+fn unlimited(name: &str) -> ResourcesUlimits {
+    ResourcesUlimits { name: Some(name.to_owned()), soft: Some(-1), hard: Some(-1) }
+}
+
+fn gpus(indexes: &[u32]) -> DeviceRequest {
+    DeviceRequest {
+        driver: Some("nvidia".to_owned()),
+        device_ids: Some(indexes.iter().map(u32::to_string).collect()),
+        capabilities: Some(vec![vec!["gpu".to_owned()]]),
+        ..DeviceRequest::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! The runtime that ships: a Docker engine (API 1.41 or newer). The only module that names `bollard`.
+//!
+//! bollard writes requests and answers to its log at `debug`, environments included: whoever sets up logging keeps
+//! the target `bollard` at `info`.
+
+mod create;
+mod error;
+mod found;
+mod launch;
+mod pull;
+mod streams;
+
+use std::{collections::HashMap, future::Future, time::Duration};
+
+use bollard::{
+    API_DEFAULT_VERSION, Docker as Client,
+    errors::Error,
+    query_parameters::{
+        CreateImageOptionsBuilder, InspectContainerOptions, ListContainersOptionsBuilder,
+        RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
+    },
+};
+use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream, stream::BoxStream};
+use gantry_domain::{ModelId, model::lifecycle::InstanceId};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, sleep, timeout},
+};
+
+use self::error::{meaning, status};
+use crate::{
+    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+};
+
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+/// Of every call that only asks.
+const ASK: Duration = Duration::from_secs(5);
+const REMOVE: Duration = Duration::from_secs(30);
+/// What a stop may take beyond its grace.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
+const LOGS: Duration = Duration::from_secs(30);
+/// bollard's own limit: longer than any deadline here, so that only those count.
+const NEVER_S: u64 = 24 * 3600;
+const INSPECTS_AT_ONCE: usize = 4;
+
+/// Where the engine listens inside, in Docker's notation. A test holds it to [`gantry_domain::engine::PORT`].
+const ENGINE_PORT: &str = "8000/tcp";
+const LOOPBACK: &str = "127.0.0.1";
+
+/// The labels of our containers.
+mod label {
+    pub(super) const INSTANCE: &str = "gantry.instance";
+    pub(super) const MODEL_ID: &str = "gantry.model_id";
+    pub(super) const GENERATION: &str = "gantry.generation";
+    pub(super) const SPEC_HASH: &str = "gantry.spec_hash";
+    pub(super) const KEY_FINGERPRINT: &str = "gantry.key_fingerprint";
+    /// Of images.
+    pub(super) const SIMULATOR: &str = "gantry.simulator";
+    pub(super) const VERSION: &str = "org.opencontainers.image.version";
+}
+
+/// A Docker engine, reached through its socket.
+#[derive(Debug)]
+pub struct Docker {
+    host: String,
+    owner: Owner,
+    client: OnceCell<Client>,
+}
+
+/// The Docker engine at `host`, written like `DOCKER_HOST` (`unix:///path` or `tcp://host:port`, without TLS); `None`
+/// is the socket of a local engine. Connects at the first call, and again after any failure.
+pub fn docker(host: Option<&str>, owner: Owner) -> RuntimeResult<Docker> {
+    let host = host.unwrap_or(DEFAULT_HOST);
+    if !["unix://", "tcp://", "http://"].iter().any(|it| host.starts_with(it)) {
+        let detail = "`DOCKER_HOST` must start with `unix://` or `tcp://`".to_owned();
+        return Err(RuntimeError::Refused { action: "connect", detail });
+    }
+    Ok(Docker { host: host.to_owned(), owner, client: OnceCell::new() })
+}
+
+impl Docker {
+    /// The client, with the API version settled on at the first call that gets through.
+    async fn client(&self) -> RuntimeResult<&Client> {
+        self.client
+            .get_or_try_init(async || {
+                let client = if self.host.starts_with("unix://") {
+                    Client::connect_with_unix(&self.host, NEVER_S, API_DEFAULT_VERSION)
+                } else {
+                    Client::connect_with_http(&self.host, NEVER_S, API_DEFAULT_VERSION)
+                };
+                let client = client.map_err(|error| self.meaning("connect", &error))?;
+                self.within("connect", ASK, client.negotiate_version()).await
+            })
+            .await
+    }
+
+    fn meaning(&self, action: &'static str, error: &Error) -> RuntimeError {
+        meaning(action, &self.host, error)
+    }
+
+    /// A call with its deadline and the meaning of its error.
+    async fn within<T>(
+        &self,
+        action: &'static str,
+        limit: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> RuntimeResult<T> {
+        self.raw(action, limit, call).await?.map_err(|error| self.meaning(action, &error))
+    }
+
+    /// A call with its deadline; what the engine answered is the caller's to judge.
+    async fn raw<T>(
+        &self,
+        action: &'static str,
+        limit: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> RuntimeResult<Result<T, Error>> {
+        timeout(limit, call).await.map_err(|_| RuntimeError::Timeout { action })
+    }
+
+    /// What is behind a name or id, ours or not.
+    async fn look(&self, name: &str) -> RuntimeResult<Option<Seen>> {
+        let call = self.client().await?.inspect_container(name, None::<InspectContainerOptions>);
+        let answer = match self.raw("inspect", ASK, call).await? {
+            Ok(answer) => answer,
+            Err(error) if status(&error) == Some(404) => return Ok(None),
+            Err(error) => return Err(self.meaning("inspect", &error)),
+        };
+        Ok(Some(found::found(answer, &self.owner).map_or(Seen::Foreign, Seen::Ours)))
+    }
+
+    async fn list_ours(&self) -> RuntimeResult<Vec<Found>> {
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&self.ours()).build();
+        let call = self.client().await?.list_containers(Some(options));
+        let summaries = self.within("list", ASK, call).await?;
+        let ids = summaries.into_iter().filter_map(|it| it.id);
+        // The list knows neither exit codes nor the out-of-memory flag.
+        let looks = ids.map(async |id| self.look(&id).await);
+        let mut found: Vec<Found> = stream::iter(looks)
+            .buffer_unordered(INSPECTS_AT_ONCE)
+            .try_filter_map(async |seen| Ok(seen.and_then(Seen::ours)))
+            .try_collect()
+            .await?;
+        found.sort_by_key(|it| (it.model_id, it.instance.generation));
+        Ok(found)
+    }
+
+    /// The filter for what carries our label.
+    fn ours(&self) -> HashMap<String, Vec<String>> {
+        HashMap::from([("label".to_owned(), vec![format!("{}={}", label::INSTANCE, self.owner.instance)])])
+    }
+
+    async fn stop_container(&self, id: &str, grace: Duration) -> RuntimeResult<()> {
+        let seconds = i32::try_from(grace.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
+        let options = StopContainerOptionsBuilder::default().t(seconds).build();
+        let call = self.client().await?.stop_container(id, Some(options));
+        match self.raw("stop the container", grace.saturating_add(STOP_MARGIN), call).await? {
+            Err(error) if status(&error) != Some(404) => Err(self.meaning("stop the container", &error)),
+            // Stopped already is a success of bollard's too.
+            _ => Ok(()),
+        }
+    }
+
+    async fn remove_container(&self, id: &str) -> RuntimeResult<()> {
+        let action = "remove the container";
+        let deadline = Instant::now() + REMOVE;
+        // Anonymous volumes of the image go with it.
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let call = self.client().await?.remove_container(id, Some(options));
+        match self.raw(action, REMOVE, call).await? {
+            Ok(()) => Ok(()),
+            Err(error) => match status(&error) {
+                Some(404) => Ok(()),
+                // Somebody else removes it just now; its name is free only when that is done.
+                Some(409) => self.await_gone(id, deadline).await,
+                _ => Err(self.meaning(action, &error)),
+            },
+        }
+    }
+
+    async fn await_gone(&self, id: &str, deadline: Instant) -> RuntimeResult<()> {
+        while self.look(id).await?.is_some() {
+            if Instant::now() >= deadline {
+                return Err(RuntimeError::Timeout { action: "remove the container" });
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    async fn inspect_image(&self, reference: &str) -> RuntimeResult<Option<ImageInfo>> {
+        if !pull::is_reference(reference) {
+            return Ok(None);
+        }
+        let call = self.client().await?.inspect_image(reference);
+        let answer = match self.raw("inspect the image", ASK, call).await? {
+            Ok(answer) => answer,
+            Err(error) if status(&error) == Some(404) => return Ok(None),
+            Err(error) => return Err(self.meaning("inspect the image", &error)),
+        };
+        let labels = answer.config.and_then(|it| it.labels).unwrap_or_default();
+        Ok(Some(ImageInfo {
+            id: answer.id.unwrap_or_default(),
+            size_bytes: answer.size.unwrap_or_default(),
+            created: answer.created,
+            version_label: labels.get(label::VERSION).cloned(),
+            simulator: labels.get(label::SIMULATOR).is_some_and(|it| it == "true"),
+        }))
+    }
+
+    async fn pull_image(&self, reference: &str, progress: &Progress) -> RuntimeResult<()> {
+        if !pull::is_reference(reference) {
+            let detail = "that is no image reference".to_owned();
+            return Err(RuntimeError::Refused { action: "pull the image", detail });
+        }
+        let options = CreateImageOptionsBuilder::default().from_image(&pull::with_tag(reference)).build();
+        let mut messages = self.client().await?.create_image(Some(options), None, None);
+        let mut layers = pull::Layers::default();
+        while let Some(message) = messages.next().await {
+            let message = message.map_err(|error| self.meaning("pull the image", &error))?;
+            if let Some((done, known)) = layers.update(&message) {
+                progress(done, known);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whose a container is.
+enum Seen {
+    Ours(Found),
+    Foreign,
+}
+
+impl Seen {
+    fn ours(self) -> Option<Found> {
+        match self {
+            Self::Ours(found) => Some(found),
+            Self::Foreign => None,
+        }
+    }
+}
+
+impl Runtime for Docker {
+    fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
+        async {
+            let answer = self.within("ask the version", ASK, self.client().await?.version()).await?;
+            Ok(RuntimeInfo {
+                name: "docker",
+                version: answer.version.unwrap_or_default(),
+                api_version: answer.api_version.unwrap_or_default(),
+            })
+        }
+        .boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {
+        self.list_ours().boxed()
+    }
+
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, RuntimeResult<Option<Found>>> {
+        // Docker takes a prefix of an id for a name too.
+        async move { Ok(self.look(name).await?.and_then(Seen::ours).filter(|it| it.name == name)) }.boxed()
+    }
+
+    fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
+        self.launch_container(spec).boxed()
+    }
+
+    fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {
+        self.stop_container(&id.0, grace).boxed()
+    }
+
+    fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, RuntimeResult<()>> {
+        self.remove_container(&id.0).boxed()
+    }
+
+    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>> {
+        self.read_logs(&id.0, tail).boxed()
+    }
+
+    fn follow_logs<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        tail: usize,
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>> {
+        self.log_stream(&id.0, tail).boxed()
+    }
+
+    fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, RuntimeResult<Option<ImageInfo>>> {
+        self.inspect_image(reference).boxed()
+    }
+
+    fn pull<'a>(
+        &'a self,
+        reference: &'a str,
+        limit: Duration,
+        progress: Progress,
+    ) -> BoxFuture<'a, RuntimeResult<()>> {
+        async move {
+            let pulled = timeout(limit, self.pull_image(reference, &progress)).await;
+            pulled.unwrap_or(Err(RuntimeError::Timeout { action: "pull the image" }))
+        }
+        .boxed()
+    }
+
+    fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {
+        self.event_stream().boxed()
+    }
+}

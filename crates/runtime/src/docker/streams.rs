@@ -1,0 +1,130 @@
+//! Logs and events: the answers that come in pieces.
+
+use std::collections::VecDeque;
+
+use bollard::{
+    container::LogOutput,
+    errors::Error,
+    models::EventMessage,
+    query_parameters::{EventsOptionsBuilder, LogsOptions, LogsOptionsBuilder},
+};
+use futures_util::{StreamExt, stream, stream::BoxStream};
+use gantry_domain::{Clock, ModelId};
+use tokio::time::timeout;
+
+use super::{ASK, Docker, LOGS, error::status, label};
+use crate::{
+    RuntimeError, RuntimeResult,
+    log_lines::{LineReader, Tail},
+};
+
+/// What happens to a container that a reconciler wants to hear of; not its health checks and `exec`s.
+const EVENTS: [&str; 9] = ["create", "start", "restart", "pause", "unpause", "die", "oom", "stop", "destroy"];
+/// How far back a new stream of events reaches: one that came while the stream was set up must not get lost.
+const EVENTS_OVERLAP_S: i64 = 2;
+
+/// Stdout and stderr each have their own unfinished line.
+#[derive(Default)]
+struct Readers {
+    out: LineReader,
+    err: LineReader,
+}
+
+impl Readers {
+    fn push(&mut self, output: LogOutput, each: impl FnMut(String)) {
+        match output {
+            LogOutput::StdErr { message } => self.err.push(&message, each),
+            LogOutput::StdOut { message } | LogOutput::Console { message } | LogOutput::StdIn { message } => {
+                self.out.push(&message, each);
+            }
+        }
+    }
+
+    fn finish(&mut self) -> impl Iterator<Item = String> {
+        [self.out.finish(), self.err.finish()].into_iter().flatten()
+    }
+}
+
+impl Docker {
+    pub(super) async fn read_logs(&self, id: &str, tail: usize) -> RuntimeResult<String> {
+        let read = async {
+            let mut outputs = self.client().await?.logs(id, Some(options(tail, false))).boxed();
+            let (mut readers, mut text) = (Readers::default(), Tail::new(tail));
+            while let Some(output) = outputs.next().await {
+                match output {
+                    Ok(output) => readers.push(output, |line| text.push(line)),
+                    Err(error) if status(&error) == Some(404) => break,
+                    Err(error) => return Err(self.meaning("read the logs", &error)),
+                }
+            }
+            readers.finish().for_each(|line| text.push(line));
+            Ok(text.into_text())
+        };
+        timeout(LOGS, read).await.unwrap_or(Err(RuntimeError::Timeout { action: "read the logs" }))
+    }
+
+    pub(super) async fn log_stream(
+        &self,
+        id: &str,
+        tail: usize,
+    ) -> RuntimeResult<BoxStream<'static, String>> {
+        // Asks first: a stream's own failure could only be told at its first line, which may be hours away.
+        if self.look(id).await?.is_none() {
+            return Ok(stream::empty().boxed());
+        }
+        let client = self.client().await?.clone().with_timeout(ASK);
+        Ok(lines(client.logs(id, Some(options(tail, true))).boxed()))
+    }
+
+    pub(super) async fn event_stream(&self) -> RuntimeResult<BoxStream<'static, ModelId>> {
+        let client = self.client().await?;
+        self.within("ping", ASK, client.ping()).await?;
+        let mut filters = self.ours();
+        filters.insert("type".to_owned(), vec!["container".to_owned()]);
+        filters.insert("event".to_owned(), EVENTS.map(str::to_owned).to_vec());
+        let since = Clock::default().now().0 / 1000 - EVENTS_OVERLAP_S;
+        let options = EventsOptionsBuilder::default().since(&since.to_string()).filters(&filters).build();
+        let events = client.clone().with_timeout(ASK).events(Some(options)).boxed();
+        // An unreadable message is no end: at worst one hint is missing.
+        let connected = events.take_while(|it| {
+            let readable = matches!(it, Ok(_) | Err(Error::JsonDataError { .. }));
+            std::future::ready(readable)
+        });
+        Ok(connected.filter_map(async |event| model_id(&event.ok()?)).boxed())
+    }
+}
+
+fn options(tail: usize, follow: bool) -> LogsOptions {
+    LogsOptionsBuilder::default().stdout(true).stderr(true).follow(follow).tail(&tail.to_string()).build()
+}
+
+/// Docker repeats a container's labels in its events.
+fn model_id(event: &EventMessage) -> Option<ModelId> {
+    let labels = event.actor.as_ref()?.attributes.as_ref()?;
+    Some(ModelId(labels.get(label::MODEL_ID)?.parse().ok()?))
+}
+
+/// State of [`lines`]: `None` instead of the outputs once they have ended.
+struct Following {
+    outputs: Option<BoxStream<'static, Result<LogOutput, Error>>>,
+    readers: Readers,
+    ready: VecDeque<String>,
+}
+
+fn lines(outputs: BoxStream<'static, Result<LogOutput, Error>>) -> BoxStream<'static, String> {
+    let start = Following { outputs: Some(outputs), readers: Readers::default(), ready: VecDeque::new() };
+    stream::unfold(start, async |mut it| {
+        loop {
+            if let Some(line) = it.ready.pop_front() {
+                return Some((line, it));
+            }
+            if let Some(Ok(output)) = it.outputs.as_mut()?.next().await {
+                it.readers.push(output, |line| it.ready.push_back(line));
+            } else {
+                it.outputs = None;
+                it.ready.extend(it.readers.finish());
+            }
+        }
+    })
+    .boxed()
+}

@@ -1,0 +1,315 @@
+//! A container runtime in memory, for simulations and tests: does what [`Runtime`] promises, fails when told to.
+//!
+//! Nothing runs in its containers. A test says how one ends ([`Fake::kill`], [`Script`]) and which call fails
+//! ([`Fake::fail_next`]). Ids, ports and the order of everything are the same in each run.
+
+mod world;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
+use gantry_domain::{
+    Clock, ModelId,
+    model::lifecycle::{InstanceId, InstanceStatus},
+};
+use tokio::sync::broadcast::error::RecvError;
+
+use self::world::World;
+use crate::{
+    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+};
+
+/// A call to a [`Runtime`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    Info,
+    List,
+    Find,
+    Launch,
+    Stop,
+    Remove,
+    Logs,
+    FollowLogs,
+    Image,
+    Pull,
+    Events,
+}
+
+/// How the containers of a name behave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// Ends with this code as soon as it is started.
+    pub exits_at_once: Option<i64>,
+    /// That end (or the next [`Fake::kill`]) is for want of memory.
+    pub out_of_memory: bool,
+    /// Lets the whole grace of a stop pass, and ends with 137.
+    pub ignores_stop: bool,
+    /// What it prints at start.
+    pub prints: Vec<String>,
+}
+
+/// One gateway's view of an imaginary machine. Clones are the same view; [`Fake::seen_by`] is another gateway's.
+#[derive(Clone)]
+pub struct Fake {
+    owner: Owner,
+    clock: Clock,
+    world: Arc<Mutex<World>>,
+}
+
+impl Fake {
+    /// A machine with nothing on it.
+    pub fn new(owner: Owner, clock: Clock) -> Self {
+        Self { owner, clock, world: Arc::default() }
+    }
+
+    /// The same machine, as the gateway of another database sees it.
+    #[must_use]
+    pub fn seen_by(&self, owner: Owner) -> Self {
+        Self { owner, ..self.clone() }
+    }
+
+    /// Puts an image on the machine.
+    pub fn add_image(&self, reference: &str) {
+        self.world().add_image(reference);
+    }
+
+    /// Puts an image on the machine that says this of itself.
+    pub fn set_image(&self, reference: &str, info: ImageInfo) {
+        self.world().images.insert(reference.to_owned(), info);
+    }
+
+    pub fn remove_image(&self, reference: &str) {
+        self.world().images.remove(reference);
+    }
+
+    /// How containers of this name behave from their next start on.
+    pub fn script(&self, name: &str, script: Script) {
+        self.world().scripts.insert(name.to_owned(), script);
+    }
+
+    /// The next call fails and does nothing.
+    pub fn fail_next(&self, action: Action, error: RuntimeError) {
+        self.fail_nth(action, 1, error);
+    }
+
+    /// The `n`th call from now on (1 is the next) fails and does nothing.
+    pub fn fail_nth(&self, action: Action, n: usize, error: RuntimeError) {
+        self.world().add_fault(action, n, error, false);
+    }
+
+    /// The next call does its work, but the caller gets this error: a lost answer.
+    pub fn lose_next(&self, action: Action, error: RuntimeError) {
+        self.world().add_fault(action, 1, error, true);
+    }
+
+    /// While set, every call fails with this; event streams end. `None`: the engine is back.
+    pub fn set_down(&self, error: Option<RuntimeError>) {
+        self.world().set_down(error);
+    }
+
+    /// The container ends by itself with this code.
+    pub fn kill(&self, name: &str, code: i64) {
+        self.world().end(name, code);
+    }
+
+    /// The container is restarted by hand: it runs, on another port.
+    pub fn restart(&self, name: &str) {
+        self.world().start(name, self.clock.now());
+    }
+
+    /// The container is removed by hand.
+    pub fn vanish(&self, name: &str) {
+        self.world().remove(name);
+    }
+
+    /// The running container's port is this one from now on.
+    pub fn set_port(&self, name: &str, port: Option<u16>) {
+        self.world().set_status(name, InstanceStatus::Running { port });
+    }
+
+    /// The container is in this state from now on.
+    pub fn set_status(&self, name: &str, status: InstanceStatus) {
+        self.world().set_status(name, status);
+    }
+
+    /// The container prints a line.
+    pub fn print(&self, name: &str, line: &str) {
+        self.world().print(name, line);
+    }
+
+    /// Another program takes this container name.
+    pub fn occupy(&self, name: &str) {
+        self.world().foreign.insert(name.to_owned());
+    }
+
+    /// Launches that made a container, of all gateways.
+    pub fn launches(&self) -> usize {
+        self.world().launches
+    }
+
+    /// How often an action was called, failed calls included.
+    pub fn calls(&self, action: Action) -> usize {
+        self.world().calls.get(&action).copied().unwrap_or(0)
+    }
+
+    /// Every container on the machine that some gateway made: name to state.
+    pub fn containers(&self) -> BTreeMap<String, InstanceStatus> {
+        let world = self.world();
+        world.containers.iter().map(|(name, it)| (name.clone(), it.found.instance.status.clone())).collect()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        // A panicking test must not hide its message behind another.
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the call, applies the fault that is due, and does the work.
+    fn call<T>(&self, action: Action, work: impl FnOnce(&mut World) -> RuntimeResult<T>) -> RuntimeResult<T> {
+        let mut world = self.world();
+        match world.enter(action)? {
+            None => work(&mut world),
+            Some(lost) => {
+                // The answer is lost, also a bad one.
+                let _ = work(&mut world);
+                Err(lost)
+            }
+        }
+    }
+}
+
+impl Runtime for Fake {
+    fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
+        async {
+            self.call(Action::Info, |_| {
+                Ok(RuntimeInfo { name: "fake", version: "1".to_owned(), api_version: "1".to_owned() })
+            })
+        }
+        .boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {
+        async { self.call(Action::List, |world| Ok(world.owned(&self.owner))) }.boxed()
+    }
+
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, RuntimeResult<Option<Found>>> {
+        async move {
+            self.call(Action::Find, |world| {
+                let container = world.containers.get(name).filter(|it| it.owner == self.owner);
+                Ok(container.map(|it| it.found.clone()))
+            })
+        }
+        .boxed()
+    }
+
+    fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
+        async move { self.call(Action::Launch, |world| world.launch(spec, &self.owner, self.clock.now())) }
+            .boxed()
+    }
+
+    fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {
+        async move {
+            let stubborn = self.call(Action::Stop, |world| Ok(world.stop(id)))?;
+            if let Some(name) = stubborn {
+                tokio::time::sleep(grace).await;
+                let mut world = self.world();
+                // By now the name may be another container's.
+                if world.name_of(id).is_some() {
+                    world.end(&name, 137);
+                }
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, RuntimeResult<()>> {
+        async move {
+            self.call(Action::Remove, |world| {
+                if let Some(name) = world.name_of(id) {
+                    world.remove(&name);
+                }
+                Ok(())
+            })
+        }
+        .boxed()
+    }
+
+    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>> {
+        async move {
+            self.call(Action::Logs, |world| {
+                Ok(world.tail(id, tail).into_iter().map(|line| line + "\n").collect())
+            })
+        }
+        .boxed()
+    }
+
+    fn follow_logs<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        tail: usize,
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>> {
+        async move {
+            self.call(Action::FollowLogs, |world| {
+                let past = stream::iter(world.tail(id, tail));
+                Ok(match world.follow(id) {
+                    Some(future) => past.chain(received(future)).boxed(),
+                    None => past.boxed(),
+                })
+            })
+        }
+        .boxed()
+    }
+
+    fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, RuntimeResult<Option<ImageInfo>>> {
+        async move { self.call(Action::Image, |world| Ok(world.images.get(reference).cloned())) }.boxed()
+    }
+
+    fn pull<'a>(
+        &'a self,
+        reference: &'a str,
+        _timeout: Duration,
+        progress: Progress,
+    ) -> BoxFuture<'a, RuntimeResult<()>> {
+        async move {
+            self.call(Action::Pull, |world| {
+                world.add_image(reference);
+                Ok(())
+            })?;
+            progress(500, 1000);
+            progress(1000, 1000);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {
+        async {
+            let events = self.call(Action::Events, |world| Ok(world.events()))?;
+            let owner = self.owner.clone();
+            let ours = received(events)
+                .filter_map(move |(from, model)| std::future::ready((from == owner).then_some(model)));
+            Ok(ours.boxed())
+        }
+        .boxed()
+    }
+}
+
+/// What a receiver gets until its sender is gone; lost messages are no end.
+fn received<T: Clone + Send + 'static>(
+    receiver: tokio::sync::broadcast::Receiver<T>,
+) -> BoxStream<'static, T> {
+    stream::unfold(receiver, async |mut it| {
+        loop {
+            match it.recv().await {
+                Ok(message) => return Some((message, it)),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    })
+    .boxed()
+}

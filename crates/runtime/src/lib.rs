@@ -1,0 +1,18 @@
+//! The container runtime: makes, finds, stops and reads the containers that the engines run in.
+//!
+//! [`Runtime`] is what the reconciler talks to; [`docker`] is the one that ships, [`Fake`] the one for simulations and
+//! tests. The trait reports what is there and does what it is told. Deciding what should happen is
+//! [`gantry_domain::model::lifecycle`]'s work; remembering anything is the database's.
+
+mod docker;
+mod error;
+mod fake;
+mod gpus;
+mod log_lines;
+mod runtime;
+
+pub use docker::{Docker, docker};
+pub use error::{RuntimeError, RuntimeResult};
+pub use fake::{Action, Fake, Script};
+pub use gpus::host_gpus;
+pub use runtime::{ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeInfo};

@@ -1,0 +1,129 @@
+//! The interface to a container runtime, and the types that cross it.
+
+use std::{path::Path, time::Duration};
+
+use futures_util::{future::BoxFuture, stream::BoxStream};
+use gantry_domain::{
+    ModelId, Timestamp,
+    engine::Launch,
+    model::lifecycle::{Instance, InstanceId},
+};
+
+use crate::RuntimeResult;
+
+/// Whose containers these are: several gateways may share one container runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Id (a UUID) of this gateway's database; the label `gantry.instance`.
+    pub instance: String,
+}
+
+/// A container to make. What is the same for all containers is the runtime's own knowledge.
+#[derive(Debug, Clone, Copy)]
+pub struct ContainerSpec<'a> {
+    /// `primary-model-7`.
+    pub name: &'a str,
+    pub model_id: ModelId,
+    /// The command that asked for it; lets a later look tell an old container from a new one.
+    pub generation: i64,
+    pub launch: &'a Launch,
+    /// The host's directory that becomes `/models`, read-only. Must exist.
+    pub models_dir: &'a Path,
+    /// The host's directory that becomes `/hub-cache`, writable, if the launch mounts it. Must exist then.
+    pub hub_cache_dir: &'a Path,
+    pub key_fingerprint: &'a str,
+}
+
+/// A container of ours, as found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub model_id: ModelId,
+    pub name: String,
+    pub instance: Instance,
+    /// [`Launch::spec_hash`] of what it was made from.
+    pub spec_hash: String,
+    pub key_fingerprint: String,
+    /// `None` if it was never started.
+    pub started_at: Option<Timestamp>,
+}
+
+/// An image on the machine of the container runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// Content id; changes when a tag moves.
+    pub id: String,
+    pub size_bytes: i64,
+    /// RFC 3339.
+    pub created: Option<String>,
+    /// Label `org.opencontainers.image.version`.
+    pub version_label: Option<String>,
+    /// Gantry's engine simulator (label `gantry.simulator` is `true`), not a real engine.
+    pub simulator: bool,
+}
+
+/// Which container runtime answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeInfo {
+    pub name: &'static str,
+    pub version: String,
+    pub api_version: String,
+}
+
+/// Told (bytes done, bytes known so far) during a pull, over all layers.
+pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
+
+/// A container runtime. Every call but the streams has a deadline, and every call may be repeated.
+pub trait Runtime: Send + Sync + 'static {
+    /// Which runtime this is; fails if it does not answer.
+    fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>>;
+
+    /// The containers that carry our label, running or not.
+    fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>>;
+
+    /// Our container of this name; `None` if there is none or it is not ours.
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, RuntimeResult<Option<Found>>>;
+
+    /// Removes a leftover of ours of the same name, then makes and starts the container. A start that fails removes
+    /// what was made. A container of that name that is not ours is never touched.
+    ///
+    /// # Errors
+    /// [`NameInUse`](crate::RuntimeError::NameInUse), [`ImageMissing`](crate::RuntimeError::ImageMissing) and
+    /// [`GpuUnavailable`](crate::RuntimeError::GpuUnavailable) beside the general ones. After
+    /// [`Timeout`](crate::RuntimeError::Timeout) the container may exist all the same: look again.
+    fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>>;
+
+    /// Asks the engine to end (SIGTERM), and ends it (SIGKILL) after `grace`. Stopped already, or gone, is success.
+    fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>>;
+
+    /// Removes the container, running or not. Gone is success.
+    fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, RuntimeResult<()>>;
+
+    /// The last `tail` lines of stdout and stderr in the order they came: without escape sequences, a progress bar's
+    /// `\r` ends a line, at most 4 KiB a line and 8 MiB in all. A container that is gone has no lines.
+    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>>;
+
+    /// The same lines one by one, then those to come; ends with the container or the connection.
+    fn follow_logs<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        tail: usize,
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>>;
+
+    /// What is known of an image; `None` if it is not on the machine.
+    fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, RuntimeResult<Option<ImageInfo>>>;
+
+    /// Pulls an image. Dropping the future cancels the pull.
+    fn pull<'a>(
+        &'a self,
+        reference: &'a str,
+        timeout: Duration,
+        progress: Progress,
+    ) -> BoxFuture<'a, RuntimeResult<()>>;
+
+    /// Hints that something happened to a container of ours. They carry no state, may repeat and may be lost: look
+    /// with [`Runtime::find`]. Ends when the connection does.
+    fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>>;
+}
+
+// The control plane holds it as `Arc<dyn Runtime>`.
+const _: fn(&dyn Runtime) = |_| {};

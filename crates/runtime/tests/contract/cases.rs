@@ -1,0 +1,191 @@
+//! The promises of [`Runtime`], one function each.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use gantry_domain::model::lifecycle::{InstanceId, InstanceStatus};
+use gantry_runtime::RuntimeError;
+
+use crate::machine::{Behaviour, Machine, new_owner, poll};
+
+const GRACE: Duration = Duration::from_secs(10);
+
+pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Machine) {
+    let (a, b) = (m.name(), m.name());
+    assert_eq!(m.runtime.find(&a.name).await, Ok(None));
+    let id = m.start_generation(&a, 41, Behaviour::Serves).await.unwrap();
+    m.start_generation(&b, 7, Behaviour::Serves).await.unwrap();
+    let found = m.found(&a).await;
+    assert_eq!((&found.instance.id, found.instance.generation), (&id, 41));
+    assert_eq!((found.model_id, &found.name), (a.model, &a.name));
+    assert_eq!(found.spec_hash, m.launch_of(&a, Behaviour::Serves).spec_hash());
+    assert_eq!(found.key_fingerprint, "0011223344556677");
+    assert!(found.started_at.is_some());
+    let InstanceStatus::Running { port: Some(port) } = found.instance.status else { panic!("{found:?}") };
+    assert_ne!(port, 0);
+    let names: Vec<String> = m.runtime.list().await.unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, [a.name, b.name]);
+}
+
+pub(crate) async fn a_leftover_is_replaced(m: &Machine) {
+    let a = m.name();
+    let old = m.start_generation(&a, 1, Behaviour::Exits(1)).await.unwrap();
+    m.ended(&a).await;
+    let new = m.start_generation(&a, 2, Behaviour::Serves).await.unwrap();
+    assert_ne!(old, new);
+    assert_eq!(m.found(&a).await.instance.generation, 2);
+    assert_eq!(m.runtime.list().await.unwrap().len(), 1);
+}
+
+pub(crate) async fn a_running_leftover_is_replaced(m: &Machine) {
+    let a = m.name();
+    m.start_generation(&a, 1, Behaviour::Stubborn).await.unwrap();
+    m.start_generation(&a, 2, Behaviour::Serves).await.unwrap();
+    assert_eq!(m.found(&a).await.instance.generation, 2);
+}
+
+pub(crate) async fn a_foreign_name_is_refused_and_left_alone(m: &Machine) {
+    let a = m.name();
+    m.occupy(&a).await;
+    let expected = RuntimeError::NameInUse { name: a.name.clone() };
+    assert_eq!(m.start(&a, Behaviour::Serves).await, Err(expected.clone()));
+    assert_eq!(m.runtime.find(&a.name).await, Ok(None));
+    // It is still there.
+    assert_eq!(m.start(&a, Behaviour::Serves).await, Err(expected));
+}
+
+pub(crate) async fn another_gateways_containers_are_not_seen(m: &Machine) {
+    let a = m.name();
+    m.start(&a, Behaviour::Serves).await.unwrap();
+    let other = m.seen_by(new_owner());
+    assert_eq!(other.list().await, Ok(vec![]));
+    assert_eq!(other.find(&a.name).await, Ok(None));
+}
+
+pub(crate) async fn another_gateways_name_is_refused_and_left_alone(m: &Machine) {
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Serves).await.unwrap();
+    let launch = m.launch_of(&a, Behaviour::Serves);
+    let refused = m.seen_by(new_owner()).launch(&m.spec(&a, 1, &launch)).await;
+    assert_eq!(refused, Err(RuntimeError::NameInUse { name: a.name.clone() }));
+    let found = m.found(&a).await;
+    assert_eq!(found.instance.id, id);
+    assert!(matches!(found.instance.status, InstanceStatus::Running { .. }), "{found:?}");
+}
+
+pub(crate) async fn an_exit_reports_its_code(m: &Machine) {
+    for code in [0, 3] {
+        let a = m.name();
+        m.start(&a, Behaviour::Exits(code)).await.unwrap();
+        assert_eq!(m.ended(&a).await, (code, false));
+    }
+}
+
+pub(crate) async fn a_killed_container_reports_137(m: &Machine) {
+    let a = m.name();
+    m.start(&a, Behaviour::Serves).await.unwrap();
+    m.kill(&a).await;
+    assert_eq!(m.ended(&a).await, (137, false));
+}
+
+pub(crate) async fn a_graceful_stop_ends_with_the_engines_own_code(m: &Machine) {
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Prints(&["up"])).await.unwrap();
+    // The trap is set once the line is out, or a moment later.
+    poll(async || (m.runtime.logs(&id, 1).await.unwrap() == "up\n").then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let before = Instant::now();
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    assert!(before.elapsed() < GRACE, "{:?}", before.elapsed());
+    assert_eq!(m.ended(&a).await, (0, false));
+}
+
+pub(crate) async fn a_stubborn_engine_is_killed_after_the_grace(m: &Machine) {
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Stubborn).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let before = Instant::now();
+    m.runtime.stop(&id, Duration::from_secs(1)).await.unwrap();
+    assert!(before.elapsed() >= Duration::from_secs(1), "{:?}", before.elapsed());
+    assert_eq!(m.ended(&a).await, (137, false));
+}
+
+pub(crate) async fn stop_and_remove_may_be_repeated(m: &Machine) {
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Exits(0)).await.unwrap();
+    m.ended(&a).await;
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    m.runtime.remove(&id).await.unwrap();
+    assert_eq!(m.runtime.find(&a.name).await, Ok(None));
+    m.runtime.remove(&id).await.unwrap();
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    // A running one is removed too.
+    let id = m.start(&a, Behaviour::Stubborn).await.unwrap();
+    m.runtime.remove(&id).await.unwrap();
+    assert_eq!(m.runtime.list().await, Ok(vec![]));
+}
+
+pub(crate) async fn logs_are_the_last_lines(m: &Machine) {
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Prints(&["one", "two", "three"])).await.unwrap();
+    let all = poll(async || {
+        let text = m.runtime.logs(&id, 100).await.unwrap();
+        (text.lines().count() == 3).then_some(text)
+    });
+    assert_eq!(all.await, "one\ntwo\nthree\n");
+    assert_eq!(m.runtime.logs(&id, 2).await.unwrap(), "two\nthree\n");
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    assert_eq!(m.runtime.logs(&id, 1).await.unwrap(), "three\n");
+}
+
+pub(crate) async fn logs_of_a_gone_container_are_empty(m: &Machine) {
+    let gone = InstanceId("0".repeat(64));
+    assert_eq!(m.runtime.logs(&gone, 10).await.unwrap(), "");
+    assert_eq!(m.runtime.follow_logs(&gone, 10).await.unwrap().next().await, None);
+}
+
+pub(crate) async fn followed_logs_end_with_the_container(m: &Machine) {
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Prints(&["one", "two"])).await.unwrap();
+    poll(async || (m.runtime.logs(&id, 9).await.unwrap().lines().count() == 2).then_some(())).await;
+    let mut lines = m.runtime.follow_logs(&id, 1).await.unwrap();
+    assert_eq!(lines.next().await.as_deref(), Some("two"));
+    m.kill(&a).await;
+    let end = tokio::time::timeout(GRACE, lines.next()).await;
+    assert_eq!(end.expect("the stream ends"), None);
+}
+
+pub(crate) async fn a_missing_image_is_named(m: &Machine) {
+    let a = m.name();
+    let mut launch = m.launch_of(&a, Behaviour::Serves);
+    launch.image = "gantry-test/absent:1".to_owned();
+    let refused = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap_err();
+    assert_eq!(refused, RuntimeError::ImageMissing { image: "gantry-test/absent:1".to_owned() });
+    assert_eq!(m.runtime.find(&a.name).await, Ok(None));
+    assert_eq!(m.runtime.image("gantry-test/absent:1").await, Ok(None));
+}
+
+pub(crate) async fn an_image_is_described(m: &Machine) {
+    let reference = m.add_simulator().await;
+    let image = m.runtime.image(&reference).await.unwrap().expect("the image");
+    assert!(image.id.starts_with("sha256:") && image.size_bytes > 0, "{image:?}");
+    assert_eq!((image.version_label.as_deref(), image.simulator), (Some("1.2.3"), true));
+    assert!(image.created.is_some_and(|it| gantry_domain::Timestamp::parse_rfc3339(&it).is_some()));
+}
+
+pub(crate) async fn events_hint_at_the_model(m: &Machine) {
+    let mut events = m.runtime.events().await.unwrap();
+    let (a, b) = (m.name(), m.name());
+    m.start(&a, Behaviour::Serves).await.unwrap();
+    let hint = tokio::time::timeout(GRACE, events.next()).await;
+    assert_eq!(hint.expect("a hint"), Some(a.model));
+    m.start(&b, Behaviour::Serves).await.unwrap();
+    m.kill(&b).await;
+    let told = async { while events.next().await.expect("no end") != b.model {} };
+    tokio::time::timeout(GRACE, told).await.expect("a hint at the other model");
+}
+
+pub(crate) async fn the_runtime_introduces_itself(m: &Machine) {
+    let info = m.runtime.info().await.unwrap();
+    assert!(!info.name.is_empty() && !info.version.is_empty() && !info.api_version.is_empty(), "{info:?}");
+}

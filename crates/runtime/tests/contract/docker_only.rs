@@ -1,0 +1,185 @@
+//! What only a real engine can show: isolation, resources, and the errors that the engine alone can make.
+
+use std::{path::Path, time::Duration};
+
+use futures_util::StreamExt;
+use gantry_domain::model::lifecycle::InstanceStatus;
+use gantry_runtime::RuntimeError;
+
+use crate::machine::{Behaviour, Machine, nowhere, poll};
+
+#[tokio::test]
+async fn the_port_is_published_on_loopback_only_and_the_container_is_confined() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    m.start(&a, Behaviour::Serves).await.unwrap();
+    let seen = serde_json::to_value(m.engine().inspect(&a.name).await.unwrap()).unwrap();
+    let ports = &seen["NetworkSettings"]["Ports"]["8000/tcp"];
+    assert_eq!(ports.as_array().unwrap().len(), 1, "{ports}");
+    assert_eq!(ports[0]["HostIp"], "127.0.0.1");
+    let InstanceStatus::Running { port: Some(port) } = m.found(&a).await.instance.status else { panic!() };
+    assert_eq!(ports[0]["HostPort"], port.to_string());
+    let host = &seen["HostConfig"];
+    assert_eq!(host["Init"], true);
+    assert_eq!(host["RestartPolicy"]["Name"], "no");
+    assert_eq!(host["CapDrop"], serde_json::json!(["ALL"]));
+    assert_eq!(host["SecurityOpt"], serde_json::json!(["no-new-privileges"]));
+    assert_eq!(host["Privileged"], false);
+    assert_eq!(seen["Config"]["Healthcheck"]["Test"], serde_json::json!(["NONE"]));
+}
+
+#[tokio::test]
+async fn a_secret_is_in_the_environment_and_nowhere_else() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    m.start(&a, Behaviour::Serves).await.unwrap();
+    let mut seen = serde_json::to_value(m.engine().inspect(&a.name).await.unwrap()).unwrap();
+    let env = seen["Config"]["Env"].take();
+    assert!(env.to_string().contains("ENGINE_KEY=s3cret-key-of-the-engine"), "{env}");
+    assert!(!seen.to_string().contains("s3cret"), "{seen}");
+    assert!(!format!("{:?}", m.found(&a).await).contains("s3cret"));
+}
+
+#[tokio::test]
+async fn models_are_read_only_and_the_hub_cache_is_not() {
+    let Some(m) = Machine::docker().await else { return };
+    std::fs::write(m.models.path().join("weights"), "42").unwrap();
+    let a = m.name();
+    let script = "cat /models/weights; echo x 2>/dev/null > /models/new || echo refused; echo y > /hub-cache/new; echo done";
+    let mut launch = m.launch_of(&a, Behaviour::Shell(script));
+    launch.mounts_hub_cache = true;
+    let id = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap();
+    m.ended(&a).await;
+    let text = m.runtime.logs(&id, 10).await.unwrap();
+    assert!(text.starts_with("42") && text.contains("refused") && text.ends_with("done\n"), "{text}");
+    assert_eq!(std::fs::read_to_string(m.hub.path().join("new")).unwrap(), "y\n");
+    assert!(!m.models.path().join("new").exists());
+}
+
+#[tokio::test]
+async fn a_models_directory_of_another_user_is_readable() {
+    let Some(m) = Machine::docker().await else { return };
+    let file = m.models.path().join("weights");
+    std::fs::write(&file, "42").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    // Only root can give files away; for another user the file is foreign to the container's root anyway.
+    drop(std::os::unix::fs::chown(&file, Some(12345), Some(12345)));
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Shell("cat /models/weights")).await.unwrap();
+    assert_eq!(m.ended(&a).await, (0, false));
+    assert_eq!(m.runtime.logs(&id, 10).await.unwrap(), "42\n");
+}
+
+#[tokio::test]
+async fn a_missing_models_directory_is_an_error_without_its_path() {
+    let Some(m) = Machine::docker().await else { return };
+    let (a, dir) = (m.name(), nowhere());
+    let launch = m.launch_of(&a, Behaviour::Serves);
+    let mut spec = m.spec(&a, 1, &launch);
+    spec.models_dir = &dir;
+    let error = m.runtime.launch(&spec).await.unwrap_err().to_string();
+    assert!(error.contains("(the models directory)"), "{error}");
+    assert!(!error.contains(dir.to_str().unwrap()), "{error}");
+    assert!(!dir.exists());
+    assert!(m.engine().inspect(&a.name).await.is_none());
+}
+
+/// The init starts in any case, so this is no failed start.
+#[tokio::test]
+async fn a_missing_program_is_an_exit_that_the_logs_explain() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    let mut launch = m.launch_of(&a, Behaviour::Serves);
+    launch.entrypoint = Some(vec!["/no/such/program".to_owned()]);
+    let id = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap();
+    assert_eq!(m.ended(&a).await, (127, false));
+    let text = m.runtime.logs(&id, 10).await.unwrap();
+    assert!(text.contains("/no/such/program"), "{text}");
+}
+
+#[tokio::test]
+async fn gpus_that_the_engine_cannot_give_are_an_error_that_names_the_toolkit() {
+    let Some(m) = Machine::docker().await else { return };
+    if Path::new("/dev/nvidiactl").exists() {
+        return;
+    }
+    let a = m.name();
+    let mut launch = m.launch_of(&a, Behaviour::Serves);
+    launch.gpus = vec![0];
+    let error = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap_err();
+    assert!(matches!(error, RuntimeError::GpuUnavailable { .. }), "{error:?}");
+    assert!(m.engine().inspect(&a.name).await.is_none(), "nothing is left behind");
+}
+
+#[tokio::test]
+async fn running_out_of_memory_is_told_from_a_kill() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    let script = "while [ ! -e /models/go ]; do sleep 0.05; done; x=aaaaaaaa; while :; do x=$x$x; done";
+    m.start(&a, Behaviour::Shell(script)).await.unwrap();
+    m.engine().limit_memory(&a.name, 16 << 20).await;
+    std::fs::write(m.models.path().join("go"), "").unwrap();
+    assert_eq!(m.ended(&a).await, (137, true));
+}
+
+#[tokio::test]
+async fn a_paused_container_counts_as_running_and_can_be_stopped() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Serves).await.unwrap();
+    m.engine().client.pause_container(&a.name).await.unwrap();
+    assert!(matches!(m.found(&a).await.instance.status, InstanceStatus::Running { .. }));
+    m.runtime.stop(&id, Duration::from_secs(1)).await.unwrap();
+    m.ended(&a).await;
+}
+
+#[tokio::test]
+async fn a_restart_by_hand_is_seen_with_its_new_port() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    m.start(&a, Behaviour::Serves).await.unwrap();
+    m.kill(&a).await;
+    m.ended(&a).await;
+    m.engine().client.start_container(&a.name, None).await.unwrap();
+    let InstanceStatus::Running { port: Some(port) } = m.found(&a).await.instance.status else { panic!() };
+    let seen = serde_json::to_value(m.engine().inspect(&a.name).await.unwrap()).unwrap();
+    assert_eq!(seen["NetworkSettings"]["Ports"]["8000/tcp"][0]["HostPort"], port.to_string());
+}
+
+#[tokio::test]
+async fn real_output_becomes_clean_lines() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    let script = r"printf '\033[32mgreen\033[0m\n'; sleep 0.3; echo problem >&2; sleep 0.3; printf 'load 1\rload 2\r'; printf 'no end'";
+    let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
+    m.ended(&a).await;
+    let text = m.runtime.logs(&id, 100).await.unwrap();
+    assert_eq!(text, "green\nproblem\nload 1\nload 2\nno end\n");
+    let followed: Vec<String> = m.runtime.follow_logs(&id, 100).await.unwrap().collect().await;
+    assert_eq!(followed.join("\n") + "\n", text);
+}
+
+#[tokio::test]
+async fn followed_lines_arrive_while_the_container_runs() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    let script =
+        "echo one; while [ ! -e /models/go ]; do sleep 0.05; done; echo two; while :; do sleep 0.05; done";
+    let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
+    let mut lines = m.runtime.follow_logs(&id, 10).await.unwrap();
+    assert_eq!(lines.next().await.as_deref(), Some("one"));
+    std::fs::write(m.models.path().join("go"), "").unwrap();
+    assert_eq!(lines.next().await.as_deref(), Some("two"));
+}
+
+#[tokio::test]
+async fn a_launch_that_was_given_up_does_not_block_the_next() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    for millis in [1, 20, 60, 150] {
+        let start = m.start(&a, Behaviour::Serves);
+        drop(tokio::time::timeout(Duration::from_millis(millis), start).await);
+        m.start(&a, Behaviour::Serves).await.unwrap();
+    }
+    poll(async || (m.runtime.list().await.unwrap().len() == 1).then_some(())).await;
+}

@@ -1,0 +1,167 @@
+//! A real Docker engine: finds it, gives it an image without any registry, and clears up afterwards.
+
+use std::{collections::BTreeSet, io::Write, path::Path, process::Command};
+
+use bollard::{
+    Docker as Client, body_full,
+    models::{ContainerCreateBody, ContainerInspectResponse, ContainerUpdateBody},
+    query_parameters::{
+        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, KillContainerOptionsBuilder,
+        ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
+    },
+};
+use futures_util::TryStreamExt;
+
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+/// What the shell scripts of the tests need.
+const PROGRAMS: [&str; 3] = ["/bin/sh", "/bin/sleep", "/bin/cat"];
+
+pub(crate) struct Engine {
+    pub(crate) host: String,
+    pub(crate) client: Client,
+    pub(crate) image: String,
+    simulator: String,
+}
+
+impl Engine {
+    pub(crate) async fn connect() -> Option<Self> {
+        let host = setting("DOCKER_HOST").unwrap_or_else(|| DEFAULT_HOST.to_owned());
+        let client = Client::connect_with_host(&host).ok();
+        let client = match client {
+            Some(client) => client.negotiate_version().await.ok(),
+            None => None,
+        };
+        let Some(client) = client else {
+            skip();
+            return None;
+        };
+        // Each test is a process under nextest and a thread under cargo test; both get an image of their own.
+        let id = uuid::Uuid::now_v7().simple().to_string();
+        let image = format!("gantry-test/shell:{id}");
+        let simulator = format!("gantry-test/simulator:{id}");
+        let engine = Self { host, client, image, simulator };
+        engine.import(&engine.image, &[], shell_tree()).await;
+        Some(engine)
+    }
+
+    async fn import(&self, image: &str, changes: &[&str], tree: Vec<u8>) {
+        let changes = changes.iter().map(|it| (*it).to_owned()).collect();
+        let (repo, tag) = image.split_once(':').unwrap();
+        let options =
+            CreateImageOptionsBuilder::default().from_src("-").repo(repo).tag(tag).changes(changes).build();
+        let messages = self.client.create_image(Some(options), Some(body_full(tree.into())), None);
+        messages.try_collect::<Vec<_>>().await.unwrap();
+    }
+
+    pub(crate) async fn add_simulator(&self) -> String {
+        let labels = ["LABEL gantry.simulator=true", "LABEL org.opencontainers.image.version=1.2.3"];
+        self.import(&self.simulator, &labels, shell_tree()).await;
+        self.simulator.clone()
+    }
+
+    /// Makes a container that no gateway made. The image's removal at the end finds it.
+    pub(crate) async fn occupy(&self, name: &str) {
+        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        let body = ContainerCreateBody {
+            image: Some(self.image.clone()),
+            cmd: Some(vec!["/bin/sh".to_owned()]),
+            ..ContainerCreateBody::default()
+        };
+        self.client.create_container(Some(options), body).await.unwrap();
+    }
+
+    pub(crate) async fn kill(&self, name: &str) {
+        let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
+        self.client.kill_container(name, Some(options)).await.unwrap();
+    }
+
+    pub(crate) async fn limit_memory(&self, name: &str, bytes: i64) {
+        let body = ContainerUpdateBody {
+            memory: Some(bytes),
+            memory_swap: Some(bytes),
+            ..ContainerUpdateBody::default()
+        };
+        self.client.update_container(name, body).await.unwrap();
+    }
+
+    /// `None`: there is no container of that name.
+    pub(crate) async fn inspect(&self, name: &str) -> Option<ContainerInspectResponse> {
+        self.client.inspect_container(name, None).await.ok()
+    }
+}
+
+impl Drop for Engine {
+    /// Removes what the test made, so that a failed assertion leaves nothing running.
+    fn drop(&mut self) {
+        let (host, images) = (self.host.clone(), [self.image.clone(), self.simulator.clone()]);
+        let clearing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(clear(&host, &images));
+        });
+        drop(clearing.join());
+    }
+}
+
+async fn clear(host: &str, images: &[String]) {
+    let Ok(client) = Client::connect_with_host(host) else { return };
+    let options = ListContainersOptionsBuilder::default().all(true).build();
+    for container in client.list_containers(Some(options)).await.unwrap_or_default() {
+        if container.image.is_some_and(|it| images.contains(&it)) {
+            let options = RemoveContainerOptionsBuilder::default().force(true).build();
+            drop(client.remove_container(&container.id.unwrap_or_default(), Some(options)).await);
+        }
+    }
+    for image in images {
+        let options = RemoveImageOptionsBuilder::default().force(true).build();
+        drop(client.remove_image(image, Some(options), None).await);
+    }
+}
+
+/// Notes that this group did not run; with `REQUIRE_ALL=1` that is a failure.
+fn skip() {
+    const NOTE: &str = "runtime::docker\tSKIP\tno Docker engine answers";
+    assert!(setting("REQUIRE_ALL").as_deref() != Some("1"), "{NOTE}");
+    eprintln!("{NOTE}");
+    let Some(path) = setting("GANTRY_SKIP_FILE") else { return };
+    let noted = std::fs::read_to_string(&path).unwrap_or_default();
+    if !noted.lines().any(|it| it == NOTE) {
+        let mut file = std::fs::File::options().create(true).append(true).open(path).unwrap();
+        file.write_all(format!("{NOTE}\n").as_bytes()).unwrap();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where the engine is, is said to the tests by their environment"
+)]
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|it| !it.is_empty())
+}
+
+/// A tar of this machine's shell with the libraries that it needs: no registry and no compiler involved.
+fn shell_tree() -> Vec<u8> {
+    let mut files: BTreeSet<String> = PROGRAMS.map(str::to_owned).into();
+    for program in PROGRAMS {
+        let output = Command::new("ldd").arg(program).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        // `libc.so.6 => /lib/x/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`.
+        let words = text.split_whitespace().filter(|it| it.starts_with('/'));
+        files.extend(words.map(str::to_owned));
+    }
+    let mut tree = tar::Builder::new(Vec::new());
+    for dir in ["tmp/", "models/", "hub-cache/"] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_mode(0o755);
+        header.set_size(0);
+        tree.append_data(&mut header, dir, std::io::empty()).unwrap();
+    }
+    for file in files {
+        let bytes = std::fs::read(Path::new(&file)).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_size(bytes.len() as u64);
+        tree.append_data(&mut header, file.trim_start_matches('/'), bytes.as_slice()).unwrap();
+    }
+    tree.into_inner().unwrap()
+}

@@ -1,0 +1,237 @@
+//! A machine under test: the fake one or a real Docker engine, behind the same few handles.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicI64, atomic::Ordering},
+    time::Duration,
+};
+
+use gantry_domain::{
+    Clock, ModelId,
+    engine::Launch,
+    model::lifecycle::{InstanceId, InstanceStatus},
+};
+use gantry_runtime::{ContainerSpec, Fake, Found, Owner, Runtime, RuntimeResult, Script, docker};
+use secrecy::SecretString;
+
+use crate::engine::Engine;
+
+/// What the process in a container does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Behaviour {
+    /// Runs until asked to end; ends with 0.
+    Serves,
+    /// Runs and does not care about SIGTERM.
+    Stubborn,
+    Exits(i64),
+    /// Prints these lines, then serves.
+    Prints(&'static [&'static str]),
+    /// Runs this script. Docker only.
+    Shell(&'static str),
+}
+
+impl Behaviour {
+    fn script(self) -> String {
+        let serve = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+        match self {
+            Self::Serves => serve.to_owned(),
+            Self::Stubborn => "trap '' TERM; while :; do sleep 0.05; done".to_owned(),
+            Self::Exits(code) => format!("exit {code}"),
+            Self::Prints(lines) => {
+                let lines: Vec<String> = lines.iter().map(|it| format!("echo '{it}'; ")).collect();
+                lines.concat() + serve
+            }
+            Self::Shell(script) => script.to_owned(),
+        }
+    }
+
+    fn scripted(self) -> Script {
+        match self {
+            Self::Serves | Self::Shell(_) => Script::default(),
+            Self::Stubborn => Script { ignores_stop: true, ..Script::default() },
+            Self::Exits(code) => Script { exits_at_once: Some(code), ..Script::default() },
+            Self::Prints(lines) => {
+                Script { prints: lines.iter().map(|it| (*it).to_owned()).collect(), ..Script::default() }
+            }
+        }
+    }
+}
+
+enum Kind {
+    Fake(Fake),
+    Docker(Engine),
+}
+
+pub(crate) struct Machine {
+    kind: Kind,
+    pub(crate) owner: Owner,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) image: String,
+    pub(crate) models: tempfile::TempDir,
+    pub(crate) hub: tempfile::TempDir,
+    names: AtomicI64,
+}
+
+impl Machine {
+    pub(crate) fn fake() -> Self {
+        let owner = new_owner();
+        let fake = Fake::new(owner.clone(), Clock::default());
+        fake.add_image("shell:1");
+        Self::new(Kind::Fake(fake.clone()), owner, Arc::new(fake), "shell:1".to_owned())
+    }
+
+    /// `None`, and a note of it, where no engine answers.
+    pub(crate) async fn docker() -> Option<Self> {
+        let engine = Engine::connect().await?;
+        let owner = new_owner();
+        let runtime = docker(Some(&engine.host), owner.clone()).unwrap();
+        let image = engine.image.clone();
+        Some(Self::new(Kind::Docker(engine), owner, Arc::new(runtime), image))
+    }
+
+    fn new(kind: Kind, owner: Owner, runtime: Arc<dyn Runtime>, image: String) -> Self {
+        let dir = || tempfile::tempdir().unwrap();
+        Self { kind, owner, runtime, image, models: dir(), hub: dir(), names: AtomicI64::new(1) }
+    }
+
+    /// The Docker engine behind it.
+    pub(crate) fn engine(&self) -> &Engine {
+        match &self.kind {
+            Kind::Docker(engine) => engine,
+            Kind::Fake(_) => panic!("a case for Docker only"),
+        }
+    }
+
+    /// A container name that nobody else uses, with its model.
+    pub(crate) fn name(&self) -> Named {
+        let model = ModelId(self.names.fetch_add(1, Ordering::Relaxed));
+        Named { name: format!("gantry-test-{}-{model}", self.owner.instance), model }
+    }
+
+    pub(crate) fn seen_by(&self, owner: Owner) -> Arc<dyn Runtime> {
+        match &self.kind {
+            Kind::Fake(fake) => Arc::new(fake.seen_by(owner)),
+            Kind::Docker(engine) => Arc::new(docker(Some(&engine.host), owner).unwrap()),
+        }
+    }
+
+    pub(crate) fn launch_of(&self, named: &Named, behaviour: Behaviour) -> Launch {
+        if let Kind::Fake(fake) = &self.kind {
+            fake.script(&named.name, behaviour.scripted());
+        }
+        Launch {
+            image: self.image.clone(),
+            entrypoint: Some(vec!["/bin/sh".to_owned()]),
+            args: vec!["-c".to_owned(), behaviour.script()],
+            env: vec![("ENGINE_KEY".to_owned(), SecretString::from("s3cret-key-of-the-engine"))],
+            gpus: Vec::new(),
+            shm_bytes: None,
+            mounts_hub_cache: false,
+            locks_memory: true,
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn spec<'a>(
+        &'a self,
+        named: &'a Named,
+        generation: i64,
+        launch: &'a Launch,
+    ) -> ContainerSpec<'a> {
+        ContainerSpec {
+            name: &named.name,
+            model_id: named.model,
+            generation,
+            launch,
+            models_dir: self.models.path(),
+            hub_cache_dir: self.hub.path(),
+            key_fingerprint: "0011223344556677",
+        }
+    }
+
+    pub(crate) async fn start(&self, named: &Named, behaviour: Behaviour) -> RuntimeResult<InstanceId> {
+        self.start_generation(named, 1, behaviour).await
+    }
+
+    pub(crate) async fn start_generation(
+        &self,
+        named: &Named,
+        generation: i64,
+        behaviour: Behaviour,
+    ) -> RuntimeResult<InstanceId> {
+        let launch = self.launch_of(named, behaviour);
+        self.runtime.launch(&self.spec(named, generation, &launch)).await
+    }
+
+    /// The container, which must be there.
+    pub(crate) async fn found(&self, named: &Named) -> Found {
+        self.runtime.find(&named.name).await.unwrap().expect("our container")
+    }
+
+    /// How the container ended.
+    pub(crate) async fn ended(&self, named: &Named) -> (i64, bool) {
+        poll(async || match self.found(named).await.instance.status {
+            InstanceStatus::Exited { code, out_of_memory } => Some((code, out_of_memory)),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Takes the name with a container that no gateway made.
+    pub(crate) async fn occupy(&self, named: &Named) {
+        match &self.kind {
+            Kind::Fake(fake) => fake.occupy(&named.name),
+            Kind::Docker(engine) => engine.occupy(&named.name).await,
+        }
+    }
+
+    /// Ends the process as an operator with `kill -9` would.
+    pub(crate) async fn kill(&self, named: &Named) {
+        match &self.kind {
+            Kind::Fake(fake) => fake.kill(&named.name, 137),
+            Kind::Docker(engine) => engine.kill(&named.name).await,
+        }
+    }
+
+    /// Puts an image on the machine that calls itself a simulator of version 1.2.3.
+    pub(crate) async fn add_simulator(&self) -> String {
+        match &self.kind {
+            Kind::Fake(fake) => {
+                let info = gantry_runtime::ImageInfo {
+                    id: "sha256:00".to_owned(),
+                    size_bytes: 10,
+                    created: Some("2026-11-21T00:00:00Z".to_owned()),
+                    version_label: Some("1.2.3".to_owned()),
+                    simulator: true,
+                };
+                fake.set_image("simulator:1", info);
+                "simulator:1".to_owned()
+            }
+            Kind::Docker(engine) => engine.add_simulator().await,
+        }
+    }
+}
+
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) model: ModelId,
+}
+
+pub(crate) fn new_owner() -> Owner {
+    Owner { instance: uuid::Uuid::now_v7().to_string() }
+}
+
+pub(crate) async fn poll<T>(probe: impl AsyncFn() -> Option<T>) -> T {
+    for _ in 0..400 {
+        if let Some(value) = probe().await {
+            return value;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("condition not met within 20 s")
+}
+
+/// A directory that does not exist.
+pub(crate) fn nowhere() -> PathBuf {
+    std::env::temp_dir().join(uuid::Uuid::now_v7().to_string())
+}

@@ -1,0 +1,135 @@
+//! Where the layers meet that do not know each other: the admin API's view of engines on top of the control plane,
+//! and the admin API behind the data plane's listener.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use axum::{Router, body::Body};
+use futures_util::{FutureExt, future::BoxFuture};
+use gantry_admin_api::{Engines, LogStream, TestReport, TestType, app::ManagedRoute};
+use gantry_control::Control;
+use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
+use gantry_domain::{ApiError, ErrorCode, model::Model};
+use http::Response;
+use http_body_util::BodyExt;
+use tokio::runtime::Handle;
+use tower::ServiceExt;
+
+/// See [`Engines`].
+pub(crate) struct Adapter {
+    pub(crate) control: Arc<Control>,
+    /// Spool errors at the last look.
+    pub(crate) spool_errors: AtomicU64,
+}
+
+impl Engines for Adapter {
+    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<String, ApiError>> {
+        let (control, model) = (Arc::clone(&self.control), model.clone());
+        async move { control.logs(&model, tail).await }.boxed()
+    }
+
+    fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>> {
+        let (control, model) = (Arc::clone(&self.control), model.clone());
+        async move { control.follow(&model, tail).await }.boxed()
+    }
+
+    fn test(&self, model: &Model) -> BoxFuture<'static, TestReport> {
+        let (control, model) = (Arc::clone(&self.control), model.clone());
+        async move {
+            let timestamp = control.clock.now().rfc3339();
+            let tested = control.test(&model).await;
+            let test_type = match tested.path {
+                "/v1/chat/completions" => TestType::Chat,
+                "/v1/completions" => TestType::Completion,
+                "/v1/rerank" => TestType::Rerank,
+                _ => TestType::Embedding,
+            };
+            TestReport {
+                success: tested.error.is_none(),
+                test_type,
+                request: tested.request,
+                response: tested.response,
+                error: tested.error,
+                latency_ms: u64::try_from(tested.latency.as_millis()).unwrap_or(u64::MAX),
+                timestamp,
+            }
+        }
+        .boxed()
+    }
+
+    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>> {
+        let runtime = Arc::clone(&self.control.runtime);
+        async move { runtime.info().await.map(|_| ()).map_err(|error| error.to_string()) }.boxed()
+    }
+
+    fn spool_ok(&self) -> bool {
+        let errors = self.control.shared.counters.spool_errors.load(Relaxed);
+        self.spool_errors.swap(errors, Relaxed) == errors
+    }
+
+    fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
+        let catalog = self.control.shared.catalog.load();
+        match &catalog.routes.get(served_name)?.target {
+            RouteTarget::Down { .. } => Some((false, "closed")),
+            RouteTarget::Up(upstream) => {
+                let breaker = match upstream.breaker.snapshot(std::time::Instant::now()).state {
+                    BreakerState::Closed => "closed",
+                    BreakerState::Open => "open",
+                    BreakerState::HalfOpen => "half_open",
+                };
+                Some((breaker == "closed", breaker))
+            }
+        }
+    }
+
+    fn managed_routes(&self) -> Vec<ManagedRoute> {
+        let catalog = self.control.shared.catalog.load();
+        let mut routes: Vec<_> = catalog
+            .routes
+            .values()
+            .filter_map(|route| match (&route.target, route.engine) {
+                (RouteTarget::Up(upstream), Some(engine)) => Some(ManagedRoute {
+                    served_name: route.served_name.clone(),
+                    url: format!("http://{}", upstream.authority()),
+                    task: route.task,
+                    engine,
+                }),
+                _ => None,
+            })
+            .collect();
+        routes.sort_by(|a, b| a.served_name.cmp(&b.served_name));
+        routes
+    }
+}
+
+/// The admin API for the data plane's listener. It runs on `control`, so that whatever it does can't hold up a
+/// data-plane thread.
+pub(crate) fn other(router: Router, control: Handle) -> Other {
+    Arc::new(move |request, peer| {
+        let router = router.clone();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(gantry_admin_api::Peer(peer.addr));
+        let id = request.headers().get("x-request-id").and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let work = control.spawn(router.oneshot(request));
+        async move {
+            let response = match work.await {
+                Ok(Ok(response)) => response,
+                Ok(Err(never)) => match never {},
+                Err(_) => failed(&id.unwrap_or_default()),
+            };
+            response.map(|body| body.map_err(Into::into).boxed_unsync())
+        }
+        .boxed()
+    })
+}
+
+/// The task was cancelled: the process is stopping.
+fn failed(request_id: &str) -> Response<Body> {
+    let error = ApiError::new(ErrorCode::ShuttingDown, "the gateway is shutting down");
+    let mut response = Response::new(Body::from(error.body(request_id).to_string()));
+    *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+    response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,157 @@
+//! `gantry serve --demo`: a simulated model through the real lifecycle, with a real key, so that a newcomer has an
+//! answer in a minute. Does nothing to an installation that has models of its own.
+
+use std::{io::Write, net::SocketAddr, time::Duration};
+
+use anyhow::Context;
+use gantry_admin_api::App;
+use gantry_domain::{
+    ModelId, OrgId, Role, UserId,
+    key::{KeySettings, Token},
+    model::{Model, ModelDraft, Phase, State, Wanted},
+};
+use gantry_store::{KeyFilter, NewKey, NewUser, Sort, Tx};
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::secrets;
+
+/// Served name of the model, and name of the organisation and user that own the key.
+const NAME: &str = "demo";
+const IMAGE: &str = "gantry/engine-sim-vllm:0.32.0";
+const KEY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// A simulated model is up within seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Prints for the person at the terminal; the log goes to standard error.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // Nobody reads it, perhaps; that is no reason to stop.
+    let _ = writeln!(out, "{text}");
+    let _ = out.flush();
+}
+
+pub(crate) async fn run(app: App, addr: SocketAddr, stop: CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => return,
+        result = show(&app, addr) => if let Err(error) = result {
+            warn!("the demo model could not be started: {error:#}");
+            say(&format!("  Demo        not running: {error:#}"));
+        },
+    }
+    stop.cancelled().await;
+}
+
+async fn show(app: &App, addr: SocketAddr) -> anyhow::Result<()> {
+    let mut phases = app.phases.subscribe();
+    let mut tx = app.store.write().await?;
+    let Some(model) = demo_model(&mut tx, app).await? else {
+        info!("there are models already, so no demo model is made");
+        return Ok(());
+    };
+    let token = demo_key(&mut tx, app).await?;
+    tx.commit().await?;
+    app.refresh.publish().await;
+    let _ = app.wake.try_send(model.id);
+
+    let waiting = async {
+        loop {
+            let current =
+                app.store.read().await?.model(model.id).await?.context("the demo model was deleted")?;
+            match current.state() {
+                (State::Running, _) => return Ok(()),
+                (State::Failed, reason) => anyhow::bail!("{}", reason.unwrap_or_default()),
+                _ => next_phase(&mut phases, model.id).await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not come up in time")??;
+    let token = token.expose();
+    say(&format!(
+        "  Model       `{NAME}` runs: a simulator, not a real engine (container {})\n  \
+         Try         curl http://{addr}/v1/chat/completions -H 'Authorization: Bearer {token}' \
+         -H 'Content-Type: application/json' \
+         -d '{{\"model\":\"{NAME}\",\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n  \
+         Key         {token}   (for `{NAME}` only, ends in 24 hours)",
+        model.container_name(),
+    ));
+    Ok(())
+}
+
+/// Returns when something happened to the model, or a second has passed.
+async fn next_phase(phases: &mut tokio::sync::broadcast::Receiver<(ModelId, Phase)>, id: ModelId) {
+    let seen = async {
+        loop {
+            match phases.recv().await {
+                Ok((it, _)) if it == id => return,
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), seen).await;
+}
+
+/// The demo model, wanted to run; made if there is no model at all, `None` if there are only others.
+async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
+    let models = tx.models(true).await?;
+    let model = match models.iter().find(|it| it.served_name == NAME && !it.archived) {
+        Some(model) if model.config.text("engine_image") == Some(IMAGE) => model.clone(),
+        _ if !models.is_empty() => return Ok(None),
+        _ => {
+            let body = json!({
+                "name": "Demo (simulated)", "served_name": NAME, "engine_type": "vllm", "local_path": "simulated",
+                "engine_image": IMAGE, "enable_auto_tool_choice": true, "tool_call_parser": "hermes",
+            });
+            let body = body.as_object().cloned().unwrap_or_default();
+            let draft = ModelDraft::create(&body, Role::Owner)
+                .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;
+            tx.insert_model(&draft, app.clock.now()).await?
+        }
+    };
+    if model.state().0.is_active() {
+        return Ok(Some(model));
+    }
+    tx.command(model.id, Wanted::Running, app.clock.now()).await.map_err(Into::into)
+}
+
+/// A fresh key for the demo model; those of earlier starts are revoked.
+async fn demo_key(tx: &mut Tx, app: &App) -> anyhow::Result<Token> {
+    let now = app.clock.now();
+    let (org_id, user_id) = demo_user(tx, app).await?;
+    let filter = KeyFilter { user_id: Some(user_id), ..KeyFilter::default() };
+    for old in tx.keys(&filter, Sort::default(), 1000, 0).await?.0 {
+        tx.revoke_key(old.id, now).await?;
+    }
+    let token = Token::generate(&mut rand::rng());
+    let settings = KeySettings {
+        name: "demo key".to_owned(),
+        models: Some(vec![NAME.to_owned()]),
+        expires_at: Some(now.plus(KEY_LIFETIME)),
+        ..KeySettings::default()
+    };
+    let (prefix, token_hash) = (token.shown().to_owned(), token.hash());
+    tx.insert_key(&NewKey { settings, prefix, token_hash, org_id, user_id: Some(user_id) }, now).await?;
+    Ok(token)
+}
+
+/// Nobody can sign in as this user: his password is thrown away.
+async fn demo_user(tx: &mut Tx, app: &App) -> anyhow::Result<(OrgId, UserId)> {
+    if let Some(user) = tx.user_by_name(NAME).await? {
+        return Ok((user.org_id, user.id));
+    }
+    let hash =
+        app.passwords.hash(&secrets::random()).await.map_err(|error| anyhow::anyhow!(error.message))?;
+    let org = tx.insert_org("Demo", app.clock.now()).await?;
+    let user = NewUser {
+        org_id: org.id,
+        username: NAME.to_owned(),
+        password_hash: hash,
+        role: Role::User,
+        enabled: true,
+    };
+    let user = tx.insert_user(&user, app.clock.now()).await?;
+    Ok((org.id, user.id))
+}

@@ -1,0 +1,54 @@
+//! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`) and small tools.
+
+mod adapters;
+mod cli;
+mod demo;
+mod metrics;
+mod secrets;
+mod serve;
+mod supervisor;
+mod telemetry;
+mod ui;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    // The simulator's image starts this binary under the names of the real engines.
+    if args.first().and_then(|it| gantry_sim::invoked_as(it)).is_some()
+        || args.get(1).is_some_and(|it| it == "engine-sim")
+    {
+        return simulate(args);
+    }
+    match cli::run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            cli::complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The simulator reads its arguments itself, since they are those of the engines.
+fn simulate(mut args: Vec<String>) -> ExitCode {
+    let flavour = args.first().and_then(|it| gantry_sim::invoked_as(it));
+    let rest = match flavour {
+        Some(flavour) => {
+            let mut rest = vec!["--flavour".to_owned(), flavour.name().to_owned()];
+            rest.extend(args.drain(1..));
+            rest
+        }
+        None => args.split_off(2),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            cli::complain(&anyhow::Error::new(error));
+            return ExitCode::FAILURE;
+        }
+    };
+    ExitCode::from(u8::try_from(runtime.block_on(gantry_sim::run(rest))).unwrap_or(1))
+}

@@ -1,0 +1,306 @@
+//! `gantry serve`: builds everything in dependency order, runs it, and takes it down again.
+
+use std::{
+    path::Path,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use anyhow::Context;
+use gantry_admin_api::{
+    App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
+};
+use gantry_control::{Control, publish, reconcile, ship, upkeep};
+use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
+use gantry_domain::{Clock, engine::Host};
+use gantry_runtime::{Owner, Runtime};
+use gantry_settings::Settings;
+use gantry_store::Store;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{SignalKind, signal},
+    sync::{broadcast, mpsc},
+};
+use tracing::{info, warn};
+
+use crate::{adapters, demo, metrics, secrets, supervisor::Supervisor, telemetry, ui};
+
+/// Time for the background work to end after the last request.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// More data-plane threads than this only help machines that do nothing else.
+const MAX_AUTO_THREADS: usize = 8;
+
+pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
+    telemetry::init(&settings)?;
+    // The data plane has threads of its own; this is for SQL, containers and the admin API.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .context("can't start the control runtime")?;
+    let clean = runtime.block_on(serve(settings, demo))?;
+    // Blocking work that hangs must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
+    let clock = Clock::default();
+    let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
+    secrets::private_dir(&data_dir)?;
+    let models_dir = folder(&settings.models_dir(), "MODELS_DIR")?;
+    let hub_cache_dir =
+        std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
+    let secret_dir = data_dir.join("secrets");
+    let given = |it: &Option<gantry_settings::Secret>| it.as_ref().map(|it| it.0.clone());
+    let session_secret =
+        secrets::load_or_make(&secret_dir, "session", given(&settings.session_secret).as_ref())?;
+    let internal_key =
+        secrets::load_or_make(&secret_dir, "engine-key", given(&settings.internal_engine_api_key).as_ref())?;
+
+    let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
+    let instance = instance(&store).await?;
+    // So that an operator (and our tests) can tell whose containers are whose: it is their label `gantry.instance`.
+    std::fs::write(data_dir.join("instance"), &instance).context("can't write into DATA_DIR")?;
+    let passwords = Passwords::new().map_err(|error| anyhow::anyhow!(error.message))?;
+    bootstrap(&settings, &store, &passwords, &clock).await?;
+
+    let runtime: Arc<dyn Runtime> = Arc::new(
+        gantry_runtime::docker(settings.container_host.as_deref(), Owner { instance })
+            .context("CONTAINER_HOST can't be used")?,
+    );
+    let shared = Arc::new(Shared::new(Catalog::default(), clock.clone()));
+    let breaker = breaker::Settings {
+        failures: settings.breaker_failures.max(1),
+        cooldown: settings.breaker_cooldown_sec,
+    };
+    let (phases, _) = broadcast::channel(256);
+    let control = Arc::new(Control {
+        config: control_config(&settings, &models_dir, hub_cache_dir, internal_key, breaker),
+        store: store.clone(),
+        clock: clock.clone(),
+        runtime,
+        shared: Arc::clone(&shared),
+        publisher: publish::Publisher::new(breaker),
+        phases: phases.clone(),
+    });
+    control.publisher.publish(&control).await.context("can't read the database")?;
+
+    let (wake, hints) = mpsc::channel(1024);
+    let (refresh, requests) = mpsc::channel(1024);
+    let cookies = Cookies::new(
+        session_secret,
+        settings.session_cookie_secure,
+        Duration::from_secs(3600 * u64::from(settings.session_ttl_hours.max(1))),
+    );
+    let setup_token = secrets::random();
+    let app = App::new(Parts {
+        store: store.clone(),
+        clock,
+        passwords,
+        cookies: cookies.clone(),
+        throttle: gantry_admin_api::Throttle::default(),
+        refresh: Refresh(refresh),
+        engines: Arc::new(adapters::Adapter {
+            control: Arc::clone(&control),
+            spool_errors: AtomicU64::new(0),
+        }),
+        wake,
+        phases,
+        setup_token: setup_token.clone(),
+        models_dir,
+        default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
+        image_allowlist: settings.engine_image_allowlist.0.clone(),
+        startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
+        trusted_proxies: settings.trusted_proxies.clone(),
+        allowed_hosts: settings.allowed_hosts.0.clone(),
+        cors_origins: settings.cors_allow_origins.0.clone(),
+    });
+    let spool_dir = data_dir.join("spool");
+    secrets::private_dir(&spool_dir)?;
+    let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
+    let router = gantry_admin_api::router(app.clone(), ui::routes());
+    let plane = DataPlane::start(
+        plane_config(&settings, spool_dir, cookies),
+        Arc::clone(&shared),
+        adapters::other(router, Handle::current()),
+    )
+    .with_context(|| format!("can't listen on {}", settings.gateway_listen))?;
+    let metrics = tokio::net::TcpListener::bind(settings.metrics_listen)
+        .await
+        .with_context(|| format!("can't listen on {} (METRICS_LISTEN)", settings.metrics_listen))?;
+
+    let supervisor = Supervisor::default();
+    let publisher = Arc::clone(&control);
+    supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
+    let reconciler = Arc::clone(&control);
+    supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
+    let keeper = Arc::clone(&control);
+    supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
+    supervisor.spawn("metrics", |stop| metrics::serve(metrics, Arc::clone(&shared), stop));
+    // It must outlive the last request, so it stops after the others.
+    let shipping = Supervisor::default();
+    let shipper = Arc::clone(&control);
+    shipping.spawn("usage", |stop| ship::run(shipper, reader, stop));
+
+    announce(&settings, &store, &plane, &setup_token).await?;
+    if with_demo {
+        let (app, addr) = (app.clone(), plane.addr());
+        supervisor.spawn("demo", |stop| demo::run(app, addr, stop));
+    }
+    wait_for_the_end(&supervisor).await?;
+
+    info!("stopping: running requests may end for {} s", settings.drain_timeout_sec.as_secs());
+    let drained = plane.drain(settings.drain_timeout_sec).await;
+    let mut clean = supervisor.shutdown(STOP_GRACE).await;
+    clean &= shipping.shutdown(STOP_GRACE).await;
+    if settings.stop_models_on_shutdown {
+        stop_models(&control).await;
+    }
+    store.close().await;
+    info!(drained, clean, "stopped; models that run go on");
+    Ok(clean)
+}
+
+async fn instance(store: &Store) -> anyhow::Result<String> {
+    let mut tx = store.write().await?;
+    let instance = tx.instance_id().await?;
+    tx.commit().await?;
+    Ok(instance.to_string())
+}
+
+/// The owner that the settings name, when there is none.
+async fn bootstrap(
+    settings: &Settings,
+    store: &Store,
+    passwords: &Passwords,
+    clock: &Clock,
+) -> anyhow::Result<()> {
+    let (Some(name), Some(password)) =
+        (&settings.admin_bootstrap_username, &settings.admin_bootstrap_password)
+    else {
+        return Ok(());
+    };
+    if store.read().await?.any_owner().await? {
+        return Ok(());
+    }
+    let made = create_owner(store, passwords, name, &password.0, "Default", clock.now()).await;
+    match made {
+        Ok(Some(_)) => info!(username = name, "the owner of ADMIN_BOOTSTRAP_USERNAME is made"),
+        Ok(None) => {}
+        Err(problem) => anyhow::bail!("ADMIN_BOOTSTRAP_USERNAME: {}", problem.0.message),
+    }
+    Ok(())
+}
+
+fn folder(path: &Path, name: &'static str) -> anyhow::Result<std::path::PathBuf> {
+    std::fs::create_dir_all(path)
+        .with_context(|| format!("can't create the folder {} ({name})", path.display()))?;
+    path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
+}
+
+fn control_config(
+    settings: &Settings,
+    models_dir: &Path,
+    hub_cache_dir: std::path::PathBuf,
+    internal_key: SecretString,
+    breaker: breaker::Settings,
+) -> gantry_control::Config {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    gantry_control::Config {
+        models_dir: models_dir.to_owned(),
+        hub_cache_dir,
+        hub_endpoint: settings.hub_endpoint.clone(),
+        primary_image: settings.primary_engine_image.clone(),
+        secondary_image: settings.secondary_engine_image.clone(),
+        primary_startup: settings.primary_startup_timeout_sec,
+        secondary_startup: settings.secondary_startup_timeout_sec,
+        internal_key,
+        offline: settings.offline_mode,
+        offline_auto: settings.offline_mode_auto_detect,
+        require_precache: settings.require_image_precache,
+        pull_timeout: settings.image_pull_timeout,
+        stop_grace: settings.stop_timeout_sec,
+        reconcile_every: settings.model_reconcile_sec,
+        probe_every: settings.health_poll_sec,
+        breaker,
+        host: Host { cpus, gpus: gantry_runtime::host_gpus() },
+        usage_retention_days: settings.usage_retention_days,
+    }
+}
+
+fn plane_config(
+    settings: &Settings,
+    spool_dir: std::path::PathBuf,
+    cookies: Cookies,
+) -> gantry_dataplane::Config {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = match settings.dataplane_threads {
+        0 => cpus.min(MAX_AUTO_THREADS),
+        n => n,
+    };
+    gantry_dataplane::Config {
+        listen: settings.gateway_listen,
+        threads,
+        max_body: settings.request_max_body_bytes,
+        trusted_proxies: settings.trusted_proxies.clone(),
+        cors_origins: settings.cors_allow_origins.0.clone(),
+        session: Arc::new(move |cookie| cookies.verify(cookie)),
+        allow_all_keys: settings.gateway_dev_allow_all_keys,
+        spool_dir,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..gantry_dataplane::Config::default()
+    }
+}
+
+/// Tells the operator where to go next.
+async fn announce(
+    settings: &Settings,
+    store: &Store,
+    plane: &DataPlane,
+    setup_token: &SecretString,
+) -> anyhow::Result<()> {
+    let addr = plane.addr();
+    info!(%addr, version = env!("CARGO_PKG_VERSION"), database = store.kind().as_str(), "ready");
+    if settings.gateway_dev_allow_all_keys {
+        warn!("GATEWAY_DEV_ALLOW_ALL_KEYS is on: anybody who reaches {addr} may use every model");
+    }
+    let mut lines = vec![format!("  UI and API  http://{addr}/")];
+    if !store.read().await?.any_owner().await? {
+        let token = setup_token.expose_secret();
+        lines.push(format!(
+            "  Set-up      http://{addr}/ui/#setup={token}   (one time: makes the first owner)"
+        ));
+    }
+    demo::say(&lines.join("\n"));
+    Ok(())
+}
+
+/// A signal, or a task that ended though it should not have.
+async fn wait_for_the_end(supervisor: &Supervisor) -> anyhow::Result<()> {
+    let mut term = signal(SignalKind::terminate()).context("can't listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("can't listen for Ctrl-C")?;
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+        () = supervisor.stopped() => warn!("a background task ended; the gateway stops"),
+    }
+    Ok(())
+}
+
+/// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time.
+async fn stop_models(control: &Control) {
+    let Ok(found) = control.runtime.list().await else {
+        warn!("the container runtime does not answer; models go on");
+        return;
+    };
+    let stops = found.iter().map(|it| control.runtime.stop(&it.instance.id, control.config.stop_grace));
+    for (found, stopped) in found.iter().zip(futures_util::future::join_all(stops).await) {
+        if let Err(error) = stopped {
+            warn!(container = found.name, %error, "a model could not be stopped");
+        }
+    }
+}

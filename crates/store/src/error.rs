@@ -1,0 +1,109 @@
+//! What can go wrong below the API, in the terms that callers branch on.
+
+use std::fmt;
+
+use sqlx::error::ErrorKind;
+
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Every failure of this crate. After one, the [`crate::Tx`] must be dropped: Postgres refuses further statements.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The address of the database can't be used.
+    #[error("the database address is not usable: {0}")]
+    Address(String),
+    /// The schema belongs to another version of the program, or was changed by hand. Nothing was touched.
+    #[error("the database schema does not fit this program: {0}")]
+    Schema(String),
+    /// A value that must be unique is taken.
+    #[error("{0} is taken")]
+    Conflict(Constraint),
+    /// A row that the new one refers to is gone, or belongs to another organisation.
+    #[error("the row refers to another one that does not exist")]
+    Reference,
+    /// A row was written by something other than this program.
+    #[error("row `{id}` of table `{table}` does not decode: {what}")]
+    Corrupt { table: &'static str, id: String, what: &'static str },
+    #[error("the database did not answer as expected")]
+    Database(#[source] sqlx::Error),
+}
+
+impl StoreError {
+    /// The database can't be reached or is overloaded: the same call may succeed later.
+    pub fn is_unavailable(&self) -> bool {
+        use sqlx::Error as E;
+        match self {
+            Self::Database(E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed) => true,
+            Self::Database(E::Database(it)) => match it.code().as_deref() {
+                // Postgres: connection lost, too many connections, shutting down or starting up.
+                Some(code) if code.len() == 5 => {
+                    code.starts_with("08") || code.starts_with("53") || code.starts_with("57P")
+                }
+                // SQLite: BUSY, LOCKED, FULL and their extended codes, which keep the primary one in the low byte.
+                Some(code) => matches!(code.parse::<i32>().map(|it| it & 0xff), Ok(5 | 6 | 13)),
+                None => false,
+            },
+            _ => false,
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let sqlx::Error::Database(source) = &error else { return Self::Database(error) };
+        match source.kind() {
+            ErrorKind::ForeignKeyViolation => Self::Reference,
+            ErrorKind::UniqueViolation => {
+                match Constraint::find(source.constraint().unwrap_or_else(|| source.message())) {
+                    Some(constraint) => Self::Conflict(constraint),
+                    None => Self::Database(error),
+                }
+            }
+            _ => Self::Database(error),
+        }
+    }
+}
+
+/// A unique index that callers can run into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Constraint {
+    OrgName,
+    Username,
+    /// Of a model that is neither archived nor being deleted.
+    ServedName,
+    KeyHash,
+}
+
+impl Constraint {
+    pub const ALL: [Self; 4] = [Self::OrgName, Self::Username, Self::ServedName, Self::KeyHash];
+
+    /// The index in both databases, and the column by which SQLite names it in its message.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::OrgName => ("orgs_name", "orgs.name_lower"),
+            Self::Username => ("users_username", "users.username_lower"),
+            Self::ServedName => ("models_served_name", "models.served_name"),
+            Self::KeyHash => ("api_keys_token_hash", "api_keys.token_hash"),
+        }
+    }
+
+    /// `text` is the name of an index (Postgres) or `UNIQUE constraint failed: table.column` (SQLite).
+    fn find(text: &str) -> Option<Self> {
+        let column = text.strip_prefix("UNIQUE constraint failed: ");
+        Self::ALL.into_iter().find(|it| {
+            let (index, sqlite) = it.names();
+            text == index || column == Some(sqlite)
+        })
+    }
+}
+
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OrgName => "the organisation's name",
+            Self::Username => "the username",
+            Self::ServedName => "the served name",
+            Self::KeyHash => "the key's token",
+        })
+    }
+}

@@ -1,0 +1,344 @@
+//! API keys.
+
+use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock, time::Duration};
+
+use gantry_domain::{
+    KeyId, OrgId, Timestamp, UserId,
+    key::{ApiKey, KeySettings, Scopes},
+    net::IpList,
+};
+
+use crate::{
+    Order, Sort, StoreError, StoreResult, Tx,
+    page::{containing, fold},
+    tx::{on_db, row},
+};
+
+/// How long after its end a key is still told from an unknown one; see [`Tx::usable_keys`].
+const REMEMBER_EXPIRED: Duration = Duration::from_hours(30 * 24);
+
+/// A key to be made.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    pub settings: KeySettings,
+    /// First characters of the token, by which people know it.
+    pub prefix: String,
+    pub token_hash: [u8; 32],
+    pub org_id: OrgId,
+    /// `None` for a key of the organisation itself; otherwise a user of that organisation.
+    pub user_id: Option<UserId>,
+}
+
+/// All conditions that are set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct KeyFilter {
+    pub org_id: Option<OrgId>,
+    pub user_id: Option<UserId>,
+    /// Part of the prefix or the name, without regard to case.
+    pub q: Option<String>,
+    /// What the caller is restricted to, whatever he asks for.
+    pub scope_user: Option<UserId>,
+}
+
+/// What keys can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyColumn {
+    #[default]
+    Id,
+    CreatedAt,
+    /// Those that were never used count as the earliest.
+    LastUsedAt,
+    Name,
+}
+
+impl KeyColumn {
+    /// Reads the name of the column as the API writes it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "id" => Self::Id,
+            "created_at" => Self::CreatedAt,
+            "last_used_at" => Self::LastUsedAt,
+            "name" => Self::Name,
+            _ => return None,
+        })
+    }
+}
+
+row! {
+    struct KeyRow {
+        id: i64,
+        prefix: String,
+        token_hash: Vec<u8>,
+        org_id: i64,
+        org_name: String,
+        user_id: Option<i64>,
+        username: Option<String>,
+        holder_enabled: bool,
+        name: String,
+        scopes: String,
+        models: Option<String>,
+        ip_allowlist: String,
+        rpm_limit: Option<i64>,
+        tpm_limit: Option<i64>,
+        max_concurrency: Option<i64>,
+        created_at: i64,
+        expires_at: Option<i64>,
+        last_used_at: Option<i64>,
+        revoked_at: Option<i64>,
+    }
+}
+
+impl TryFrom<KeyRow> for ApiKey {
+    type Error = StoreError;
+
+    fn try_from(row: KeyRow) -> StoreResult<Self> {
+        let corrupt = |what| StoreError::Corrupt { table: "api_keys", id: row.id.to_string(), what };
+        let models = row.models.as_deref().map(serde_json::from_str).transpose();
+        let settings = KeySettings {
+            scopes: Scopes::parse(&row.scopes).map_err(|_| corrupt("scopes"))?,
+            models: models.map_err(|_| corrupt("models"))?,
+            ip_allowlist: IpList::parse(row.ip_allowlist.split(',')).map_err(|_| corrupt("ip_allowlist"))?,
+            name: row.name,
+            expires_at: row.expires_at.map(Timestamp),
+            rpm_limit: row.rpm_limit,
+            tpm_limit: row.tpm_limit,
+            max_concurrency: row.max_concurrency,
+        };
+        Ok(Self {
+            id: KeyId(row.id),
+            token_hash: row.token_hash.try_into().map_err(|_| StoreError::Corrupt {
+                table: "api_keys",
+                id: row.id.to_string(),
+                what: "token_hash",
+            })?,
+            prefix: row.prefix,
+            settings,
+            org_id: OrgId(row.org_id),
+            org_name: row.org_name,
+            user_id: row.user_id.map(UserId),
+            username: row.username,
+            holder_enabled: row.holder_enabled,
+            created_at: Timestamp(row.created_at),
+            last_used_at: row.last_used_at.map(Timestamp),
+            revoked_at: row.revoked_at.map(Timestamp),
+        })
+    }
+}
+
+/// [`KeySettings`] as columns.
+struct Columns {
+    name_lower: String,
+    scopes: String,
+    models: Option<String>,
+    ip_allowlist: String,
+    expires_at: Option<i64>,
+}
+
+impl From<&KeySettings> for Columns {
+    fn from(settings: &KeySettings) -> Self {
+        let models = settings.models.as_deref();
+        Self {
+            name_lower: fold(&settings.name),
+            scopes: settings.scopes.to_string(),
+            // Served names may hold any separator, so JSON.
+            models: models.map(|it| serde_json::Value::from(it).to_string()),
+            ip_allowlist: settings.ip_allowlist.to_string(),
+            expires_at: settings.expires_at.map(|it| it.0),
+        }
+    }
+}
+
+macro_rules! source {
+    () => {
+        " FROM api_keys k JOIN orgs o ON o.id = k.org_id LEFT JOIN users u ON u.id = k.user_id WHERE "
+    };
+}
+
+macro_rules! select {
+    ($condition:expr) => {
+        concat!(
+            "SELECT k.id, k.prefix, k.token_hash, k.org_id, o.name AS org_name, k.user_id, u.username, \
+             (o.enabled AND COALESCE(u.enabled, TRUE)) AS holder_enabled, k.name, k.scopes, k.models, \
+             k.ip_allowlist, k.rpm_limit, k.tpm_limit, k.max_concurrency, k.created_at, k.expires_at, \
+             k.last_used_at, k.revoked_at",
+            source!(),
+            $condition
+        )
+    };
+}
+
+macro_rules! matching {
+    () => {
+        r"(CAST($1 AS BIGINT) IS NULL OR k.org_id = $1)
+            AND (CAST($2 AS BIGINT) IS NULL OR k.user_id = $2)
+            AND (CAST($3 AS BIGINT) IS NULL OR k.user_id = $3)
+            AND (CAST($4 AS TEXT) IS NULL OR LOWER(k.prefix) LIKE CAST($4 AS TEXT) ESCAPE '\'
+                 OR k.name_lower LIKE CAST($4 AS TEXT) ESCAPE '\')"
+    };
+}
+
+macro_rules! listing {
+    ($order:literal) => {
+        concat!(select!(""), matching!(), " ORDER BY ", $order, " LIMIT $5 OFFSET $6")
+    };
+}
+
+fn listing(sort: Sort<KeyColumn>) -> &'static str {
+    match (sort.by, sort.order) {
+        (KeyColumn::Id, Order::Asc) => listing!("k.id"),
+        (KeyColumn::Id, Order::Desc) => listing!("k.id DESC"),
+        (KeyColumn::CreatedAt, Order::Asc) => listing!("k.created_at, k.id"),
+        (KeyColumn::CreatedAt, Order::Desc) => listing!("k.created_at DESC, k.id DESC"),
+        (KeyColumn::LastUsedAt, Order::Asc) => listing!("k.last_used_at NULLS FIRST, k.id"),
+        (KeyColumn::LastUsedAt, Order::Desc) => listing!("k.last_used_at DESC NULLS LAST, k.id DESC"),
+        (KeyColumn::Name, Order::Asc) => listing!("k.name_lower, k.id"),
+        (KeyColumn::Name, Order::Desc) => listing!("k.name_lower DESC, k.id DESC"),
+    }
+}
+
+/// Rows of one statement of [`Tx::touch_keys`].
+const TOUCHES: usize = 64;
+
+static TOUCH: LazyLock<String> = LazyLock::new(|| {
+    let mut sql = String::from("WITH seen (id, at) AS (VALUES ");
+    for row in 0..TOUCHES {
+        let comma = if row == 0 { "" } else { ", " };
+        // Postgres takes the types from the first row.
+        let _ = write!(sql, "{comma}(CAST(${} AS BIGINT), CAST(${} AS BIGINT))", 2 * row + 1, 2 * row + 2);
+    }
+    sql.push_str(
+        ") UPDATE api_keys SET last_used_at = seen.at FROM seen \
+         WHERE api_keys.id = seen.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < seen.at)",
+    );
+    sql
+});
+
+impl Tx {
+    /// # Errors
+    /// [`StoreError::Reference`] if the user or the organisation is gone, or he belongs to another one;
+    /// [`crate::Constraint::KeyHash`] if the token is known.
+    pub async fn insert_key(&mut self, key: &NewKey, now: Timestamp) -> StoreResult<ApiKey> {
+        const SQL: &str = "INSERT INTO api_keys (prefix, token_hash, org_id, user_id, name, name_lower, scopes, \
+             models, ip_allowlist, rpm_limit, tpm_limit, max_concurrency, created_at, expires_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id";
+        let columns = Columns::from(&key.settings);
+        let id: i64 = on_db!(self, |conn| {
+            sqlx::query_scalar(SQL)
+                .bind(key.prefix.as_str())
+                .bind(&key.token_hash[..])
+                .bind(key.org_id.0)
+                .bind(key.user_id.map(|it| it.0))
+                .bind(key.settings.name.as_str())
+                .bind(columns.name_lower)
+                .bind(columns.scopes)
+                .bind(columns.models)
+                .bind(columns.ip_allowlist)
+                .bind(key.settings.rpm_limit)
+                .bind(key.settings.tpm_limit)
+                .bind(key.settings.max_concurrency)
+                .bind(now.0)
+                .bind(columns.expires_at)
+                .fetch_one(conn)
+                .await
+        })?;
+        self.key(KeyId(id)).await?.ok_or(StoreError::Database(sqlx::Error::RowNotFound))
+    }
+
+    pub async fn key(&mut self, id: KeyId) -> StoreResult<Option<ApiKey>> {
+        const SQL: &str = select!("k.id = $1");
+        let row: Option<KeyRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        row.map(ApiKey::try_from).transpose()
+    }
+
+    /// One page of keys, and how many there are on all pages.
+    pub async fn keys(
+        &mut self,
+        filter: &KeyFilter,
+        sort: Sort<KeyColumn>,
+        limit: i64,
+        offset: i64,
+    ) -> StoreResult<(Vec<ApiKey>, i64)> {
+        const COUNT: &str = concat!("SELECT COUNT(*)", source!(), matching!());
+        let (org, user) = (filter.org_id.map(|it| it.0), filter.user_id.map(|it| it.0));
+        let scope = filter.scope_user.map(|it| it.0);
+        let q = filter.q.as_deref().map(containing);
+        let total = on_db!(self, |conn| {
+            let query = sqlx::query_scalar(COUNT).bind(org).bind(user).bind(scope).bind(q.as_deref());
+            query.fetch_one(conn).await
+        })?;
+        let rows: Vec<KeyRow> = on_db!(self, |conn| {
+            let query = sqlx::query_as(listing(sort)).bind(org).bind(user).bind(scope).bind(q.as_deref());
+            query.bind(limit).bind(offset).fetch_all(conn).await
+        })?;
+        let keys = rows.into_iter().map(ApiKey::try_from).collect::<StoreResult<_>>()?;
+        Ok((keys, total))
+    }
+
+    /// Replaces all settings of a key.
+    pub async fn update_key(&mut self, id: KeyId, settings: &KeySettings) -> StoreResult<Option<ApiKey>> {
+        const SQL: &str = "UPDATE api_keys SET name = $2, name_lower = $3, scopes = $4, models = $5, \
+                           ip_allowlist = $6, rpm_limit = $7, tpm_limit = $8, max_concurrency = $9, \
+                           expires_at = $10 WHERE id = $1";
+        let columns = Columns::from(settings);
+        on_db!(self, |conn| {
+            sqlx::query(SQL)
+                .bind(id.0)
+                .bind(settings.name.as_str())
+                .bind(columns.name_lower)
+                .bind(columns.scopes)
+                .bind(columns.models)
+                .bind(columns.ip_allowlist)
+                .bind(settings.rpm_limit)
+                .bind(settings.tpm_limit)
+                .bind(settings.max_concurrency)
+                .bind(columns.expires_at)
+                .execute(conn)
+                .await
+                .map(drop)
+        })?;
+        self.key(id).await
+    }
+
+    /// Revokes a key for ever; one that is already revoked keeps its time.
+    pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> StoreResult<Option<ApiKey>> {
+        const SQL: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+        on_db!(self, |conn| sqlx::query(SQL).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
+        self.key(id).await
+    }
+
+    /// All keys that may be presented: not revoked, holder enabled. Those that expired within the last 30 days are
+    /// among them, so that their users can be told so; the caller refuses them.
+    pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Vec<ApiKey>> {
+        const SQL: &str = select!(
+            "k.revoked_at IS NULL AND o.enabled AND COALESCE(u.enabled, TRUE) \
+             AND (k.expires_at IS NULL OR k.expires_at > $1) ORDER BY k.id"
+        );
+        let since = now.minus(REMEMBER_EXPIRED).0;
+        let rows: Vec<KeyRow> = on_db!(self, |conn| sqlx::query_as(SQL).bind(since).fetch_all(conn).await)?;
+        rows.into_iter().map(ApiKey::try_from).collect()
+    }
+
+    /// Notes when keys were last used; a time never goes backwards. Keys that are gone are skipped.
+    pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)]) -> StoreResult<()> {
+        // The same order in every gateway, so that two on one Postgres can't lock each other out.
+        let mut latest = BTreeMap::new();
+        for (key, at) in uses {
+            let seen = latest.entry(key.0).or_insert(at.0);
+            *seen = at.0.max(*seen);
+        }
+        let latest: Vec<(i64, i64)> = latest.into_iter().collect();
+        for chunk in latest.chunks(TOUCHES) {
+            // One statement text: the last chunk repeats its last row.
+            let padded = chunk.iter().chain(chunk.last().into_iter().cycle()).take(TOUCHES);
+            on_db!(self, |conn| {
+                let mut query = sqlx::query(TOUCH.as_str());
+                for (key, at) in padded {
+                    query = query.bind(*key).bind(*at);
+                }
+                query.execute(conn).await.map(drop)
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! Persistence of Gantry on SQLite and Postgres. SQL lives here and only here.
+//!
+//! [`Store`] opens and migrates the database, [`Tx`] is one unit of work with a method for each query. There is one
+//! constant SQL text per query, valid in both dialects; `tests/contract` runs every method on both databases.
+
+mod error;
+mod events;
+mod keys;
+mod meta;
+mod migrate;
+mod models;
+mod orgs;
+mod page;
+mod registry;
+mod sessions;
+mod store;
+mod tx;
+mod usage;
+mod users;
+
+pub use error::{Constraint, StoreError, StoreResult};
+pub use keys::{KeyColumn, KeyFilter, NewKey};
+pub use migrate::versions as migration_versions;
+pub use orgs::{OrgChange, OrgFilter, OrgSummary};
+pub use page::{Order, Sort};
+pub use registry::RegistryEntry;
+pub use store::{DatabaseKind, Store};
+pub use tx::Tx;
+pub use usage::{StatusFilter, UsageFilter};
+pub use users::{NewUser, UserChange, UserColumn, UserFilter};

@@ -1,0 +1,74 @@
+//! Schema versions. The texts of both dialects are compiled in; nothing is ever dropped to make a schema fit.
+
+use std::borrow::Cow;
+
+use sqlx::{
+    SqlSafeStr,
+    migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator},
+};
+
+use crate::{DatabaseKind, StoreError, StoreResult};
+
+struct Version {
+    number: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+macro_rules! versions {
+    ($($number:literal => $file:literal),+ $(,)?) => {
+        &[$(Version {
+            number: $number,
+            name: $file,
+            sqlite: include_str!(concat!("../migrations/sqlite/", $file, ".sql")),
+            postgres: include_str!(concat!("../migrations/postgres/", $file, ".sql")),
+        }),+]
+    };
+}
+
+const VERSIONS: &[Version] = versions! { 1 => "0001_initial" };
+
+/// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.
+pub fn versions() -> impl Iterator<Item = (i64, &'static str)> {
+    VERSIONS.iter().map(|it| (it.number, it.name))
+}
+
+/// Brings the schema up to date. On Postgres under an advisory lock, which belongs to the connection and stays when this
+/// fails; on SQLite the caller holds the write lock.
+pub(crate) async fn apply<C: Migrate>(kind: DatabaseKind, conn: &mut C) -> StoreResult<()> {
+    // Not `run`: its future can't change threads ("implementation of `Acquire` is not general enough"), for which
+    // sqlx has this undocumented way round (sqlx-core/src/migrate/migrator.rs @ 0.9.0).
+    Ok(migrator(kind).run_direct(None, conn, false).await?)
+}
+
+fn migrator(kind: DatabaseKind) -> Migrator {
+    let migration = |it: &Version| {
+        let sql = match kind {
+            DatabaseKind::Sqlite => it.sqlite,
+            DatabaseKind::Postgres => it.postgres,
+        };
+        let name = Cow::Borrowed(it.name);
+        Migration::new(it.number, name, MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(VERSIONS.iter().map(migration).collect())
+}
+
+impl From<MigrateError> for StoreError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::VersionMissing(version) => Self::Schema(format!(
+                "it is at version {version}, which this program does not know: it was written by a newer one, use that"
+            )),
+            MigrateError::VersionMismatch(version) => Self::Schema(format!(
+                "its version {version} was made by another text than this program has: restore a backup, or use the \
+                 program that made it"
+            )),
+            MigrateError::Dirty(version) => {
+                Self::Schema(format!("its version {version} was applied only in part: restore a backup"))
+            }
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
+            other => Self::Schema(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Model records. `wanted` and `generation` are written by commands, `phase` by the reconciler, the rest by drafts: no
+//! two of them share a column.
+
+use gantry_domain::{
+    ModelId, Timestamp,
+    model::{EngineKind, Model, ModelConfig, ModelDraft, Phase, Task, Wanted},
+};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{Both, on_db, row},
+};
+
+row! {
+    struct ModelRow {
+        id: i64,
+        name: String,
+        served_name: String,
+        task: String,
+        engine: String,
+        config: String,
+        hub_token: Option<String>,
+        archived: bool,
+        wanted: String,
+        generation: i64,
+        phase: String,
+        created_at: i64,
+        updated_at: i64,
+    }
+}
+
+row! {
+    struct Deleting {
+        deleting: bool,
+    }
+}
+
+impl TryFrom<ModelRow> for Model {
+    type Error = StoreError;
+
+    fn try_from(row: ModelRow) -> StoreResult<Self> {
+        let corrupt = |what| StoreError::Corrupt { table: "models", id: row.id.to_string(), what };
+        let config = serde_json::from_str(&row.config).map_err(|_| corrupt("config"))?;
+        Ok(Self {
+            id: ModelId(row.id),
+            task: Task::parse(&row.task).ok_or_else(|| corrupt("task"))?,
+            engine: EngineKind::parse(&row.engine).ok_or_else(|| corrupt("engine"))?,
+            config: ModelConfig::from_stored(config),
+            wanted: Wanted::parse(&row.wanted).ok_or_else(|| corrupt("wanted"))?,
+            phase: serde_json::from_str(&row.phase).map_err(|_| corrupt("phase"))?,
+            name: row.name,
+            served_name: row.served_name,
+            hub_token: row.hub_token.map(SecretString::from),
+            archived: row.archived,
+            generation: row.generation,
+            created_at: Timestamp(row.created_at),
+            updated_at: Timestamp(row.updated_at),
+        })
+    }
+}
+
+fn config_text(config: &ModelConfig) -> StoreResult<String> {
+    serde_json::to_string(config.values()).map_err(encode)
+}
+
+fn phase_text(phase: &Phase) -> StoreResult<String> {
+    serde_json::to_string(phase).map_err(encode)
+}
+
+fn encode(error: serde_json::Error) -> StoreError {
+    StoreError::Database(sqlx::Error::Encode(error.into()))
+}
+
+/// The columns of [`ModelRow`].
+macro_rules! columns {
+    () => {
+        "id, name, served_name, task, engine, config, hub_token, archived, wanted, generation, phase, \
+         created_at, updated_at"
+    };
+}
+
+impl Tx {
+    /// A new model that is stopped and was never started.
+    ///
+    /// # Errors
+    /// [`crate::Constraint::ServedName`] if another model that is not archived has the name.
+    pub async fn insert_model(&mut self, draft: &ModelDraft, now: Timestamp) -> StoreResult<Model> {
+        const SQL: &str = concat!(
+            "INSERT INTO models (name, served_name, task, engine, config, hub_token, archived, deleting, wanted, \
+             generation, phase, created_at, updated_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, FALSE, $8, 0, $9, $10, $10) RETURNING ",
+            columns!()
+        );
+        let (config, phase) = (config_text(&draft.config)?, phase_text(&Phase::NEW)?);
+        let row: ModelRow = on_db!(self, |conn| {
+            sqlx::query_as(SQL)
+                .bind(draft.name.as_str())
+                .bind(draft.served_name.as_str())
+                .bind(draft.task.as_str())
+                .bind(draft.engine.as_str())
+                .bind(config)
+                .bind(draft.hub_token.as_ref().map(ExposeSecret::expose_secret))
+                .bind(draft.archived)
+                .bind(Wanted::Stopped.as_str())
+                .bind(phase)
+                .bind(now.0)
+                .fetch_one(conn)
+                .await
+        })?;
+        row.try_into()
+    }
+
+    /// `None` also for a model that is being deleted.
+    pub async fn model(&mut self, id: ModelId) -> StoreResult<Option<Model>> {
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1 AND NOT deleting");
+        let row: Option<ModelRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        row.map(Model::try_from).transpose()
+    }
+
+    /// All models by id, without those that are being deleted.
+    pub async fn models(&mut self, include_archived: bool) -> StoreResult<Vec<Model>> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM models WHERE NOT deleting AND (NOT archived OR $1) ORDER BY id"
+        );
+        let rows: Vec<ModelRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(include_archived).fetch_all(conn).await)?;
+        rows.into_iter().map(Model::try_from).collect()
+    }
+
+    /// Every model by id, archived ones too, and whether it is being deleted.
+    pub async fn models_for_reconcile(&mut self) -> StoreResult<Vec<(Model, bool)>> {
+        const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models ORDER BY id");
+        let rows: Vec<Both<ModelRow, Deleting>> =
+            on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?;
+        rows.into_iter().map(|Both(row, it)| Ok((row.try_into()?, it.deleting))).collect()
+    }
+
+    /// One model, archived or being deleted as it may be, and whether it is being deleted.
+    pub async fn model_for_reconcile(&mut self, id: ModelId) -> StoreResult<Option<(Model, bool)>> {
+        const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models WHERE id = $1");
+        let row: Option<Both<ModelRow, Deleting>> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        row.map(|Both(row, it)| Ok((row.try_into()?, it.deleting))).transpose()
+    }
+
+    /// Replaces identity and settings. What is wanted and what was seen stay as they are.
+    ///
+    /// # Errors
+    /// [`crate::Constraint::ServedName`] if another model that is not archived has the name.
+    pub async fn update_model(
+        &mut self,
+        id: ModelId,
+        draft: &ModelDraft,
+        now: Timestamp,
+    ) -> StoreResult<Option<Model>> {
+        const SQL: &str = concat!(
+            "UPDATE models SET name = $2, served_name = $3, task = $4, engine = $5, config = $6, hub_token = $7, \
+             archived = $8, updated_at = $9 WHERE id = $1 AND NOT deleting RETURNING ",
+            columns!()
+        );
+        let config = config_text(&draft.config)?;
+        let row: Option<ModelRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL)
+                .bind(id.0)
+                .bind(draft.name.as_str())
+                .bind(draft.served_name.as_str())
+                .bind(draft.task.as_str())
+                .bind(draft.engine.as_str())
+                .bind(config)
+                .bind(draft.hub_token.as_ref().map(ExposeSecret::expose_secret))
+                .bind(draft.archived)
+                .bind(now.0)
+                .fetch_optional(conn)
+                .await
+        })?;
+        row.map(Model::try_from).transpose()
+    }
+
+    /// Notes what the operator wants now, as a new generation. `None` also for a model that is being deleted.
+    pub async fn command(
+        &mut self,
+        id: ModelId,
+        wanted: Wanted,
+        now: Timestamp,
+    ) -> StoreResult<Option<Model>> {
+        const SQL: &str = concat!(
+            "UPDATE models SET wanted = $2, generation = generation + 1, updated_at = $3 \
+             WHERE id = $1 AND NOT deleting RETURNING ",
+            columns!()
+        );
+        let row: Option<ModelRow> = on_db!(self, |conn| {
+            let query = sqlx::query_as(SQL).bind(id.0).bind(wanted.as_str()).bind(now.0);
+            query.fetch_optional(conn).await
+        })?;
+        row.map(Model::try_from).transpose()
+    }
+
+    /// Notes what the reconciler saw, unless there was a command since it looked: `false` if the generation is no
+    /// longer `expected_generation`, or the model is gone.
+    pub async fn record_phase(
+        &mut self,
+        id: ModelId,
+        expected_generation: i64,
+        phase: &Phase,
+    ) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
+        let phase = phase_text(phase)?;
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(id.0).bind(expected_generation).bind(phase);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Notes that the model is to be stopped and deleted: it vanishes from lists, its served name is free, and the
+    /// reconciler calls [`Tx::delete_model`] when no container is left. Marking it again changes nothing.
+    pub async fn mark_deleting(&mut self, id: ModelId, now: Timestamp) -> StoreResult<Option<Model>> {
+        const MARK: &str = "UPDATE models SET deleting = TRUE, wanted = 'stopped', generation = generation + 1, \
+                            updated_at = $2 WHERE id = $1 AND NOT deleting";
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1");
+        on_db!(self, |conn| sqlx::query(MARK).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
+        let row: Option<ModelRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        row.map(Model::try_from).transpose()
+    }
+
+    /// Deletes the record and its events at once.
+    pub async fn delete_model(&mut self, id: ModelId) -> StoreResult<bool> {
+        const SQL: &str = "DELETE FROM models WHERE id = $1";
+        let rows = on_db!(self, |conn| {
+            sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+}

@@ -1,0 +1,149 @@
+//! Organisations.
+
+use gantry_domain::{OrgId, Timestamp, identity::Org};
+
+use crate::{
+    StoreResult, Tx,
+    page::{containing, fold},
+    tx::{Both, on_db, row},
+};
+
+/// All conditions that are set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct OrgFilter {
+    /// The one organisation that the caller may see.
+    pub only: Option<OrgId>,
+    /// Part of the name, without regard to case.
+    pub q: Option<String>,
+}
+
+/// What to change; `None` leaves it.
+#[derive(Debug, Clone, Default)]
+pub struct OrgChange {
+    pub name: Option<String>,
+    pub enabled: Option<bool>,
+}
+
+/// An organisation in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrgSummary {
+    pub org: Org,
+    /// Disabled ones included.
+    pub n_users: i64,
+    /// Revoked and expired ones included.
+    pub n_keys: i64,
+}
+
+row! {
+    struct OrgRow {
+        id: i64,
+        name: String,
+        enabled: bool,
+        created_at: i64,
+    }
+}
+
+row! {
+    struct Counts {
+        n_users: i64,
+        n_keys: i64,
+    }
+}
+
+impl From<OrgRow> for Org {
+    fn from(row: OrgRow) -> Self {
+        Self {
+            id: OrgId(row.id),
+            name: row.name,
+            enabled: row.enabled,
+            created_at: Timestamp(row.created_at),
+        }
+    }
+}
+
+impl Tx {
+    /// A new, enabled organisation.
+    ///
+    /// # Errors
+    /// [`crate::Constraint::OrgName`] if the name is taken.
+    pub async fn insert_org(&mut self, name: &str, now: Timestamp) -> StoreResult<Org> {
+        const SQL: &str = "INSERT INTO orgs (name, name_lower, enabled, created_at) VALUES ($1, $2, TRUE, $3) \
+                           RETURNING id, name, enabled, created_at";
+        let row: OrgRow = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(name).bind(fold(name)).bind(now.0).fetch_one(conn).await
+        })?;
+        Ok(row.into())
+    }
+
+    pub async fn org(&mut self, id: OrgId) -> StoreResult<Option<Org>> {
+        const SQL: &str = "SELECT id, name, enabled, created_at FROM orgs WHERE id = $1";
+        let row: Option<OrgRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        Ok(row.map(Org::from))
+    }
+
+    /// One page of organisations by id, and how many there are on all pages.
+    pub async fn orgs(
+        &mut self,
+        filter: &OrgFilter,
+        limit: i64,
+        offset: i64,
+    ) -> StoreResult<(Vec<OrgSummary>, i64)> {
+        const COUNT: &str = r"SELECT COUNT(*) FROM orgs
+            WHERE (CAST($1 AS TEXT) IS NULL OR name_lower LIKE CAST($1 AS TEXT) ESCAPE '\')
+              AND (CAST($2 AS BIGINT) IS NULL OR id = $2)";
+        const SQL: &str = r"SELECT id, name, enabled, created_at,
+                (SELECT COUNT(*) FROM users u WHERE u.org_id = orgs.id) AS n_users,
+                (SELECT COUNT(*) FROM api_keys k WHERE k.org_id = orgs.id) AS n_keys
+            FROM orgs WHERE (CAST($1 AS TEXT) IS NULL OR name_lower LIKE CAST($1 AS TEXT) ESCAPE '\')
+              AND (CAST($2 AS BIGINT) IS NULL OR id = $2)
+            ORDER BY id LIMIT $3 OFFSET $4";
+        let q = filter.q.as_deref().map(containing);
+        let only = filter.only.map(|it| it.0);
+        let total = on_db!(self, |conn| {
+            sqlx::query_scalar(COUNT).bind(q.as_deref()).bind(only).fetch_one(conn).await
+        })?;
+        let rows: Vec<Both<OrgRow, Counts>> = on_db!(self, |conn| {
+            let query = sqlx::query_as(SQL).bind(q.as_deref()).bind(only);
+            query.bind(limit).bind(offset).fetch_all(conn).await
+        })?;
+        let summary = |Both(row, counts): Both<OrgRow, Counts>| OrgSummary {
+            org: row.into(),
+            n_users: counts.n_users,
+            n_keys: counts.n_keys,
+        };
+        Ok((rows.into_iter().map(summary).collect(), total))
+    }
+
+    /// # Errors
+    /// [`crate::Constraint::OrgName`] if the new name is taken.
+    pub async fn update_org(&mut self, id: OrgId, change: &OrgChange) -> StoreResult<Option<Org>> {
+        const SQL: &str = "UPDATE orgs SET name = COALESCE($2, name), name_lower = COALESCE($3, name_lower), \
+                           enabled = COALESCE($4, enabled) \
+                           WHERE id = $1 RETURNING id, name, enabled, created_at";
+        let folded = change.name.as_deref().map(fold);
+        let row: Option<OrgRow> = on_db!(self, |conn| {
+            let query = sqlx::query_as(SQL).bind(id.0).bind(change.name.as_deref()).bind(folded);
+            query.bind(change.enabled).fetch_optional(conn).await
+        })?;
+        Ok(row.map(Org::from))
+    }
+
+    /// Deletes the organisation with its users, sessions and keys. Its usage rows stay.
+    pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
+        const SQL: &str = "DELETE FROM orgs WHERE id = $1";
+        let rows = on_db!(self, |conn| {
+            sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Names of all organisations, or of the one in `scope`, by name.
+    pub async fn org_lookup(&mut self, scope: Option<OrgId>) -> StoreResult<Vec<(OrgId, String)>> {
+        const SQL: &str = "SELECT id, name FROM orgs WHERE (CAST($1 AS BIGINT) IS NULL OR id = $1) \
+                           ORDER BY name_lower";
+        let rows: Vec<(i64, String)> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(scope.map(|it| it.0)).fetch_all(conn).await)?;
+        Ok(rows.into_iter().map(|(id, name)| (OrgId(id), name)).collect())
+    }
+}

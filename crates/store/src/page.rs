@@ -1,0 +1,57 @@
+//! What all lists share: order, and texts prepared for columns and patterns.
+
+use std::borrow::Cow;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    #[default]
+    Asc,
+    Desc,
+}
+
+/// Order of a list by one of the columns in the closed set `C`. Equal rows follow by id in the same direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sort<C> {
+    pub by: C,
+    pub order: Order,
+}
+
+/// Postgres has no NUL in texts, and a client's NUL must not make a whole batch fail.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
+}
+
+/// The form in which names are compared: SQLite folds ASCII only, Postgres as its locale says, so neither does it.
+pub(crate) fn fold(text: &str) -> String {
+    clean(text).to_lowercase()
+}
+
+/// Pattern for `column_lower LIKE $n ESCAPE '\'` that finds `text` literally, anywhere.
+pub(crate) fn containing(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for char in fold(text).chars() {
+        if matches!(char, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(char);
+    }
+    pattern.push('%');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_of_the_user_are_literal() {
+        assert_eq!(containing(r"50%_Ä\"), r"%50\%\_ä\\%");
+    }
+
+    #[test]
+    fn nul_never_reaches_the_database() {
+        assert_eq!(clean("a\0b"), "a\u{fffd}b");
+        assert!(matches!(clean("ab"), Cow::Borrowed("ab")));
+    }
+}

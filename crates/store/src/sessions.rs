@@ -1,0 +1,159 @@
+//! Sessions of signed-in browsers.
+
+use gantry_domain::{
+    OrgId, Timestamp, UserId,
+    identity::{Session, User},
+};
+use sqlx::{FromRow, Row};
+
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{Both, on_db, row},
+    users::UserRow,
+};
+
+row! {
+    struct SessionRow {
+        id_hash: Vec<u8>,
+        session_created_at: i64,
+        expires_at: i64,
+    }
+}
+
+row! {
+    struct OrgEnabled {
+        org_enabled: bool,
+    }
+}
+
+/// A session, its user and his organisation's switch.
+struct Joined {
+    session: SessionRow,
+    user: UserRow,
+    org: OrgEnabled,
+}
+
+impl<'r, R: Row> FromRow<'r, R> for Joined
+where
+    Both<SessionRow, Both<UserRow, OrgEnabled>>: FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        let Both(session, Both(user, org)) = FromRow::from_row(row)?;
+        Ok(Self { session, user, org })
+    }
+}
+
+impl TryFrom<Joined> for (Session, User, bool) {
+    type Error = StoreError;
+
+    fn try_from(row: Joined) -> StoreResult<Self> {
+        let user = User::try_from(row.user)?;
+        let id_hash = row.session.id_hash.try_into().map_err(|_| StoreError::Corrupt {
+            table: "sessions",
+            id: format!("of user {}", user.id),
+            what: "id_hash",
+        })?;
+        let session = Session {
+            id_hash,
+            user_id: user.id,
+            created_at: Timestamp(row.session.session_created_at),
+            expires_at: Timestamp(row.session.expires_at),
+        };
+        Ok((session, user, row.org.org_enabled))
+    }
+}
+
+macro_rules! select {
+    ($condition:literal) => {
+        concat!(
+            "SELECT s.id_hash, s.created_at AS session_created_at, s.expires_at, u.id, u.org_id, u.username, \
+             u.password_hash, u.role, u.enabled, u.created_at, u.last_login_at, o.enabled AS org_enabled \
+             FROM sessions s JOIN users u ON u.id = s.user_id JOIN orgs o ON o.id = u.org_id WHERE ",
+            $condition
+        )
+    };
+}
+
+impl Tx {
+    /// # Errors
+    /// [`StoreError::Reference`] if the user is gone.
+    pub async fn insert_session(&mut self, session: &Session) -> StoreResult<()> {
+        const SQL: &str =
+            "INSERT INTO sessions (id_hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4)";
+        on_db!(self, |conn| {
+            sqlx::query(SQL)
+                .bind(&session.id_hash[..])
+                .bind(session.user_id.0)
+                .bind(session.created_at.0)
+                .bind(session.expires_at.0)
+                .execute(conn)
+                .await
+                .map(drop)
+        })?;
+        Ok(())
+    }
+
+    /// The session with its user, and whether his organisation is enabled. It may have expired, and the user may be
+    /// disabled.
+    pub async fn session(&mut self, id_hash: &[u8; 32]) -> StoreResult<Option<(Session, User, bool)>> {
+        const SQL: &str = select!("s.id_hash = $1");
+        let row: Option<Joined> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(&id_hash[..]).fetch_optional(conn).await)?;
+        row.map(TryInto::try_into).transpose()
+    }
+
+    /// Moves the end of a session. `false` if it was ended meanwhile.
+    pub async fn touch_session(&mut self, id_hash: &[u8; 32], expires_at: Timestamp) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE sessions SET expires_at = $2 WHERE id_hash = $1";
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(&id_hash[..]).bind(expires_at.0);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    pub async fn delete_session(&mut self, id_hash: &[u8; 32]) -> StoreResult<bool> {
+        const SQL: &str = "DELETE FROM sessions WHERE id_hash = $1";
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(&id_hash[..]);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Ends all sessions of a user but `except`; says how many.
+    pub async fn delete_user_sessions(&mut self, user: UserId, except: Option<[u8; 32]>) -> StoreResult<u64> {
+        // No session has the empty hash, so that it stands for "no exception".
+        const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash <> $2";
+        let except = except.as_ref().map_or(&[][..], |it| &it[..]);
+        Ok(on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(user.0).bind(except);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+
+    /// Ends the sessions of all users of an organisation; how many there were.
+    pub async fn delete_org_sessions(&mut self, org: OrgId) -> StoreResult<u64> {
+        const SQL: &str = "DELETE FROM sessions WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";
+        Ok(on_db!(self, |conn| {
+            sqlx::query(SQL).bind(org.0).execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+
+    /// Deletes the sessions that ended at or before `now`; says how many.
+    pub async fn purge_sessions(&mut self, now: Timestamp) -> StoreResult<u64> {
+        const SQL: &str = "DELETE FROM sessions WHERE expires_at <= $1";
+        Ok(on_db!(self, |conn| {
+            sqlx::query(SQL).bind(now.0).execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+
+    /// All sessions that are good at `now`: not expired, user and organisation enabled.
+    pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Vec<(Session, User)>> {
+        const SQL: &str = select!("s.expires_at > $1 AND u.enabled AND o.enabled ORDER BY s.id_hash");
+        let rows: Vec<Joined> = on_db!(self, |conn| sqlx::query_as(SQL).bind(now.0).fetch_all(conn).await)?;
+        let pair =
+            |row: Joined| <(Session, User, bool)>::try_from(row).map(|(session, user, _)| (session, user));
+        rows.into_iter().map(pair).collect()
+    }
+}

@@ -1,0 +1,175 @@
+//! Opening a database and handing out transactions.
+
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
+
+use sqlx::{
+    Connection, PgConnection, PgPool, SqlitePool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use crate::{StoreError, StoreResult, Tx, migrate::apply, tx::Inner};
+
+/// How long a statement on SQLite waits for a lock of another process (a backup, say).
+const SQLITE_BUSY: Duration = Duration::from_secs(10);
+/// How long a transaction waits for its turn. On SQLite writers queue behind one connection.
+const SQLITE_ACQUIRE: Duration = Duration::from_secs(30);
+const SQLITE_READERS: u32 = 4;
+const POSTGRES_CONNECTIONS: u32 = 10;
+const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
+/// Limit of the first connection, which also applies the schema; it may have to wait for another gateway doing so.
+const POSTGRES_OPEN: Duration = Duration::from_mins(2);
+/// More than the number of SQL texts in this crate.
+const STATEMENTS: usize = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatabaseKind {
+    Sqlite,
+    Postgres,
+}
+
+impl DatabaseKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+/// An open database whose schema is the one of this program. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store(Pools);
+
+#[derive(Debug, Clone)]
+enum Pools {
+    Sqlite { writer: SqlitePool, readers: SqlitePool },
+    Postgres(PgPool),
+}
+
+impl Store {
+    /// Opens `sqlite://<path>` (made with mode 0600 if it does not exist; its folder must) or `postgres://…`, and
+    /// brings the schema up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Address`] for anything else, [`StoreError::Schema`] for a database of a newer program or one
+    /// whose schema was changed by hand, [`StoreError::Database`] if it can't be reached.
+    pub async fn open(url: &str) -> StoreResult<Self> {
+        if let Some(path) = url.strip_prefix("sqlite://") {
+            return open_sqlite(path).await.map(Self);
+        }
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            return open_postgres(url).await.map(Self);
+        }
+        Err(StoreError::Address("it must begin with `sqlite://` or `postgres://`".to_owned()))
+    }
+
+    pub fn kind(&self) -> DatabaseKind {
+        match &self.0 {
+            Pools::Sqlite { .. } => DatabaseKind::Sqlite,
+            Pools::Postgres(_) => DatabaseKind::Postgres,
+        }
+    }
+
+    /// A transaction that may write. On SQLite there is one at a time; the others wait for up to 30 s.
+    pub async fn write(&self) -> StoreResult<Tx> {
+        Ok(Tx(match &self.0 {
+            // A deferred transaction that turns into a writer fails at once if another one wrote meanwhile.
+            Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
+            Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+        }))
+    }
+
+    /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
+    /// writers.
+    pub async fn read(&self) -> StoreResult<Tx> {
+        Ok(Tx(match &self.0 {
+            Pools::Sqlite { readers, .. } => Inner::Sqlite(readers.begin().await?),
+            Pools::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN READ ONLY").await?),
+        }))
+    }
+
+    /// Whether the database answers a query; takes a connection of the pool that readers use.
+    pub async fn ping(&self) -> StoreResult<()> {
+        const SQL: &str = "SELECT 1";
+        match &self.0 {
+            Pools::Sqlite { readers, .. } => sqlx::query(SQL).execute(readers).await.map(drop)?,
+            Pools::Postgres(pool) => sqlx::query(SQL).execute(pool).await.map(drop)?,
+        }
+        Ok(())
+    }
+
+    /// Waits for running transactions and closes all connections. On SQLite this also folds the log into the file.
+    pub async fn close(&self) {
+        match &self.0 {
+            Pools::Sqlite { writer, readers } => {
+                // The writer goes last: the last connection of all removes the write-ahead log.
+                readers.close().await;
+                writer.close().await;
+            }
+            Pools::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+async fn open_sqlite(path: &str) -> StoreResult<Pools> {
+    if path.is_empty() || path.starts_with(':') || path.contains('?') {
+        let text = "`sqlite://` must be followed by the path of a file, without parameters";
+        return Err(StoreError::Address(text.to_owned()));
+    }
+    let path = Path::new(path);
+    create_private(path).map_err(|error| StoreError::Address(format!("{}: {error}", path.display())))?;
+
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .foreign_keys(true)
+        .busy_timeout(SQLITE_BUSY)
+        .statement_cache_capacity(STATEMENTS);
+    // Local connections neither break nor age: no test before use, no expiry.
+    let pool = || {
+        SqlitePoolOptions::new()
+            .acquire_timeout(SQLITE_ACQUIRE)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+    };
+    let writer = pool().max_connections(1).connect_with(options.clone()).await?;
+    // Two processes may open a new file at the same time; the second waits here and finds the schema complete.
+    let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
+    apply(DatabaseKind::Sqlite, &mut *tx).await?;
+    tx.commit().await?;
+    let readers =
+        pool().max_connections(SQLITE_READERS).connect_lazy_with(options.pragma("query_only", "ON"));
+    Ok(Pools::Sqlite { writer, readers })
+}
+
+/// Makes the file readable for its owner only; SQLite gives its log files the same mode. An existing one is left as
+/// it is.
+fn create_private(path: &Path) -> io::Result<()> {
+    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        done => done.map(drop),
+    }
+}
+
+async fn open_postgres(url: &str) -> StoreResult<Pools> {
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|_| StoreError::Address("it is not a valid `postgres://` address".to_owned()))?
+        .application_name("gantry")
+        .statement_cache_capacity(STATEMENTS);
+    // A connection of its own: closing it also frees the advisory lock when applying the schema failed.
+    let migrated = tokio::time::timeout(POSTGRES_OPEN, async {
+        let mut conn = PgConnection::connect_with(&options).await?;
+        let done = apply(DatabaseKind::Postgres, &mut conn).await;
+        conn.close().await?;
+        done
+    });
+    migrated.await.map_err(|_| StoreError::Database(sqlx::Error::PoolTimedOut))??;
+    let pool = PgPoolOptions::new()
+        .max_connections(POSTGRES_CONNECTIONS)
+        .acquire_timeout(POSTGRES_ACQUIRE)
+        .connect_lazy_with(options);
+    Ok(Pools::Postgres(pool))
+}

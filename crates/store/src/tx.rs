@@ -1,0 +1,81 @@
+//! One unit of work, and the two macros that keep each query written once for both databases.
+
+use sqlx::{FromRow, Postgres, Row, Sqlite, Transaction};
+
+use crate::StoreResult;
+
+/// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
+///
+/// "Not found" is never an error: `None` or `false` says so. After an error drop it.
+pub struct Tx(pub(crate) Inner);
+
+pub(crate) enum Inner {
+    Sqlite(Transaction<'static, Sqlite>),
+    Postgres(Transaction<'static, Postgres>),
+}
+
+impl Tx {
+    pub async fn commit(self) -> StoreResult<()> {
+        match self.0 {
+            Inner::Sqlite(tx) => tx.commit().await?,
+            Inner::Postgres(tx) => tx.commit().await?,
+        }
+        Ok(())
+    }
+
+    /// Undoes everything, and waits for it; a plain drop leaves it to the next user of the connection.
+    pub async fn rollback(self) -> StoreResult<()> {
+        match self.0 {
+            Inner::Sqlite(tx) => tx.rollback().await?,
+            Inner::Postgres(tx) => tx.rollback().await?,
+        }
+        Ok(())
+    }
+}
+
+/// Runs `$body` on whichever database is open. It is compiled once for each driver; the SQL must be valid in both.
+macro_rules! on_db {
+    ($tx:expr, |$conn:ident| $body:expr) => {
+        match &mut $tx.0 {
+            $crate::tx::Inner::Sqlite(tx) => {
+                let $conn = &mut **tx;
+                $body
+            }
+            $crate::tx::Inner::Postgres(tx) => {
+                let $conn = &mut **tx;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use on_db;
+
+/// A struct whose fields are columns of the same names. (The derive of sqlx would build both drivers a second time,
+/// for the host.)
+macro_rules! row {
+    ($(#[$meta:meta])* struct $name:ident { $($field:ident: $type:ty,)+ }) => {
+        $(#[$meta])*
+        pub(crate) struct $name { $(pub(crate) $field: $type,)+ }
+
+        impl<'r, R> sqlx::FromRow<'r, R> for $name
+        where
+            R: sqlx::Row,
+            for<'a> &'a str: sqlx::ColumnIndex<R>,
+            $($type: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,)+
+        {
+            fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+                Ok(Self { $($field: row.try_get(stringify!($field))?,)+ })
+            }
+        }
+    };
+}
+pub(crate) use row;
+
+/// Two row structs read from one joined row.
+pub(crate) struct Both<A, B>(pub(crate) A, pub(crate) B);
+
+impl<'r, R: Row, A: FromRow<'r, R>, B: FromRow<'r, R>> FromRow<'r, R> for Both<A, B> {
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        Ok(Self(A::from_row(row)?, B::from_row(row)?))
+    }
+}

@@ -1,0 +1,288 @@
+//! User accounts, the first owner, and sign-ins.
+
+use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User};
+
+use crate::{
+    Order, Sort, StoreError, StoreResult, Tx,
+    page::{containing, fold},
+    tx::{Both, on_db, row},
+};
+
+/// A user to be made.
+#[derive(Clone)]
+pub struct NewUser {
+    pub org_id: OrgId,
+    pub username: String,
+    /// argon2id in PHC string format.
+    pub password_hash: String,
+    pub role: Role,
+    pub enabled: bool,
+}
+
+/// What to change; `None` leaves it.
+#[derive(Clone, Default)]
+pub struct UserChange {
+    pub username: Option<String>,
+    pub password_hash: Option<String>,
+    pub role: Option<Role>,
+    pub enabled: Option<bool>,
+    /// The user's keys move along.
+    pub org_id: Option<OrgId>,
+}
+
+/// All conditions that are set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct UserFilter {
+    pub org_id: Option<OrgId>,
+    /// Part of the username, without regard to case.
+    pub q: Option<String>,
+    pub role: Option<Role>,
+}
+
+/// What users can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UserColumn {
+    #[default]
+    Id,
+    Username,
+    CreatedAt,
+    /// Those who never signed in count as the earliest.
+    LastLoginAt,
+}
+
+impl UserColumn {
+    /// Reads the name of the column as the API writes it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "id" => Self::Id,
+            "username" => Self::Username,
+            "created_at" => Self::CreatedAt,
+            "last_login_at" => Self::LastLoginAt,
+            _ => return None,
+        })
+    }
+}
+
+row! {
+    struct UserRow {
+        id: i64,
+        org_id: i64,
+        username: String,
+        password_hash: String,
+        role: String,
+        enabled: bool,
+        created_at: i64,
+        last_login_at: Option<i64>,
+    }
+}
+
+row! {
+    struct OrgName {
+        org_name: String,
+    }
+}
+
+impl TryFrom<UserRow> for User {
+    type Error = StoreError;
+
+    fn try_from(row: UserRow) -> StoreResult<Self> {
+        let role = Role::parse(&row.role).ok_or_else(|| StoreError::Corrupt {
+            table: "users",
+            id: row.id.to_string(),
+            what: "role",
+        })?;
+        Ok(Self {
+            id: UserId(row.id),
+            org_id: OrgId(row.org_id),
+            username: row.username,
+            password_hash: row.password_hash,
+            role,
+            enabled: row.enabled,
+            created_at: Timestamp(row.created_at),
+            last_login_at: row.last_login_at.map(Timestamp),
+        })
+    }
+}
+
+/// The columns of [`UserRow`].
+macro_rules! columns {
+    () => {
+        "id, org_id, username, password_hash, role, enabled, created_at, last_login_at"
+    };
+}
+
+macro_rules! matching {
+    () => {
+        r" FROM users u JOIN orgs o ON o.id = u.org_id
+            WHERE (CAST($1 AS BIGINT) IS NULL OR u.org_id = $1)
+              AND (CAST($2 AS TEXT) IS NULL OR u.username_lower LIKE CAST($2 AS TEXT) ESCAPE '\')
+              AND (CAST($3 AS TEXT) IS NULL OR u.role = $3)"
+    };
+}
+
+macro_rules! listing {
+    ($order:literal) => {
+        concat!(
+            "SELECT u.id, u.org_id, u.username, u.password_hash, u.role, u.enabled, u.created_at, \
+             u.last_login_at, o.name AS org_name",
+            matching!(),
+            " ORDER BY ",
+            $order,
+            " LIMIT $4 OFFSET $5"
+        )
+    };
+}
+
+fn listing(sort: Sort<UserColumn>) -> &'static str {
+    match (sort.by, sort.order) {
+        (UserColumn::Id, Order::Asc) => listing!("u.id"),
+        (UserColumn::Id, Order::Desc) => listing!("u.id DESC"),
+        (UserColumn::Username, Order::Asc) => listing!("u.username_lower, u.id"),
+        (UserColumn::Username, Order::Desc) => listing!("u.username_lower DESC, u.id DESC"),
+        (UserColumn::CreatedAt, Order::Asc) => listing!("u.created_at, u.id"),
+        (UserColumn::CreatedAt, Order::Desc) => listing!("u.created_at DESC, u.id DESC"),
+        (UserColumn::LastLoginAt, Order::Asc) => listing!("u.last_login_at NULLS FIRST, u.id"),
+        (UserColumn::LastLoginAt, Order::Desc) => listing!("u.last_login_at DESC NULLS LAST, u.id DESC"),
+    }
+}
+
+impl Tx {
+    /// # Errors
+    /// [`crate::Constraint::Username`] if the name is taken, [`StoreError::Reference`] if there is no such
+    /// organisation.
+    pub async fn insert_user(&mut self, user: &NewUser, now: Timestamp) -> StoreResult<User> {
+        const SQL: &str = concat!(
+            "INSERT INTO users (org_id, username, username_lower, password_hash, role, enabled, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ",
+            columns!()
+        );
+        let row: UserRow = on_db!(self, |conn| {
+            sqlx::query_as(SQL)
+                .bind(user.org_id.0)
+                .bind(user.username.as_str())
+                .bind(fold(&user.username))
+                .bind(user.password_hash.as_str())
+                .bind(user.role.as_str())
+                .bind(user.enabled)
+                .bind(now.0)
+                .fetch_one(conn)
+                .await
+        })?;
+        row.try_into()
+    }
+
+    pub async fn user(&mut self, id: UserId) -> StoreResult<Option<User>> {
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM users WHERE id = $1");
+        let row: Option<UserRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        row.map(User::try_from).transpose()
+    }
+
+    /// The user who signs in with this name, in any case.
+    pub async fn user_by_name(&mut self, username: &str) -> StoreResult<Option<User>> {
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM users WHERE username_lower = $1");
+        let row: Option<UserRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(fold(username)).fetch_optional(conn).await)?;
+        row.map(User::try_from).transpose()
+    }
+
+    /// One page of users with the names of their organisations, and how many there are on all pages.
+    pub async fn users(
+        &mut self,
+        filter: &UserFilter,
+        sort: Sort<UserColumn>,
+        limit: i64,
+        offset: i64,
+    ) -> StoreResult<(Vec<(User, String)>, i64)> {
+        const COUNT: &str = concat!("SELECT COUNT(*)", matching!());
+        let (org, role) = (filter.org_id.map(|it| it.0), filter.role.map(Role::as_str));
+        let q = filter.q.as_deref().map(containing);
+        let total = on_db!(self, |conn| {
+            sqlx::query_scalar(COUNT).bind(org).bind(q.as_deref()).bind(role).fetch_one(conn).await
+        })?;
+        let rows: Vec<Both<UserRow, OrgName>> = on_db!(self, |conn| {
+            let query = sqlx::query_as(listing(sort)).bind(org).bind(q.as_deref()).bind(role);
+            query.bind(limit).bind(offset).fetch_all(conn).await
+        })?;
+        let users = rows.into_iter().map(|Both(user, org)| Ok((user.try_into()?, org.org_name)));
+        Ok((users.collect::<StoreResult<_>>()?, total))
+    }
+
+    /// # Errors
+    /// [`crate::Constraint::Username`] if the new name is taken, [`StoreError::Reference`] if there is no such
+    /// organisation.
+    pub async fn update_user(&mut self, id: UserId, change: &UserChange) -> StoreResult<Option<User>> {
+        const SQL: &str = concat!(
+            "UPDATE users SET username = COALESCE($2, username), \
+             username_lower = COALESCE($3, username_lower), password_hash = COALESCE($4, password_hash), \
+             role = COALESCE($5, role), enabled = COALESCE($6, enabled), org_id = COALESCE($7, org_id) \
+             WHERE id = $1 RETURNING ",
+            columns!()
+        );
+        let row: Option<UserRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL)
+                .bind(id.0)
+                .bind(change.username.as_deref())
+                .bind(change.username.as_deref().map(fold))
+                .bind(change.password_hash.as_deref())
+                .bind(change.role.map(Role::as_str))
+                .bind(change.enabled)
+                .bind(change.org_id.map(|it| it.0))
+                .fetch_optional(conn)
+                .await
+        })?;
+        row.map(User::try_from).transpose()
+    }
+
+    /// Deletes the user with his sessions and keys. His usage rows stay.
+    pub async fn delete_user(&mut self, id: UserId) -> StoreResult<bool> {
+        const SQL: &str = "DELETE FROM users WHERE id = $1";
+        let rows = on_db!(self, |conn| {
+            sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Names of all users, or of those of one organisation, by name.
+    pub async fn user_lookup(&mut self, org: Option<OrgId>) -> StoreResult<Vec<(UserId, String, OrgId)>> {
+        const SQL: &str = "SELECT id, username, org_id FROM users \
+                           WHERE (CAST($1 AS BIGINT) IS NULL OR org_id = $1) ORDER BY username_lower";
+        let rows: Vec<(i64, String, i64)> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(org.map(|it| it.0)).fetch_all(conn).await)?;
+        Ok(rows.into_iter().map(|(id, name, org)| (UserId(id), name, OrgId(org))).collect())
+    }
+
+    /// How many owners can sign in: enabled, in an enabled organisation.
+    pub async fn owner_count_enabled(&mut self) -> StoreResult<i64> {
+        const SQL: &str = "SELECT COUNT(*) FROM users u JOIN orgs o ON o.id = u.org_id \
+                           WHERE u.role = 'owner' AND u.enabled AND o.enabled";
+        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
+    }
+
+    /// Whether there is an owner at all, disabled ones included.
+    pub async fn any_owner(&mut self) -> StoreResult<bool> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE role = 'owner')";
+        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
+    }
+
+    /// Makes everything that counts owners and then acts on it (the bootstrap, and whatever could take the last one
+    /// away) run one after the other, until the transaction ends. Call it before counting.
+    pub async fn bootstrap_lock(&mut self) -> StoreResult<()> {
+        // The number is arbitrary; the schema keeps gateways that share a database apart.
+        const SQL: &str = "SELECT pg_advisory_xact_lock(1196314706, hashtext(current_schema()))";
+        match &mut self.0 {
+            // There is one writer anyway.
+            crate::tx::Inner::Sqlite(_) => {}
+            crate::tx::Inner::Postgres(tx) => sqlx::query(SQL).execute(&mut **tx).await.map(drop)?,
+        }
+        Ok(())
+    }
+
+    pub async fn record_login(&mut self, id: UserId, now: Timestamp) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE users SET last_login_at = $2 WHERE id = $1";
+        let rows = on_db!(self, |conn| {
+            sqlx::query(SQL).bind(id.0).bind(now.0).execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+}

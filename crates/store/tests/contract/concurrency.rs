@@ -1,0 +1,103 @@
+//! Many transactions at once.
+
+use std::time::Duration;
+
+use gantry_domain::Role;
+use gantry_store::{OrgFilter, Store, StoreResult, UsageFilter};
+use tokio::task::JoinSet;
+
+use crate::{
+    harness::{Database, NOW, at, new_user, on_both},
+    usage::row,
+};
+
+/// The bootstrap as the API does it: `false` if there was an owner.
+async fn bootstrap(store: Store, n: usize) -> StoreResult<bool> {
+    let mut tx = store.write().await?;
+    tx.bootstrap_lock().await?;
+    if tx.any_owner().await? {
+        return Ok(false);
+    }
+    let org = tx.insert_org(&format!("org {n}"), NOW).await?;
+    tx.insert_user(&new_user(org.id, &format!("owner {n}"), Role::Owner), NOW).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+on_both! {
+    async fn of_fifty_bootstraps_one_wins(db: &Database) {
+        let mut tasks = JoinSet::new();
+        for n in 0..50 {
+            tasks.spawn(bootstrap(db.store.clone(), n));
+        }
+        let won = tasks.join_all().await.into_iter().map(Result::unwrap).filter(|it| *it).count();
+        let mut tx = db.store.read().await.unwrap();
+        assert_eq!((won, tx.owner_count_enabled().await.unwrap()), (1, 1));
+        assert_eq!(tx.org_lookup(None).await.unwrap().len(), 1);
+    }
+
+    async fn writers_and_readers_do_not_lock_each_other_out(db: &Database) {
+        // A second program on the same database: its writers are not queued behind ours.
+        let other = Store::open(&db.url).await.unwrap();
+        let mut tasks = JoinSet::new();
+        for task in 0..8_u32 {
+            let store = if task % 2 == 0 { db.store.clone() } else { other.clone() };
+            tasks.spawn(async move {
+                for n in 0..20_u32 {
+                    let mut tx = store.write().await.unwrap();
+                    tx.insert_org(&format!("org {task} {n}"), NOW).await.unwrap();
+                    let rows: Vec<_> =
+                        (0..10).map(|i| row(at(n.into()), u128::from(task * 1000 + n * 10 + i))).collect();
+                    tx.insert_usage(&rows).await.unwrap();
+                    tx.commit().await.unwrap();
+                }
+            });
+            let store = db.store.clone();
+            tasks.spawn(async move {
+                for _ in 0..20 {
+                    let mut tx = store.read().await.unwrap();
+                    let (_, orgs) = tx.orgs(&OrgFilter::default(), 5, 0).await.unwrap();
+                    assert!(orgs <= 160);
+                }
+            });
+        }
+        tasks.join_all().await;
+        let mut tx = db.store.read().await.unwrap();
+        assert_eq!(tx.org_lookup(None).await.unwrap().len(), 160);
+        assert_eq!(tx.usage(&UsageFilter::default(), 1, 0).await.unwrap().1, 1600);
+        drop(tx);
+        other.close().await;
+    }
+
+    async fn the_instance_id_is_made_once(db: &Database) {
+        let mut tasks = JoinSet::new();
+        for _ in 0..8 {
+            let store = db.store.clone();
+            tasks.spawn(async move {
+                let mut tx = store.write().await.unwrap();
+                let id = tx.instance_id().await.unwrap();
+                tx.commit().await.unwrap();
+                id
+            });
+        }
+        let ids = tasks.join_all().await;
+        assert!(ids.windows(2).all(|pair| pair[0] == pair[1]), "{ids:?}");
+    }
+
+    async fn a_cancelled_writer_frees_its_place(db: &Database) {
+        for n in 0..40 {
+            let store = db.store.clone();
+            let mut tasks = JoinSet::new();
+            tasks.spawn(async move {
+                let mut tx = store.write().await.unwrap();
+                tx.insert_org(&format!("gone {n}"), NOW).await.unwrap();
+                std::future::pending::<()>().await;
+            });
+            // Cancelled at different places: in the queue, while it begins, after it wrote.
+            tokio::time::sleep(Duration::from_micros(n * 100)).await;
+            tasks.shutdown().await;
+        }
+        assert_eq!(db.org("Acme").await.name, "Acme");
+        assert_eq!(db.store.read().await.unwrap().org_lookup(None).await.unwrap().len(), 1);
+    }
+}

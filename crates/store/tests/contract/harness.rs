@@ -1,0 +1,198 @@
+//! A fresh database for each test, and what every test needs in it.
+
+use std::{fs::OpenOptions, io::Write as _};
+
+use gantry_domain::{
+    OrgId, Role, Timestamp,
+    identity::{Org, User},
+    key::KeySettings,
+};
+use gantry_store::{DatabaseKind, NewKey, NewUser, Store};
+use sqlx::{
+    AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection, sqlite::SqliteConnectOptions,
+};
+use uuid::Uuid;
+
+pub(crate) const NOW: Timestamp = Timestamp(1_795_219_804_123);
+
+/// `NOW` and `ms` milliseconds.
+pub(crate) fn at(ms: i64) -> Timestamp {
+    Timestamp(NOW.0 + ms)
+}
+
+/// A database that goes away with [`Database::remove`].
+pub(crate) struct Database {
+    pub(crate) store: Store,
+    pub(crate) url: String,
+    dir: Option<tempfile::TempDir>,
+    schema: Option<(String, String)>,
+}
+
+/// Turns `async fn name(db: &Database)` into one test for each database.
+macro_rules! on_both {
+    ($($(#[$meta:meta])* async fn $name:ident($db:ident: &$database:ident) $body:block)+) => {$(
+        mod $name {
+            use super::*;
+
+            $(#[$meta])*
+            async fn run($db: &$database) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                let db = $database::sqlite().await;
+                run(&db).await;
+                db.remove().await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                let Some(db) = $database::postgres().await else { return };
+                run(&db).await;
+                db.remove().await;
+            }
+        }
+    )+};
+}
+pub(crate) use on_both;
+
+#[expect(clippy::disallowed_methods, reason = "tests are told of services by their environment")]
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|it| !it.is_empty())
+}
+
+/// The server to test on; `None` notes the skip.
+pub(crate) fn postgres_url() -> Option<String> {
+    let url = env("TEST_POSTGRES_URL");
+    if url.is_none() {
+        let reason = "TEST_POSTGRES_URL is not set";
+        assert!(env("REQUIRE_ALL").as_deref() != Some("1"), "store::postgres must not be skipped: {reason}");
+        eprintln!("SKIP store::postgres: {reason}");
+        if let Some(file) = env("GANTRY_SKIP_FILE") {
+            let mut file = OpenOptions::new().append(true).create(true).open(file).unwrap();
+            // One write, so that lines of parallel tests do not mix.
+            file.write_all(format!("store::postgres\tSKIP\t{reason}\n").as_bytes()).unwrap();
+        }
+    }
+    url
+}
+
+impl Database {
+    pub(crate) async fn sqlite() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", dir.path().join("gantry.db").display());
+        let store = Store::open(&url).await.unwrap();
+        Self { store, url, dir: Some(dir), schema: None }
+    }
+
+    pub(crate) async fn postgres() -> Option<Self> {
+        let server = postgres_url()?;
+        let schema = format!("t_{}", Uuid::now_v7().simple());
+        let mut conn = PgConnection::connect(&server).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+        let sign = if server.contains('?') { '&' } else { '?' };
+        let url = format!("{server}{sign}options=-csearch_path%3D{schema}");
+        let store = Store::open(&url).await.unwrap();
+        Some(Self { store, url, dir: None, schema: Some((server, schema)) })
+    }
+
+    pub(crate) async fn remove(self) {
+        self.store.close().await;
+        if let Some((server, schema)) = self.schema {
+            let mut conn = PgConnection::connect(&server).await.unwrap();
+            let drop = AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"));
+            sqlx::raw_sql(drop).execute(&mut conn).await.unwrap();
+            conn.close().await.unwrap();
+        }
+    }
+
+    pub(crate) fn dir(&self) -> &std::path::Path {
+        self.dir.as_ref().unwrap().path()
+    }
+
+    /// Runs a statement behind the store's back.
+    pub(crate) async fn tamper(&self, sql: &'static str) -> Result<u64, sqlx::Error> {
+        match self.store.kind() {
+            DatabaseKind::Sqlite => {
+                let options = SqliteConnectOptions::new().filename(self.dir().join("gantry.db"));
+                let mut conn = SqliteConnection::connect_with(&options).await?;
+                Ok(sqlx::query(sql).execute(&mut conn).await?.rows_affected())
+            }
+            DatabaseKind::Postgres => {
+                let mut conn = PgConnection::connect(&self.url).await?;
+                Ok(sqlx::query(sql).execute(&mut conn).await?.rows_affected())
+            }
+        }
+    }
+
+    /// `table.column` of our own tables, sorted.
+    pub(crate) async fn columns(&self) -> Vec<String> {
+        const SQLITE: &str = "SELECT m.name || '.' || p.name FROM sqlite_master m JOIN pragma_table_info(m.name) p \
+                              WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name NOT LIKE '%sqlx%'";
+        const POSTGRES: &str = "SELECT table_name::text || '.' || column_name::text \
+                                FROM information_schema.columns \
+                                WHERE table_schema = current_schema() AND table_name NOT LIKE '%sqlx%'";
+        self.texts(SQLITE, POSTGRES).await
+    }
+
+    /// Names of our own indexes, sorted, without those that the databases make for primary keys.
+    pub(crate) async fn indexes(&self) -> Vec<String> {
+        const SQLITE: &str = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL";
+        const POSTGRES: &str = "SELECT indexname::text FROM pg_indexes \
+                                WHERE schemaname = current_schema() AND indexname NOT LIKE '%_pkey'";
+        self.texts(SQLITE, POSTGRES).await
+    }
+
+    async fn texts(&self, sqlite: &'static str, postgres: &'static str) -> Vec<String> {
+        let mut found: Vec<String> = match self.store.kind() {
+            DatabaseKind::Sqlite => {
+                let options = SqliteConnectOptions::new().filename(self.dir().join("gantry.db"));
+                let mut conn = SqliteConnection::connect_with(&options).await.unwrap();
+                let rows = sqlx::query(sqlite).fetch_all(&mut conn).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+            DatabaseKind::Postgres => {
+                let mut conn = PgConnection::connect(&self.url).await.unwrap();
+                let rows = sqlx::query(postgres).fetch_all(&mut conn).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+        };
+        found.sort();
+        found
+    }
+
+    pub(crate) async fn org(&self, name: &str) -> Org {
+        let mut tx = self.store.write().await.unwrap();
+        let org = tx.insert_org(name, NOW).await.unwrap();
+        tx.commit().await.unwrap();
+        org
+    }
+
+    pub(crate) async fn user(&self, org: OrgId, username: &str, role: Role) -> User {
+        let mut tx = self.store.write().await.unwrap();
+        let user = tx.insert_user(&new_user(org, username, role), NOW).await.unwrap();
+        tx.commit().await.unwrap();
+        user
+    }
+}
+
+pub(crate) fn new_user(org_id: OrgId, username: &str, role: Role) -> NewUser {
+    NewUser {
+        org_id,
+        username: username.to_owned(),
+        password_hash: "$argon2id$…".to_owned(),
+        role,
+        enabled: true,
+    }
+}
+
+/// A key of the organisation; `number` makes its token unlike others.
+pub(crate) fn new_key(org_id: OrgId, number: u8, name: &str) -> NewKey {
+    NewKey {
+        settings: KeySettings { name: name.to_owned(), ..KeySettings::default() },
+        prefix: format!("gty_Ab{number:06}"),
+        token_hash: [number; 32],
+        org_id,
+        user_id: None,
+    }
+}

@@ -1,0 +1,23 @@
+//! The contract of the store: every public method, on both databases.
+//!
+//! SQLite runs always. Postgres runs when `TEST_POSTGRES_URL` names a server, in a schema of its own for each test;
+//! otherwise its half is reported as skipped.
+
+#[cfg(test)]
+mod accounts;
+#[cfg(test)]
+mod concurrency;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod keys;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod opening;
+#[cfg(test)]
+mod parity;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod usage;

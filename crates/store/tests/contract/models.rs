@@ -1,0 +1,209 @@
+//! Model records, their timelines, and external engines.
+
+use gantry_domain::{
+    ModelId,
+    model::{
+        EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, State, Task, Wanted,
+        lifecycle::{Failure, InstanceId},
+    },
+};
+use gantry_store::{Constraint, RegistryEntry, StoreError};
+use secrecy::ExposeSecret;
+use serde_json::json;
+
+use crate::harness::{Database, NOW, at, on_both};
+
+fn draft(served_name: &str) -> ModelDraft {
+    let config = json!({"repo_id": "Qwen/Qwen3-8B", "gpu_memory_utilization": 0.92, "ü": [1, null, "\u{0}"]});
+    ModelDraft {
+        name: "Qwen 3".to_owned(),
+        served_name: served_name.to_owned(),
+        task: Task::Embed,
+        engine: EngineKind::Llamacpp,
+        archived: false,
+        hub_token: Some("hf_secret".to_owned().into()),
+        config: ModelConfig::from_stored(config.as_object().unwrap().clone()),
+    }
+}
+
+fn token(model: &Model) -> Option<&str> {
+    model.hub_token.as_ref().map(ExposeSecret::expose_secret)
+}
+
+on_both! {
+    async fn a_model_lives(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let model = tx.insert_model(&draft("qwen"), NOW).await.unwrap();
+        assert_eq!((model.wanted, model.generation, &model.phase), (Wanted::Stopped, 0, &Phase::NEW));
+        let found = tx.model(model.id).await.unwrap().unwrap();
+        assert_eq!((found.name.as_str(), found.served_name.as_str()), ("Qwen 3", "qwen"));
+        assert_eq!((found.task, found.engine, found.archived), (Task::Embed, EngineKind::Llamacpp, false));
+        assert_eq!((&found.config, token(&found)), (&draft("").config, Some("hf_secret")));
+        assert_eq!((found.created_at, found.updated_at), (NOW, NOW));
+        assert!(tx.model(ModelId(99)).await.unwrap().is_none());
+
+        let started = tx.command(model.id, Wanted::Running, at(1)).await.unwrap().unwrap();
+        assert_eq!((started.wanted, started.generation, started.updated_at), (Wanted::Running, 1, at(1)));
+        let change = ModelDraft {
+            name: "Other".to_owned(),
+            task: Task::Generate,
+            engine: EngineKind::Vllm,
+            archived: true,
+            hub_token: None,
+            config: ModelConfig::default(),
+            ..draft("other")
+        };
+        let changed = tx.update_model(model.id, &change, at(2)).await.unwrap().unwrap();
+        assert_eq!((changed.name.as_str(), changed.served_name.as_str()), ("Other", "other"));
+        assert_eq!((changed.task, changed.engine, changed.archived), (Task::Generate, EngineKind::Vllm, true));
+        assert_eq!((&changed.config, token(&changed)), (&ModelConfig::default(), None));
+        assert_eq!((changed.created_at, changed.updated_at), (NOW, at(2)));
+        assert_eq!((changed.wanted, changed.generation, &changed.phase), (Wanted::Running, 1, &Phase::NEW));
+
+        assert!(tx.update_model(ModelId(99), &change, NOW).await.unwrap().is_none());
+        assert!(tx.command(ModelId(99), Wanted::Running, NOW).await.unwrap().is_none());
+        assert!(tx.delete_model(model.id).await.unwrap());
+        assert!(!tx.delete_model(model.id).await.unwrap());
+    }
+
+    async fn a_served_name_belongs_to_one_model_in_use(db: &Database) {
+        let store = &db.store;
+        let mut tx = store.write().await.unwrap();
+        let first = tx.insert_model(&draft("qwen"), NOW).await.unwrap();
+        tx.insert_model(&ModelDraft { archived: true, ..draft("qwen") }, NOW).await.unwrap();
+        let other = tx.insert_model(&draft("other"), NOW).await.unwrap();
+        tx.commit().await.unwrap();
+
+        let error = store.write().await.unwrap().insert_model(&draft("qwen"), NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::Conflict(Constraint::ServedName)), "{error:?}");
+        let mut tx = store.write().await.unwrap();
+        let error = tx.update_model(other.id, &draft("qwen"), NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::Conflict(Constraint::ServedName)), "{error:?}");
+        drop(tx);
+
+        let mut tx = store.write().await.unwrap();
+        let shown = |models: Vec<Model>| models.into_iter().map(|it| it.id.0).collect::<Vec<_>>();
+        assert_eq!(shown(tx.models(false).await.unwrap()), [1, 3]);
+        assert_eq!(shown(tx.models(true).await.unwrap()), [1, 2, 3]);
+        tx.mark_deleting(first.id, NOW).await.unwrap();
+        let third = tx.insert_model(&draft("qwen"), NOW).await.unwrap();
+        // Postgres also counted the refused one.
+        assert_eq!(shown(tx.models(true).await.unwrap()), [2, 3, third.id.0]);
+    }
+
+    async fn a_phase_is_recorded_for_its_generation_only(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
+        tx.command(id, Wanted::Running, NOW).await.unwrap();
+        let instance = InstanceId("c0ffee".to_owned());
+        let failure = Failure::ContainerExited { detail: "exit code 1".to_owned() };
+        for phase in [
+            Phase::Starting { generation: 1, since: NOW },
+            Phase::Loading { generation: 1, instance: instance.clone(), since: NOW, until: at(5) },
+            Phase::Running { generation: 1, instance, port: 40_001, since: NOW },
+            Phase::Stopping { generation: 1, since: NOW, until: at(5) },
+            Phase::Failed { generation: 1, failure, at: NOW },
+            Phase::Stopped { generation: 1, lost: true },
+        ] {
+            assert!(tx.record_phase(id, 1, &phase).await.unwrap());
+            assert_eq!(tx.model(id).await.unwrap().unwrap().phase, phase);
+        }
+        tx.command(id, Wanted::Stopped, NOW).await.unwrap();
+        let late = Phase::Starting { generation: 1, since: NOW };
+        assert!(!tx.record_phase(id, 1, &late).await.unwrap());
+        assert!(!tx.record_phase(ModelId(99), 1, &late).await.unwrap());
+        let model = tx.model(id).await.unwrap().unwrap();
+        assert_eq!((model.generation, model.phase), (2, Phase::Stopped { generation: 1, lost: true }));
+    }
+
+    async fn a_deletion_is_remembered_until_it_is_done(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let kept = tx.insert_model(&ModelDraft { archived: true, ..draft("kept") }, NOW).await.unwrap();
+        let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
+        tx.command(id, Wanted::Running, NOW).await.unwrap();
+        let marked = tx.mark_deleting(id, at(1)).await.unwrap().unwrap();
+        assert_eq!((marked.wanted, marked.generation, marked.updated_at), (Wanted::Stopped, 2, at(1)));
+        assert_eq!(tx.mark_deleting(id, at(2)).await.unwrap().unwrap().generation, 2);
+        assert!(tx.mark_deleting(ModelId(99), at(1)).await.unwrap().is_none());
+        tx.commit().await.unwrap();
+
+        let mut tx = db.store.write().await.unwrap();
+        assert!(tx.model(id).await.unwrap().is_none());
+        assert!(tx.command(id, Wanted::Running, at(2)).await.unwrap().is_none());
+        assert!(tx.update_model(id, &draft("qwen"), at(2)).await.unwrap().is_none());
+        let phase = Phase::Stopped { generation: 2, lost: false };
+        assert!(tx.record_phase(id, 2, &phase).await.unwrap());
+        let all = tx.models_for_reconcile().await.unwrap();
+        let all: Vec<_> = all.iter().map(|(model, deleting)| (model.id, &model.phase, *deleting)).collect();
+        assert_eq!(all, [(kept.id, &Phase::NEW, false), (id, &phase, true)]);
+        let (one, deleting) = tx.model_for_reconcile(id).await.unwrap().unwrap();
+        assert_eq!((one.id, one.generation, deleting), (id, 2, true));
+        assert!(!tx.model_for_reconcile(kept.id).await.unwrap().unwrap().1);
+        assert!(tx.delete_model(id).await.unwrap());
+        assert!(tx.model_for_reconcile(id).await.unwrap().is_none());
+    }
+
+    async fn a_timeline_is_kept_short(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = tx.insert_model(&draft("a"), NOW).await.unwrap().id;
+        let other = tx.insert_model(&draft("b"), NOW).await.unwrap().id;
+        let event = |n: i64| ModelEvent {
+            at: at(n),
+            from: State::Loading,
+            to: State::Failed,
+            reason: (n > 2).then(|| "start_failed: …".to_owned()),
+            detail: Some(format!("start {n}")),
+        };
+        for n in 1..=4 {
+            tx.insert_event(id, &event(n)).await.unwrap();
+            tx.insert_event(other, &event(n)).await.unwrap();
+        }
+        assert_eq!(tx.events(id, 3).await.unwrap(), [event(4), event(3), event(2)]);
+        assert_eq!(tx.trim_events(id, 4).await.unwrap(), 0);
+        assert_eq!(tx.trim_events(id, 1).await.unwrap(), 3);
+        assert_eq!(tx.events(id, 9).await.unwrap(), [event(4)]);
+        assert_eq!(tx.events(other, 9).await.unwrap().len(), 4);
+        let binary = ModelEvent { detail: Some("\0".to_owned()), ..event(5) };
+        tx.insert_event(id, &binary).await.unwrap();
+        tx.delete_model(id).await.unwrap();
+        assert!(tx.events(id, 9).await.unwrap().is_empty());
+        let error = tx.insert_event(id, &event(6)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Reference), "{error:?}");
+    }
+
+    async fn a_record_that_does_not_decode_is_named(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
+        tx.commit().await.unwrap();
+        db.tamper("UPDATE models SET phase = '{}'").await.unwrap();
+        let error = db.store.read().await.unwrap().model(id).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("row `{id}` of table `models` does not decode: phase"));
+    }
+
+    async fn external_engines_are_entered_by_name(db: &Database) {
+        let entry = |name: &str, url: &str, ms| RegistryEntry {
+            served_name: name.to_owned(),
+            url: url.to_owned(),
+            task: Task::Generate,
+            api_key: None,
+            created_at: at(ms),
+        };
+        let mut tx = db.store.write().await.unwrap();
+        tx.upsert_registry(&entry("b", "http://one", 1)).await.unwrap();
+        tx.upsert_registry(&entry("a", "http://two", 2)).await.unwrap();
+        let again = RegistryEntry {
+            task: Task::Embed,
+            api_key: Some("sk-1".to_owned().into()),
+            ..entry("b", "http://three", 3)
+        };
+        tx.upsert_registry(&again).await.unwrap();
+        let all = tx.registry().await.unwrap();
+        assert_eq!((all[0].served_name.as_str(), all[0].url.as_str()), ("b", "http://three"));
+        assert_eq!((all[0].task, all[0].created_at), (Task::Embed, at(1)));
+        assert_eq!(all[0].api_key.as_ref().map(ExposeSecret::expose_secret), Some("sk-1"));
+        assert_eq!((all.len(), all[1].served_name.as_str(), all[1].api_key.is_none()), (2, "a", true));
+        assert!(tx.delete_registry("b").await.unwrap());
+        assert!(!tx.delete_registry("b").await.unwrap());
+        assert_eq!(tx.registry().await.unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,313 @@
+//! The real `gantry` as a child process, with a data directory and a database of its own.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{
+    Client,
+    docker::{self, IdRange},
+    docker_cli,
+};
+
+/// Longest time to be ready; the machine may be busy with other tests.
+const READY: Duration = Duration::from_secs(60);
+pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Database {
+    Sqlite,
+    /// A fresh schema in `TEST_POSTGRES_URL`.
+    Postgres,
+}
+
+impl Database {
+    /// SQLite always, Postgres where there is one (else `test` is noted as skipped on it).
+    pub fn all(test: &str) -> Vec<Self> {
+        if std::env::var("TEST_POSTGRES_URL").is_ok() {
+            return vec![Self::Sqlite, Self::Postgres];
+        }
+        crate::skip(&format!("{test} on Postgres"), "TEST_POSTGRES_URL is not set");
+        vec![Self::Sqlite]
+    }
+}
+
+/// How to start it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub database: Database,
+    /// Settings, over the defaults for tests.
+    pub env: BTreeMap<String, String>,
+    /// Make an owner (`owner` / `owner-password`) at start.
+    pub owner: bool,
+    pub model_ids: ModelIds,
+}
+
+/// Where a database begins to count models. Containers are named after their ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelIds {
+    /// With 1: for tests without containers.
+    FromOne,
+    /// With one that no other gateway under test uses now.
+    Own,
+    /// With this one.
+    From(i64),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { database: Database::Sqlite, env: BTreeMap::new(), owner: true, model_ids: ModelIds::FromOne }
+    }
+}
+
+impl Options {
+    /// For a gateway that starts containers: no other test has models of the same ids, and what happens to a container
+    /// is found out soon.
+    pub fn containers() -> Self {
+        Self { model_ids: ModelIds::Own, ..Self::default() }
+            .env("HEALTH_POLL_SEC", "2")
+            .env("MODEL_RECONCILE_SEC", "5")
+    }
+
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn on(mut self, database: Database) -> Self {
+        self.database = database;
+        self
+    }
+}
+
+/// A running gateway; ends with this value, and its containers with it.
+pub struct Gateway {
+    program: PathBuf,
+    options: Options,
+    dir: TempDir,
+    child: Child,
+    /// `http://127.0.0.1:port`
+    pub url: String,
+    /// `http://127.0.0.1:port` of the metrics, if the gateway was told a port for them.
+    pub setup_token: Option<String>,
+    postgres_schema: Option<(String, String)>,
+    /// Given back last, when the containers are gone.
+    _ids: Option<IdRange>,
+}
+
+impl Gateway {
+    /// Starts `program` (`env!("CARGO_BIN_EXE_gantry")`) and waits until it is ready.
+    pub async fn start(program: &str, options: Options) -> Self {
+        let dir = TempDir::new().unwrap();
+        std::fs::create_dir(dir.path().join("models")).unwrap();
+        let postgres_schema = match options.database {
+            Database::Sqlite => None,
+            Database::Postgres => Some(schema()),
+        };
+        let ids = (options.model_ids == ModelIds::Own).then(IdRange::take);
+        let first = match options.model_ids {
+            ModelIds::From(first) => Some(first),
+            _ => ids.as_ref().map(|it| it.first),
+        };
+        if let Some(first) = first {
+            std::fs::create_dir(dir.path().join("data")).unwrap();
+            let url = match &postgres_schema {
+                Some(schema) => postgres_url(schema),
+                None => format!("sqlite://{}", dir.path().join("data/gantry.db").display()),
+            };
+            docker::begin_ids_at(first, &url).await;
+        }
+        let (child, url, setup_token) = spawn(program, &options, &dir, postgres_schema.as_ref()).await;
+        Self { program: program.into(), options, dir, child, url, setup_token, postgres_schema, _ids: ids }
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The models base directory.
+    pub fn models_dir(&self) -> PathBuf {
+        self.dir.path().join("models")
+    }
+
+    /// Changes a setting for the next life.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.options.env.insert(name.to_owned(), value.to_owned());
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL, and the next life on the same data.
+    pub async fn kill_and_restart(&mut self) {
+        self.kill();
+        self.restart().await;
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts again on the same data, after [`Gateway::kill`] or [`Gateway::terminate`].
+    pub async fn restart(&mut self) {
+        let program = self.program.to_str().unwrap().to_owned();
+        let started = spawn(&program, &self.options, &self.dir, self.postgres_schema.as_ref()).await;
+        (self.child, self.url, self.setup_token) = started;
+    }
+
+    /// SIGTERM, and whether it ended with success.
+    pub fn terminate(&mut self) -> bool {
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        self.child.wait().unwrap().success()
+    }
+
+    /// A client without a session.
+    pub fn client(&self) -> Client {
+        Client::new(&self.url)
+    }
+
+    /// A client that is signed in.
+    pub async fn sign_in(&self, username: &str, password: &str) -> Client {
+        let client = self.client();
+        let answer = client.post("/auth/login", &json!({ "username": username, "password": password })).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        client
+    }
+
+    /// The owner of [`Options::owner`], signed in.
+    pub async fn owner(&self) -> Client {
+        self.sign_in(OWNER.0, OWNER.1).await
+    }
+
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Ids of its containers, found by their label.
+    pub fn containers(&self) -> Vec<String> {
+        let mine = format!("label=gantry.instance={}", self.instance());
+        let ids = docker_cli(&["ps", "-aq", "--no-trunc", "--filter", &mine]);
+        ids.lines().map(str::to_owned).collect()
+    }
+
+    /// Id of this installation, as the label of its containers says it.
+    pub fn instance(&self) -> String {
+        std::fs::read_to_string(self.data_dir().join("instance")).unwrap_or_default().trim().to_owned()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- log of the gateway ---\n{}", self.log());
+        }
+        let instance = self.instance();
+        if !instance.is_empty() {
+            let mine = format!("label=gantry.instance={instance}");
+            if let Ok(found) = Command::new("docker").args(["ps", "-aq", "--filter", &mine]).output() {
+                String::from_utf8_lossy(&found.stdout).split_whitespace().for_each(docker::remove);
+            }
+        }
+        if let Some((url, schema)) = &self.postgres_schema {
+            let drop = format!("DROP SCHEMA {schema} CASCADE");
+            let _ = Command::new("psql").args([url.as_str(), "-qc", &drop]).output();
+        }
+    }
+}
+
+/// A fresh schema: `(url of the server, name)`.
+fn schema() -> (String, String) {
+    let url = std::env::var("TEST_POSTGRES_URL").expect("TEST_POSTGRES_URL is set");
+    let name = format!("t_{}", uuid::Uuid::now_v7().simple());
+    let made = Command::new("psql").args([url.as_str(), "-qc", &format!("CREATE SCHEMA {name}")]).output();
+    let made = made.expect("psql is installed");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    (url, name)
+}
+
+fn postgres_url((url, schema): &(String, String)) -> String {
+    format!("{url}?options=-csearch_path%3D{schema}")
+}
+
+async fn spawn(
+    program: &str,
+    options: &Options,
+    dir: &TempDir,
+    schema: Option<&(String, String)>,
+) -> (Child, String, Option<String>) {
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("log")).unwrap();
+    let mut command = Command::new(program);
+    command.arg("serve").current_dir(dir.path()).env_clear();
+    // What the program needs of the surroundings; a developer's own settings must not leak in.
+    for name in ["PATH", "HOME", "DOCKER_HOST", "TMPDIR"] {
+        if let Ok(value) = std::env::var(name) {
+            command.env(name, value);
+        }
+    }
+    command
+        .env("GATEWAY_LISTEN", "127.0.0.1:0")
+        .env("METRICS_LISTEN", "127.0.0.1:0")
+        .env("DATA_DIR", dir.path().join("data"))
+        .env("MODELS_DIR", dir.path().join("models"))
+        .env("DATAPLANE_THREADS", "2")
+        .env("RUST_LOG", "info,gantry=debug");
+    if options.owner {
+        command.env("ADMIN_BOOTSTRAP_USERNAME", OWNER.0).env("ADMIN_BOOTSTRAP_PASSWORD", OWNER.1);
+    }
+    if let Some(schema) = schema {
+        command.env("DATABASE_URL", postgres_url(schema));
+    }
+    command.envs(&options.env).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    let mut child = command.spawn().expect("the program starts");
+    let stdout = child.stdout.take().unwrap();
+    let (lines, seen) = mpsc::channel();
+    // Reads to the end, so that the program never blocks on a full pipe.
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = lines.send(line);
+        }
+    });
+    let ready = tokio::task::spawn_blocking(move || {
+        let (mut url, mut token) = (None, None);
+        while url.is_none() {
+            let line = seen.recv_timeout(READY).ok()?;
+            url = line.split_once("UI and API").and_then(|(_, rest)| word(rest, "http://"));
+            // Both lines are printed at once.
+            if let Ok(next) = seen.recv_timeout(Duration::from_millis(200)) {
+                token = next.split_once("#setup=").and_then(|(_, rest)| word(rest, ""));
+            }
+        }
+        Some((url?, token))
+    });
+    match ready.await.unwrap() {
+        Some((url, token)) => (child, url.trim_end_matches('/').to_owned(), token),
+        None => {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("it does not get ready:\n{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
+        }
+    }
+}
+
+/// The first word of `text` that begins with `start`.
+fn word(text: &str, start: &str) -> Option<String> {
+    text.split_whitespace().find(|it| it.starts_with(start)).map(str::to_owned)
+}

@@ -1,0 +1,47 @@
+//! For tests only: the real program as a child process, an HTTP client for it, databases of their own, and what to do
+//! when something that a test needs is not there.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test helper fails the test"
+)]
+
+mod client;
+mod docker;
+mod gateway;
+mod model;
+mod sse;
+
+use std::{fs::OpenOptions, io::Write, time::Duration};
+
+pub use client::{Answer, Client};
+pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
+pub use gateway::{Database, Gateway, ModelIds, Options};
+pub use model::{Managed, simulated};
+pub use sse::{EventStream, events};
+
+/// Waits for `probe` to give something; `what` is said when it does not within `limit`.
+pub async fn eventually<T>(what: &str, limit: Duration, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + limit;
+    loop {
+        if let Some(value) = probe().await {
+            return value;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "not within {limit:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Notes that `test` can't run here, and why; fails it where nothing may be skipped. Always `false`.
+pub fn skip(test: &str, reason: &str) -> bool {
+    assert!(std::env::var("REQUIRE_ALL").as_deref() != Ok("1"), "{test} can't run: {reason}");
+    eprintln!("SKIP {test}: {reason}");
+    if let Ok(path) = std::env::var("GANTRY_SKIP_FILE") {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{test}\tSKIP\t{reason}").unwrap();
+    }
+    false
+}

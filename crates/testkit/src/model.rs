@@ -1,0 +1,129 @@
+//! A managed model of a gateway under test: made, commanded and watched over HTTP.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{Answer, Client, docker_cli, eventually, inspect};
+
+/// A simulated engine is up within seconds; the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Outlives its gateway's restarts, so clients are handed in.
+#[derive(Debug, Clone)]
+pub struct Managed {
+    pub id: i64,
+    pub served_name: String,
+    /// Name of its container.
+    pub container: String,
+}
+
+/// The body of a model on a simulator; `faults` are its options without `GANTRY_SIM_`.
+pub fn simulated(engine: &str, served_name: &str, faults: &[(&str, &str)]) -> Value {
+    let env: serde_json::Map<String, Value> =
+        faults.iter().map(|(name, value)| (format!("GANTRY_SIM_{name}"), (*value).into())).collect();
+    let image = if engine == "vllm" { crate::SIM_VLLM } else { crate::SIM_LLAMACPP };
+    json!({
+        "served_name": served_name, "engine_type": engine, "engine_image": image, "local_path": "simulated",
+        "device": "cpu", "extra_env": env,
+    })
+}
+
+impl Managed {
+    pub async fn create(owner: &Client, body: &Value) -> Self {
+        let record = owner.post("/admin/models", body).await.expect(201);
+        let id = record["id"].as_i64().unwrap();
+        let kind = if record["engine_type"] == "vllm" { "primary" } else { "secondary" };
+        Self {
+            id,
+            served_name: record["served_name"].as_str().unwrap().to_owned(),
+            container: format!("{kind}-model-{id}"),
+        }
+    }
+
+    /// Creates and starts it, and waits until it runs.
+    pub async fn run(owner: &Client, body: &Value) -> Self {
+        let model = Self::create(owner, body).await;
+        model.start(owner).await;
+        model.reaches(owner, "running").await;
+        model
+    }
+
+    /// `/admin/models/{id}/{rest}`
+    pub fn path(&self, rest: &str) -> String {
+        format!("/admin/models/{}/{rest}", self.id)
+    }
+
+    /// `POST …/start`, which must be accepted.
+    pub async fn start(&self, owner: &Client) -> Value {
+        self.command(owner, "start").await.expect(202)
+    }
+
+    pub async fn command(&self, owner: &Client, command: &str) -> Answer {
+        owner.command(&self.path(command)).await
+    }
+
+    pub async fn record(&self, owner: &Client) -> Value {
+        owner.get(&format!("/admin/models/{}", self.id)).await.expect(200)
+    }
+
+    /// Waits for the state; gives the record then.
+    pub async fn reaches(&self, owner: &Client, state: &str) -> Value {
+        self.reaches_within(owner, state, PATIENCE).await
+    }
+
+    /// A model that fails or stops for good before it gets there fails the test with the reason.
+    pub async fn reaches_within(&self, owner: &Client, state: &str, limit: Duration) -> Value {
+        let what = format!("{} becomes {state}", self.served_name);
+        eventually(&what, limit, async || {
+            let record = self.record(owner).await;
+            if record["state"] == state {
+                return Some(record);
+            }
+            assert_ne!(record["state"], "failed", "{what}: {}", record["state_reason"]);
+            None
+        })
+        .await
+    }
+
+    /// Waits until it has failed; gives the reason.
+    pub async fn fails(&self, owner: &Client) -> String {
+        let what = format!("{} fails", self.served_name);
+        let record = eventually(&what, PATIENCE, async || {
+            let record = self.record(owner).await;
+            (record["state"] == "failed").then_some(record)
+        });
+        record.await["state_reason"].as_str().unwrap().to_owned()
+    }
+
+    /// `docker inspect`; `None` if it has no container.
+    pub fn inspect(&self) -> Option<Value> {
+        inspect(&self.container)
+    }
+
+    /// Id of its container, which must be there.
+    pub fn container_id(&self) -> String {
+        self.inspect().expect("the model has a container")["Id"].as_str().unwrap().to_owned()
+    }
+
+    /// Where its engine listens on loopback.
+    pub fn engine(&self) -> Client {
+        let address = docker_cli(&["port", &self.container, "8000/tcp"]);
+        Client::new(&format!("http://{}", address.lines().next().unwrap()))
+    }
+
+    /// A number of the simulator's `/sim/stats`.
+    pub async fn stat(&self, name: &str) -> u64 {
+        self.engine().get("/sim/stats").await.expect(200)[name].as_u64().unwrap()
+    }
+
+    /// Its timeline as `from>to`, oldest first.
+    pub async fn timeline(&self, owner: &Client) -> Vec<String> {
+        let events = owner.get(&self.path("events")).await.expect(200);
+        let word = |it: &Value| it.as_str().unwrap().to_owned();
+        let steps = events.as_array().unwrap().iter().map(|it| word(&it["from"]) + ">" + &word(&it["to"]));
+        let mut steps: Vec<_> = steps.collect();
+        steps.reverse();
+        steps
+    }
+}
