@@ -131,11 +131,9 @@ pub fn router(app: App, extra: Router<App>) -> Router {
 /// A handler that panics costs its own request only.
 async fn no_panic(request: axum::extract::Request, next: axum::middleware::Next) -> Response {
     use futures_util::FutureExt;
-    match std::panic::AssertUnwindSafe(next.run(request)).catch_unwind().await {
-        Ok(response) => response,
-        Err(_) => {
-            tracing::error!("a handler panicked");
-            crate::Problem(ApiError::internal()).into_response()
-        }
-    }
+    let caught = std::panic::AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    caught.unwrap_or_else(|_| {
+        tracing::error!("a handler panicked");
+        crate::Problem(ApiError::internal()).into_response()
+    })
 }

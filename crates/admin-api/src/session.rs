@@ -15,7 +15,7 @@ use crate::{App, error::Outcome, policy::Caller};
 /// Name of the session cookie.
 pub const COOKIE_NAME: &str = "svc_session";
 /// However much it is used, a session ends after this time.
-const ABSOLUTE_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+const ABSOLUTE_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 /// Makes and reads session cookies: `<id>.<HMAC-SHA256 of id>`, both base64url. The id is 256 random bits; the
 /// database keeps its SHA-256 only.

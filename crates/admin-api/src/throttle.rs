@@ -12,9 +12,9 @@ use gantry_domain::{ApiError, ErrorCode, Timestamp};
 /// Failures that cost nothing: people mistype.
 const FREE_PER_USER: u32 = 4;
 const FREE_PER_ADDRESS: u32 = 20;
-const LONGEST: Duration = Duration::from_secs(15 * 60);
+const LONGEST: Duration = Duration::from_mins(15);
 /// Without a failure for this long, all is forgotten.
-const FORGET: Duration = Duration::from_secs(3600);
+const FORGET: Duration = Duration::from_hours(1);
 /// Memory bound; an attacker with more addresses than that only makes us forget sooner.
 const MAX_ENTRIES: usize = 20_000;
 

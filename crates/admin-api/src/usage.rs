@@ -112,7 +112,7 @@ fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<Optio
             Ending::parse,
         )?,
     };
-    Ok((!org.is_some_and(|org| !caller.sees(org))).then_some(filter))
+    Ok(org.is_none_or(|org| caller.sees(org)).then_some(filter))
 }
 
 fn status(text: &str) -> Option<StatusFilter> {

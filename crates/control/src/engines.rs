@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{Control, engine_http};
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What came of a test request.
 #[derive(Debug, Clone)]

@@ -68,10 +68,13 @@ impl Config {
     /// Longest time in `loading`.
     pub fn startup(&self, model: &gantry_domain::model::Model) -> Duration {
         let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
-        own.map(Duration::from_secs).unwrap_or(match model.engine {
-            EngineKind::Vllm => self.primary_startup,
-            EngineKind::Llamacpp => self.secondary_startup,
-        })
+        own.map_or(
+            match model.engine {
+                EngineKind::Vllm => self.primary_startup,
+                EngineKind::Llamacpp => self.secondary_startup,
+            },
+            Duration::from_secs,
+        )
     }
 }
 

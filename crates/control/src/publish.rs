@@ -32,8 +32,8 @@ pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
 
 /// However lost a hint may get: the catalog is never older than this.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
-const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
-const DEFAULT_STREAM_IDLE: Duration = Duration::from_secs(300);
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
+const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 
 /// Makes catalogs. Remembers the engines that the current one leads to.
 pub struct Publisher {

@@ -15,7 +15,7 @@ const KEYS_EVERY: Duration = Duration::from_secs(10);
 const REST_EVERY: u32 = 360;
 /// Rows deleted at once, so that writers wait only briefly.
 const DELETE_BATCH: i64 = 5_000;
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const DAY: Duration = Duration::from_hours(24);
 
 pub async fn run(control: Arc<Control>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(KEYS_EVERY);

@@ -83,7 +83,7 @@ impl Default for Config {
             listeners: Vec::new(),
             threads: 1,
             max_body: 32 << 20,
-            body_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             pool_idle: Duration::from_secs(4),
@@ -93,7 +93,7 @@ impl Default for Config {
             allow_all_keys: false,
             spool_dir: PathBuf::from("spool"),
             spool_segment_bytes: 16 << 20,
-            spool_segment_age: Duration::from_secs(60),
+            spool_segment_age: Duration::from_mins(1),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -27,7 +27,6 @@ pub(crate) fn builder(header_timeout: Duration) -> Builder {
 }
 
 /// Starts a task on this thread. It ends with the thread's runtime at the latest, after connections were drained.
-#[expect(clippy::disallowed_methods, reason = "the one place; every task is owned by the thread's runtime")]
 pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
     drop(tokio::task::spawn_local(task));
 }

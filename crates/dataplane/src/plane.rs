@@ -40,6 +40,10 @@ impl DataPlane {
     ///
     /// # Errors
     /// The address is taken, or the spool directory can't be used (another gateway has it, it is not writable).
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "they are shared with the threads; callers need not care"
+    )]
     pub fn start(mut config: Config, shared: Arc<Shared>, other: Other) -> io::Result<Self> {
         let boot = gantry_domain::usage::id_at(shared.clock.now(), rand::random());
         let lock = spool::Lock::take(&config.spool_dir, boot)?;
@@ -109,9 +113,9 @@ impl Thread {
     fn run(self, tell: &std::sync::mpsc::SyncSender<io::Result<()>>) {
         let built = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         let ready = built.and_then(|runtime| {
-            let _inside = runtime.enter();
+            let inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
-            drop(_inside);
+            drop(inside);
             Ok((runtime, listener))
         });
         let (runtime, listener) = match ready {
@@ -126,7 +130,7 @@ impl Thread {
         let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
         let worker = Rc::new(Worker::new(self.config, self.shared, self.other, writer));
         let _ = tell.send(Ok(()));
-        worker::run(runtime, worker, listener, self.phase);
+        worker::run(runtime, &worker, listener, self.phase);
     }
 }
 

@@ -34,13 +34,10 @@ pub(crate) async fn handle(
 /// Nothing of a request that panicked is used afterwards: it owns all that it changes, except for what stays
 /// consistent at every instruction (counters, the spool's records).
 async fn caught(worker: &Worker, answer: impl Future<Output = Response<Answer>>) -> Response<Answer> {
-    match AssertUnwindSafe(answer).catch_unwind().await {
-        Ok(answer) => answer,
-        Err(_) => {
-            worker.shared.counters.panics.fetch_add(1, Relaxed);
-            answer::error(&ApiError::internal(), &new_request_id(worker), true)
-        }
-    }
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        worker.shared.counters.panics.fetch_add(1, Relaxed);
+        answer::error(&ApiError::internal(), &new_request_id(worker), true)
+    })
 }
 
 async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {

@@ -2,6 +2,7 @@
 //! the request's [`Meter`] before its last byte leaves.
 
 use std::{
+    io,
     pin::Pin,
     sync::atomic::Ordering::Relaxed,
     task::{Context, Poll, Waker},
@@ -109,8 +110,8 @@ impl Tap {
                     let rest = self.complete();
                     return if rest.is_empty() { Poll::Ready(None) } else { ready(rest) };
                 }
-                Poll::Ready(None) => return self.broken("the model's answer broke off".into()),
-                Poll::Ready(Some(Err(error))) => return self.broken(error.into()),
+                Poll::Ready(None) => return self.broken(&io::Error::from(io::ErrorKind::UnexpectedEof)),
+                Poll::Ready(Some(Err(error))) => return self.broken(&error),
                 Poll::Pending => {
                     return match self.deadline.poll(cx) {
                         Poll::Pending => Poll::Pending,
@@ -147,7 +148,7 @@ impl Tap {
         rest
     }
 
-    fn broken(&mut self, error: BoxError) -> Polled {
+    fn broken(&mut self, error: &dyn std::error::Error) -> Polled {
         tracing::debug!(%error, id = %self.meter.id, "the engine broke off");
         let shown = ApiError::new(ErrorCode::ModelUnavailable, "the model's engine broke off its answer");
         self.stop(&shown, Outcome::UpstreamError, Some(Verdict::Failure))

@@ -172,7 +172,9 @@ mod tests {
 
     fn scan(pieces: &[&[u8]]) -> Option<Counts> {
         let mut scanner = Scanner::default();
-        pieces.iter().for_each(|it| scanner.feed(it));
+        for piece in pieces {
+            scanner.feed(piece);
+        }
         scanner.found()
     }
 
@@ -203,7 +205,7 @@ mod tests {
     fn a_large_answer_in_large_frames_is_searched_too() {
         let mut body = vec![b'1'; 100_000];
         body.extend_from_slice(br#""usage":{"prompt_tokens":5,"completion_tokens":0}"#);
-        body.extend_from_slice(&[b'2'; 50_000]);
+        body.resize(body.len() + 50_000, b'2');
         for size in [4095, 8192, 65_536, 100_003] {
             let pieces: Vec<_> = body.chunks(size).collect();
             assert_eq!(scan(&pieces).map(|it| it.prompt), Some(5), "{size}");

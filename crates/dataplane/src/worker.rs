@@ -209,11 +209,11 @@ fn sync(files: Vec<std::fs::File>) {
 /// Runs a thread until it is told to end.
 pub(crate) fn run(
     runtime: LocalRuntime,
-    worker: Rc<Worker>,
+    worker: &Rc<Worker>,
     listener: TcpListener,
     phase: watch::Receiver<Phase>,
 ) {
-    runtime.block_on(serve(&worker, listener, phase.clone()));
+    runtime.block_on(serve(worker, listener, phase.clone()));
     // Ends what is still there; guards write its rows.
     drop(runtime);
     worker.close();

@@ -21,9 +21,9 @@ use crate::secrets;
 /// Served name of the model, and name of the organisation and user that own the key.
 const NAME: &str = "demo";
 const IMAGE: &str = "gantry/engine-sim-vllm:0.32.0";
-const KEY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+const KEY_LIFETIME: Duration = Duration::from_hours(24);
 /// A simulated model is up within seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Prints for the person at the terminal; the log goes to standard error.
 pub(crate) fn say(text: &str) {

@@ -15,7 +15,8 @@ use secrecy::SecretString;
 pub(crate) fn random() -> SecretString {
     let mut bytes = [0_u8; 32];
     rand::rng().fill_bytes(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect::<String>().into()
 }
 
 /// A directory that only this user can enter.

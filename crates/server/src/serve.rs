@@ -1,7 +1,7 @@
 //! `gantry serve`: builds everything in dependency order, runs it, and takes it down again.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
@@ -13,15 +13,15 @@ use gantry_admin_api::{
 };
 use gantry_control::{Control, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, engine::Host};
-use gantry_runtime::{Owner, Runtime};
+use gantry_domain::{Clock, ModelId, engine::Host};
+use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
     signal::unix::{SignalKind, signal},
-    sync::{broadcast, mpsc},
+    sync::{broadcast, mpsc, oneshot},
 };
 use tracing::{info, warn};
 
@@ -48,83 +48,21 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
-    let clock = Clock::default();
-    let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
-    secrets::private_dir(&data_dir)?;
-    let models_dir = folder(&settings.models_dir(), "MODELS_DIR")?;
-    let hub_cache_dir =
-        std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
-    let secret_dir = data_dir.join("secrets");
-    let given = |it: &Option<gantry_settings::Secret>| it.as_ref().map(|it| it.0.clone());
-    let session_secret =
-        secrets::load_or_make(&secret_dir, "session", given(&settings.session_secret).as_ref())?;
-    let internal_key =
-        secrets::load_or_make(&secret_dir, "engine-key", given(&settings.internal_engine_api_key).as_ref())?;
-
-    let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
-    let instance = instance(&store).await?;
-    // So that an operator (and our tests) can tell whose containers are whose: it is their label `gantry.instance`.
-    std::fs::write(data_dir.join("instance"), &instance).context("can't write into DATA_DIR")?;
-    let passwords = Passwords::new().map_err(|error| anyhow::anyhow!(error.message))?;
-    bootstrap(&settings, &store, &passwords, &clock).await?;
-
-    let runtime: Arc<dyn Runtime> = Arc::new(
-        gantry_runtime::docker(settings.container_host.as_deref(), Owner { instance })
-            .context("CONTAINER_HOST can't be used")?,
-    );
-    let shared = Arc::new(Shared::new(Catalog::default(), clock.clone()));
-    let breaker = breaker::Settings {
-        failures: settings.breaker_failures.max(1),
-        cooldown: settings.breaker_cooldown_sec,
-    };
-    let (phases, _) = broadcast::channel(256);
-    let control = Arc::new(Control {
-        config: control_config(&settings, &models_dir, hub_cache_dir, internal_key, breaker),
-        store: store.clone(),
-        clock: clock.clone(),
-        runtime,
-        shared: Arc::clone(&shared),
-        publisher: publish::Publisher::new(breaker),
-        phases: phases.clone(),
-    });
+    let base = Base::open(&settings).await?;
+    let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
+    let control = Arc::new(control(&settings, &base, &shared)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
 
     let (wake, hints) = mpsc::channel(1024);
     let (refresh, requests) = mpsc::channel(1024);
-    let cookies = Cookies::new(
-        session_secret,
-        settings.session_cookie_secure,
-        Duration::from_secs(3600 * u64::from(settings.session_ttl_hours.max(1))),
-    );
     let setup_token = secrets::random();
-    let app = App::new(Parts {
-        store: store.clone(),
-        clock,
-        passwords,
-        cookies: cookies.clone(),
-        throttle: gantry_admin_api::Throttle::default(),
-        refresh: Refresh(refresh),
-        engines: Arc::new(adapters::Adapter {
-            control: Arc::clone(&control),
-            spool_errors: AtomicU64::new(0),
-        }),
-        wake,
-        phases,
-        setup_token: setup_token.clone(),
-        models_dir,
-        default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
-        image_allowlist: settings.engine_image_allowlist.0.clone(),
-        startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
-        trusted_proxies: settings.trusted_proxies.clone(),
-        allowed_hosts: settings.allowed_hosts.0.clone(),
-        cors_origins: settings.cors_allow_origins.0.clone(),
-    });
-    let spool_dir = data_dir.join("spool");
+    let app = app(&settings, &base, &control, wake, refresh, &setup_token);
+    let spool_dir = base.data_dir.join("spool");
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
     let router = gantry_admin_api::router(app.clone(), ui::routes());
     let plane = DataPlane::start(
-        plane_config(&settings, spool_dir, cookies),
+        plane_config(&settings, spool_dir, base.cookies.clone()),
         Arc::clone(&shared),
         adapters::other(router, Handle::current()),
     )
@@ -134,11 +72,9 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
         .with_context(|| format!("can't listen on {} (METRICS_LISTEN)", settings.metrics_listen))?;
 
     let supervisor = Supervisor::default();
-    let publisher = Arc::clone(&control);
+    let (publisher, reconciler, keeper) = (Arc::clone(&control), Arc::clone(&control), Arc::clone(&control));
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
-    let reconciler = Arc::clone(&control);
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
-    let keeper = Arc::clone(&control);
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
     supervisor.spawn("metrics", |stop| metrics::serve(metrics, Arc::clone(&shared), stop));
     // It must outlive the last request, so it stops after the others.
@@ -146,9 +82,9 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let shipper = Arc::clone(&control);
     shipping.spawn("usage", |stop| ship::run(shipper, reader, stop));
 
-    announce(&settings, &store, &plane, &setup_token).await?;
+    announce(&settings, &base.store, &plane, &setup_token).await?;
     if with_demo {
-        let (app, addr) = (app.clone(), plane.addr());
+        let addr = plane.addr();
         supervisor.spawn("demo", |stop| demo::run(app, addr, stop));
     }
     wait_for_the_end(&supervisor).await?;
@@ -160,9 +96,112 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     if settings.stop_models_on_shutdown {
         stop_models(&control).await;
     }
-    store.close().await;
-    info!(drained, clean, "stopped; models that run go on");
+    base.store.close().await;
+    info!(drained, clean, models_stopped = settings.stop_models_on_shutdown, "stopped");
     Ok(clean)
+}
+
+/// What everything else stands on: folders, secrets and the database.
+struct Base {
+    clock: Clock,
+    data_dir: PathBuf,
+    models_dir: PathBuf,
+    hub_cache_dir: PathBuf,
+    store: Store,
+    /// Id of this database; the label of our containers.
+    instance: String,
+    passwords: Passwords,
+    cookies: Cookies,
+    internal_key: SecretString,
+}
+
+impl Base {
+    async fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let clock = Clock::default();
+        let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
+        secrets::private_dir(&data_dir)?;
+        let models_dir = folder(&settings.models_dir(), "MODELS_DIR")?;
+        let hub_cache_dir =
+            std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
+        let secret = |name, given: &Option<gantry_settings::Secret>| {
+            let given = given.as_ref().map(|it| &it.0);
+            secrets::load_or_make(&data_dir.join("secrets"), name, given)
+        };
+        let cookies = Cookies::new(
+            secret("session", &settings.session_secret)?,
+            settings.session_cookie_secure,
+            Duration::from_hours(u64::from(settings.session_ttl_hours.max(1))),
+        );
+        let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
+        let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
+        let instance = instance(&store).await?;
+        // So that an operator (and our tests) can tell whose containers are whose.
+        std::fs::write(data_dir.join("instance"), &instance).context("can't write into DATA_DIR")?;
+        let passwords = Passwords::new().map_err(|error| anyhow::anyhow!(error.message))?;
+        bootstrap(settings, &store, &passwords, &clock).await?;
+        Ok(Self {
+            clock,
+            data_dir,
+            models_dir,
+            hub_cache_dir,
+            store,
+            instance,
+            passwords,
+            cookies,
+            internal_key,
+        })
+    }
+}
+
+fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Result<Control> {
+    let owner = Owner { instance: base.instance.clone() };
+    let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
+    let breaker = breaker::Settings {
+        failures: settings.breaker_failures.max(1),
+        cooldown: settings.breaker_cooldown_sec,
+    };
+    let (phases, _) = broadcast::channel(256);
+    Ok(Control {
+        config: control_config(settings, base, breaker),
+        store: base.store.clone(),
+        clock: base.clock.clone(),
+        runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
+        shared: Arc::clone(shared),
+        publisher: publish::Publisher::new(breaker),
+        phases,
+    })
+}
+
+fn app(
+    settings: &Settings,
+    base: &Base,
+    control: &Arc<Control>,
+    wake: mpsc::Sender<ModelId>,
+    refresh: mpsc::Sender<oneshot::Sender<()>>,
+    setup_token: &SecretString,
+) -> App {
+    App::new(Parts {
+        store: base.store.clone(),
+        clock: base.clock.clone(),
+        passwords: base.passwords.clone(),
+        cookies: base.cookies.clone(),
+        throttle: gantry_admin_api::Throttle::default(),
+        refresh: Refresh(refresh),
+        engines: Arc::new(adapters::Adapter {
+            control: Arc::clone(control),
+            spool_errors: AtomicU64::new(0),
+        }),
+        wake,
+        phases: control.phases.clone(),
+        setup_token: setup_token.clone(),
+        models_dir: base.models_dir.clone(),
+        default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
+        image_allowlist: settings.engine_image_allowlist.0.clone(),
+        startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
+        trusted_proxies: settings.trusted_proxies.clone(),
+        allowed_hosts: settings.allowed_hosts.0.clone(),
+        cors_origins: settings.cors_allow_origins.0.clone(),
+    })
 }
 
 async fn instance(store: &Store) -> anyhow::Result<String> {
@@ -196,29 +235,22 @@ async fn bootstrap(
     Ok(())
 }
 
-fn folder(path: &Path, name: &'static str) -> anyhow::Result<std::path::PathBuf> {
+fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(path)
         .with_context(|| format!("can't create the folder {} ({name})", path.display()))?;
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
 }
 
-fn control_config(
-    settings: &Settings,
-    models_dir: &Path,
-    hub_cache_dir: std::path::PathBuf,
-    internal_key: SecretString,
-    breaker: breaker::Settings,
-) -> gantry_control::Config {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) -> gantry_control::Config {
     gantry_control::Config {
-        models_dir: models_dir.to_owned(),
-        hub_cache_dir,
+        models_dir: base.models_dir.clone(),
+        hub_cache_dir: base.hub_cache_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
         primary_image: settings.primary_engine_image.clone(),
         secondary_image: settings.secondary_engine_image.clone(),
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
-        internal_key,
+        internal_key: base.internal_key.clone(),
         offline: settings.offline_mode,
         offline_auto: settings.offline_mode_auto_detect,
         require_precache: settings.require_image_precache,
@@ -227,19 +259,18 @@ fn control_config(
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
-        host: Host { cpus, gpus: gantry_runtime::host_gpus() },
+        host: Host { cpus: cpus(), gpus: gantry_runtime::host_gpus() },
         usage_retention_days: settings.usage_retention_days,
     }
 }
 
-fn plane_config(
-    settings: &Settings,
-    spool_dir: std::path::PathBuf,
-    cookies: Cookies,
-) -> gantry_dataplane::Config {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> gantry_dataplane::Config {
     let threads = match settings.dataplane_threads {
-        0 => cpus.min(MAX_AUTO_THREADS),
+        0 => cpus().min(MAX_AUTO_THREADS),
         n => n,
     };
     gantry_dataplane::Config {
@@ -291,13 +322,17 @@ async fn wait_for_the_end(supervisor: &Supervisor) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time.
+/// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time. The containers go too: one that ended
+/// would look like an engine that died when the gateway comes back.
 async fn stop_models(control: &Control) {
     let Ok(found) = control.runtime.list().await else {
         warn!("the container runtime does not answer; models go on");
         return;
     };
-    let stops = found.iter().map(|it| control.runtime.stop(&it.instance.id, control.config.stop_grace));
+    let stops = found.iter().map(async |it| {
+        control.runtime.stop(&it.instance.id, control.config.stop_grace).await?;
+        control.runtime.remove(&it.instance.id).await
+    });
     for (found, stopped) in found.iter().zip(futures_util::future::join_all(stops).await) {
         if let Err(error) = stopped {
             warn!(container = found.name, %error, "a model could not be stopped");

@@ -29,7 +29,7 @@ impl fmt::Display for Origin {
 pub enum SettingsError {
     #[error("{name} (from {origin}) must be {allowed}")]
     Malformed { name: String, origin: Origin, allowed: &'static str },
-    #[error("there is no setting {name} ({origin}){}", did_you_mean(.near))]
+    #[error("there is no setting {name} ({origin}){}", did_you_mean(.near.as_ref()))]
     Unknown { name: String, origin: Origin, near: Option<String> },
     #[error("{name} {why}")]
     Refused { name: &'static str, why: String },
@@ -43,8 +43,8 @@ pub enum SettingsError {
     EnvFile { line: usize },
 }
 
-fn did_you_mean(near: &Option<String>) -> String {
-    near.as_ref().map(|it| format!("; did you mean {it}?")).unwrap_or_default()
+fn did_you_mean(near: Option<&String>) -> String {
+    near.map(|it| format!("; did you mean {it}?")).unwrap_or_default()
 }
 
 /// Raw texts by name, for each origin.

@@ -234,9 +234,10 @@ fn llama_slots(given: &Given, version: Version) -> (u32, u32) {
 /// Whether the simulator pretends that this model exists without looking.
 ///
 /// Only paths under `/models` are looked up, since that is where a gateway mounts its model
-/// folder; `/models/simulated`, names that start with `sim:` and `GANTRY_SIM_ANY_MODEL=1` skip it.
+/// folder; `/models/simulated` (`.gguf`), names that start with `sim:` and `GANTRY_SIM_ANY_MODEL=1` skip it.
 pub(crate) fn model_is_missing(model: &str, faults: &Faults) -> bool {
-    let exempt = faults.any_model || model.starts_with("sim:") || model == "/models/simulated";
+    let pretended = matches!(model, "/models/simulated" | "/models/simulated.gguf");
+    let exempt = faults.any_model || model.starts_with("sim:") || pretended;
     model.starts_with("/models/") && !exempt && !Path::new(model).exists()
 }
 

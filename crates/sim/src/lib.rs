@@ -4,8 +4,9 @@
 //! so that people and tests can run the gateway where no engine image can be had. It always says
 //! that it is a simulator: in its first log line, its help, its `system_fingerprint` and its text.
 //!
-//! A model path under `/models` must exist, as for the real engines; `/models/simulated`, names
-//! that start with `sim:` and `GANTRY_SIM_ANY_MODEL=1` are exempt. Files are never opened.
+//! A model path under `/models` must exist, as for the real engines; `/models/simulated` and
+//! `/models/simulated.gguf`, names that start with `sim:` and `GANTRY_SIM_ANY_MODEL=1` are exempt.
+//! Files are never opened.
 
 // The recorded `/props` object is larger than the `json!` macro can read by default.
 #![recursion_limit = "256"]

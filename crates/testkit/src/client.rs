@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, header::HeaderMap};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::{EventStream, eventually};
 
 /// A complete answer.
 #[derive(Debug, Clone)]
@@ -51,7 +53,7 @@ impl Client {
     pub fn new(url: &str) -> Self {
         let http = reqwest::Client::builder()
             .cookie_store(true)
-            .timeout(Duration::from_secs(120))
+            .timeout(Duration::from_mins(2))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
@@ -63,6 +65,12 @@ impl Client {
     #[must_use]
     pub fn with_key(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..Self::new(&self.url) }
+    }
+
+    /// The same key at the gateway's new address after a restart.
+    #[must_use]
+    pub fn at(&self, url: &str) -> Self {
+        Self { key: self.key.clone(), ..Self::new(url) }
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -97,4 +105,37 @@ impl Client {
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(self.request(Method::DELETE, path)).await
     }
+    /// A new API key; its record, and a client that uses it.
+    pub async fn new_key(&self, settings: &Value) -> (Value, Self) {
+        let record = self.post("/admin/keys", settings).await.expect(201);
+        let client = self.with_key(record["token"].as_str().unwrap());
+        (record, client)
+    }
+
+    /// One short chat.
+    pub async fn chat(&self, model: &str) -> Answer {
+        self.post("/v1/chat/completions", &chat(model)).await
+    }
+
+    /// A `POST` whose answer is a stream of events.
+    pub async fn stream(&self, path: &str, body: &Value) -> EventStream {
+        EventStream::new(self.request(Method::POST, path).json(body).send().await.unwrap())
+    }
+
+    /// The usage row of a request, which appears within 2 s. For who may see all usage.
+    pub async fn usage_of(&self, request_id: &str) -> Value {
+        eventually(&format!("a usage row of {request_id}"), Duration::from_secs(2), async || {
+            let rows = self.get("/admin/usage?limit=1000").await.expect(200);
+            let mut rows = rows.as_array().unwrap().iter().filter(|it| it["req_id"] == request_id);
+            let row = rows.next().cloned();
+            assert!(rows.next().is_none(), "one row for {request_id}");
+            row
+        })
+        .await
+    }
+}
+
+/// The body of a short chat.
+pub fn chat(model: &str) -> Value {
+    json!({ "model": model, "max_tokens": 8, "messages": [{ "role": "user", "content": "Hello there" }] })
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    io::Write,
     path::Path,
     process::Command,
 };
@@ -27,18 +28,23 @@ pub fn docker(test: &str) -> bool {
     }
 }
 
-/// The same, and the simulator's images are there; `program` makes them if they are not.
+/// The same, and the simulator's images are there and made from `program`.
 pub fn simulator(program: &str, test: &str) -> bool {
     if !docker(test) {
         return false;
     }
+    let made_from = fs::metadata(program).and_then(|it| it.modified()).unwrap();
+    let stamp = format!("{program} {made_from:?} {:?}\n", std::env::var("DOCKER_HOST"));
+    let inspect = || Command::new("docker").args(["image", "inspect", SIM_VLLM, SIM_LLAMACPP]).output();
     // Tests are processes: one of them makes the images, the others wait for it.
-    let lock = File::create(std::env::temp_dir().join("gantry-test-images")).unwrap();
+    let path = std::env::temp_dir().join("gantry-test-images");
+    let mut lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).unwrap();
     lock.lock().unwrap();
-    let inspect = Command::new("docker").args(["image", "inspect", SIM_VLLM, SIM_LLAMACPP]).output();
-    if !inspect.is_ok_and(|it| it.status.success()) {
+    if fs::read_to_string(&path).unwrap() != stamp || !inspect().is_ok_and(|it| it.status.success()) {
         let made = Command::new(program).args(["engine-sim", "image"]).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        lock.set_len(0).unwrap();
+        lock.write_all(stamp.as_bytes()).unwrap();
     }
     true
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Longest time to be ready; the machine may be busy with other tests.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub struct Gateway {
     child: Child,
     /// `http://127.0.0.1:port`
     pub url: String,
-    /// `http://127.0.0.1:port` of the metrics, if the gateway was told a port for them.
+    /// Printed while there is no owner.
     pub setup_token: Option<String>,
     postgres_schema: Option<(String, String)>,
     /// Given back last, when the containers are gone.
@@ -297,14 +297,12 @@ async fn spawn(
         }
         Some((url?, token))
     });
-    match ready.await.unwrap() {
-        Some((url, token)) => (child, url.trim_end_matches('/').to_owned(), token),
-        None => {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("it does not get ready:\n{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
-        }
-    }
+    let Some((url, token)) = ready.await.unwrap() else {
+        let _ = child.kill();
+        let _ = child.wait();
+        panic!("it does not get ready:\n{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
+    };
+    (child, url.trim_end_matches('/').to_owned(), token)
 }
 
 /// The first word of `text` that begins with `start`.

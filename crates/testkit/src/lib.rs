@@ -17,7 +17,7 @@ mod sse;
 
 use std::{fs::OpenOptions, io::Write, time::Duration};
 
-pub use client::{Answer, Client};
+pub use client::{Answer, Client, chat};
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};

@@ -237,7 +237,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     };
     let own = user.as_ref().map_or(caller.user.org_id, |it| it.org_id);
     let org = form.org_id.unwrap_or(own);
-    if tx.org(org).await?.filter(|_| caller.sees(org)).is_none() {
+    if !caller.sees(org) || tx.org(org).await?.is_none() {
         return Err(Problem::invalid("org_id", format!("there is no organisation {org}")));
     }
     if user.is_some() && org != own {

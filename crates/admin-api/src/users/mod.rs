@@ -2,7 +2,7 @@
 //! organisation only.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ApiError, ErrorCode, OrgId, Role, UserId, identity::User};
+use gantry_domain::{ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, identity::User};
 use gantry_store::{NewUser, Tx, UserChange, UserColumn, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ struct UserView {
 impl UserView {
     fn new(user: User, org_name: String) -> Self {
         let User { id, org_id, username, password_hash: _, role, enabled, created_at, last_login_at } = user;
-        let (created_at, last_login_at) = (created_at.rfc3339(), last_login_at.map(|it| it.rfc3339()));
+        let (created_at, last_login_at) = (created_at.rfc3339(), last_login_at.map(Timestamp::rfc3339));
         Self { id, username, role, org_id, org_name, enabled, created_at, last_login_at }
     }
 }

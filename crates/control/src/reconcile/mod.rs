@@ -90,9 +90,7 @@ impl Crew {
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
     async fn look_at(&mut self, id: ModelId) {
-        if self.workers.contains_key(&id) {
-            self.wake(id);
-        } else if self.ids().await.is_ok_and(|ids| ids.contains(&id)) {
+        if self.workers.contains_key(&id) || self.ids().await.is_ok_and(|ids| ids.contains(&id)) {
             self.wake(id);
         }
     }

@@ -62,7 +62,8 @@ impl Worker {
 
     pub(super) async fn run(mut self) -> ModelId {
         loop {
-            let next = match self.pass().await {
+            // Boxed: the futures of database transactions are large.
+            let next = match Box::pin(self.pass()).await {
                 Ok(next) => next,
                 Err(error) => {
                     let cause = &error as &dyn std::error::Error;
@@ -114,7 +115,7 @@ impl Worker {
                     return self.settled(&model, deleting, instance.as_ref()).await;
                 }
                 step => {
-                    if !self.perform(&model, step).await? {
+                    if !Box::pin(self.perform(&model, step)).await? {
                         return Ok(Next::In(LOADING_PROBE));
                     }
                 }
@@ -147,9 +148,10 @@ impl Worker {
             return Ok(Next::Never);
         }
         Ok(match model.phase {
-            Phase::Loading { .. } => Next::In(LOADING_PROBE),
             Phase::Running { .. } => Next::In(self.control.config.probe_every),
-            Phase::Starting { .. } | Phase::Stopping { .. } => Next::In(LOADING_PROBE),
+            Phase::Loading { .. } | Phase::Starting { .. } | Phase::Stopping { .. } => {
+                Next::In(LOADING_PROBE)
+            }
             Phase::Stopped { .. } | Phase::Failed { .. } => Next::WhenWoken,
         })
     }
@@ -213,9 +215,9 @@ impl Worker {
         match step {
             Step::Record(phase) => self.store(model, phase).await.map(|()| true),
             Step::Launch => {
-                match start::launch(&self.control, model, self.superseded(model.generation)).await {
-                    Ok(()) => Ok(true),
-                    Err(start::NoStart::Superseded) => Ok(true),
+                let superseded = self.superseded(model.generation);
+                match Box::pin(start::launch(&self.control, model, superseded)).await {
+                    Ok(()) | Err(start::NoStart::Superseded) => Ok(true),
                     Err(start::NoStart::Failed(failure)) => {
                         self.store(model, self.failed(model, failure)).await.map(|()| true)
                     }
@@ -226,24 +228,23 @@ impl Worker {
                     Ok(()) => runtime.remove(&id).await,
                     Err(error) => Err(error),
                 };
-                self.done(done, "the container could not be removed")
+                Ok(self.done(&done, "the container could not be removed"))
             }
             Step::Halt(id, phase) => {
                 // First the truth, then the clean-up: no request may be sent there any more.
                 self.store(model, phase).await?;
                 let done = runtime.stop(&id, self.control.config.stop_grace).await;
-                self.done(done, "the failed engine could not be stopped")
+                Ok(self.done(&done, "the failed engine could not be stopped"))
             }
             Step::Probe { .. } | Step::Wait => Ok(true),
         }
     }
 
-    fn done(&self, result: Result<(), RuntimeError>, what: &str) -> StoreResult<bool> {
+    fn done(&self, result: &Result<(), RuntimeError>, what: &str) -> bool {
         if let Err(error) = result {
             warn!(model = self.id.0, %error, "{what}; it is repeated");
-            return Ok(false);
         }
-        Ok(true)
+        result.is_ok()
     }
 
     fn failed(&self, model: &Model, failure: Failure) -> Phase {
@@ -282,9 +283,10 @@ impl Worker {
             tx.trim_events(model.id, KEPT_EVENTS).await?;
         }
         tx.commit().await?;
-        match to {
-            State::Failed => warn!(model = model.id.0, from = %from, reason, "model failed"),
-            _ => info!(model = model.id.0, from = %from, to = %to, reason, "model state"),
+        if to == State::Failed {
+            warn!(model = model.id.0, from = %from, reason, "model failed");
+        } else {
+            info!(model = model.id.0, from = %from, to = %to, reason, "model state");
         }
         control.publisher.publish(control).await?;
         // Nobody may be listening.

@@ -101,7 +101,7 @@ fn text(out: &mut Vec<u8>, value: &str) {
 pub(super) enum Parsed {
     Record {
         kind: Kind,
-        row: UsageRow,
+        row: Box<UsageRow>,
         len: usize,
     },
     /// The record may go on behind the end of the bytes.
@@ -122,7 +122,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
         return Parsed::Damaged;
     }
     match decode(payload) {
-        Some((kind, row)) => Parsed::Record { kind, row, len: HEAD + length },
+        Some((kind, row)) => Parsed::Record { kind, row: Box::new(row), len: HEAD + length },
         None => Parsed::Damaged,
     }
 }
@@ -142,10 +142,10 @@ fn decode(payload: &[u8]) -> Option<(Kind, UsageRow)> {
     let flags = at.u8()?;
     let status_code = u16::from_le_bytes(at.array()?);
     let (prompt_tokens, completion_tokens, latency_ms) = (at.i64()?, at.i64()?, at.i64()?);
-    let key_id = at.optional()?.map(KeyId);
-    let user_id = at.optional()?.map(UserId);
-    let org_id = at.optional()?.map(OrgId);
-    let (cached_tokens, ttft_ms) = (at.optional()?, at.optional()?);
+    let key_id = at.optional()?.0.map(KeyId);
+    let user_id = at.optional()?.0.map(UserId);
+    let org_id = at.optional()?.0.map(OrgId);
+    let (cached_tokens, ttft_ms) = (at.optional()?.0, at.optional()?.0);
     let (req_id, model_name) = (at.text()?, at.text()?);
     let has_prefix = at.u8()? == 1;
     let key_prefix = Some(at.text()?).filter(|_| has_prefix);
@@ -205,6 +205,9 @@ fn outcome_code(outcome: Outcome) -> u8 {
     }
 }
 
+/// A field that may be absent, once it was read.
+struct Maybe(Option<i64>);
+
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -226,9 +229,9 @@ impl Cursor<'_> {
         self.array().map(i64::from_le_bytes)
     }
 
-    fn optional(&mut self) -> Option<Option<i64>> {
+    fn optional(&mut self) -> Option<Maybe> {
         let present = self.u8()? == 1;
-        Some(Some(self.i64()?).filter(|_| present))
+        Some(Maybe(Some(self.i64()?).filter(|_| present)))
     }
 
     fn text(&mut self) -> Option<String> {

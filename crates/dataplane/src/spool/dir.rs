@@ -14,7 +14,6 @@ pub(super) const WATERMARK: &str = "watermark";
 /// Held while a data plane runs. The kernel lets go of it when the process dies, however that happens.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    pub(crate) boot: Uuid,
     _file: File,
 }
 
@@ -37,7 +36,7 @@ impl Lock {
         file.rewind()?;
         // Same length each time, so nothing of an older one is left behind it.
         file.write_all(boot.simple().to_string().as_bytes())?;
-        Ok(Self { boot, _file: file })
+        Ok(Self { _file: file })
     }
 }
 

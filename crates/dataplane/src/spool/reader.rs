@@ -223,13 +223,13 @@ impl Reader {
                     at += len;
                     match kind {
                         Kind::Intent => {
-                            let kept = listing.is_over(id).then(|| Box::new(row.clone()));
+                            let kept = listing.is_over(id).then(|| row.clone());
                             batch.events.push(Event::Began(row.id, id, kept));
                         }
                         Kind::Final => {
                             batch.events.push(Event::Ended(row.id));
                             if base + at as u64 > stored {
-                                batch.rows.push(row);
+                                batch.rows.push(*row);
                             }
                         }
                     }
@@ -307,10 +307,10 @@ impl Reader {
         let mut text = String::new();
         for (id, cursor) in &self.cursors {
             let offset = self.stored.get(id).copied().unwrap_or(0).max(*cursor);
-            text.push_str(&format!("{} {offset}\n", id.file_name()));
+            text.extend([&id.file_name(), " ", &offset.to_string(), "\n"]);
         }
         for (id, offset) in self.stored.iter().filter(|(id, _)| !self.cursors.contains_key(id)) {
-            text.push_str(&format!("{} {offset}\n", id.file_name()));
+            text.extend([&id.file_name(), " ", &offset.to_string(), "\n"]);
         }
         let path = self.dir.join(WATERMARK);
         let temporary = path.with_extension("new");

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{Limits, Lock, Reader, RowRef, Writer};
 
-const LIMITS: Limits = Limits { bytes: 16 << 20, age: Duration::from_secs(60) };
+const LIMITS: Limits = Limits { bytes: 16 << 20, age: Duration::from_mins(1) };
 
 fn row(n: u128) -> RowRef<'static> {
     RowRef {
@@ -43,11 +43,12 @@ fn row(n: u128) -> RowRef<'static> {
 struct Spool {
     dir: TempDir,
     lock: Option<Lock>,
+    boot: Uuid,
 }
 
 impl Spool {
     fn new() -> Self {
-        let mut it = Self { dir: tempfile::tempdir().unwrap(), lock: None };
+        let mut it = Self { dir: tempfile::tempdir().unwrap(), lock: None, boot: Uuid::nil() };
         it.boot(1);
         it
     }
@@ -55,12 +56,13 @@ impl Spool {
     /// Ends the boot before, as a kill would: no file is closed properly.
     fn boot(&mut self, n: u128) -> Writer {
         self.lock = None;
-        self.lock = Some(Lock::take(self.dir.path(), Uuid::from_u128(n)).unwrap());
+        self.boot = Uuid::from_u128(n);
+        self.lock = Some(Lock::take(self.dir.path(), self.boot).unwrap());
         self.writer(LIMITS)
     }
 
     fn writer(&self, limits: Limits) -> Writer {
-        Writer::new(self.path().to_owned(), self.lock.as_ref().unwrap().boot, 0, limits)
+        Writer::new(self.path().to_owned(), self.boot, 0, limits)
     }
 
     fn path(&self) -> &Path {

@@ -33,7 +33,7 @@ impl Answer {
     }
 
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+        serde_json::from_str(&self.body).expect(&self.body)
     }
 
     pub(crate) fn code(&self) -> String {
