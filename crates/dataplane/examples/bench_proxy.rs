@@ -16,6 +16,9 @@ use gantry_domain::{
     net::IpList,
 };
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, listen, upstream, token, threads, spool] = args.as_slice() else {

@@ -43,7 +43,7 @@ pub(crate) fn open(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr) {
 
 async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr) {
     let inner = Rc::clone(&worker);
-    let service = service_fn(move |request| service::handle(Rc::clone(&inner), request, Peer { addr }));
+    let service = service_fn(move |request| service::handle(&inner, request, Peer { addr }));
     let mut http = std::pin::pin!(worker.http.serve_connection(TokioIo::new(stream), service));
     let mut guard = None;
     let mut told = false;

@@ -1,8 +1,15 @@
 //! Which request goes where.
 
-use std::{convert::Infallible, panic::AssertUnwindSafe, rc::Rc, sync::atomic::Ordering::Relaxed};
+use std::{
+    convert::Infallible,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    rc::Rc,
+    sync::atomic::Ordering::Relaxed,
+    task::{Context, Poll},
+};
 
-use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -14,30 +21,43 @@ use crate::{
     worker::Worker,
 };
 
-/// Answers a request, whatever it is. A panic becomes a 500; the request's row is written by its guard.
-pub(crate) async fn handle(
-    worker: Rc<Worker>,
-    request: Request<Incoming>,
-    peer: Peer,
-) -> Result<Response<Answer>, Infallible> {
+/// Answers a request, whatever it is.
+pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Handling {
+    let inner = Rc::clone(worker);
     // Inference comes first: the way to it is the one that must be short.
-    if request.method() == Method::POST
-        && let Some(endpoint) = Endpoint::from_path(request.uri().path())
-    {
-        let inner = inference::serve(Rc::clone(&worker), request, endpoint, peer.addr.ip());
-        return Ok(caught(&worker, inner).await);
-    }
-    let inner = elsewhere(Rc::clone(&worker), request, peer).boxed_local();
-    Ok(caught(&worker, inner).await)
+    let inner: LocalBoxFuture<'static, _> = match Endpoint::from_path(request.uri().path()) {
+        Some(endpoint) if request.method() == Method::POST => {
+            Box::pin(inference::serve(inner, request, endpoint, peer.addr.ip()))
+        }
+        _ => Box::pin(elsewhere(inner, request, peer)),
+    };
+    Handling { worker: Rc::clone(worker), inner }
 }
 
-/// Nothing of a request that panicked is used afterwards: it owns all that it changes, except for what stays
-/// consistent at every instruction (counters, the spool's records).
-async fn caught(worker: &Worker, answer: impl Future<Output = Response<Answer>>) -> Response<Answer> {
-    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        worker.shared.counters.panics.fetch_add(1, Relaxed);
-        answer::error(&ApiError::internal(), &new_request_id(worker), true)
-    })
+/// A request being handled. Boxed, because hyper reserves the room for it in each connection, also while an answer
+/// streams. A panic becomes a 500; the request's row is written by its guard.
+pub(crate) struct Handling {
+    worker: Rc<Worker>,
+    inner: LocalBoxFuture<'static, Response<Answer>>,
+}
+
+impl Future for Handling {
+    type Output = Result<Response<Answer>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        // Nothing of a request that panicked is used afterwards: it owns all that it changes, except for what stays
+        // consistent at every instruction (counters, the spool's records).
+        let polled = catch_unwind(AssertUnwindSafe(|| this.inner.as_mut().poll(cx)));
+        polled.map_or_else(
+            |_| {
+                this.worker.shared.counters.panics.fetch_add(1, Relaxed);
+                let request_id = new_request_id(&this.worker);
+                Poll::Ready(Ok(answer::error(&ApiError::internal(), &request_id, true)))
+            },
+            |polled| polled.map(Ok),
+        )
+    }
 }
 
 async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {

@@ -58,8 +58,8 @@ pub(crate) fn route(name: &str, task: Task, target: RouteTarget) -> Route {
         task,
         engine: None,
         target,
-        request_timeout: Duration::from_secs(600),
-        stream_idle_timeout: Duration::from_secs(300),
+        request_timeout: Duration::from_mins(10),
+        stream_idle_timeout: Duration::from_mins(5),
         created: Timestamp(1_700_000_000_000),
         max_model_len: Some(4096),
     }
@@ -91,7 +91,8 @@ pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalo
     }
 }
 
-fn other(request: http::Request<hyper::body::Incoming>) -> http::Response<gantry_dataplane::OtherBody> {
+fn other(request: &http::Request<hyper::body::Incoming>) -> http::Response<gantry_dataplane::OtherBody> {
+    assert_ne!(request.uri().path(), "/panic");
     let id = request.headers()["x-request-id"].clone();
     let body = format!("other {} {}", request.method(), request.uri());
     let mut answer =
@@ -116,7 +117,7 @@ impl Gateway {
         change(&mut config);
         let shared = Arc::new(Shared::new(catalog, Clock::default()));
         let others = Arc::new(|request, _| -> futures_util::future::BoxFuture<'static, _> {
-            Box::pin(async move { other(request) })
+            Box::pin(async move { other(&request) })
         });
         let plane = DataPlane::start(config, Arc::clone(&shared), others).unwrap();
         Self { addr: plane.addr(), plane: Some(plane), shared, dir }

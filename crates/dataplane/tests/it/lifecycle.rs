@@ -124,3 +124,38 @@ async fn two_can_not_use_one_spool() {
     let error = DataPlane::start(config, std::sync::Arc::clone(&gateway.shared), other).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
 }
+
+#[tokio::test]
+async fn a_panic_is_a_500_and_the_connection_goes_on() {
+    let engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    let got = client.ask(&get("/panic", "")).await;
+    assert_eq!((got.status, got.code().as_str()), (500, "internal"));
+    assert_eq!(client.ask(&get("/health", "")).await.status, 200);
+    gateway.rows(0).await;
+}
+
+/// What is in the spool at any moment is what a `kill -9` at that moment would leave.
+#[tokio::test]
+async fn a_gateway_that_is_killed_leaves_a_row_for_each_request() {
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let left = || {
+        let copy = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(gateway.spool_dir()).unwrap().map(Result::unwrap) {
+            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
+        std::fs::remove_file(copy.path().join("lock")).unwrap();
+        let rows = gantry_dataplane::spool::Reader::open(copy.path()).unwrap().read_batch(10).unwrap().rows;
+        rows.iter().map(|it| (it.status_code, it.outcome, it.estimated)).collect::<Vec<_>>()
+    };
+    let mut client = gateway.client().await;
+    client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    let call = engine.call().await;
+    assert_eq!(left(), [(500, Outcome::UpstreamError, true)]);
+    call.send(&json(r#"{"usage":{"prompt_tokens":1}}"#));
+    // Not a byte less than the whole answer, and the row is there.
+    assert_eq!(client.answer().await.status, 200);
+    assert_eq!(left(), [(200, Outcome::Ok, false)]);
+}

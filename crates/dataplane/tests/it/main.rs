@@ -1,6 +1,6 @@
 //! The data plane from outside: real sockets on both sides, a scripted engine behind it, rows read from the spool.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod access;
 mod client;
