@@ -36,10 +36,8 @@ impl IpList {
 
     /// The entries as they are stored and shown: single addresses without `/32`.
     pub fn entries(&self) -> Vec<String> {
-        let short = |net: &IpNet| match net.prefix_len() == net.max_prefix_len() {
-            true => net.addr().to_string(),
-            false => net.to_string(),
-        };
+        let single = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
+        let short = |net: &IpNet| if single(net) { net.addr().to_string() } else { net.to_string() };
         self.0.iter().map(short).collect()
     }
 }

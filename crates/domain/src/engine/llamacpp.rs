@@ -58,19 +58,8 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
             (false, _) => {}
         }
     }
-    if let Some(path) = config.text("mmproj") {
-        args.push(&["--mmproj", &in_container(path)]);
-    }
-    if let Some(file) = config.text("chat_template_file") {
-        args.push(&["--chat-template-file", &in_container(file)]);
-    } else if let Some(template) = config.text("chat_template") {
-        args.push(&["--chat-template", template]);
-    }
-    for entry in config.texts("lora_adapters") {
-        let path = entry.split_once('=').map_or(entry, |(_, path)| path);
-        args.push(&["--lora", &in_container(path)]);
-    }
-    args.args.extend(config.texts("extra_args").map(str::to_owned));
+    files(&mut args);
+    args.words.extend(config.texts("extra_args").map(str::to_owned));
 
     let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
     if online {
@@ -81,7 +70,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         }
     }
     extra_env(model, &mut env);
-    let (args, warnings) = (args.args, args.warnings);
+    let (args, warnings) = (args.words, args.warnings);
     Launch {
         image: cx.image.to_owned(),
         // The path differs between images (`/app/llama-server`, `/llama-server`); every one of them starts it.
@@ -102,6 +91,23 @@ pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
     env.extend(
         extra.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.into()))),
     );
+}
+
+/// Projector, chat template and adapters.
+fn files(args: &mut Args<'_>) {
+    let config = &args.model.config;
+    if let Some(path) = config.text("mmproj") {
+        args.push(&["--mmproj", &in_container(path)]);
+    }
+    if let Some(file) = config.text("chat_template_file") {
+        args.push(&["--chat-template-file", &in_container(file)]);
+    } else if let Some(template) = config.text("chat_template") {
+        args.push(&["--chat-template", template]);
+    }
+    for entry in config.texts("lora_adapters") {
+        let path = entry.split_once('=').map_or(entry, |(_, path)| path);
+        args.push(&["--lora", &in_container(path)]);
+    }
 }
 
 /// Speculative decoding; `false` when there is no draft model.

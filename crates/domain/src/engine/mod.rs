@@ -142,17 +142,17 @@ fn gpus(model: &Model, host: &Host) -> Vec<u32> {
 struct Args<'a> {
     model: &'a Model,
     version: Version,
-    args: Vec<String>,
+    words: Vec<String>,
     warnings: Vec<LaunchWarning>,
 }
 
 impl<'a> Args<'a> {
     fn new(model: &'a Model, version: EngineVersion) -> Self {
-        Self { model, version: version.number(), args: Vec::new(), warnings: Vec::new() }
+        Self { model, version: version.number(), words: Vec::new(), warnings: Vec::new() }
     }
 
     fn push(&mut self, parts: &[&str]) {
-        self.args.extend(parts.iter().map(|it| (*it).to_owned()));
+        self.words.extend(parts.iter().map(|it| (*it).to_owned()));
     }
 
     fn warn(&mut self, field: &'static str, message: impl Into<String>) {
@@ -164,9 +164,8 @@ impl<'a> Args<'a> {
         use serde_json::Value;
         match (self.model.config.get(field.name), field.default) {
             (Some(Value::String(text)), _) => Some(text.clone()),
-            (Some(Value::Null), _) => None,
+            (Some(Value::Null), _) | (None, Default::Engine) => None,
             (Some(value), _) => Some(value.to_string()),
-            (None, Default::Engine) => None,
             (None, Default::Bool(it)) => Some(it.to_string()),
             (None, Default::Int(it)) => Some(it.to_string()),
             (None, Default::Float(it)) => Some(it.to_string()),
@@ -194,7 +193,7 @@ impl<'a> Args<'a> {
             Emit::Flag(flag) => self.push(&[flag, value]),
             Emit::Words(flag) => {
                 self.push(&[flag]);
-                self.args.extend(value.split(',').map(|it| it.trim().to_owned()));
+                self.words.extend(value.split(',').map(|it| it.trim().to_owned()));
             }
             Emit::Switch(on, off) => match (value, off) {
                 ("true", _) => self.push(&[on]),

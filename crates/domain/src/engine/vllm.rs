@@ -62,9 +62,9 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let adapters: Vec<String> = config.texts("lora_adapters").map(adapter).collect();
     if !adapters.is_empty() {
         args.push(&["--enable-lora", "--lora-modules"]);
-        args.args.extend(adapters);
+        args.words.extend(adapters);
     }
-    args.args.extend(config.texts("extra_args").map(str::to_owned));
+    args.words.extend(config.texts("extra_args").map(str::to_owned));
 
     let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
     if online {
@@ -79,7 +79,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
     }
     super::llamacpp::extra_env(model, &mut env);
-    let (args, warnings) = (args.args, args.warnings);
+    let (args, warnings) = (args.words, args.warnings);
     Launch {
         image: cx.image.to_owned(),
         // Images before about 0.11 start a module that does not take the model as an argument.

@@ -447,7 +447,7 @@ mod tests {
 
     use super::*;
 
-    fn create(body: Value, by: Role) -> Result<ModelDraft, Vec<FieldProblem>> {
+    fn create(body: &Value, by: Role) -> Result<ModelDraft, Vec<FieldProblem>> {
         ModelDraft::create(body.as_object().unwrap(), by)
     }
 
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_small_body_is_enough() {
         let draft = create(
-            json!({"served_model_name": "tiny", "engine_type": "secondary", "local_path": "a/b.gguf"}),
+            &json!({"served_model_name": "tiny", "engine_type": "secondary", "local_path": "a/b.gguf"}),
             Role::Admin,
         )
         .unwrap();
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn every_problem_is_reported_at_once() {
         let found = params(create(
-            json!({
+            &json!({
                 "served_name": "", "engine_type": "vllm", "repo_id": 7, "gpu_memory_utilization": 0.99,
                 "block_size": 3, "ngl": 1, "colour": "red", "dtype": "int3", "local_path": "../../etc",
             }),
@@ -498,9 +498,9 @@ mod tests {
             "served_name": "m", "engine_type": "vllm", "local_path": "m", "engine_image": "evil:1",
             "trust_remote_code": true, "extra_args": ["--foo"], "extra_env": {"A": "b"},
         });
-        let found = params(create(body.clone(), Role::Admin));
+        let found = params(create(&body, Role::Admin));
         assert_eq!(found, ["engine_image", "trust_remote_code", "extra_args", "extra_env"]);
-        assert!(create(body, Role::Owner).is_ok());
+        assert!(create(&body, Role::Owner).is_ok());
     }
 
     #[test]
@@ -514,7 +514,7 @@ mod tests {
         ] {
             let mut body = json!({"served_name": "m", "engine_type": "vllm", "local_path": "m"});
             body[name] = value;
-            assert_eq!(params(create(body, Role::Owner)), [name]);
+            assert_eq!(params(create(&body, Role::Owner)), [name]);
         }
     }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const DEADLINES: Deadlines = Deadlines { startup: Duration::from_secs(300), stop: Duration::from_secs(40) };
+const DEADLINES: Deadlines = Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40) };
 
 fn at(second: i64) -> Timestamp {
     Timestamp(second * 1000)
