@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make test-clients`: other people's client libraries against the gateway: every tests/sdk/test_*.sh and, in a
+# `make test-clients`: other people's client libraries against the gateway: every tests/*/test_*.sh and, in a
 # Python environment with those libraries, every tests/sdk/test_*.py. A script passes when it exits with 0; its last
 # line may count: `N passed, N failed`. They find the program in GANTRY. Ends with such a line itself.
 set -euo pipefail
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 VENV=$CACHE/venv
 export GANTRY
 shopt -s nullglob
-shell=(tests/sdk/test_*.sh)
+shell=(tests/*/test_*.sh)
 python=(tests/sdk/test_*.py)
 passed=0
 failed=0

@@ -1,0 +1,131 @@
+// Drives the pages of a fresh gateway (the program in GANTRY) in the Chromium given as argument.
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const dir = mkdtempSync(join(tmpdir(), "gantry-browser-"));
+const gateway = spawn(process.env.GANTRY, ["serve"], {
+  cwd: dir,
+  env: {
+    PATH: process.env.PATH, HOME: dir, DATA_DIR: join(dir, "data"), RUST_LOG: "warn",
+    GATEWAY_LISTEN: "127.0.0.1:0", METRICS_LISTEN: "127.0.0.1:0",
+    // No container runtime: a start must fail with a reason that the page shows.
+    CONTAINER_HOST: `unix://${join(dir, "no.sock")}`,
+  },
+  stdio: ["ignore", "pipe", "inherit"],
+});
+const links = await new Promise((resolve, reject) => {
+  const found = {};
+  gateway.on("exit", () => reject(new Error("the gateway ended")));
+  createInterface({ input: gateway.stdout }).on("line", (line) => {
+    const link = /https?:\S+/.exec(line)?.[0];
+    if (line.includes("UI and API")) found.ui = link;
+    if (line.includes("Set-up")) found.setup = link;
+    if (found.ui && found.setup) resolve(found);
+  });
+});
+
+const browser = await chromium.launch({
+  executablePath: process.argv[2],
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
+});
+const page = await browser.newPage();
+const complaints = [];
+page.on("pageerror", (error) => complaints.push(String(error)));
+page.on("console", (message) => {
+  // A page that is not signed in asks who it is: 401 is an answer, not a fault.
+  if (message.type() === "error" && !message.text().includes("401")) complaints.push(message.text());
+});
+let passed = 0;
+
+async function test(name, steps) {
+  await steps();
+  passed += 1;
+  console.log(`ok ${name}`);
+}
+
+// One after the other: there is one focus.
+const fill = async (form, fields) => {
+  for (const [name, value] of Object.entries(fields)) await page.fill(`#${form} [name=${name}]`, value);
+};
+const visible = async () => {
+  const parts = ["setup", "sign-in", "overview"];
+  const shown = await Promise.all(parts.map((id) => page.isVisible(`#${id}`)));
+  return parts.filter((_, index) => shown[index]);
+};
+const fromPage = (method, path, body) =>
+  page.evaluate(async ([method, path, body]) => {
+    const headers = body ? { "content-type": "application/json" } : {};
+    const answer = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
+    return [answer.status, await answer.json()];
+  }, [method, path, body]);
+
+try {
+  await test("the set-up link makes the first owner and signs him in", async () => {
+    await page.goto(links.setup);
+    await page.waitForSelector("#setup:visible");
+    assert.deepEqual(await visible(), ["setup"]);
+    await fill("setup", { org_name: "Acme", username: "ada", password: "correct horse" });
+    await page.click("#setup button");
+    await page.waitForSelector("#overview:visible");
+    assert.equal(await page.textContent("#who"), "ada (owner)");
+    assert.equal(new URL(page.url()).hash, "", "the token is gone from the address");
+  });
+
+  await test("a model can be started, and why it failed is shown", async () => {
+    const [status] = await fromPage("POST", "/admin/models", {
+      served_name: "<b>tiny</b>", engine_type: "llamacpp", local_path: "tiny.gguf",
+    });
+    assert.equal(status, 201);
+    await page.reload();
+    await page.click("#models button:text('Start')");
+    await page.waitForSelector("#models td.failed");
+    const row = await page.textContent("#models tr");
+    assert.match(row, /<b>tiny<\/b>/, "names are text, never markup");
+    assert.match(row, /start_failed/);
+  });
+
+  await test("signing out ends the session; a wrong password is refused, the right one is not", async () => {
+    await page.click("#sign-out");
+    await page.waitForSelector("#sign-in:visible");
+    assert.equal((await fromPage("GET", "/auth/me"))[0], 401);
+    await fill("sign-in", { username: "ada", password: "wrong" });
+    await page.click("#sign-in button");
+    await page.waitForSelector("#message:visible");
+    assert.match(await page.textContent("#message"), /user name or the password is wrong/);
+    await fill("sign-in", { username: "ada", password: "correct horse" });
+    await page.click("#sign-in button");
+    await page.waitForSelector("#overview:visible");
+  });
+
+  await test("the pages work under their content security policy without a complaint", async () => {
+    assert.deepEqual(complaints, []);
+  });
+
+  await test("a page of another site can do nothing with the session", async () => {
+    await page.goto("about:blank");
+    const answer = await page.evaluate(async (target) => {
+      // Opaque answers can't be read; whether it had an effect is asked below.
+      const sent = await fetch(target, { method: "POST", credentials: "include", mode: "no-cors" });
+      return sent.type;
+    }, new URL("/auth/logout", links.ui).href);
+    assert.equal(answer, "opaque", "it was sent");
+    await page.goto(links.ui);
+    assert.equal((await fromPage("GET", "/auth/me"))[0], 200, "still signed in");
+  });
+  console.log(`${passed} passed, 0 failed`);
+} catch (error) {
+  console.error(error);
+  await page.screenshot({ path: join(tmpdir(), "gantry-browser-failure.png") }).catch(() => {});
+  console.log(`${passed} passed, 1 failed`);
+  process.exitCode = 1;
+} finally {
+  await browser.close();
+  gateway.removeAllListeners("exit");
+  gateway.kill();
+  rmSync(dir, { recursive: true, force: true });
+}
