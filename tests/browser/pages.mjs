@@ -1,5 +1,6 @@
 // Drives the pages of a fresh gateway (the program in GANTRY) in the Chromium given as argument.
 import { spawn } from "node:child_process";
+import { createServer } from "node:http";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -107,12 +108,16 @@ try {
   });
 
   await test("a page of another site can do nothing with the session", async () => {
-    await page.goto("about:blank");
+    const site = createServer((_, answer) => answer.setHeader("content-type", "text/html").end("<p>elsewhere"));
+    await new Promise((listening) => site.listen(0, "127.0.0.1", listening));
+    // By name it is another site than the gateway, which goes by its address.
+    await page.goto(`http://localhost:${site.address().port}/`);
     const answer = await page.evaluate(async (target) => {
       // Opaque answers can't be read; whether it had an effect is asked below.
       const sent = await fetch(target, { method: "POST", credentials: "include", mode: "no-cors" });
       return sent.type;
     }, new URL("/auth/logout", links.ui).href);
+    site.close();
     assert.equal(answer, "opaque", "it was sent");
     await page.goto(links.ui);
     assert.equal((await fromPage("GET", "/auth/me"))[0], 200, "still signed in");
