@@ -10,7 +10,9 @@ use tracing::{error, warn};
 use crate::Control;
 
 /// Rows written to the database at once.
-const BATCH: usize = 512;
+const BATCH: usize = 4096;
+/// Between two batches, so that under load many rows share a transaction. A row is seen at most this much later.
+const GATHER: Duration = Duration::from_millis(200);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// For when a hint was lost.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -43,10 +45,13 @@ pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationTo
                 RETRY_AFTER
             }
         };
+        let next = async {
+            tokio::time::sleep(GATHER).await;
+            let _ = tokio::time::timeout(pause, control.shared.usage_written.notified()).await;
+        };
         tokio::select! {
             () = stop.cancelled() => {}
-            () = control.shared.usage_written.notified() => {}
-            () = tokio::time::sleep(pause) => {}
+            () = next => {}
         }
     }
 }

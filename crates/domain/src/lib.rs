@@ -4,6 +4,7 @@
 //! field table, what the reconciler does next, the engines' command lines, error codes and usage records.
 
 pub mod clock;
+pub mod diagnosis;
 pub mod endpoint;
 pub mod engine;
 pub mod error;

@@ -139,13 +139,14 @@ macro_rules! matching {
     };
 }
 
-/// Rows of a large, a middle and a small insert: few round trips for a batch of any size, and few statement texts.
-const CHUNKS: [usize; 3] = [64, 8, 1];
+/// Rows of one insert, from large to small: few round trips for a batch of any size, and few statement texts. SQLite
+/// takes 32,766 parameters, Postgres 65,535.
+const CHUNKS: [usize; 4] = [256, 32, 4, 1];
 
 /// One text for each of [`CHUNKS`]; they hold nothing but placeholders, by number for Postgres and by place for
 /// SQLite: there sqlx looks up the name of each numbered one, and SQLite searches a list for it, so that a thousand of
 /// them cost more than the insert itself (measured: 30 against 4 µs a row).
-static INSERTS: LazyLock<[[String; 3]; 2]> =
+static INSERTS: LazyLock<[[String; 4]; 2]> =
     LazyLock::new(|| [false, true].map(|numbered| CHUNKS.map(|n_rows| insert_text(n_rows, numbered))));
 
 fn insert_text(n_rows: usize, numbered: bool) -> String {

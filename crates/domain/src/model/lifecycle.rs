@@ -173,6 +173,16 @@ impl Phase {
         }
     }
 
+    /// The container, once its id is known.
+    pub fn instance(&self) -> Option<&InstanceId> {
+        match self {
+            Self::Loading { instance, .. } | Self::Running { instance, .. } => Some(instance),
+            Self::Stopped { .. } | Self::Starting { .. } | Self::Stopping { .. } | Self::Failed { .. } => {
+                None
+            }
+        }
+    }
+
     fn state(&self) -> State {
         match self {
             Self::Stopped { .. } => State::Stopped,

@@ -1,0 +1,275 @@
+//! Why a model start failed: from the engine's log, the exit code and the gateway's own reason to a cause, the field to
+//! change and a value to try.
+//!
+//! Pure. The knowledge stands in tables of signatures, one file per engine or source; a new failure is one row there.
+//! The rule: what the gateway or the container runtime said comes first, then the first line of the log that is a
+//! cause and not another line's summary, then how the container ended.
+
+mod checkpoint;
+mod flags;
+mod gguf;
+mod gpu;
+mod hub;
+mod lines;
+mod llamacpp;
+mod pattern;
+mod runtime;
+mod signature;
+mod summary;
+mod values;
+mod vllm;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::{EngineKind, ModelConfig, fields};
+use lines::{Level, Line};
+use pattern::{Captures, shorten};
+use signature::{Found, Signature, Target, Weight, When};
+
+pub use summary::summary;
+
+/// Lines of the log that a diagnosis quotes at most.
+const MAX_EVIDENCE: usize = 5;
+/// Longest quoted line, in bytes.
+const MAX_EVIDENCE_BYTES: usize = 500;
+
+/// What is known about a failed (or slow) start.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    pub engine: EngineKind,
+    /// Standard output and error of the container, as it wrote them. At most the first 2000 and the last 4000 lines
+    /// are looked at.
+    pub log: &'a str,
+    /// `None`: it runs, or there is no container.
+    pub exit_code: Option<i64>,
+    /// The runtime says that the kernel killed it for memory.
+    pub out_of_memory: bool,
+    /// The model's `state_reason`.
+    pub reason: Option<&'a str>,
+    pub config: &'a ModelConfig,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The model does not start.
+    Error,
+    /// It starts, but not as it should.
+    Warning,
+    Info,
+}
+
+/// One thing to do about it, the most promising first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fix {
+    pub text: String,
+    /// Field of the model's settings; absent where something else has to be changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<&'static str>,
+    /// Value to try; `null` unsets the field, absent means that the reader has to choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+}
+
+/// Why a start failed, in the shape of the API.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// A signature matched. Without one the rest says what little is known.
+    pub detected: bool,
+    pub title: String,
+    pub message: String,
+    pub fixes: Vec<Fix>,
+    /// The field of the first fix that has one.
+    pub field: Option<&'static str>,
+    pub severity: Severity,
+    /// The signature's name, which does not change; `unknown` without one.
+    pub error_type: &'static str,
+    /// Lines of the log, cleaned, at most five of at most 500 bytes.
+    pub evidence: Vec<String>,
+}
+
+/// A signature that matched.
+struct Match<'a> {
+    signature: &'static Signature,
+    captures: Captures<'a>,
+    /// The line of the log.
+    at: Option<usize>,
+    quote: Option<&'a str>,
+}
+
+/// Every signature, in the order in which they are tried.
+fn table() -> impl Iterator<Item = &'static Signature> {
+    [
+        runtime::SIGNATURES,
+        gpu::SIGNATURES,
+        hub::SIGNATURES,
+        vllm::SIGNATURES,
+        checkpoint::SIGNATURES,
+        llamacpp::SIGNATURES,
+        gguf::SIGNATURES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The names of all signatures: every value that `error_type` may have beside `unknown`.
+pub fn error_types() -> impl Iterator<Item = &'static str> {
+    table().map(|it| it.id)
+}
+
+/// Explains a failure. Whatever the log holds, it does not panic, and the work is bounded.
+pub fn diagnose(input: &Input<'_>) -> Diagnosis {
+    let lines = lines::read(input.log);
+    let found = by_reason(input, Weight::Cause)
+        .or_else(|| by_memory(input))
+        .or_else(|| by_log(input, &lines, Weight::Cause))
+        .or_else(|| by_log(input, &lines, Weight::Symptom))
+        .or_else(|| by_exit(input))
+        .or_else(|| by_reason(input, Weight::Symptom))
+        .or_else(|| by_log(input, &lines, Weight::Notice));
+    match found {
+        Some(found) => explain(input, &lines, found),
+        None => unknown(input, &lines),
+    }
+}
+
+fn signatures(engine: EngineKind, weight: Weight) -> impl Iterator<Item = &'static Signature> {
+    table().filter(move |it| it.weight == weight && it.applies_to(engine))
+}
+
+fn by_reason<'a>(input: &Input<'a>, weight: Weight) -> Option<Match<'a>> {
+    let reason = input.reason?;
+    signatures(input.engine, weight).find_map(|signature| {
+        let (When::Reason(patterns) | When::Either(patterns)) = signature.when else { return None };
+        let captures = patterns.iter().find_map(|it| pattern::find(it, reason))?;
+        Some(Match { signature, captures, at: None, quote: Some(reason) })
+    })
+}
+
+fn by_memory<'a>(input: &Input<'a>) -> Option<Match<'a>> {
+    let killed =
+        input.out_of_memory || input.reason.is_some_and(|it| it.contains("out of memory (exit code"));
+    let signature = table().find(|it| killed && matches!(it.when, When::OutOfMemory))?;
+    Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
+}
+
+fn by_exit<'a>(input: &Input<'a>) -> Option<Match<'a>> {
+    let code = input.exit_code.or_else(|| {
+        let (_, code) = input.reason?.rsplit_once("exit code ")?;
+        code.trim_end_matches(')').parse().ok()
+    })?;
+    let signature = table().find(|it| matches!(it.when, When::Exit(codes) if codes.contains(&code)))?;
+    Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
+}
+
+/// The first line that a signature of this weight knows.
+fn by_log<'a>(input: &Input<'_>, lines: &'a [Line<'_>], weight: Weight) -> Option<Match<'a>> {
+    let rows: Vec<_> = signatures(input.engine, weight)
+        .filter(|it| !it.is_idle(input.config))
+        .filter_map(|it| match it.when {
+            When::Log(patterns) | When::Either(patterns) => Some((it, patterns)),
+            _ => None,
+        })
+        .collect();
+    let first = if weight == Weight::Notice { 0 } else { first_line(input, lines)? };
+    lines.iter().enumerate().skip(first).find_map(|(at, line)| {
+        let looks = if weight == Weight::Notice { line.level > Level::Info } else { line.may_be_cause() };
+        if !looks {
+            return None;
+        }
+        rows.iter().find_map(|(signature, patterns)| {
+            let captures = patterns.iter().find_map(|it| pattern::find(it, &line.text))?;
+            Some(Match { signature, captures, at: Some(at), quote: None })
+        })
+    })
+}
+
+/// Where to look for a cause. What stands before the line that says "ready" did not keep the engine from starting;
+/// when it still runs, nothing did.
+fn first_line(input: &Input<'_>, lines: &[Line<'_>]) -> Option<usize> {
+    let failed = input.exit_code.is_some() || input.reason.is_some() || input.out_of_memory;
+    match lines.iter().rposition(|it| summary::says_ready(it)) {
+        None => Some(0),
+        Some(ready) => failed.then_some(ready + 1),
+    }
+}
+
+fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis {
+    let Match { signature, captures, at, quote } = found;
+    let mut known = Found { engine: input.engine, config: input.config, captures, field: None };
+    let mut fixes = Vec::with_capacity(signature.fixes.len());
+    for advice in signature.fixes {
+        if let Target::Field(name) = advice.target
+            && fields::find(name, input.engine).is_some_and(|it| !it.applies_to(input.engine))
+        {
+            continue;
+        }
+        known.field = known.target(advice.target);
+        let value = known.value(advice.value);
+        let mut captures = known.captures.clone();
+        captures.push(("field", known.field.or_else(|| known.capture("flag")).unwrap_or("the setting")));
+        fixes.push(Fix { text: pattern::fill(advice.text, &captures), field: known.field, value });
+    }
+    Diagnosis {
+        detected: true,
+        title: signature.title.to_owned(),
+        message: pattern::fill(signature.message, &known.captures),
+        field: fixes.iter().find_map(|it| it.field),
+        fixes,
+        severity: signature.severity,
+        error_type: signature.id,
+        evidence: evidence(lines, at, quote),
+    }
+}
+
+/// No signature knows it: the first error in the engine's own words, which is mostly the right place to read on.
+fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
+    let at = first_line(input, lines)
+        .and_then(|first| lines.iter().skip(first).position(Line::is_error).map(|it| it + first));
+    let message = match (at.and_then(|it| lines.get(it)), input.reason) {
+        (Some(line), _) => format!("the first error in the log is: {}", summary::cause(line)),
+        (None, Some(reason)) => reason.to_owned(),
+        (None, None) => "the log shows no error".to_owned(),
+    };
+    let failed = at.is_some() || input.reason.is_some() || input.exit_code.is_some_and(|it| it != 0);
+    let tips: &[&str] = if failed {
+        &["read the log from the first error on", "compare the settings with the dry-run's warnings"]
+    } else {
+        &[]
+    };
+    Diagnosis {
+        detected: false,
+        title: if failed { "Unknown failure" } else { "No failure found" }.to_owned(),
+        message: shorten(&message, MAX_EVIDENCE_BYTES).to_owned(),
+        fixes: tips.iter().map(|it| Fix { text: (*it).to_owned(), field: None, value: None }).collect(),
+        field: None,
+        severity: if failed { Severity::Error } else { Severity::Info },
+        error_type: "unknown",
+        evidence: evidence(lines, at, input.reason),
+    }
+}
+
+/// The line that decided, then the next errors in the engine's own words.
+fn evidence(lines: &[Line<'_>], at: Option<usize>, quote: Option<&str>) -> Vec<String> {
+    let mut quotes: Vec<String> = Vec::new();
+    let mut add = |text: &str| {
+        let text = shorten(text.trim(), MAX_EVIDENCE_BYTES);
+        if quotes.len() < MAX_EVIDENCE && !text.is_empty() && quotes.iter().all(|it| it != text) {
+            quotes.push(text.to_owned());
+        }
+    };
+    match at {
+        Some(at) => {
+            let mut rest = lines.iter().skip(at);
+            rest.by_ref().take(1).for_each(|it| add(&it.text));
+            rest.filter(|it| it.is_error()).take(MAX_EVIDENCE).for_each(|it| add(&it.text));
+        }
+        None => quote.into_iter().for_each(&mut add),
+    }
+    quotes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! The tables hold together. What they find in recorded logs is in `tests/diagnosis.rs`.
+
+use super::{signature::Try, *};
+
+#[test]
+fn names_are_unique_and_stable_in_form() {
+    let mut ids: Vec<_> = error_types().collect();
+    assert!(ids.len() >= 40, "{}", ids.len());
+    assert!(
+        ids.iter()
+            .all(|it| it.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_'))
+    );
+    ids.sort_unstable();
+    ids.windows(2).for_each(|it| assert_ne!(it[0], it[1]));
+}
+
+#[test]
+fn advice_names_only_fields_that_the_engine_has() {
+    for row in table() {
+        for advice in row.fixes {
+            let (Target::Field(name) | Target::Path(name)) = advice.target else { continue };
+            if matches!(name, "task" | "hub_token") {
+                continue;
+            }
+            let engines = EngineKind::ALL.into_iter().filter(|it| row.applies_to(*it));
+            let known = |engine| fields::find(name, engine).is_some_and(|it| it.applies_to(engine));
+            // Rows for both engines may hold advice for each of them.
+            let fits = match row.engine {
+                Some(engine) => known(engine),
+                None => engines.into_iter().any(known),
+            };
+            assert!(fits, "{}: `{name}`", row.id);
+        }
+    }
+}
+
+#[test]
+fn templates_name_only_what_their_patterns_capture() {
+    for row in table() {
+        let patterns = match row.when {
+            When::Log(it) | When::Reason(it) | When::Either(it) => it,
+            When::Exit(_) | When::OutOfMemory => &[],
+        };
+        let captured: Vec<&str> = patterns.iter().flat_map(|it| names(it)).collect();
+        let used = row.fixes.iter().flat_map(|it| names(it.text)).chain(names(row.message));
+        for name in used {
+            assert!(name == "field" || captured.contains(&name), "{}: `{name}`", row.id);
+        }
+        for advice in row.fixes {
+            if let Try::Captured(name) = advice.value {
+                assert!(captured.contains(&name), "{}: `{name}`", row.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_keep_the_house_style() {
+    for row in table() {
+        for text in row.fixes.iter().map(|it| it.text).chain([row.message]) {
+            assert!(
+                !text.ends_with('.') && !text.starts_with(char::is_uppercase) || text.starts_with("GGUF"),
+                "{text}"
+            );
+        }
+        assert!(row.title.starts_with(char::is_uppercase) && !row.title.ends_with('.'), "{}", row.title);
+    }
+}
+
+fn names(template: &'static str) -> Vec<&'static str> {
+    let parts = template.split('{').skip(1).filter_map(|it| it.split('}').next());
+    parts.map(|it| it.trim_end_matches('#')).collect()
+}
