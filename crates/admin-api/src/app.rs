@@ -77,8 +77,8 @@ pub type LogStream = BoxStream<'static, String>;
 
 /// What the admin API needs of running engines; the reconciler's side implements it.
 pub trait Engines: Send + Sync + 'static {
-    /// Last `tail` lines of the model's container.
-    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<String, ApiError>>;
+    /// Last `tail` lines of the model's container, and how it ended.
+    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<EngineLog, ApiError>>;
     /// The same, and what follows.
     fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>>;
     /// One small request straight to the engine.
@@ -91,6 +91,16 @@ pub trait Engines: Send + Sync + 'static {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
     fn managed_routes(&self) -> Vec<ManagedRoute>;
+}
+
+/// What an engine wrote. All empty when the model has no container.
+#[derive(Debug, Clone, Default)]
+pub struct EngineLog {
+    pub text: String,
+    /// `None` while it runs.
+    pub exit_code: Option<i64>,
+    /// The kernel ended it for its use of memory.
+    pub out_of_memory: bool,
 }
 
 /// A route to a container of ours.

@@ -2,7 +2,10 @@
 
 use axum::{
     Json,
-    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    http::{
+        HeaderValue, StatusCode,
+        header::{CONNECTION, RETRY_AFTER},
+    },
     response::{IntoResponse, Response},
 };
 use gantry_domain::{ApiError, ErrorCode};
@@ -35,6 +38,10 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::Conflict(constraint) => return Self(conflict(*constraint)),
+            // It was there when the request was checked.
+            StoreError::Reference => {
+                return Self::new(ErrorCode::InvalidState, "what this belongs to was deleted meanwhile");
+            }
             _ if error.is_unavailable() => {
                 error!(error = &error as &dyn std::error::Error, "the database can't be reached");
                 return Self::new(ErrorCode::DatabaseUnavailable, "the database can't be reached");
@@ -77,6 +84,10 @@ pub(crate) fn finish(error: &ApiError, request_id: &str) -> Response {
     let mut response = (status, Json(error.body(request_id))).into_response();
     if let Some(seconds) = error.retry_after_sec {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    // The rest of the body is not read, so nothing else can come this way.
+    if matches!(error.code, ErrorCode::RequestTooLarge | ErrorCode::RequestTimeout) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }

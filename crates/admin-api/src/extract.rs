@@ -1,21 +1,27 @@
 //! Reading requests: JSON bodies, query strings, ids and pages, each with errors that name the field.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
     Json,
-    body::Body,
+    body::{Body, HttpBody},
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE, request::Parts},
     response::{IntoResponse, Response},
 };
+use bytes::{Bytes, BytesMut};
 use gantry_domain::{ApiError, ErrorCode, FieldProblem};
 use gantry_store::{Order, Sort};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{error::Problem, policy::BodyLimit};
+
+/// Longest time for a body to arrive; the largest has 256 KiB.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// Bytes of a body that are read though it is too large already.
+const DISCARDED: u64 = 4 << 20;
 
 /// A JSON object as the body; nothing said about its fields yet.
 pub(crate) struct Object(pub(crate) Map<String, Value>);
@@ -47,14 +53,33 @@ fn is_json(value: &HeaderValue) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(Problem::new(ErrorCode::RequestTooLarge, format!("the body is larger than {limit} bytes")))
+/// The body, if it has at most `limit` bytes. Of a larger one the rest is read all the same, within reason: many clients
+/// look at the answer only when they have sent everything, and hanging up on them would lose it.
+async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let announced = body.size_hint().lower();
+    let (mut bytes, mut n_bytes) = (BytesMut::new(), 0_u64);
+    let mut take = async || {
+        while n_bytes <= DISCARDED
+            && let Some(frame) = body.frame().await
+        {
+            let data =
+                frame.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the body can't be read"))?;
+            let data = data.into_data().unwrap_or_default();
+            n_bytes += data.len() as u64;
+            if n_bytes <= limit as u64 {
+                bytes.extend_from_slice(&data);
+            }
         }
-        Err(_) => Err(Problem::new(ErrorCode::InvalidRequest, "the body could not be read")),
+        Ok::<_, Problem>(())
+    };
+    if announced <= DISCARDED {
+        let late = |_| Problem::new(ErrorCode::RequestTimeout, "the body did not arrive in time");
+        tokio::time::timeout(BODY_TIME, take()).await.map_err(late)??;
+        if n_bytes <= limit as u64 {
+            return Ok(bytes.freeze());
+        }
     }
+    Err(Problem::new(ErrorCode::RequestTooLarge, format!("the body is larger than {limit} bytes")))
 }
 
 /// Takes fields out of an [`Object`] one by one and collects every problem; what is left over is unknown.
@@ -321,4 +346,17 @@ pub(crate) fn deleted(id: impl Serialize) -> Json<Value> {
 /// Reads a value with serde, for small closed types.
 pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_value(value.clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_a_body_that_does_not_come() {
+        let stuck = Body::from_stream(futures_util::stream::pending::<Result<&[u8], std::io::Error>>());
+        let begin = tokio::time::Instant::now();
+        assert_eq!(read(stuck, 100).await.unwrap_err().0.code, ErrorCode::RequestTimeout);
+        assert_eq!(begin.elapsed(), Duration::from_secs(30));
+    }
 }

@@ -61,23 +61,31 @@ fn request_id(headers: &HeaderMap) -> String {
 
 /// Stops DNS rebinding: a page of another site can't talk to a name that the gateway does not know.
 fn known_host(app: &App, request: &Request) -> Result<(), Problem> {
-    let mut hosts = request.headers().get_all(HOST).iter();
-    let host = hosts.next().and_then(|it| it.to_str().ok()).or_else(|| request.uri().host());
     let unknown =
         || Problem::new(ErrorCode::UnknownHost, "this gateway does not go by that name; see ALLOWED_HOSTS");
-    let name = host.map(host_name).ok_or_else(unknown)?;
-    let known = name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok()
-        || app.allowed_hosts.iter().any(|it| it.eq_ignore_ascii_case(name));
-    if known && hosts.next().is_none() { Ok(()) } else { Err(unknown()) }
+    let known = |host: &str| {
+        host_name(host).is_some_and(|name| {
+            name.eq_ignore_ascii_case("localhost")
+                || name.parse::<IpAddr>().is_ok()
+                || app.allowed_hosts.iter().any(|it| it.eq_ignore_ascii_case(name))
+        })
+    };
+    // A request line with a host of its own counts as much as the header.
+    let mut hosts: Vec<_> = request.headers().get_all(HOST).iter().map(|it| it.to_str().ok()).collect();
+    let once = hosts.len() <= 1;
+    hosts.extend(request.uri().authority().map(|it| Some(it.as_str())));
+    let all = hosts.iter().all(|it| it.is_some_and(known));
+    if once && all && !hosts.is_empty() { Ok(()) } else { Err(unknown()) }
 }
 
-/// `host` of `host:port`, without the brackets of an IPv6 address.
-fn host_name(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    }
+/// `host` of `host` or `host:port`, without the brackets of an IPv6 address.
+fn host_name(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |it: &str| it.parse::<u16>().is_ok();
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
 /// Refuses a state-changing request that another site's page made the browser send.
@@ -194,7 +202,10 @@ mod tests {
             ("[::1]", "::1"),
             ("1.2.3.4:5", "1.2.3.4"),
         ] {
-            assert_eq!(host_name(host), name);
+            assert_eq!(host_name(host), Some(name));
+        }
+        for host in ["a:", "a:b", "a:80.b", "[::1", "[::1]b", "[::1]:80.b", "::1", "a:99999"] {
+            assert_eq!(host_name(host), None, "{host}");
         }
     }
 }

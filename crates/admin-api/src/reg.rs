@@ -1,8 +1,12 @@
 //! `/admin/models/registry`: which served name goes where. Managed models are there by themselves; an owner may add
 //! engines that run elsewhere.
 
-use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ErrorCode, model::Task};
+use axum::{
+    Json,
+    extract::{Path, State, rejection::PathRejection},
+    response::IntoResponse,
+};
+use gantry_domain::{ApiError, ErrorCode, model::Task};
 use gantry_store::RegistryEntry;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -58,7 +62,7 @@ pub(crate) async fn add(app: State<App>, body: Object) -> Outcome<impl IntoRespo
     let mut tx = app.store.write().await?;
     if tx.models(false).await?.iter().any(|it| it.served_name == served_name) {
         let message = "a managed model has this served name";
-        return Err(Problem::new(ErrorCode::ServedNameConflict, message));
+        return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
     }
     let view = json!({
         "served_name": served_name, "url": url, "task": task, "engine_type": null, "source": "manual",
@@ -74,10 +78,11 @@ pub(crate) async fn add(app: State<App>, body: Object) -> Outcome<impl IntoRespo
 /// Remove an engine that runs elsewhere
 pub(crate) async fn remove(
     app: State<App>,
-    path: Option<axum::extract::Path<String>>,
+    path: Result<Option<Path<String>>, PathRejection>,
     mut params: Params,
 ) -> Outcome<Json<Value>> {
-    let name = path.map(|axum::extract::Path(name)| name).or_else(|| params.text("served_name"));
+    let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?;
+    let name = path.map(|Path(name)| name).or_else(|| params.text("served_name"));
     params.finish()?;
     let name = name.ok_or_else(|| Problem::invalid("served_name", "`served_name` is required"))?;
     let mut tx = app.store.write().await?;
@@ -97,6 +102,8 @@ fn engine_url(text: &str) -> Option<String> {
         && uri.scheme_str() == Some("http")
         && !authority.as_str().contains('@')
         && !authority.host().is_empty()
+        // What follows the host is a port, if anything does.
+        && (authority.port_u16().is_some() || authority.as_str() == authority.host())
         && uri.query().is_none()
         && !text.contains('#')
         && matches!(uri.path(), "" | "/");

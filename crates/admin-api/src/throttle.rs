@@ -53,7 +53,8 @@ impl Throttle {
                 ErrorCode::TooManyAttempts,
                 "too many failed sign-ins; wait before the next one",
             )
-            .retry_after(wait.as_secs().max(1))),
+            // Rounded up: who comes back then must not be refused again.
+            .retry_after(wait.as_millis().div_ceil(1000) as u64)),
         }
     }
 
@@ -116,6 +117,8 @@ mod tests {
         // The seventh failure is the third that counts: 4 s from second 6.
         let wait = throttle.check("ada", ip, Timestamp(7_000)).unwrap_err().retry_after_sec;
         assert_eq!(wait, Some(3));
+        let wait = throttle.check("ada", ip, Timestamp(7_001)).unwrap_err().retry_after_sec;
+        assert_eq!(wait, Some(3), "2.999 s are not over after 2");
         assert!(throttle.check("ada", other, Timestamp(7_000)).is_ok());
         assert!(throttle.check("bob", ip, Timestamp(7_000)).is_ok());
         assert!(throttle.check("ada", ip, Timestamp(10_000)).is_ok());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::BoxStream;
 use gantry_domain::{
     ApiError, ErrorCode,
-    model::{Model, Phase, Task},
+    model::{Model, Phase, Task, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
 use serde_json::{Value, json};
@@ -26,15 +26,19 @@ pub struct Tested {
 }
 
 impl Control {
-    /// The last `tail` lines of the model's container; empty when it has none.
+    /// The last `tail` lines of the model's container and its status; `None` when it has none.
     ///
     /// # Errors
     /// The container runtime does not answer.
-    pub async fn logs(&self, model: &Model, tail: usize) -> Result<String, ApiError> {
-        match self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))? {
-            None => Ok(String::new()),
-            Some(found) => self.runtime.logs(&found.instance.id, tail).await.map_err(|it| refused(&it)),
-        }
+    pub async fn logs(
+        &self,
+        model: &Model,
+        tail: usize,
+    ) -> Result<Option<(String, InstanceStatus)>, ApiError> {
+        let found = self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))?;
+        let Some(found) = found else { return Ok(None) };
+        let text = self.runtime.logs(&found.instance.id, tail).await.map_err(|it| refused(&it))?;
+        Ok(Some((text, found.instance.status)))
     }
 
     /// The same, then what follows.

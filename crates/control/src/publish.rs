@@ -19,7 +19,7 @@ use gantry_domain::{
     key::ApiKey,
     model::{Model, Phase, State, lifecycle::InstanceId},
 };
-use gantry_store::{RegistryEntry, Store, StoreResult};
+use gantry_store::{RegistryEntry, StoreResult, Tx};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 pub struct Publisher {
     next_id: AtomicU64,
     breaker: breaker::Settings,
-    known: Mutex<HashMap<Place, Known>>,
+    known: Mutex<Known>,
 }
 
 /// What makes an engine the same one as before.
@@ -49,11 +49,11 @@ enum Place {
     Manual { served_name: String, url: String, key: Option<[u8; 32]> },
 }
 
-#[derive(Clone)]
+#[derive(Default)]
 struct Known {
-    upstream: Arc<Upstream>,
-    /// Context length that the engine reported.
-    max_model_len: Option<i64>,
+    upstreams: HashMap<Place, Arc<Upstream>>,
+    /// Context lengths that engines reported, in tokens.
+    contexts: HashMap<InstanceId, i64>,
 }
 
 impl Publisher {
@@ -61,14 +61,10 @@ impl Publisher {
         Self { next_id: AtomicU64::new(1), breaker, known: Mutex::default() }
     }
 
-    /// Notes what a probe learnt of the engine behind a container, for the next catalog.
-    pub(crate) async fn learn(&self, instance: &InstanceId, max_model_len: Option<i64>) {
+    /// Notes what a probe learnt of the engine in a container, for the next catalog; whether that is news.
+    pub(crate) async fn learn(&self, instance: &InstanceId, max_model_len: i64) -> bool {
         let mut known = self.known.lock().await;
-        for (place, engine) in known.iter_mut() {
-            if matches!(place, Place::Managed { instance: it, .. } if it == instance) {
-                engine.max_model_len = max_model_len.or(engine.max_model_len);
-            }
-        }
+        known.contexts.insert(instance.clone(), max_model_len) != Some(max_model_len)
     }
 
     /// Reads everything and swaps the new catalog in.
@@ -76,9 +72,29 @@ impl Publisher {
     /// # Errors
     /// The database does not answer; the old catalog stays in force.
     pub async fn publish(&self, control: &Control) -> StoreResult<()> {
-        let Read { keys, sessions, models, registry } = read(&control.store, control.clock.now()).await?;
-        // Held to the end, so that an older reading can't replace a newer one's catalog.
+        let mut tx = control.store.read().await?;
+        // Held from the reading to the end, so that an older reading can't replace a newer one's catalog. Whoever waits
+        // for it has its connection already: a pool without a free one would be a deadlock.
         let mut known = self.known.lock().await;
+        let read = read(&mut tx, control.clock.now()).await?;
+        self.swap(control, &mut known, read);
+        Ok(())
+    }
+
+    /// Swaps in the catalog that `tx` leads to, and commits it: who reads in the database that a model runs can call it
+    /// already.
+    ///
+    /// # Errors
+    /// The database does not answer. If it fails at the very end, the catalog is ahead until the next publication.
+    pub async fn commit(&self, control: &Control, mut tx: Tx) -> StoreResult<()> {
+        let mut known = self.known.lock().await;
+        let read = read(&mut tx, control.clock.now()).await?;
+        self.swap(control, &mut known, read);
+        tx.commit().await
+    }
+
+    fn swap(&self, control: &Control, known: &mut Known, read: Read) {
+        let Read { keys, sessions, models, registry } = read;
         let before = control.shared.catalog.load_full();
         let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
 
@@ -92,53 +108,49 @@ impl Publisher {
                 SessionEntry { user_id: user.id, org_id: user.org_id, expires_at: session.expires_at };
             next.sessions.insert(session.id_hash, Arc::new(entry));
         }
-        let mut used = HashMap::new();
+        let mut upstreams = HashMap::new();
         for entry in registry {
             let place = manual_place(&entry);
             let key = entry.api_key.as_ref().map(SecretString::expose_secret);
-            if let Some(engine) = self.engine(&known, &place, &entry.url, key) {
-                let target = RouteTarget::Up(Arc::clone(&engine.upstream));
+            if let Some(upstream) = self.upstream(known, &place, &entry.url, key) {
+                let target = RouteTarget::Up(Arc::clone(&upstream));
                 next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(entry, target)));
-                used.insert(place, engine);
+                upstreams.insert(place, upstream);
             }
         }
+        let mut contexts = HashMap::new();
         for model in models {
-            let (target, max_model_len) = match &model.phase {
+            let target = match &model.phase {
                 Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
                     let place = Place::Managed { instance: instance.clone(), port: *port };
                     let url = format!("http://127.0.0.1:{port}");
                     let key = control.config.internal_key.expose_secret();
-                    match self.engine(&known, &place, &url, Some(key)) {
-                        Some(engine) => {
-                            used.insert(place, engine.clone());
-                            (RouteTarget::Up(engine.upstream), engine.max_model_len)
+                    match self.upstream(known, &place, &url, Some(key)) {
+                        Some(upstream) => {
+                            upstreams.insert(place, Arc::clone(&upstream));
+                            RouteTarget::Up(upstream)
                         }
-                        None => (RouteTarget::Down { state: State::Failed }, None),
+                        None => RouteTarget::Down { state: State::Failed },
                     }
                 }
-                _ => (RouteTarget::Down { state: model.state().0 }, None),
+                _ => RouteTarget::Down { state: model.state().0 },
             };
-            next.routes
-                .insert(model.served_name.clone(), Arc::new(managed_route(&model, target, max_model_len)));
+            let context = model.phase.instance().and_then(|it| Some((it, *known.contexts.get(it)?)));
+            contexts.extend(context.map(|(instance, context)| (instance.clone(), context)));
+            let route = managed_route(&model, target, context.map(|(_, context)| context));
+            next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
-        *known = used;
+        *known = Known { upstreams, contexts };
         control.shared.catalog.store(Arc::new(next));
-        Ok(())
     }
 
-    fn engine(
-        &self,
-        known: &HashMap<Place, Known>,
-        place: &Place,
-        url: &str,
-        key: Option<&str>,
-    ) -> Option<Known> {
-        if let Some(engine) = known.get(place) {
-            return Some(engine.clone());
+    fn upstream(&self, known: &Known, place: &Place, url: &str, key: Option<&str>) -> Option<Arc<Upstream>> {
+        if let Some(upstream) = known.upstreams.get(place) {
+            return Some(Arc::clone(upstream));
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => Some(Known { upstream: Arc::new(upstream), max_model_len: None }),
+            Ok(upstream) => Some(Arc::new(upstream)),
             Err(error) => {
                 warn!(url, %error, "an engine can't be routed to");
                 None
@@ -154,8 +166,7 @@ struct Read {
     registry: Vec<RegistryEntry>,
 }
 
-async fn read(store: &Store, now: gantry_domain::Timestamp) -> StoreResult<Read> {
-    let mut tx = store.read().await?;
+async fn read(tx: &mut Tx, now: gantry_domain::Timestamp) -> StoreResult<Read> {
     Ok(Read {
         keys: tx.usable_keys(now).await?,
         sessions: tx.live_sessions(now).await?,

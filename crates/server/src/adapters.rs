@@ -8,10 +8,13 @@ use std::sync::{
 
 use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
-use gantry_admin_api::{Engines, LogStream, TestReport, TestType, app::ManagedRoute};
+use gantry_admin_api::{EngineLog, Engines, LogStream, TestReport, TestType, app::ManagedRoute};
 use gantry_control::Control;
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
-use gantry_domain::{ApiError, ErrorCode, model::Model};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    model::{Model, lifecycle::InstanceStatus},
+};
 use http::Response;
 use http_body_util::BodyExt;
 use tokio::runtime::Handle;
@@ -25,9 +28,18 @@ pub(crate) struct Adapter {
 }
 
 impl Engines for Adapter {
-    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<String, ApiError>> {
+    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<EngineLog, ApiError>> {
         let (control, model) = (Arc::clone(&self.control), model.clone());
-        async move { control.logs(&model, tail).await }.boxed()
+        async move {
+            Ok(match control.logs(&model, tail).await? {
+                None => EngineLog::default(),
+                Some((text, InstanceStatus::Exited { code, out_of_memory })) => {
+                    EngineLog { text, exit_code: Some(code), out_of_memory }
+                }
+                Some((text, _)) => EngineLog { text, exit_code: None, out_of_memory: false },
+            })
+        }
+        .boxed()
     }
 
     fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>> {

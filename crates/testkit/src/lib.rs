@@ -13,6 +13,7 @@ mod client;
 mod docker;
 mod gateway;
 mod model;
+mod raw;
 mod sse;
 
 use std::{fs::OpenOptions, io::Write, time::Duration};
@@ -21,6 +22,7 @@ pub use client::{Answer, Client, chat};
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};
+pub use raw::raw;
 pub use sse::{EventStream, events};
 
 /// Waits for `probe` to give something; `what` is said when it does not within `limit`.
@@ -44,4 +46,9 @@ pub fn skip(test: &str, reason: &str) -> bool {
         writeln!(file, "{test}\tSKIP\t{reason}").unwrap();
     }
     false
+}
+
+/// The time, as the gateway sees it.
+pub fn now() -> gantry_domain::Timestamp {
+    gantry_domain::Clock::default().now()
 }

@@ -9,7 +9,7 @@ use gantry_domain::{Role, identity::User};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::{App, error::Outcome, policy::Caller};
+use crate::{App, error::Outcome, extract::Params, policy::Caller};
 
 /// The `user` object of sign-in and `/auth/me`.
 #[derive(Debug, Serialize)]
@@ -27,8 +27,9 @@ impl From<&User> for Me {
 }
 
 /// Who am I
-pub(crate) async fn me(caller: Caller) -> impl IntoResponse {
-    Json(json!({ "user": Me::from(&caller.user) }))
+pub(crate) async fn me(caller: Caller, params: Params) -> Outcome<impl IntoResponse> {
+    params.finish()?;
+    Ok(Json(json!({ "user": Me::from(&caller.user) })))
 }
 
 /// Sign out

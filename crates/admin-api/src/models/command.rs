@@ -67,8 +67,9 @@ pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome
 /// Stops it first. Only the record is deleted: files stay.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    let model = tx.mark_deleting(ModelId(id), app.clock.now()).await?;
-    let model = model.ok_or_else(|| Parts::not_found("model", id))?;
+    // One that is being deleted is gone for everybody.
+    let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
+    tx.mark_deleting(model.id, app.clock.now()).await?;
     tx.commit().await?;
     info!(model = id, by = %caller.user.username, "model deleted");
     let _ = app.wake.try_send(model.id);

@@ -22,14 +22,28 @@ pub(super) fn paths(draft: &ModelDraft) -> Vec<(&'static str, String)> {
     plain.chain(adapters).chain(draft_model).collect()
 }
 
-/// The field whose path, with links followed, leaves `base`. What does not exist yet can't.
+/// The field whose path, with links followed, leaves `base` or leads nowhere. What does not exist yet may come, but not
+/// behind a link that leads out.
 pub(super) fn first_outside(base: &Path, paths: &[(&'static str, String)]) -> Option<&'static str> {
     let base = base.canonicalize().ok()?;
     let outside = |path: &str| match gantry_domain::model::config::relative_path(path) {
         Err(_) => true,
-        Ok(()) => base.join(path).canonicalize().is_ok_and(|it| !it.starts_with(&base)),
+        Ok(()) => !leads_into(&base, &base.join(path)),
     };
     paths.iter().find(|(_, path)| outside(path)).map(|(param, _)| *param)
+}
+
+/// Whether the part of `path` that exists lies in `base`.
+fn leads_into(base: &Path, path: &Path) -> bool {
+    for part in path.ancestors() {
+        match part.canonicalize() {
+            Ok(real) => return real.starts_with(base),
+            // A link without a target, or in a circle.
+            Err(_) if part.is_symlink() => return false,
+            Err(_) => {}
+        }
+    }
+    false
 }
 
 /// Free and total bytes of the file system that `dir` lies on.
@@ -54,5 +68,8 @@ mod tests {
         assert_eq!(first("../x"), Some("local_path"));
         assert_eq!(first("alias"), None);
         assert_eq!(first("not/there/yet"), None);
+        std::os::unix::fs::symlink("/nowhere/at/all", base.join("dangling")).unwrap();
+        assert_eq!(first("out/not/there/yet"), Some("local_path"));
+        assert_eq!(first("dangling"), Some("local_path"));
     }
 }

@@ -10,6 +10,7 @@ use gantry_domain::{
     ApiError, ErrorCode, ModelId,
     model::{EngineKind, Model, ModelDraft, fields},
 };
+use gantry_store::Tx;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -57,7 +58,8 @@ pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl In
 }
 
 /// One model
-pub(crate) async fn show(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) async fn show(app: State<App>, Id(id): Id, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
     Ok(Json(view(&find(&app, id).await?)))
 }
 
@@ -68,6 +70,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
     check(&app, &draft, &body.0).await?;
     let mut tx = app.store.write().await?;
+    not_in_registry(&mut tx, &draft).await?;
     let model = tx.insert_model(&draft, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
@@ -83,10 +86,17 @@ pub(crate) async fn change(
     Id(id): Id,
     body: Object,
 ) -> Outcome<Json<Value>> {
+    let draft = |model: &Model| {
+        ModelDraft::change(model, &body.0, caller.role()).map_err(|it| Problem(ApiError::validation(it)))
+    };
+    // The file system is looked at before there is a transaction that others wait for.
+    check(&app, &draft(&find(&app, id).await?)?, &body.0).await?;
     let mut tx = app.store.write().await?;
+    // A record is replaced as a whole: of two changes at once the later one must have seen the earlier one.
+    tx.bootstrap_lock().await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
-    let draft = ModelDraft::change(&model, &body.0, caller.role()).map_err(ApiError::validation)?;
-    check(&app, &draft, &body.0).await?;
+    let draft = draft(&model)?;
+    not_in_registry(&mut tx, &draft).await?;
     let active = model.state().0.is_active();
     if active && draft.served_name != model.served_name {
         return Err(Parts::invalid_state("stop the model before changing its served name"));
@@ -113,8 +123,7 @@ pub(crate) async fn base_dir(app: State<App>, params: Params) -> Outcome<Json<Va
     Ok(Json(json!({ "base_dir": dir.display().to_string(), "free_bytes": free, "total_bytes": total })))
 }
 
-/// What the field table alone can't tell: links that leave the base directory, images that are not on the list, and
-/// names that the registry has.
+/// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
     let (base, paths) = (app.models_dir.clone(), files::paths(draft));
     let outside = tokio::task::spawn_blocking(move || files::first_outside(&base, &paths)).await;
@@ -129,7 +138,11 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
         let message = "`engine_image` is not on the list of ENGINE_IMAGE_ALLOWLIST";
         return Err(Problem::invalid("engine_image", message));
     }
-    let registry = app.store.read().await?.registry().await?;
+    Ok(())
+}
+
+async fn not_in_registry(tx: &mut Tx, draft: &ModelDraft) -> Outcome<()> {
+    let registry = tx.registry().await?;
     if registry.iter().any(|it| it.served_name == draft.served_name) {
         let message = "an engine of the registry has this served name";
         return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());

@@ -10,7 +10,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::StreamExt;
-use gantry_domain::model::{Phase, State as ModelState};
+use gantry_domain::{
+    diagnosis,
+    model::{ModelEvent, Phase, State as ModelState},
+};
 use serde_json::{Value, json};
 
 use super::{find, startup_timeout_sec};
@@ -23,6 +26,8 @@ use crate::{
 
 /// Lines of a log that are returned unless asked otherwise, and at most.
 const TAIL: (i64, i64) = (1000, 20_000);
+/// More than are kept of a model.
+const MAX_EVENTS: i64 = 1000;
 
 /// Readiness of a model
 pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Outcome<Json<Value>> {
@@ -50,10 +55,12 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
 
 /// The engine's log
 ///
-/// The last `tail` lines; with `follow=true` a stream of server-sent events, one for each line.
+/// The last `tail` lines; with `diagnose=true` also why the model does not run and which field to change; with
+/// `follow=true` a stream of server-sent events, one for each line.
 pub(crate) async fn logs(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<Response> {
     let tail = params.number("tail", TAIL.0, TAIL.1)? as usize;
     let follow = params.flag("follow")?;
+    let diagnose = params.flag("diagnose")?;
     params.finish()?;
     let model = find(&app, id).await?;
     if follow {
@@ -63,11 +70,24 @@ pub(crate) async fn logs(app: State<App>, Id(id): Id, mut params: Params) -> Out
         return Ok((headers, Body::from_stream(events)).into_response());
     }
     // One more than wanted tells whether there were more.
-    let text = app.engines.logs(&model, tail + 1).await?;
-    let lines: Vec<&str> = text.lines().collect();
+    let log = app.engines.logs(&model, tail + 1).await?;
+    let lines: Vec<&str> = log.text.lines().collect();
     let truncated = lines.len() > tail;
     let kept = &lines[lines.len().saturating_sub(tail)..];
-    let body = json!({ "logs": kept.join("\n"), "lines": kept.len(), "truncated": truncated });
+    let mut body = json!({ "logs": kept.join("\n"), "lines": kept.len(), "truncated": truncated });
+    if diagnose {
+        let reason = model.state().1;
+        let found = diagnosis::diagnose(&diagnosis::Input {
+            engine: model.engine,
+            log: &log.text,
+            exit_code: log.exit_code,
+            out_of_memory: log.out_of_memory,
+            reason: reason.as_deref(),
+            config: &model.config,
+        });
+        body["diagnosis"] = json!(found);
+        body["summary"] = diagnosis::summary(&log.text).into();
+    }
     Ok(Json(body).into_response())
 }
 
@@ -87,11 +107,12 @@ pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<impl IntoRespon
 ///
 /// Newest first.
 pub(crate) async fn events(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<impl IntoResponse> {
-    let limit = params.number("limit", 100, 1000)?;
+    let page = params.page()?;
     params.finish()?;
     let model = find(&app, id).await?;
-    let events = app.store.read().await?.events(model.id, limit).await?;
+    let events = app.store.read().await?.events(model.id, MAX_EVENTS).await?;
     let n = events.len() as i64;
-    let view = |it: gantry_domain::model::ModelEvent| json!({ "at": it.at.rfc3339(), "from": it.from, "to": it.to, "reason": it.reason, "detail": it.detail });
-    Ok(Listed(events.into_iter().map(view).collect::<Vec<Value>>(), n))
+    let window = events.into_iter().skip(page.offset as usize).take(page.limit as usize);
+    let view = |it: ModelEvent| json!({ "at": it.at.rfc3339(), "from": it.from, "to": it.to, "reason": it.reason, "detail": it.detail });
+    Ok(Listed(window.map(view).collect::<Vec<Value>>(), n))
 }

@@ -1,8 +1,8 @@
 //! `/admin/orgs`.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ErrorCode, OrgId, identity::Org};
-use gantry_store::{OrgChange, OrgFilter};
+use gantry_domain::{ErrorCode, OrgId, Role, identity::Org};
+use gantry_store::{OrgChange, OrgFilter, Sort, Tx, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -62,7 +62,12 @@ pub(crate) async fn create(app: State<App>, body: Object) -> Outcome<impl IntoRe
 /// Change an organisation
 ///
 /// Disabling it ends the sessions and keys of all its users at once.
-pub(crate) async fn change(app: State<App>, Id(id): Id, body: Object) -> Outcome<impl IntoResponse> {
+pub(crate) async fn change(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    body: Object,
+) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.optional("name", "a name of 1 to 100 characters", read::name(100));
     let enabled = fields.optional("enabled", "true or false", Value::as_bool);
@@ -72,6 +77,9 @@ pub(crate) async fn change(app: State<App>, Id(id): Id, body: Object) -> Outcome
     tx.bootstrap_lock().await?;
     let org = tx.update_org(OrgId(id), &OrgChange { name, enabled }).await?;
     let org = org.ok_or_else(|| Parts::not_found("organisation", id))?;
+    if enabled == Some(false) {
+        spare_higher_roles(&mut tx, &caller, org.id).await?;
+    }
     if tx.owner_count_enabled().await? == 0 {
         return Err(last_owner("disabled"));
     }
@@ -88,9 +96,10 @@ pub(crate) async fn change(app: State<App>, Id(id): Id, body: Object) -> Outcome
 /// Delete an organisation
 ///
 /// With its users, sessions and keys. Its usage stays.
-pub(crate) async fn delete(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
     tx.bootstrap_lock().await?;
+    spare_higher_roles(&mut tx, &caller, OrgId(id)).await?;
     if !tx.delete_org(OrgId(id)).await? {
         return Err(Parts::not_found("organisation", id));
     }
@@ -100,6 +109,16 @@ pub(crate) async fn delete(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> 
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(deleted(id))
+}
+
+/// Who may not touch an owner's account can't take it away with its organisation either.
+async fn spare_higher_roles(tx: &mut Tx, caller: &Caller, org: OrgId) -> Outcome<()> {
+    let owners = UserFilter { org_id: Some(org), role: Some(Role::Owner), q: None };
+    if caller.role() < Role::Owner && tx.users(&owners, Sort::default(), 1, 0).await?.1 > 0 {
+        let message = "an owner belongs to this organisation: only an owner may disable or delete it";
+        return Err(Problem::new(ErrorCode::Forbidden, message));
+    }
+    Ok(())
 }
 
 fn last_owner(what: &str) -> Problem {

@@ -109,7 +109,7 @@ impl Worker {
                 deadlines: self.deadlines(&model),
             });
             match step {
-                Step::Probe { port } => health = self.probe(&model, port).await,
+                Step::Probe { port } => health = self.probe(&model, port).await?,
                 Step::Wait => {
                     self.boot = false;
                     return self.settled(&model, deleting, instance.as_ref()).await;
@@ -164,7 +164,7 @@ impl Worker {
                 let port = *port;
                 // Its verdict goes to the breaker; a port that is refused while the runtime is away says nothing
                 // about the container.
-                self.probe(model, port).await;
+                self.probe(model, port).await?;
                 Ok(Next::In(self.control.config.probe_every))
             }
             (Phase::Failed { .. } | Phase::Stopped { .. }, _) if current => Ok(Next::WhenWoken),
@@ -185,7 +185,7 @@ impl Worker {
         }
     }
 
-    async fn probe(&mut self, model: &Model, port: u16) -> Health {
+    async fn probe(&mut self, model: &Model, port: u16) -> StoreResult<Health> {
         let probed = probe::probe(model, port, &self.control.config.internal_key).await;
         let health = match probed.health {
             Health::Slow { .. } => {
@@ -197,8 +197,10 @@ impl Worker {
                 other
             }
         };
-        if let Phase::Running { instance, .. } = &model.phase {
-            self.control.publisher.learn(instance, probed.max_model_len).await;
+        if let (Some(instance), Some(context)) = (model.phase.instance(), probed.max_model_len)
+            && self.control.publisher.learn(instance, context).await
+        {
+            self.control.publisher.publish(&self.control).await?;
         }
         // Probes and requests feed the same breaker.
         let catalog = self.control.shared.catalog.load();
@@ -206,7 +208,7 @@ impl Worker {
             let verdict = if health == Health::Ready { Verdict::Success } else { Verdict::Failure };
             upstream.breaker.record(verdict, std::time::Instant::now());
         }
-        health
+        Ok(health)
     }
 
     /// Does one step. `false`: it could not be done now, look again later.
@@ -282,13 +284,12 @@ impl Worker {
             tx.insert_event(model.id, &event).await?;
             tx.trim_events(model.id, KEPT_EVENTS).await?;
         }
-        tx.commit().await?;
+        control.publisher.commit(control, tx).await?;
         if to == State::Failed {
             warn!(model = model.id.0, from = %from, reason, "model failed");
         } else {
             info!(model = model.id.0, from = %from, to = %to, reason, "model state");
         }
-        control.publisher.publish(control).await?;
         // Nobody may be listening.
         let _ = control.phases.send((model.id, phase));
         Ok(())

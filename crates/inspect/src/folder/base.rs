@@ -1,0 +1,175 @@
+//! The models directory, which no path leaves.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    path::{Component, Path, PathBuf},
+};
+
+/// Longest relative path, in bytes (Linux `PATH_MAX`).
+const MAX_PATH: usize = 4096;
+
+/// Too many symbolic links (Linux `errno.h`); its `ErrorKind` is not stable.
+const ELOOP: i32 = 40;
+
+/// Why nothing was inspected. Texts name paths as the caller gave them, never where the base directory is.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// Absolute, with `..`, or a symbolic link that leads out.
+    #[error("`{path}` is not a path below the models directory")]
+    NotAllowed { path: String },
+    #[error("there is no `{path}` in the models directory")]
+    NotFound { path: String },
+    /// A file that is not GGUF, or something that is neither file nor folder.
+    #[error("`{path}` is neither a folder nor a `.gguf` file")]
+    NotAFolder { path: String },
+    #[error("the models directory can't be read")]
+    Base(#[source] io::Error),
+    #[error("`{path}` can't be read")]
+    Io {
+        path: String,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// An existing directory, with every symbolic link in its own path resolved.
+#[derive(Debug, Clone)]
+pub struct Base {
+    root: PathBuf,
+}
+
+/// A file's or folder's identity, for telling two names of one thing.
+pub(super) type Id = (u64, u64);
+
+/// What a name in a folder stands for, links followed.
+pub(crate) enum Kind {
+    File {
+        len: u64,
+    },
+    Folder,
+    /// A link out of the base directory.
+    Outside,
+    /// A broken link, a socket, something unreadable.
+    Other,
+}
+
+/// One name in a folder.
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// Where it really is.
+    pub(crate) path: PathBuf,
+    pub(crate) kind: Kind,
+    pub(super) id: Id,
+}
+
+/// A folder's names, sorted.
+pub(crate) struct Listing {
+    pub(crate) entries: Vec<Entry>,
+    /// There were more names than the caller wanted.
+    pub(crate) cut: bool,
+    /// Names that are not UTF-8, which no request can spell.
+    pub(crate) unreadable_names: usize,
+}
+
+impl Base {
+    pub fn open(path: &Path) -> Result<Self, InspectError> {
+        let root = path.canonicalize().map_err(InspectError::Base)?;
+        Ok(Self { root })
+    }
+
+    /// The file or folder at `rel`, links resolved. `""` and `.` are the base directory itself.
+    pub fn resolve(&self, rel: &str) -> Result<PathBuf, InspectError> {
+        let not_allowed = || InspectError::NotAllowed { path: shown(rel) };
+        let ordinary =
+            Path::new(rel).components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
+        if !ordinary || rel.len() > MAX_PATH || rel.contains('\0') {
+            return Err(not_allowed());
+        }
+        let path = self.root.join(rel).canonicalize().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                InspectError::NotFound { path: shown(rel) }
+            }
+            _ if source.raw_os_error() == Some(ELOOP) => not_allowed(),
+            _ => InspectError::Io { path: shown(rel), source },
+        })?;
+        if path.starts_with(&self.root) { Ok(path) } else { Err(not_allowed()) }
+    }
+
+    /// How a request spells `path`, which lies below the base; `.` for the base itself.
+    pub(crate) fn relative(&self, path: &Path) -> String {
+        let rel = path.strip_prefix(&self.root).unwrap_or(Path::new(""));
+        if rel.as_os_str().is_empty() { ".".to_owned() } else { rel.to_string_lossy().into_owned() }
+    }
+
+    /// Up to `limit` names in `folder`, a path that [`Base::resolve`] or [`Base::list`] gave.
+    pub(crate) fn list(&self, folder: &Path, limit: usize) -> io::Result<Listing> {
+        let mut listing = Listing { entries: Vec::new(), cut: false, unreadable_names: 0 };
+        for entry in fs::read_dir(folder)? {
+            if listing.entries.len() >= limit {
+                listing.cut = true;
+                break;
+            }
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else {
+                listing.unreadable_names = listing.unreadable_names.saturating_add(1);
+                continue;
+            };
+            listing.entries.push(self.entry(name, &entry.path(), entry.file_type()?.is_symlink()));
+        }
+        listing.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(listing)
+    }
+
+    fn entry(&self, name: String, path: &Path, link: bool) -> Entry {
+        let other = |kind| Entry { name: name.clone(), path: path.to_owned(), kind, id: (0, 0) };
+        let target = if link {
+            match path.canonicalize() {
+                Ok(target) if target.starts_with(&self.root) => target,
+                Ok(_) => return other(Kind::Outside),
+                Err(_) => return other(Kind::Other),
+            }
+        } else {
+            path.to_owned()
+        };
+        let Ok(meta) = fs::symlink_metadata(&target) else { return other(Kind::Other) };
+        let kind = match meta.file_type() {
+            it if it.is_file() => Kind::File { len: meta.len() },
+            it if it.is_dir() => Kind::Folder,
+            _ => Kind::Other,
+        };
+        Entry { kind, id: (meta.dev(), meta.ino()), name, path: target }
+    }
+
+    /// Opens a regular file at a path that [`Base::list`] or [`Base::resolve`] gave, with its size in bytes.
+    ///
+    /// The path was checked some time ago; what was opened is checked again, through its descriptor, so a link
+    /// that somebody put there meanwhile leads nowhere.
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<(File, u64)> {
+        // Before opening, which would wait for a writer on a pipe.
+        if !fs::symlink_metadata(path)?.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let file = File::open(path)?;
+        let meta = file.metadata()?;
+        // Without /proc the first check has to do.
+        let inside = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+            .map_or(true, |it| it.starts_with(&self.root));
+        if !meta.is_file() || !inside {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok((file, meta.len()))
+    }
+
+    /// A file of `folder` by its name, if there is one within the base.
+    pub(crate) fn file_in(&self, folder: &Path, name: &str) -> Option<(File, u64)> {
+        let path = folder.join(name).canonicalize().ok().filter(|it| it.starts_with(&self.root))?;
+        self.open_file(&path).ok()
+    }
+}
+
+/// The start of a path, for messages.
+fn shown(rel: &str) -> String {
+    rel.chars().take(200).collect()
+}

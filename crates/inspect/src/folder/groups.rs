@@ -1,0 +1,351 @@
+//! GGUF files, put together as models.
+//!
+//! Names of split files: llama.cpp `src/llama.cpp` (`llama_split_path`), `<prefix>-%05d-of-%05d.gguf`, numbered
+//! from 1; the numbers inside the files (`split.no`) begin with 0.
+
+use std::collections::BTreeMap;
+
+use super::{
+    base::Base,
+    response::{GgufGroup, GgufMetadata, GgufValidation, SideFile, Status, mib},
+    walk::Found,
+};
+use crate::{
+    TaskHint,
+    gguf::{self, GgufError, GgufHeader, GgufKind, PerLayer},
+    known,
+};
+
+/// Most GGUF files that are read in one inspection.
+const MAX_READ: usize = 2_000;
+/// Missing parts that are named one by one.
+const NAMED: usize = 5;
+
+/// What the GGUF files of a folder are.
+#[derive(Default)]
+pub(super) struct Grouped {
+    pub(super) groups: Vec<GgufGroup>,
+    pub(super) mmproj: Vec<SideFile>,
+    pub(super) adapters: Vec<SideFile>,
+    pub(super) validation: GgufValidation,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The place of a file in its set.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Set<'a> {
+    /// Path up to the number; of a single file, all of it.
+    prefix: &'a str,
+    /// 0 for a single file.
+    parts: u64,
+}
+
+/// A file with what was read of it.
+struct Part<'a> {
+    found: &'a Found,
+    /// From 1; 0 for a single file.
+    number: u64,
+    header: Result<GgufHeader, GgufError>,
+}
+
+/// Reads `files`, which lie below the folder `at`, and puts them together. With `only`, just the set that this
+/// path (as [`Found::rel`]) is in.
+pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) -> Grouped {
+    let mut sets: BTreeMap<Set<'_>, Vec<(u64, &Found)>> = BTreeMap::new();
+    for found in files {
+        let (set, number) = split_name(&found.rel);
+        sets.entry(set).or_default().push((number, found));
+    }
+    let mut out = Grouped::default();
+    let mut left = MAX_READ;
+    for (set, members) in sets {
+        if only.is_some_and(|only| members.iter().all(|it| it.1.rel != only)) {
+            continue;
+        }
+        let Some(remaining) = left.checked_sub(members.len()) else {
+            out.warnings.push(format!("only {MAX_READ} GGUF files were read; inspect a smaller folder"));
+            break;
+        };
+        left = remaining;
+        let mut parts: Vec<Part<'_>> = members
+            .into_iter()
+            .map(|(number, found)| Part { found, number, header: read(base, found) })
+            .collect();
+        parts.sort_by_key(|it| it.number);
+        out.add(at, &set, &parts);
+    }
+    out.groups.sort_by(|a, b| {
+        a.status.cmp(&b.status).then(b.size_bytes.cmp(&a.size_bytes)).then(a.path.cmp(&b.path))
+    });
+    out
+}
+
+fn read(base: &Base, found: &Found) -> Result<GgufHeader, GgufError> {
+    let (file, len) = base.open_file(&found.path).map_err(GgufError::Io)?;
+    gguf::read(file, len)
+}
+
+/// A path from the models directory. Links stay as they are: a hub cache's lead to names that say nothing.
+fn join(at: &str, rel: &str) -> String {
+    if at == "." { rel.to_owned() } else { format!("{at}/{rel}") }
+}
+
+/// The set that a file belongs to by its name, and its number there.
+fn split_name(rel: &str) -> (Set<'_>, u64) {
+    let split = || {
+        let stem = rel.get(..rel.len().checked_sub(5)?)?;
+        let (prefix, number, parts) = (
+            stem.get(..stem.len().checked_sub(15)?)?,
+            stem.get(stem.len().checked_sub(14)?..stem.len().checked_sub(9)?)?,
+            stem.get(stem.len().checked_sub(5)?..)?,
+        );
+        let middle = stem.get(stem.len().checked_sub(9)?..stem.len().checked_sub(5)?)?;
+        let dash = stem.get(prefix.len()..prefix.len().checked_add(1)?)?;
+        let digits = |it: &str| if it.bytes().all(|it| it.is_ascii_digit()) { it.parse().ok() } else { None };
+        let (number, parts): (u64, u64) = (digits(number)?, digits(parts)?);
+        (dash == "-" && middle.eq_ignore_ascii_case("-of-") && parts > 0)
+            .then_some((Set { prefix, parts }, number))
+    };
+    split().unwrap_or((Set { prefix: rel, parts: 0 }, 0))
+}
+
+impl Grouped {
+    fn add(&mut self, at: &str, set: &Set<'_>, parts: &[Part<'_>]) {
+        let mut errors = Vec::new();
+        let mut readable = 0;
+        for part in parts {
+            match &part.header {
+                Ok(_) => readable += 1,
+                Err(error) => errors.push(format!("{}: {error}", part.found.rel)),
+            }
+        }
+        self.validation.total_files = self.validation.total_files.saturating_add(parts.len());
+        let Some(first) = parts.first() else { return };
+        let header = first.header.as_ref().ok();
+
+        let kind = header.map_or(GgufKind::Model, GgufHeader::kind);
+        // Encoders are known by their name even if they are damaged.
+        let kind = if first.found.name().to_ascii_lowercase().starts_with("mmproj") {
+            GgufKind::Mmproj
+        } else {
+            kind
+        };
+        let damaged = errors.len();
+        let sound = header.is_some_and(|_| errors.is_empty());
+        match kind {
+            GgufKind::Mmproj | GgufKind::Adapter => {
+                if sound {
+                    let side = SideFile {
+                        path: join(at, &first.found.rel),
+                        size_bytes: first.found.len,
+                        base_model: header
+                            .and_then(|it| it.text("general.base_model.0.name"))
+                            .map(str::to_owned),
+                    };
+                    if kind == GgufKind::Mmproj { self.mmproj.push(side) } else { self.adapters.push(side) }
+                }
+            }
+            GgufKind::Imatrix | GgufKind::VocabOnly if sound => {
+                let what = if kind == GgufKind::Imatrix {
+                    "an importance matrix"
+                } else {
+                    "a tokenizer without weights"
+                };
+                self.warnings.push(format!("{}: this is {what}, which can't be served", first.found.rel));
+            }
+            _ => {
+                let group = build(at, set, parts, errors.clone());
+                // What is wrong with the set, beyond its files.
+                errors.clone_from(&group.errors);
+                self.groups.push(group);
+            }
+        }
+        let refused = damaged == 0 && !errors.is_empty() && set.parts == 0;
+        let valid = if refused { 0 } else { readable };
+        self.validation.valid_files = self.validation.valid_files.saturating_add(valid);
+        self.validation.invalid_files =
+            self.validation.invalid_files.saturating_add(parts.len().saturating_sub(valid));
+        self.validation.errors.extend(errors);
+    }
+}
+
+/// A model of one or more parts.
+fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -> GgufGroup {
+    let damaged = !errors.is_empty();
+    let missing = missing(set, parts, &mut errors);
+    let headers: Vec<&GgufHeader> = parts.iter().filter_map(|it| it.header.as_ref().ok()).collect();
+    let first = parts.first().filter(|it| it.number <= 1);
+    let header = first.and_then(|it| it.header.as_ref().ok());
+    let size_bytes = parts.iter().fold(0_u64, |sum, it| sum.saturating_add(it.found.len));
+
+    let mut warnings = Vec::new();
+    let whole = !damaged && !missing;
+    if whole && let Some(header) = header {
+        check_set(set, parts, header, &mut errors);
+        check_model(header, &headers, set, &mut errors, &mut warnings);
+    }
+    let status = match (missing, errors.is_empty()) {
+        _ if damaged => Status::Invalid,
+        (true, _) => Status::Incomplete,
+        (false, true) => Status::Ready,
+        (false, false) => Status::Invalid,
+    };
+    // Warnings are about this set: let them say which.
+    let label = parts.first().map_or("", |it| it.found.rel.as_str());
+    for text in &mut warnings {
+        *text = format!("{label}: {text}");
+    }
+    let quant_type = header
+        .and_then(|it| it.quantization(label))
+        .or_else(|| gguf::quantization_in_name(&without_part(label)))
+        .unwrap_or_else(|| "unknown".to_owned());
+    let sum = |of: fn(&GgufHeader) -> u64| headers.iter().fold(0_u64, |sum, it| sum.saturating_add(of(it)));
+    let known_types = headers.iter().all(|it| it.unknown_type().is_none());
+    GgufGroup {
+        metadata: header.map(|it| metadata(it, quant_type.clone())),
+        quant_type,
+        files: parts.iter().map(|it| it.found.rel.clone()).collect(),
+        total_size_mb: mib(size_bytes),
+        is_multipart: set.parts > 1,
+        status,
+        path: parts.first().map_or_else(String::new, |it| join(at, &it.found.rel)),
+        size_bytes,
+        expected_parts: set.parts.max(1),
+        tensor_bytes: (whole && known_types).then(|| sum(GgufHeader::tensor_bytes)),
+        parameter_count: whole.then(|| sum(GgufHeader::parameter_count)),
+        task: header.map_or(TaskHint::Generate, GgufHeader::task),
+        chat_template: header.is_some_and(GgufHeader::has_chat_template),
+        tokenizer: header.is_some_and(GgufHeader::has_tokenizer),
+        errors,
+        warnings,
+    }
+}
+
+/// The name of a part without its number, so that `-00001-of-00002` hides no quantisation.
+fn without_part(rel: &str) -> String {
+    let (set, _) = split_name(rel);
+    if set.parts > 0 { format!("{}.gguf", set.prefix) } else { rel.to_owned() }
+}
+
+/// Adds an error if parts are absent; whether they are.
+fn missing(set: &Set<'_>, parts: &[Part<'_>], errors: &mut Vec<String>) -> bool {
+    let absent = || (1..=set.parts).filter(|number| parts.iter().all(|it| it.number != *number));
+    let count = absent().count();
+    if count == 0 {
+        return false;
+    }
+    let named: Vec<String> =
+        absent().take(NAMED).map(|it| format!("{}-{it:05}-of-{:05}.gguf", set.prefix, set.parts)).collect();
+    let more = count.saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    errors.push(format!("{}{more}: missing; the download is incomplete", named.join(", ")));
+    true
+}
+
+/// Errors of a set whose files are sound and all there.
+fn check_set(set: &Set<'_>, parts: &[Part<'_>], first: &GgufHeader, errors: &mut Vec<String>) {
+    let inside = first.split();
+    if set.parts <= 1 {
+        if let Some((number, count)) = inside {
+            errors.push(format!(
+                "it is part {} of {count} of a split model but not named so; restore its name (…-00001-of-{count:05}.gguf)",
+                number.saturating_add(1)
+            ));
+        }
+        return;
+    }
+    for part in parts {
+        let rel = &part.found.rel;
+        if part.number == 0 || part.number > set.parts {
+            errors.push(format!("{rel}: there is no part {} of {}", part.number, set.parts));
+        }
+        let split = part.header.as_ref().ok().and_then(GgufHeader::split);
+        match split {
+            Some((number, count)) if count == set.parts && number.checked_add(1) == Some(part.number) => {}
+            Some((number, count)) => errors.push(format!(
+                "{rel}: inside it says part {} of {count}; it was renamed or belongs to another model",
+                number.saturating_add(1)
+            )),
+            None => errors.push(format!("{rel}: inside it is not part of a split model (no `split.count`)")),
+        }
+    }
+    let twice = parts.iter().zip(parts.iter().skip(1)).find(|(a, b)| a.number == b.number);
+    if let Some((a, b)) = twice {
+        errors.push(format!("{} and {}: the same part twice", a.found.rel, b.found.rel));
+    }
+    let tensors =
+        parts.iter().filter_map(|it| it.header.as_ref().ok()).map(|it| it.tensors.len() as u64).sum::<u64>();
+    if let Some(promised) = first.split_tensor_count().filter(|it| *it != tensors) {
+        errors.push(format!("its parts hold {tensors} tensors, the first one promises {promised}"));
+    }
+}
+
+/// What llama-server refuses (errors) or may refuse (warnings), though the files are sound.
+fn check_model(
+    header: &GgufHeader,
+    all: &[&GgufHeader],
+    set: &Set<'_>,
+    errors: &mut Vec<String>,
+    warnings: &mut Vec<String>,
+) {
+    let file = |text: &str| {
+        let prefix = set.prefix;
+        if set.parts > 0 {
+            format!("{prefix}-00001-of-{:05}.gguf: {text}", set.parts)
+        } else {
+            format!("{prefix}: {text}")
+        }
+    };
+    if header.version == 1 {
+        errors.push(file("GGUF version 1 is not loaded by any current engine; convert it again"));
+    }
+    let Some(architecture) = header.architecture() else {
+        errors.push(file("it does not say its architecture (`general.architecture`)"));
+        return;
+    };
+    if !header.has_tokenizer() {
+        errors.push(file("it has no tokenizer (`tokenizer.ggml.model`); the engine can't load it"));
+    }
+    if header.block_count().is_none() {
+        errors.push(file("it does not say how many layers it has (`block_count`)"));
+    }
+    if !known::llamacpp_knows(architecture) {
+        warnings.push(format!(
+            "llama.cpp b11434 does not know the architecture `{architecture}`; it starts only in a newer engine"
+        ));
+    }
+    let tensors = all.iter().flat_map(|it| &it.tensors);
+    let missing = gguf::missing_block_tensors(architecture, header.block_count().unwrap_or(0), tensors);
+    if !missing.is_empty() {
+        warnings.push(format!("tensors that the other layers have are missing: {}", missing.join(", ")));
+    }
+    if let Some(tensor) = all.iter().find_map(|it| it.unknown_type()) {
+        warnings.push(format!(
+            "tensor `{}` has the unknown {}; a newer engine may know it",
+            tensor.name, tensor.ggml_type
+        ));
+    }
+    if header.task() == TaskHint::Generate && !header.has_chat_template() {
+        warnings.push("no chat template; chat is turned into plain completion unless one is set".to_owned());
+    }
+}
+
+fn metadata(header: &GgufHeader, file_type: String) -> GgufMetadata {
+    let largest = |it: Option<PerLayer>| it.as_ref().map(PerLayer::max);
+    GgufMetadata {
+        architecture: header.architecture().map(str::to_owned),
+        context_length: header.context_length(),
+        embedding_length: header.embedding_length(),
+        block_count: header.block_count(),
+        attention_head_count: largest(header.head_count()),
+        attention_head_count_kv: largest(header.head_count_kv()),
+        vocab_size: header.vocab_size(),
+        file_type,
+        name: header.name().map(str::to_owned),
+        gguf_version: header.version,
+        sliding_window: header.sliding_window(),
+        expert_count: header.expert_count(),
+        expert_used_count: header.expert_used_count(),
+        pooling_type: header.pooling_type(),
+    }
+}

@@ -1,0 +1,304 @@
+//! Folders below the models directory: which there are, and what is in one.
+
+mod base;
+mod groups;
+mod recommend;
+mod response;
+mod walk;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+pub(crate) use self::base::{Entry, Kind};
+pub use self::{
+    base::{Base, InspectError},
+    response::{
+        EngineRecommendation, GgufGroup, GgufMetadata, GgufValidation, Inspection, SafetensorInfo, SideFile,
+        Status,
+    },
+    walk::{MAX_DEPTH, MAX_ENTRIES},
+};
+use self::{
+    groups::Grouped,
+    recommend::Findings,
+    response::mib,
+    walk::{Found, Walk},
+};
+use crate::{TaskHint, hf};
+
+/// Most folders in one answer of [`local_folders`].
+pub const MAX_FOLDERS: usize = 2_000;
+/// Links and folders that are named one by one in warnings.
+const NAMED: usize = 5;
+
+/// One folder that may hold a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LocalFolder {
+    pub name: String,
+    /// From the models directory: what `inspect-folder` takes.
+    pub path: String,
+    pub has_gguf: bool,
+    pub has_safetensors: bool,
+    /// Of all files in it, down to [`MAX_DEPTH`].
+    pub size_bytes: u64,
+}
+
+/// The folders directly below `base`, sorted by name. A folder that holds nothing but folders, as in
+/// `organisation/model`, is followed by those. If model files lie in `base` itself, it comes first, as `.`.
+///
+/// # Errors
+/// If `base` can't be read.
+pub fn local_folders(base: &Path) -> Result<Vec<LocalFolder>, InspectError> {
+    let base = Base::open(base)?;
+    let root = base.resolve("")?;
+    let listing = base.list(&root, MAX_ENTRIES).map_err(InspectError::Base)?;
+    let mut folders = Vec::new();
+    let loose: Vec<Found> = listing.entries.iter().filter_map(found).collect();
+    let (has_gguf, has_safetensors) = formats(&loose);
+    if has_gguf || has_safetensors {
+        let size_bytes = loose.iter().fold(0_u64, |sum, it| sum.saturating_add(it.len));
+        let here = || ".".to_owned();
+        folders.push(LocalFolder { name: here(), path: here(), has_gguf, has_safetensors, size_bytes });
+    }
+    for entry in subfolders(&listing.entries) {
+        folders.push(describe(&base, &entry.path, entry.name.clone()));
+        let Ok(inner) = base.list(&entry.path, MAX_ENTRIES) else { continue };
+        let only_folders = inner.entries.iter().all(|it| !matches!(it.kind, Kind::File { .. }));
+        for model in subfolders(&inner.entries).filter(|_| only_folders) {
+            folders.push(describe(&base, &model.path, format!("{}/{}", entry.name, model.name)));
+        }
+        if folders.len() >= MAX_FOLDERS {
+            folders.truncate(MAX_FOLDERS);
+            break;
+        }
+    }
+    Ok(folders)
+}
+
+fn subfolders(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+    entries.iter().filter(|it| matches!(it.kind, Kind::Folder) && !it.name.starts_with('.'))
+}
+
+fn found(entry: &Entry) -> Option<Found> {
+    match entry.kind {
+        Kind::File { len } => Some(Found { rel: entry.name.clone(), path: entry.path.clone(), len }),
+        _ => None,
+    }
+}
+
+fn describe(base: &Base, path: &Path, name: String) -> LocalFolder {
+    let walk = walk::walk(base, path);
+    let (has_gguf, has_safetensors) = formats(&walk.files);
+    LocalFolder { path: name.clone(), name, has_gguf, has_safetensors, size_bytes: walk.size_bytes }
+}
+
+fn formats(files: &[Found]) -> (bool, bool) {
+    let any = |extension| files.iter().any(|it| it.has_extension(extension));
+    (any("gguf"), any("safetensors"))
+}
+
+/// Looks at the folder, or the single `.gguf` file, at `rel` below `base`.
+///
+/// # Errors
+/// For the path only; what is wrong with files is part of the result.
+pub fn inspect(base: &Path, rel: &str) -> Result<Inspection, InspectError> {
+    let base = Base::open(base)?;
+    let path = base.resolve(rel)?;
+    if path.is_dir() {
+        return Ok(inspect_folder(&base, &path));
+    }
+    inspect_file(&base, &path, rel)
+}
+
+/// One GGUF file, with the other parts of its set.
+fn inspect_file(base: &Base, path: &Path, rel: &str) -> Result<Inspection, InspectError> {
+    let not_a_folder = || InspectError::NotAFolder { path: rel.to_owned() };
+    // By the name that was asked for: a hub cache's links lead to files without an extension.
+    let (parent, name) = rel.rsplit_once('/').unwrap_or(("", rel));
+    if !path.is_file() || !has_extension(name, "gguf") {
+        return Err(not_a_folder());
+    }
+    let folder = base.resolve(parent)?;
+    let listing = base
+        .list(&folder, MAX_ENTRIES)
+        .map_err(|source| InspectError::Io { path: parent.to_owned(), source })?;
+    let files: Vec<Found> =
+        listing.entries.iter().filter_map(found).filter(|it| it.has_extension("gguf")).collect();
+    let grouped = groups::group(base, &base.relative(&folder), &files, Some(name));
+    let collected = Collected {
+        path: base.relative(&folder.join(name)),
+        grouped,
+        has_gguf: true,
+        ..Collected::default()
+    };
+    Ok(collected.into_inspection(cut_warning(listing.cut).into_iter().collect()))
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|it| it.eq_ignore_ascii_case(extension))
+}
+
+fn inspect_folder(base: &Base, path: &Path) -> Inspection {
+    let walk = walk::walk(base, path);
+    let mut warnings = walk_warnings(&walk);
+    let folder = checkpoint_folder(&walk, &mut warnings);
+    // Through a link within the base, a folder of the walk may lie elsewhere.
+    let checkpoint =
+        path.join(folder).canonicalize().ok().and_then(|it| base.resolve(&base.relative(&it)).ok());
+
+    let (has_gguf, has_safetensors) = formats(&walk.files);
+    let gguf: Vec<Found> = walk.files.into_iter().filter(|it| it.has_extension("gguf")).collect();
+    let grouped = groups::group(base, &base.relative(path), &gguf, None);
+    let mut collected =
+        Collected { path: base.relative(path), grouped, has_gguf, has_safetensors, ..Collected::default() };
+    let Some(checkpoint) = checkpoint else { return collected.into_inspection(warnings) };
+    let (hf, at) = (hf::read_in(base, &checkpoint), base.relative(&checkpoint));
+    if let Some(adapter) = hf.adapter {
+        let size_bytes = hf.weights.total_size();
+        collected.grouped.adapters.push(SideFile { path: at, size_bytes, base_model: adapter.base_model });
+    } else if !hf.weights.files.is_empty() || !hf.weights.missing.is_empty() {
+        collected.info = Some(checkpoint_info(hf, at));
+    } else {
+        collected.pytorch = (!hf.weights.pytorch.is_empty() && hf.config.is_some()).then_some(at);
+        // Beside GGUF files, a checkpoint's remains are no concern.
+        if !has_gguf {
+            warnings.extend(hf.errors);
+        }
+    }
+    collected.into_inspection(warnings)
+}
+
+/// The folder whose safetensors are shown: the uppermost, then the first by name. Without any, the first with a
+/// `config.json`.
+fn checkpoint_folder(walk: &Walk, warnings: &mut Vec<String>) -> String {
+    // Copies in other layouts that repositories carry along.
+    let copy =
+        |folder: &str| folder.split('/').any(|it| matches!(it, "original" | "onnx" | "openvino" | "metal"));
+    let folders = |wanted: fn(&Found) -> bool| {
+        let mut folders: Vec<&str> =
+            walk.files.iter().filter(|it| wanted(it)).map(Found::folder).filter(|it| !copy(it)).collect();
+        // Files come folder by folder.
+        folders.dedup();
+        folders
+    };
+    let with_weights = folders(|it| it.has_extension("safetensors"));
+    let others = with_weights.len().saturating_sub(1);
+    if let Some(first) = with_weights.first().filter(|_| others > 0) {
+        let shown = if first.is_empty() { "this folder" } else { first };
+        warnings
+            .push(format!("safetensors are in {others} more folders; the checkpoint in {shown} is shown"));
+    }
+    let first = with_weights.first().copied();
+    first.or_else(|| folders(|it| it.name() == "config.json").first().copied()).unwrap_or_default().to_owned()
+}
+
+fn checkpoint_info(hf: hf::HfFolder, path: String) -> SafetensorInfo {
+    let status = match (hf.weights.missing.is_empty(), hf.errors.is_empty()) {
+        (false, _) => Status::Incomplete,
+        (true, true) => Status::Ready,
+        (true, false) => Status::Invalid,
+    };
+    let config = hf.config.unwrap_or_default();
+    let size_bytes = hf.weights.total_size();
+    SafetensorInfo {
+        architecture: config.architecture,
+        model_type: config.model_type,
+        total_size_mb: mib(size_bytes),
+        file_count: hf.weights.files.len(),
+        context_length: config.context_length,
+        num_layers: config.num_layers,
+        hidden_size: config.hidden_size,
+        num_attention_heads: config.num_attention_heads,
+        vocab_size: config.vocab_size,
+        status,
+        path,
+        size_bytes,
+        missing_files: hf.weights.missing,
+        num_key_value_heads: config.num_key_value_heads.map(|it| it.max()),
+        head_dim: config.head_dim,
+        intermediate_size: config.intermediate_size,
+        sliding_window: config.sliding_window,
+        num_experts: config.num_experts,
+        num_experts_per_token: config.num_experts_per_token,
+        dtype: config.dtype,
+        quantization: hf.quantization.map(|it| it.label()),
+        tensor_bytes: hf.weights.sound.then_some(hf.weights.tensor_bytes),
+        parameter_count: hf.weights.parameter_count,
+        tie_word_embeddings: config.tie_word_embeddings,
+        needs_remote_code: config.needs_remote_code,
+        multimodal: config.multimodal,
+        task: hf.task.unwrap_or(TaskHint::Generate),
+        chat_template: hf.has_chat_template,
+        tokenizer: hf.has_tokenizer,
+        generation_defaults: hf.generation,
+        errors: hf.errors,
+        warnings: hf.warnings,
+    }
+}
+
+/// What an answer is made of.
+#[derive(Default)]
+struct Collected {
+    path: String,
+    grouped: Grouped,
+    info: Option<SafetensorInfo>,
+    /// Folder of `PyTorch` weights without safetensors.
+    pytorch: Option<String>,
+    has_gguf: bool,
+    has_safetensors: bool,
+}
+
+impl Collected {
+    fn into_inspection(self, mut warnings: Vec<String>) -> Inspection {
+        let Self { path, grouped, info, pytorch, has_gguf, has_safetensors } = self;
+        warnings.extend(grouped.warnings);
+        warnings.extend(grouped.groups.iter().flat_map(|it| it.warnings.iter().cloned()));
+        warnings.extend(info.iter().flat_map(|it| it.errors.iter().chain(&it.warnings).cloned()));
+        let engine_recommendation = recommend::recommend(&Findings {
+            groups: &grouped.groups,
+            checkpoint: info.as_ref(),
+            has_gguf,
+            has_safetensors,
+            pytorch,
+            only_side_files: !grouped.mmproj.is_empty() || !grouped.adapters.is_empty(),
+        });
+        Inspection {
+            has_gguf,
+            has_safetensors,
+            gguf_groups: grouped.groups,
+            safetensor_info: info,
+            engine_recommendation,
+            gguf_validation: grouped.validation,
+            path,
+            mmproj_files: grouped.mmproj,
+            adapter_files: grouped.adapters,
+            warnings,
+        }
+    }
+}
+
+fn cut_warning(cut: bool) -> Option<String> {
+    cut.then(|| {
+        format!("only the first {MAX_ENTRIES} entries, {MAX_DEPTH} folders deep, were looked at; inspect a smaller folder")
+    })
+}
+
+fn walk_warnings(walk: &Walk) -> Vec<String> {
+    let mut warnings: Vec<String> = cut_warning(walk.cut).into_iter().collect();
+    for (names, what) in [
+        (&walk.outside, "links out of the models directory, not followed"),
+        (&walk.unreadable, "folders that can't be read"),
+    ] {
+        if !names.is_empty() {
+            let more = names.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            warnings.push(format!("{named}{more}: {what}"));
+        }
+    }
+    if walk.unreadable_names > 0 {
+        warnings.push(format!("{} names are not UTF-8 and were skipped", walk.unreadable_names));
+    }
+    warnings
+}

@@ -1,0 +1,58 @@
+//! Tensors that one layer lacks and the others have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::TensorInfo;
+
+/// Architectures whose layers all hold the same tensors; elsewhere a difference is no fault.
+const UNIFORM: &[&str] = &[
+    "bert",
+    "command-r",
+    "exaone",
+    "falcon",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gpt2",
+    "granite",
+    "internlm2",
+    "llama",
+    "mistral3",
+    "nomic-bert",
+    "olmo2",
+    "phi2",
+    "phi3",
+    "qwen2",
+    "qwen2vl",
+    "qwen3",
+    "qwen3moe",
+    "qwen3vl",
+    "smollm3",
+    "stablelm",
+    "starcoder2",
+];
+/// Names in the result.
+const REPORTED: usize = 5;
+
+/// Tensors that are missing from some of `blocks` layers, as far as that can be told without the engine. Takes
+/// the tensors of all parts of a split model.
+pub fn missing_block_tensors<'a>(
+    architecture: &str,
+    blocks: u64,
+    tensors: impl Iterator<Item = &'a TensorInfo>,
+) -> Vec<String> {
+    if !UNIFORM.contains(&architecture) {
+        return Vec::new();
+    }
+    let mut by_block: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+    for tensor in tensors {
+        let Some(block) = tensor.block().filter(|it| *it < blocks) else { continue };
+        let suffix = tensor.name.splitn(3, '.').nth(2).unwrap_or_default();
+        by_block.entry(block).or_default().insert(suffix);
+    }
+    let all: BTreeSet<&str> = by_block.values().flatten().copied().collect();
+    let missing = by_block.iter().flat_map(|(block, has)| {
+        all.iter().filter(|it| !has.contains(*it)).map(move |it| format!("blk.{block}.{it}"))
+    });
+    missing.take(REPORTED).collect()
+}

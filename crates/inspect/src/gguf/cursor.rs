@@ -1,0 +1,172 @@
+//! A reader that knows how much of the file is left, and asks for that before it takes memory or reads.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use super::{
+    MAX_READ_BYTES,
+    error::{GgufError, Part},
+};
+
+/// First read of a file, and first read after a seek. A header without a tokenizer fits.
+const FIRST_CHUNK: usize = 32 * 1024;
+/// Size of the buffer, which bounds a single [`Cursor::take`].
+pub(super) const BUFFER: usize = 256 * 1024;
+
+pub(super) struct Cursor<R> {
+    inner: R,
+    /// Offset that the next read of `inner` has.
+    inner_at: u64,
+    buffer: Vec<u8>,
+    /// `buffer[start..end]` is the file from `at`.
+    start: usize,
+    end: usize,
+    at: u64,
+    file_len: u64,
+    /// Bytes read so far.
+    read: u64,
+    chunk: usize,
+    /// For error texts.
+    pub(super) part: Part,
+    /// Version 1 has 32-bit counts and lengths.
+    pub(super) narrow: bool,
+}
+
+impl<R: Read + Seek> Cursor<R> {
+    pub(super) fn new(inner: R, file_len: u64) -> Self {
+        Self {
+            inner,
+            // Unknown: the first fill seeks.
+            inner_at: u64::MAX,
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            at: 0,
+            file_len,
+            read: 0,
+            chunk: FIRST_CHUNK,
+            part: Part::Counts,
+            narrow: false,
+        }
+    }
+
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    pub(super) fn left(&self) -> u64 {
+        self.file_len.saturating_sub(self.at)
+    }
+
+    fn buffered(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    fn truncated(&self, needs: u64) -> GgufError {
+        GgufError::TruncatedHeader { part: self.part, at: self.at, needs, left: self.left() }
+    }
+
+    /// Makes the next `len` bytes available in the buffer.
+    fn fill(&mut self, len: usize) -> Result<(), GgufError> {
+        if self.end.saturating_sub(self.start) >= len {
+            return Ok(());
+        }
+        if len as u64 > self.left() || len > BUFFER {
+            return Err(self.truncated(len as u64));
+        }
+        let have = self.end.saturating_sub(self.start);
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, have);
+        let from = self.at.saturating_add(have as u64);
+        if from != self.inner_at {
+            self.inner.seek(SeekFrom::Start(from)).map_err(GgufError::Io)?;
+            self.inner_at = from;
+        }
+        let want = self.chunk.clamp(len, BUFFER);
+        if self.buffer.len() < want {
+            self.buffer.resize(want, 0);
+        }
+        while self.end < len {
+            let Some(space) = self.buffer.get_mut(self.end..) else { return Err(self.truncated(len as u64)) };
+            match self.inner.read(space) {
+                // Shorter than the caller said: it shrank meanwhile.
+                Ok(0) => return Err(self.truncated(len as u64)),
+                Ok(n) => {
+                    self.end = self.end.saturating_add(n).min(self.buffer.len());
+                    self.inner_at = self.inner_at.saturating_add(n as u64);
+                    self.read = self.read.saturating_add(n as u64);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(GgufError::Io(error)),
+            }
+        }
+        if self.read > MAX_READ_BYTES {
+            return Err(GgufError::HeaderTooLarge { limit: MAX_READ_BYTES });
+        }
+        self.chunk = self.chunk.saturating_mul(2).min(BUFFER);
+        Ok(())
+    }
+
+    /// Up to `len` bytes from here, without moving; fewer only at the end of the file.
+    pub(super) fn peek(&mut self, len: usize) -> Result<&[u8], GgufError> {
+        let len = usize::try_from(self.left()).unwrap_or(usize::MAX).min(len);
+        self.fill(len)?;
+        Ok(self.buffered().get(..len).unwrap_or_default())
+    }
+
+    /// The next `len` bytes; at most [`BUFFER`].
+    pub(super) fn take(&mut self, len: usize) -> Result<&[u8], GgufError> {
+        self.fill(len)?;
+        let from = self.start;
+        self.start = self.start.saturating_add(len);
+        self.at = self.at.saturating_add(len as u64);
+        Ok(self.buffer.get(from..self.start).unwrap_or_default())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], GgufError> {
+        let mut out = [0; N];
+        let bytes = self.take(N)?;
+        if bytes.len() == N {
+            out.copy_from_slice(bytes);
+        }
+        Ok(out)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, GgufError> {
+        self.array::<1>().map(u8::from_le_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, GgufError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, GgufError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, GgufError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A count, a length or a dimension.
+    pub(super) fn count(&mut self) -> Result<u64, GgufError> {
+        if self.narrow { self.u32().map(u64::from) } else { self.u64() }
+    }
+
+    /// Moves on by `len` bytes, reading none of them.
+    pub(super) fn skip(&mut self, len: u64) -> Result<(), GgufError> {
+        if len > self.left() {
+            return Err(self.truncated(len));
+        }
+        self.at = self.at.saturating_add(len);
+        match usize::try_from(len) {
+            Ok(len) if len <= self.end.saturating_sub(self.start) => {
+                self.start = self.start.saturating_add(len);
+            }
+            _ => {
+                (self.start, self.end) = (0, 0);
+                self.chunk = FIRST_CHUNK;
+            }
+        }
+        Ok(())
+    }
+}

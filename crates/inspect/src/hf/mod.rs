@@ -1,0 +1,235 @@
+//! Hub checkpoints: a folder with `config.json`, a tokenizer and safetensors files.
+//!
+//! What the files are called and which of them decide: huggingface transformers 5
+//! (`src/transformers/utils/__init__.py`) and what vLLM 0.32 makes of them (`vllm/config/model.py`,
+//! `vllm/transformers_utils/`).
+
+mod config;
+mod quantization;
+mod weights;
+
+use std::{collections::BTreeMap, io::Read, path::Path};
+
+use serde_json::Value;
+
+pub use self::{
+    config::{AttentionKind, HfConfig, Rope},
+    quantization::Quantization,
+    weights::{WeightFile, Weights, read_index},
+};
+use crate::{
+    TaskHint,
+    folder::{Base, Entry, InspectError, Kind},
+    json::{self, Brief, JsonError, Limits},
+    known,
+};
+
+/// Names looked at in the folder itself.
+const MAX_NAMES: usize = 10_000;
+/// Files any one of which, alone or in pairs, is a tokenizer.
+const TOKENIZERS: &[&[&str]] = &[
+    &["tokenizer.json"],
+    &["tokenizer.model"],
+    &["vocab.json", "merges.txt"],
+    &["vocab.txt"],
+    &["tekken.json"],
+    &["tiktoken.model"],
+];
+
+/// What a checkpoint's folder says.
+#[derive(Debug, Default)]
+pub struct HfFolder {
+    /// `None`: absent or unreadable, which [`HfFolder::errors`] tells apart.
+    pub config: Option<HfConfig>,
+    pub weights: Weights,
+    pub quantization: Option<Quantization>,
+    pub has_tokenizer: bool,
+    pub has_chat_template: bool,
+    /// Recognised by [`HfConfig`] or by the files of sentence-transformers.
+    pub task: Option<TaskHint>,
+    /// The folder is a `LoRA` adapter.
+    pub adapter: Option<Adapter>,
+    /// Numbers of `generation_config.json` (`temperature`, `top_p`, …).
+    pub generation: BTreeMap<String, f64>,
+    /// What keeps an engine from loading it, as sentences that name the file.
+    pub errors: Vec<String>,
+    /// What may go wrong.
+    pub warnings: Vec<String>,
+}
+
+/// `adapter_config.json`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adapter {
+    pub base_model: Option<String>,
+    pub rank: Option<u64>,
+}
+
+/// Reads the checkpoint at `rel`. A folder that is none gives an [`HfFolder`] without configuration or weights.
+///
+/// # Errors
+/// Only for the path; problems of files are part of the result.
+pub fn read_folder(base: &Base, rel: &str) -> Result<HfFolder, InspectError> {
+    let path = base.resolve(rel)?;
+    if !path.is_dir() {
+        return Err(InspectError::NotAFolder { path: rel.to_owned() });
+    }
+    Ok(read_in(base, &path))
+}
+
+/// Reads a `config.json` by itself, as a hub sends it.
+///
+/// # Errors
+/// What is wrong with the JSON. Fields that are missing or odd are not errors.
+pub fn read_config(reader: impl Read) -> Result<(HfConfig, Option<Quantization>), JsonError> {
+    let value = json::read_value(reader, Limits::CONFIG)?;
+    Ok((HfConfig::from_value(&value), quantization::of_config(&value)))
+}
+
+/// `folder` is a path that [`Base`] gave.
+pub(crate) fn read_in(base: &Base, folder: &Path) -> HfFolder {
+    let mut out = HfFolder::default();
+    let Ok(listing) = base.list(folder, MAX_NAMES) else {
+        out.errors.push("the folder can't be read".to_owned());
+        return out;
+    };
+    if listing.cut {
+        out.warnings.push(format!("only the first {MAX_NAMES} files were looked at"));
+    }
+    // A link out of the base directory is as good as absent: the engine can't follow it either.
+    let usable = |it: &&Entry| matches!(it.kind, Kind::File { .. } | Kind::Folder);
+    let names: Vec<&str> = listing.entries.iter().filter(usable).map(|it| it.name.as_str()).collect();
+    let has = |name: &str| names.contains(&name);
+
+    let config = config_value(base, folder, "config.json", &mut out);
+    out.quantization = config.as_ref().and_then(quantization::of_config).or_else(|| {
+        let value = small(base, folder, "hf_quant_config.json")
+            .or_else(|| small(base, folder, "quantize_config.json"));
+        quantization::of_file(&value?)
+    });
+    out.adapter = small(base, folder, "adapter_config.json").map(|it| Adapter {
+        base_model: config::text(&it, "base_model_name_or_path"),
+        rank: config::whole(&it, "r"),
+    });
+    out.weights = weights::read(base, folder, &listing.entries, out.quantization.as_ref());
+    out.errors.extend(out.weights.errors.iter().cloned());
+    out.warnings.extend(out.weights.warnings.iter().cloned());
+
+    let tokenizer_config = picked(base, folder, "tokenizer_config.json", &mut out);
+    out.has_tokenizer = TOKENIZERS.iter().any(|set| set.iter().all(|it| has(it)));
+    out.has_chat_template = has("chat_template.jinja")
+        || has("tekken.json")
+        || has("chat_templates")
+        || tokenizer_config.contains(&("chat_template", Brief::Filled))
+        || picked(base, folder, "chat_template.json", &mut out).contains(&("chat_template", Brief::Filled));
+    out.generation =
+        small(base, folder, "generation_config.json").map(|it| generation(&it)).unwrap_or_default();
+
+    let sentence_transformer =
+        has("modules.json") || has("1_Pooling") || has("config_sentence_transformers.json");
+    if let Some(value) = config {
+        let mut config = HfConfig::from_value(&value);
+        let longest = tokenizer_config.iter().find_map(|it| match it {
+            ("model_max_length", Brief::Number(tokens)) => Some(*tokens),
+            _ => None,
+        });
+        let encoder = small(base, folder, "sentence_bert_config.json");
+        config.bound_context(longest, encoder.and_then(|it| config::whole(&it, "max_seq_length")));
+        out.task = Some(config.task(sentence_transformer));
+        warn_about(&config, out.quantization.as_ref(), &mut out.warnings);
+        out.config = Some(config);
+    } else if sentence_transformer {
+        out.task = Some(TaskHint::Embed);
+    }
+    check_whole(base, folder, &mut out);
+    out
+}
+
+fn config_value(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> Option<Value> {
+    let (file, _) = base.file_in(folder, name)?;
+    match json::read_value(file, Limits::CONFIG) {
+        Ok(value) if value.is_object() => Some(value),
+        Ok(_) => {
+            out.errors.push(format!("{name}: it is not an object"));
+            None
+        }
+        Err(error) => {
+            let pointer = base.file_in(folder, name).is_some_and(|(file, _)| weights::is_lfs_pointer(file));
+            out.errors.push(if pointer {
+                format!("{name}: this is a git-lfs pointer, not the file itself; run `git lfs pull`")
+            } else {
+                format!("{name}: {error}")
+            });
+            None
+        }
+    }
+}
+
+/// A small optional file; `None` also if it is damaged, since the engine does without.
+fn small(base: &Base, folder: &Path, name: &str) -> Option<Value> {
+    let (file, _) = base.file_in(folder, name)?;
+    json::read_value(file, Limits::CONFIG).ok()
+}
+
+fn picked(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> json::Picked {
+    let Some((file, _)) = base.file_in(folder, name) else { return json::Picked::new() };
+    json::pick(file, &["chat_template", "model_max_length"]).unwrap_or_else(|error| {
+        out.warnings.push(format!("{name}: {error}"));
+        json::Picked::new()
+    })
+}
+
+fn generation(value: &Value) -> BTreeMap<String, f64> {
+    const KEYS: [&str; 7] =
+        ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens", "max_length"];
+    let number = |key: &str| Some((key.to_owned(), value.get(key)?.as_f64()?));
+    KEYS.into_iter().filter_map(number).collect()
+}
+
+fn warn_about(config: &HfConfig, quantization: Option<&Quantization>, warnings: &mut Vec<String>) {
+    match &config.architecture {
+        None => warnings.push("config.json: it names no architecture (`architectures`)".to_owned()),
+        Some(name) if !known::vllm_knows(name) => {
+            let fallback = if config.needs_remote_code {
+                "it brings its own code, so `trust_remote_code` is needed"
+            } else {
+                "it starts only if the engine's image is newer or its transformers knows it"
+            };
+            warnings
+                .push(format!("config.json: vLLM 0.32 does not know the architecture `{name}`; {fallback}"));
+        }
+        Some(_) => {}
+    }
+    if let Some(quantization) = quantization
+        && !known::vllm_knows_quantization(&quantization.method)
+    {
+        warnings.push(format!("config.json: vLLM does not load the quantisation `{}`", quantization.method));
+    }
+}
+
+/// Errors and warnings about what the folder lacks.
+fn check_whole(base: &Base, folder: &Path, out: &mut HfFolder) {
+    if out.adapter.is_some() || out.weights.files.is_empty() {
+        return;
+    }
+    if out.config.is_none() && out.errors.iter().all(|it| !it.starts_with("config.json")) {
+        out.errors.push("config.json: it is missing; the engine can't tell what model this is".to_owned());
+    }
+    if !out.has_tokenizer {
+        out.warnings
+            .push("no tokenizer (tokenizer.json, tokenizer.model, vocab.txt); set `tokenizer`".to_owned());
+    }
+    if out.task == Some(TaskHint::Generate) && !out.has_chat_template {
+        out.warnings
+            .push("no chat template; chat is turned into plain completion unless one is set".to_owned());
+    }
+    let downloads = base.resolve(&format!("{}/.cache/huggingface/download", base.relative(folder)));
+    let unfinished = downloads
+        .ok()
+        .and_then(|it| base.list(&it, MAX_NAMES).ok())
+        .map_or(0, |listing| listing.entries.iter().filter(|it| it.name.ends_with(".incomplete")).count());
+    if unfinished > 0 {
+        out.warnings.push(format!(
+            "{unfinished} unfinished downloads (*.incomplete); the hub download was interrupted"
+        ));
+    }
+}

@@ -1,0 +1,310 @@
+//! The weight files of a checkpoint: which there are, which are missing, what they hold.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    io::Read,
+    path::Path,
+};
+
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
+
+use super::Quantization;
+use crate::{
+    LFS_POINTER,
+    folder::{Base, Entry, Kind},
+    json::{self, JsonError, Limits},
+    safetensors::{self, Entry as Tensor, SafetensorsError, Totals},
+};
+
+const INDEX: &str = "model.safetensors.index.json";
+/// Most files that an index may name.
+const MAX_FILES: usize = 10_000;
+/// Most header bytes that are parsed of one checkpoint. The largest have some 50 MB in all their files.
+const MAX_HEADERS: u64 = 1 << 30;
+/// Missing files that are named one by one.
+const NAMED: usize = 5;
+
+/// A file that is part of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightFile {
+    pub name: String,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// All weight files together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Weights {
+    /// `*.safetensors` that make up the model, without copies in other layouts.
+    pub files: Vec<WeightFile>,
+    /// Named by the index or by the other files' names, but absent.
+    pub missing: Vec<String>,
+    /// `PyTorch` files (`pytorch_model*.bin`).
+    pub pytorch: Vec<WeightFile>,
+    /// Of all tensors, in bytes.
+    pub tensor_bytes: u64,
+    /// `None` if the quantisation hides it.
+    pub parameter_count: Option<u64>,
+    /// By type, as in `BF16`.
+    pub by_dtype: BTreeMap<&'static str, Totals>,
+    /// The headers of all files are sound and the files whole.
+    pub sound: bool,
+    pub(super) errors: Vec<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Weights {
+    /// Of all files, in bytes.
+    pub fn total_size(&self) -> u64 {
+        self.files.iter().fold(0, |sum, it| sum.saturating_add(it.size))
+    }
+}
+
+pub(super) fn read(
+    base: &Base,
+    folder: &Path,
+    entries: &[Entry],
+    quantization: Option<&Quantization>,
+) -> Weights {
+    let mut weights = Weights { sound: true, ..Weights::default() };
+    let files = |suffix: &'static str| {
+        entries.iter().filter_map(move |it| match it.kind {
+            Kind::File { len } if it.name.ends_with(suffix) => Some((it.name.as_str(), len)),
+            _ => None,
+        })
+    };
+    let present: BTreeMap<&str, u64> = files(".safetensors").collect();
+    weights.pytorch = files(".bin")
+        .filter(|it| it.0.starts_with("pytorch_model"))
+        .map(|(name, size)| WeightFile { name: name.to_owned(), size })
+        .collect();
+    for outside in entries.iter().filter(|it| matches!(it.kind, Kind::Outside)) {
+        weights.warnings.push(format!("{}: a link out of the models directory, not followed", outside.name));
+    }
+
+    let wanted = wanted(base, folder, &present, &mut weights);
+    let (mut parameters, mut header_bytes) = (Some(0_u64), 0_u64);
+    for name in &wanted {
+        let Some(size) = present.get(name.as_str()) else {
+            weights.missing.push(name.clone());
+            continue;
+        };
+        weights.files.push(WeightFile { name: name.clone(), size: *size });
+        if header_bytes > MAX_HEADERS {
+            weights.sound = false;
+            weights
+                .errors
+                .push(format!("{name}: not read, the files before it have {header_bytes} bytes of headers"));
+            break;
+        }
+        let Some((file, len)) = base.file_in(folder, name) else {
+            weights.errors.push(format!("{name}: it can't be read"));
+            weights.sound = false;
+            continue;
+        };
+        let count = &mut |tensor: &Tensor<'_>| {
+            parameters = parameters.and_then(|sum| sum.checked_add(weights_of(tensor, quantization)?));
+        };
+        match safetensors::read_header_with(file, len, count) {
+            Ok(header) => {
+                header_bytes = header_bytes.saturating_add(header.header_bytes);
+                weights.tensor_bytes = weights.tensor_bytes.saturating_add(header.tensor_bytes);
+                for (dtype, totals) in header.by_dtype {
+                    let sum = weights.by_dtype.entry(dtype).or_default();
+                    sum.tensors = sum.tensors.saturating_add(totals.tensors);
+                    sum.elements = sum.elements.saturating_add(totals.elements);
+                    sum.bytes = sum.bytes.saturating_add(totals.bytes);
+                }
+            }
+            Err(error) => {
+                weights.sound = false;
+                weights.errors.push(describe(name, &error));
+            }
+        }
+    }
+    if !weights.missing.is_empty() {
+        weights.sound = false;
+        let named = weights.missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = weights.missing.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        weights.errors.push(format!("{named}{more}: missing; the download is incomplete"));
+    }
+    weights.parameter_count = parameters.filter(|it| *it > 0 && weights.sound);
+    weights
+}
+
+/// An error with its cause, since these texts are shown without their chain.
+fn describe(name: &str, error: &SafetensorsError) -> String {
+    format!("{name}: {error}")
+}
+
+/// Files that make up the model: what the index names, else all shards of the sets that are there.
+fn wanted(
+    base: &Base,
+    folder: &Path,
+    present: &BTreeMap<&str, u64>,
+    weights: &mut Weights,
+) -> BTreeSet<String> {
+    if let Some((file, _)) = base.file_in(folder, INDEX) {
+        match json::read_with(file, Limits::STREAMED, Index) {
+            Ok(files) => return files,
+            Err(error) => {
+                weights.sound = false;
+                weights.errors.push(format!("{INDEX}: {error}"));
+            }
+        }
+    }
+    // Mistral and Llama ship a second copy in their own layout.
+    let copies = |name: &str| name.starts_with("consolidated");
+    let only_copies = present.keys().all(|it| copies(it));
+    let (mut wanted, mut sets) = (BTreeSet::new(), BTreeSet::new());
+    for name in present.keys().filter(|it| only_copies || !copies(it)) {
+        match shard(name) {
+            // A set is completed by the names of its other files, unless the number is absurd.
+            Some(set) if sets.contains(&set) => {}
+            Some((prefix, count)) if count as usize <= MAX_FILES => {
+                sets.insert((prefix, count));
+                wanted.extend((1..=count).map(|it| format!("{prefix}-{it:05}-of-{count:05}.safetensors")));
+            }
+            _ => {
+                wanted.insert((*name).to_owned());
+            }
+        }
+        if wanted.len() > MAX_FILES {
+            weights.warnings.push(format!("only {MAX_FILES} weight files were looked at"));
+            break;
+        }
+    }
+    wanted
+}
+
+/// Prefix and number of files, of `model-00001-of-00004.safetensors`.
+fn shard(name: &str) -> Option<(&str, u32)> {
+    let (rest, count) = name.strip_suffix(".safetensors")?.rsplit_once("-of-")?;
+    let (prefix, number) = rest.rsplit_once('-')?;
+    let digits = |it: &str| if it.len() == 5 { it.parse::<u32>().ok() } else { None };
+    let (number, count) = (digits(number)?, digits(count)?);
+    (1..=count).contains(&number).then_some((prefix, count))
+}
+
+/// Weights that one tensor stands for; `None` if that can't be told.
+fn weights_of(tensor: &Tensor<'_>, quantization: Option<&Quantization>) -> Option<u64> {
+    let Some(quantization) = quantization else { return Some(tensor.elements) };
+    let helper = [
+        "scales",
+        "qzeros",
+        "g_idx",
+        "weight_scale",
+        "weight_scale_2",
+        "weight_scale_inv",
+        "input_scale",
+        "weight_zero_point",
+        "weight_shape",
+        "weight_g_idx",
+        "absmax",
+        "quant_map",
+        "nested_absmax",
+        "nested_quant_map",
+        "quant_state.bitsandbytes__nf4",
+        "k_scale",
+        "v_scale",
+    ];
+    if helper.iter().any(|it| tensor.name.ends_with(it)) {
+        return Some(0);
+    }
+    let stored_bits = match tensor.dtype {
+        "I32" | "U32" => 32,
+        "U8" | "I8" => 8,
+        _ => return Some(tensor.elements),
+    };
+    if !quantization.packs() {
+        return Some(tensor.elements);
+    }
+    tensor.elements.checked_mul(stored_bits)?.checked_div(quantization.bits?)
+}
+
+pub(super) fn is_lfs_pointer(file: impl Read) -> bool {
+    let mut start = Vec::new();
+    file.take(LFS_POINTER.len() as u64).read_to_end(&mut start).is_ok() && start == LFS_POINTER
+}
+
+/// `model.safetensors.index.json`: the distinct files of `weight_map`.
+struct Index;
+
+impl<'de> DeserializeSeed<'de> for Index {
+    type Value = BTreeSet<String>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Index {
+    type Value = BTreeSet<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `weight_map`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut files = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "weight_map" && files.is_none() {
+                files = Some(map.next_value_seed(WeightMap)?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        files.ok_or_else(|| A::Error::missing_field("weight_map"))
+    }
+}
+
+struct WeightMap;
+
+impl<'de> DeserializeSeed<'de> for WeightMap {
+    type Value = BTreeSet<String>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for WeightMap {
+    type Value = BTreeSet<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of file names")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut files = BTreeSet::new();
+        while let Some((_, file)) = map.next_entry::<IgnoredAny, String>()? {
+            if files.contains(&file) {
+                continue;
+            }
+            // A file beside the index, nothing else: the name is looked up on disk.
+            if file.is_empty()
+                || file.len() > 255
+                || file.contains(['/', '\\', '\0'])
+                || file == ".."
+                || file == "."
+            {
+                return Err(A::Error::custom("it names a file that is not beside it"));
+            }
+            if files.len() >= MAX_FILES {
+                return Err(A::Error::custom("it names too many files"));
+            }
+            files.insert(file);
+        }
+        Ok(files)
+    }
+}
+
+/// Reads an index file by itself: the distinct files it names.
+///
+/// # Errors
+/// What is wrong with the JSON.
+pub fn read_index(reader: impl Read) -> Result<BTreeSet<String>, JsonError> {
+    json::read_with(reader, Limits::STREAMED, Index)
+}

@@ -1,0 +1,259 @@
+//! JSON from files that may lie: bounded before it is parsed.
+//!
+//! `serde_json` bounds nesting but neither the length of a text nor the number of values, both of which turn
+//! into memory. [`Guard`] sits under it and counts as the bytes go by.
+
+use std::{
+    fmt,
+    io::{self, BufReader, Read},
+};
+
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Deserializer, Value};
+
+/// What one document may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub bytes: u64,
+    /// Commas and opening brackets outside texts: an upper bound of the values, less one.
+    pub values: u64,
+    /// Bytes of one text, escapes as written.
+    pub text: u64,
+    /// Nested arrays and objects.
+    pub depth: u32,
+}
+
+impl Limits {
+    /// A model's `config.json` and its like, kept whole. Real ones have up to some 100 KB; those that list
+    /// unquantised modules one by one have more. Kept, 100,000 values are at most some 20 MiB.
+    pub const CONFIG: Self = Self { bytes: 2 << 20, values: 100_000, text: 256 << 10, depth: 32 };
+    /// Files of which a few values are picked while they stream by.
+    pub const STREAMED: Self = Self { bytes: 128 << 20, values: 1 << 24, text: 8 << 20, depth: 32 };
+}
+
+/// Why a JSON file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonError {
+    #[error("it is larger than {0} bytes")]
+    Bytes(u64),
+    #[error("it holds more than {0} values")]
+    Values(u64),
+    #[error("it holds a text of more than {0} bytes")]
+    Text(u64),
+    #[error("it nests deeper than {0} levels")]
+    Depth(u32),
+    /// With line and column.
+    #[error("it is not valid JSON: {0}")]
+    Syntax(String),
+    #[error("it can't be read")]
+    Io(#[source] io::Error),
+}
+
+/// Passes bytes on and fails when a limit is passed.
+struct Guard<R> {
+    inner: R,
+    limits: Limits,
+    bytes: u64,
+    values: u64,
+    depth: u32,
+    /// Bytes of the text that we are in.
+    text: Option<u64>,
+    escaped: bool,
+    tripped: Option<JsonError>,
+}
+
+impl<R> Guard<R> {
+    fn check(&mut self, chunk: &[u8]) -> Result<(), JsonError> {
+        let limits = self.limits;
+        self.bytes = self.bytes.saturating_add(chunk.len() as u64);
+        if self.bytes > limits.bytes {
+            return Err(JsonError::Bytes(limits.bytes));
+        }
+        for byte in chunk {
+            if let Some(len) = &mut self.text {
+                *len = len.saturating_add(1);
+                if *len > limits.text {
+                    return Err(JsonError::Text(limits.text));
+                }
+                if self.escaped {
+                    self.escaped = false;
+                } else if *byte == b'\\' {
+                    self.escaped = true;
+                } else if *byte == b'"' {
+                    self.text = None;
+                }
+                continue;
+            }
+            match byte {
+                b'"' => self.text = Some(0),
+                b',' => self.values = self.values.saturating_add(1),
+                b'[' | b'{' => {
+                    self.values = self.values.saturating_add(1);
+                    self.depth = self.depth.saturating_add(1);
+                    if self.depth > limits.depth {
+                        return Err(JsonError::Depth(limits.depth));
+                    }
+                }
+                b']' | b'}' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            if self.values > limits.values {
+                return Err(JsonError::Values(limits.values));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Guard<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        if let Err(error) = self.check(buf.get(..n).unwrap_or_default()) {
+            self.tripped = Some(error);
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(n)
+    }
+}
+
+/// Streams one document through `seed`, which decides what is kept.
+pub fn read_with<T, S>(reader: impl Read, limits: Limits, seed: S) -> Result<T, JsonError>
+where
+    S: for<'de> DeserializeSeed<'de, Value = T>,
+{
+    let mut guard = Guard {
+        inner: reader,
+        limits,
+        bytes: 0,
+        values: 0,
+        depth: 0,
+        text: None,
+        escaped: false,
+        tripped: None,
+    };
+    let mut json = Deserializer::from_reader(BufReader::with_capacity(64 * 1024, &mut guard));
+    let result = seed.deserialize(&mut json).and_then(|it| json.end().map(|()| it));
+    drop(json);
+    match (result, guard.tripped) {
+        (Ok(value), _) => Ok(value),
+        (Err(_), Some(tripped)) => Err(tripped),
+        (Err(error), None) if error.is_io() => Err(JsonError::Io(error.into())),
+        (Err(error), None) => Err(JsonError::Syntax(error.to_string())),
+    }
+}
+
+/// A document as a value.
+pub fn read_value(reader: impl Read, limits: Limits) -> Result<Value, JsonError> {
+    read_with(reader, limits, std::marker::PhantomData::<Value>)
+}
+
+/// Top-level values that are kept when a large object streams by.
+///
+/// # Errors
+/// [`JsonError::Syntax`] also for a document that is not an object.
+pub(crate) fn pick(reader: impl Read, keys: &'static [&'static str]) -> Result<Picked, JsonError> {
+    read_with(reader, Limits::STREAMED, Pick { keys })
+}
+
+/// Scalars by key; [`Brief::Filled`] for texts, arrays and objects with something in them.
+pub(crate) type Picked = Vec<(&'static str, Brief)>;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Brief {
+    Empty,
+    Filled,
+    Number(f64),
+    Bool,
+}
+
+struct Pick {
+    keys: &'static [&'static str],
+}
+
+impl<'de> DeserializeSeed<'de> for Pick {
+    type Value = Picked;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Picked, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Pick {
+    type Value = Picked;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Picked, A::Error> {
+        let mut picked = Picked::new();
+        while let Some(key) = map.next_key::<String>()? {
+            match self.keys.iter().find(|it| **it == key) {
+                // A repeated key adds nothing: the first counts.
+                Some(key) if picked.iter().all(|it| it.0 != *key) => {
+                    picked.push((key, map.next_value_seed(BriefSeed)?));
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(picked)
+    }
+}
+
+struct BriefSeed;
+
+impl<'de> DeserializeSeed<'de> for BriefSeed {
+    type Value = Brief;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Brief, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for BriefSeed {
+    type Value = Brief;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Brief, E> {
+        Ok(Brief::Empty)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Brief, E> {
+        Ok(Brief::Bool)
+    }
+
+    fn visit_u64<E>(self, it: u64) -> Result<Brief, E> {
+        Ok(Brief::Number(it as f64))
+    }
+
+    fn visit_i64<E>(self, it: i64) -> Result<Brief, E> {
+        Ok(Brief::Number(it as f64))
+    }
+
+    fn visit_f64<E>(self, it: f64) -> Result<Brief, E> {
+        Ok(Brief::Number(it))
+    }
+
+    fn visit_str<E>(self, it: &str) -> Result<Brief, E> {
+        Ok(if it.is_empty() { Brief::Empty } else { Brief::Filled })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Brief, A::Error> {
+        let mut brief = Brief::Empty;
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            brief = Brief::Filled;
+        }
+        Ok(brief)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Brief, A::Error> {
+        let mut brief = Brief::Empty;
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            brief = Brief::Filled;
+        }
+        Ok(brief)
+    }
+}

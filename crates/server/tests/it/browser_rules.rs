@@ -1,0 +1,392 @@
+//! What browsers may do: pages of other sites, other host names, headers that guard pages, and the pages themselves.
+
+use gantry_testkit::{Answer, Client, Database, Gateway, Options};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::{
+    matrix::TABLE,
+    support::{assert_error, gateway, start},
+    team::{everything, id},
+};
+
+const UI: &str = "https://ui.example.org";
+const EVIL: &str = "https://evil.example";
+
+async fn open_to_ui() -> (Gateway, Client) {
+    let options = Options::default()
+        .env("CORS_ALLOW_ORIGINS", "https://ui.example.org, http://10.0.0.9:3000")
+        .env("ALLOWED_HOSTS", "gantry.internal, proxy.example.org");
+    let gateway = start(options).await;
+    let owner = gateway.owner().await;
+    (gateway, owner)
+}
+
+async fn with(client: &Client, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = client.request(method.parse().unwrap(), path);
+    if matches!(method, "POST" | "PATCH") {
+        request = request.json(&json!({}));
+    }
+    client.send(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_changes_nothing_on_any_route() {
+    for database in Database::all("a_page_of_another_site_changes_nothing") {
+        let gateway = gateway(database).await;
+        let owner = gateway.owner().await;
+        let key = owner.post("/admin/keys", &json!({})).await.expect(201);
+        let before = everything(&owner).await;
+        for (method, path, ..) in TABLE.iter().filter(|it| it.0 != "GET") {
+            let path = path.replace("{id}", &id(&key).to_string()).replace("{*served_name}", "x");
+            for headers in [
+                &[("sec-fetch-site", "cross-site"), ("origin", EVIL)][..],
+                &[("sec-fetch-site", "same-site"), ("origin", "http://127.0.0.1:1")],
+                &[("origin", EVIL)],
+                &[("origin", "null")],
+            ] {
+                let answer = with(&owner, method, &path, headers).await;
+                assert_eq!(answer.status, 403, "{method} {path} {headers:?}: {}", answer.text);
+                assert_error(&answer, 403, "cross_site_request");
+                assert_eq!(answer.header("set-cookie"), None);
+            }
+        }
+        // The playground's way to the models is no way around.
+        for headers in [&[("sec-fetch-site", "cross-site")][..], &[("origin", EVIL)]] {
+            let answer = with(&owner, "POST", "/v1/chat/completions", headers).await;
+            assert_error(&answer, 403, "cross_site_request");
+        }
+        assert_eq!(everything(&owner).await, before);
+    }
+}
+
+#[tokio::test]
+async fn the_origin_decides_whose_page_a_change_came_from() {
+    let (gateway, owner) = open_to_ui().await;
+    let host = gateway.url.strip_prefix("http://").unwrap().to_owned();
+    let own = [gateway.url.clone(), format!("https://{host}"), gateway.url.to_uppercase()];
+    let listed = [UI.to_owned(), "http://10.0.0.9:3000".to_owned()];
+    let foreign = [
+        EVIL.to_owned(),
+        "null".to_owned(),
+        String::new(),
+        "file://".to_owned(),
+        "http://127.0.0.1".to_owned(),
+        "http://127.0.0.1:1".to_owned(),
+        format!("http://localhost:{}", host.split(':').next_back().unwrap()),
+        format!("{}.evil.example", gateway.url),
+        format!("{EVIL}/{host}"),
+        format!("http://{host}@evil.example"),
+        host.clone(),
+        format!("{UI}.evil.example"),
+        format!("{UI}:444"),
+        format!("{UI}/"),
+        "http://ui.example.org".to_owned(),
+        "https://UI.example.org".to_owned(),
+        "https://example.org".to_owned(),
+        "https://xui.example.org".to_owned(),
+        format!("{UI}, {EVIL}"),
+    ];
+    let absent: [String; 0] = [];
+    let groups = [("absent", &absent[..]), ("own", &own), ("listed", &listed), ("foreign", &foreign)];
+    // Which origins may change something, by what the browser says of the site.
+    let rules: [(Option<&str>, &[&str]); 7] = [
+        (None, &["absent", "own", "listed"]),
+        (Some("same-origin"), &["absent", "own", "listed", "foreign"]),
+        (Some("none"), &["absent", "own", "listed", "foreign"]),
+        (Some("same-site"), &["listed"]),
+        (Some("cross-site"), &["listed"]),
+        (Some(""), &["listed"]),
+        (Some("Same-Origin, cross-site"), &["listed"]),
+    ];
+    let mut n_cases = 0;
+    for (site, may) in rules {
+        for (group, origins) in groups {
+            let origins = origins.iter().map(|it| Some(it.as_str()));
+            let origins: Vec<_> = if group == "absent" { vec![None] } else { origins.collect() };
+            for origin in origins {
+                let mut headers: Vec<_> = origin.map(|it| ("origin", it)).into_iter().collect();
+                headers.extend(site.map(|it| ("sec-fetch-site", it)));
+                for method in ["GET", "PATCH", "DELETE", "POST"] {
+                    let path = match method {
+                        "GET" => "/admin/orgs",
+                        "POST" => "/admin/keys",
+                        "DELETE" => "/admin/orgs/999",
+                        _ => "/admin/orgs/1",
+                    };
+                    let answer = with(&owner, method, path, &headers).await;
+                    let done = [("GET", 200), ("POST", 201), ("DELETE", 404), ("PATCH", 200)];
+                    let done = done.iter().find(|it| it.0 == method).unwrap().1;
+                    let wanted = if method == "GET" || may.contains(&group) { done } else { 403 };
+                    assert_eq!(answer.status, wanted, "{method} {headers:?}: {}", answer.text);
+                    n_cases += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(n_cases, 7 * 25 * 4);
+}
+
+#[tokio::test]
+async fn other_origins_read_only_what_the_operator_lets_them() {
+    let (gateway, owner) = open_to_ui().await;
+    let paths = [
+        ("GET", "/auth/me", 200),
+        ("GET", "/admin/nope", 404),
+        ("GET", "/admin/keys?limit=0", 422),
+        ("PUT", "/admin/keys", 405),
+        ("GET", "/readyz", 200),
+        ("GET", "/ui/", 200),
+    ];
+    for (method, path, status) in paths {
+        let answer = with(&owner, method, path, &[("origin", UI)]).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), Some(UI), "{path}");
+        assert_eq!(answer.header("access-control-allow-credentials"), Some("true"));
+        assert_eq!(answer.header("access-control-expose-headers"), Some("x-total-count, x-request-id"));
+        assert_eq!(answer.header("vary"), Some("origin"));
+    }
+    let hostile = [
+        EVIL,
+        "null",
+        "*",
+        "https://ui.example.org.evil.example",
+        "https://evil.example/https://ui.example.org",
+        "https://ui.example.org:443",
+        "http://ui.example.org",
+        "HTTPS://UI.EXAMPLE.ORG",
+        "https://a.ui.example.org",
+        "https://ui.example.or",
+        "https://uiXexample.org",
+        "https://ui.example.org,https://evil.example",
+        "https://ui.example.org https://evil.example",
+        "https://ui.example.org@evil.example",
+        "ui.example.org",
+        "http://10.0.0.9",
+        "http://10.0.0.9:30000",
+        "http://localhost",
+        "file://",
+        "chrome-extension://abc",
+    ];
+    for origin in hostile {
+        for (method, path, status) in paths {
+            let answer = with(&owner, method, path, &[("origin", origin)]).await;
+            assert_eq!(answer.status, if method == "GET" { status } else { 405 }, "{origin} {path}");
+            let said: Vec<_> =
+                answer.headers.keys().filter(|it| it.as_str().starts_with("access-control")).collect();
+            assert!(said.is_empty(), "{origin} {path}: {said:?}");
+            assert_eq!(answer.header("vary"), Some("origin"), "a cache must not mix them up");
+        }
+    }
+
+    let ask =
+        [("access-control-request-method", "PATCH"), ("access-control-request-headers", "content-type")];
+    for path in ["/admin/keys/1", "/auth/login", "/admin/nope"] {
+        let answer = with(&gateway.client(), "OPTIONS", path, &[&ask[..], &[("origin", UI)]].concat()).await;
+        assert_eq!((answer.status, answer.text.as_str()), (204, ""), "{path}");
+        for (name, value) in [
+            ("access-control-allow-origin", UI),
+            ("access-control-allow-credentials", "true"),
+            ("access-control-allow-methods", "GET, POST, PUT, PATCH, DELETE"),
+            ("access-control-allow-headers", "content-type, x-request-id"),
+            ("access-control-max-age", "600"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{path} {name}");
+        }
+        for origin in hostile {
+            let answer =
+                with(&gateway.client(), "OPTIONS", path, &[&ask[..], &[("origin", origin)]].concat()).await;
+            assert!(matches!(answer.status, 404 | 405), "{origin} {path}: {}", answer.status);
+            assert_eq!(answer.header("access-control-allow-origin"), None, "{origin} {path}");
+        }
+    }
+    // Without the setting there is no CORS at all.
+    let plain = self::gateway(Database::Sqlite).await;
+    let answer = with(&plain.owner().await, "GET", "/auth/me", &[("origin", UI)]).await;
+    assert_eq!(
+        (answer.status, answer.header("access-control-allow-origin"), answer.header("vary")),
+        (200, None, None)
+    );
+}
+
+#[tokio::test]
+async fn the_gateway_answers_to_its_own_names_only() {
+    let (gateway, owner) = open_to_ui().await;
+    let port = gateway.url.split(':').next_back().unwrap().to_owned();
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "10.1.2.3:80",
+        "localhost",
+        "LocalHost:99",
+        "[::1]",
+        "[::1]:8084",
+        "[2001:db8::1]:80",
+        "gantry.internal",
+        "GANTRY.internal:443",
+        "proxy.example.org",
+    ] {
+        assert_eq!(with(&owner, "GET", "/auth/me", &[("host", host)]).await.status, 200, "{host}");
+        assert_eq!(with(&gateway.client(), "GET", "/ui/", &[("host", host)]).await.status, 200, "{host}");
+    }
+    let own = format!("evil.example:{port}");
+    for host in [
+        "evil.example",
+        own.as_str(),
+        "127.0.0.1.evil.example",
+        "127.0.0.1:80.evil.example",
+        "localhost.evil.example",
+        "gantry.internal.evil.example",
+        "xgantry.internal",
+        "gantry.internal.",
+        "internal",
+        "2130706433",
+        "0x7f.1",
+        "127.1",
+        "",
+        ":80",
+        "user@evil.example",
+        "evil.example, 127.0.0.1",
+        "evil.example#127.0.0.1",
+        "[evil.example]",
+    ] {
+        for (method, path) in [
+            ("GET", "/auth/me"),
+            ("POST", "/auth/logout"),
+            ("GET", "/ui/"),
+            ("GET", "/"),
+            ("GET", "/readyz"),
+            ("GET", "/nope"),
+            ("PUT", "/admin/keys"),
+            ("OPTIONS", "/admin/keys"),
+        ] {
+            let answer = with(&owner, method, path, &[("host", host)]).await;
+            assert_eq!(answer.status, 421, "{host:?} {path}: {}", answer.text);
+            assert_error(&answer, 421, "unknown_host");
+        }
+    }
+    assert_eq!(owner.get("/auth/me").await.status, 200, "nobody was signed out");
+}
+
+const GUARDS: [(&str, &str); 5] = [
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    (
+        "content-security-policy",
+        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; \
+         form-action 'self'",
+    ),
+];
+
+#[tokio::test]
+async fn every_answer_carries_the_headers_that_guard_pages() {
+    let (gateway, owner) = open_to_ui().await;
+    let anybody = gateway.client();
+    let big = json!({ "name": "x".repeat(300_000) });
+    let answers = [
+        (200, owner.get("/auth/me").await),
+        (200, anybody.get("/readyz").await),
+        (201, owner.post("/auth/keys", &json!({})).await),
+        (400, with(&owner, "POST", "/auth/login", &[]).await),
+        (401, anybody.get("/admin/keys").await),
+        (403, with(&owner, "POST", "/auth/logout", &[("origin", EVIL)]).await),
+        (404, anybody.get("/nope").await),
+        (404, owner.get("/admin/models/77").await),
+        (405, with(&owner, "PUT", "/admin/keys", &[]).await),
+        (413, owner.post("/admin/keys", &big).await),
+        (415, owner.command("/admin/orgs").await),
+        (421, with(&anybody, "GET", "/ui/", &[("host", "evil.example")]).await),
+        (422, owner.get("/admin/keys?limit=0").await),
+        (
+            204,
+            with(
+                &anybody,
+                "OPTIONS",
+                "/auth/me",
+                &[("origin", UI), ("access-control-request-method", "GET")],
+            )
+            .await,
+        ),
+    ];
+    for (status, answer) in answers {
+        // Only the status differs: a refusal is as guarded as a page.
+        let status = if status == 400 { 422 } else { status };
+        assert_eq!(answer.status, status, "{}", answer.text);
+        for (name, value) in GUARDS {
+            assert_eq!(answer.header(name), Some(value), "{status} {name}");
+        }
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{status}");
+        assert!(answer.header("x-request-id").is_some(), "{status}");
+        assert_eq!(answer.header("server"), None, "{status}");
+    }
+    for path in ["/health", "/livez", "/v1/models", "/v1/models/x"] {
+        let answer = anybody.get(path).await;
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert!(answer.header("x-request-id").is_some(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_pages_are_served_and_run_no_inline_script() {
+    let gateway = gateway(Database::Sqlite).await;
+    let anybody = gateway.client();
+    for (path, status) in [("/", 307), ("/ui", 308)] {
+        let answer = anybody.get(path).await;
+        assert_eq!((answer.status, answer.header("location")), (status, Some("/ui/")), "{path}");
+    }
+    for (path, kind, begin) in [
+        ("/ui/", "text/html; charset=utf-8", "<!doctype html>"),
+        ("/ui/app.js", "text/javascript; charset=utf-8", "//"),
+        ("/ui/style.css", "text/css; charset=utf-8", ""),
+    ] {
+        let answer = anybody.get(path).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-cache"), "{path}");
+        assert!(answer.text.starts_with(begin) && answer.text.len() > 200, "{path}: {}", answer.text);
+        for (name, value) in GUARDS {
+            assert_eq!(answer.header(name), Some(value), "{path} {name}");
+        }
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(!policy.contains("unsafe"), "{policy}");
+        // What the policy would block must not be there.
+        for inline in ["<script>", " onclick=", " onload=", " style=\"", "javascript:", "eval(", "innerHTML"]
+        {
+            assert!(!answer.text.contains(inline), "{path} has {inline}");
+        }
+    }
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        assert_error(&with(&anybody, method, "/ui/", &[]).await, 405, "method_not_allowed");
+    }
+}
+
+#[tokio::test]
+async fn a_request_keeps_a_sane_id_and_gets_a_new_one_for_a_strange_one() {
+    let gateway = gateway(Database::Sqlite).await;
+    let anybody = gateway.client();
+    let long = "a".repeat(128);
+    let (too_long, mut seen) = ("a".repeat(129), Vec::new());
+    for path in ["/auth/me", "/nope", "/health", "/v1/models", "/ui/"] {
+        for good in ["a", "ABC.def-1_2", long.as_str()] {
+            let answer = with(&anybody, "GET", path, &[("x-request-id", good)]).await;
+            assert_eq!(answer.header("x-request-id"), Some(good), "{path}");
+            if answer.status >= 400 {
+                assert_eq!(answer.json["request_id"], good, "{path}");
+            }
+        }
+        for strange in ["", "a b", "a/b", "<script>", "a\tb", "ä", "a,b", too_long.as_str()] {
+            let answer = with(&anybody, "GET", path, &[("x-request-id", strange)]).await;
+            let id = answer.header("x-request-id").unwrap().to_owned();
+            assert_eq!((id.len(), &id[14..15]), (36, "7"), "{path} {strange:?}: {id} is a UUIDv7");
+            seen.push(id);
+        }
+    }
+    let n = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), n);
+    let trace = anybody.send(anybody.request(Method::TRACE, "/ui/").header("x-secret", "s3cret")).await;
+    assert_error(&trace, 405, "method_not_allowed");
+    assert!(!trace.text.contains("s3cret"));
+}

@@ -1,0 +1,195 @@
+//! Engines that answer badly, late or not at all.
+
+use std::{net::TcpListener, time::Duration};
+
+use gantry_testkit::{
+    Foreign, Gateway, Managed, Options, SIM_VLLM, docker_cli, eventually, simulated, simulator,
+};
+use serde_json::{Value, json};
+
+use super::{CHAT, GANTRY, gateway, streamed, text};
+
+#[tokio::test]
+async fn errors_of_an_engine_are_reshaped_and_five_in_a_row_open_the_breaker() {
+    if !simulator(GANTRY, "docker_inference: engine errors") {
+        return;
+    }
+    // After the cooldown a probe, which finds this engine healthy, would close the breaker.
+    let options = Options::containers().env("BREAKER_COOLDOWN_SEC", "600");
+    let gateway = Gateway::start(GANTRY, options).await;
+    let owner = gateway.owner().await;
+    for engine in ["vllm", "llamacpp"] {
+        Managed::run(&owner, &simulated(engine, engine, &[("ERROR_STATUS", "500")])).await;
+        let mut n_failed = 0;
+        let open = loop {
+            let answer = owner.chat(engine).await;
+            if answer.status != 500 {
+                break answer;
+            }
+            n_failed += 1;
+            assert!(n_failed < 50, "the breaker does not open");
+            let error = &answer.json["error"];
+            assert_eq!(error["type"], "server_error", "{error}");
+            assert!(error["code"].is_string() && error["message"].is_string(), "{error}");
+            assert!(answer.json["request_id"].is_string(), "{}", answer.text);
+        };
+        // More if a probe came between, which begins the count anew.
+        assert!(n_failed >= 5, "{n_failed}");
+        assert_eq!((open.status, open.code()), (502, "model_unavailable"));
+        let seconds: u64 = open.header("retry-after").unwrap().parse().unwrap();
+        assert!((590..=600).contains(&seconds), "{seconds}");
+        let row = owner.usage_of(open.header("x-request-id").unwrap()).await;
+        assert_eq!((&row["outcome"], &row["total_tokens"]), (&json!("upstream_error"), &json!(0)));
+    }
+    let registry = owner.get("/admin/models/registry").await.expect(200);
+    for entry in registry.as_array().unwrap() {
+        assert_eq!((&entry["healthy"], &entry["breaker"]), (&json!(false), &json!("open")), "{entry}");
+    }
+}
+
+#[tokio::test]
+async fn errors_that_are_the_clients_or_the_loads_leave_the_breaker_closed() {
+    if !simulator(GANTRY, "docker_inference: errors that are no failures") {
+        return;
+    }
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    for (status, outcome) in [("400", "client_error"), ("429", "rejected"), ("503", "rejected")] {
+        Managed::run(&owner, &simulated("vllm", status, &[("ERROR_STATUS", status)])).await;
+        for _ in 0..8 {
+            let answer = owner.chat(status).await;
+            assert_eq!(answer.status.to_string(), status, "{}", answer.text);
+        }
+        let answer = owner.chat(status).await;
+        let row = owner.usage_of(answer.header("x-request-id").unwrap()).await;
+        assert_eq!(row["outcome"], outcome);
+    }
+}
+
+#[tokio::test]
+async fn an_open_breaker_closes_when_a_trial_succeeds() {
+    if !simulator(GANTRY, "docker_inference: breaker") {
+        return;
+    }
+    let options = Options::containers().env("BREAKER_COOLDOWN_SEC", "1");
+    let gateway = Gateway::start(GANTRY, options).await;
+    let owner = gateway.owner().await;
+    // An engine that the gateway does not manage: nothing but requests tells how it is. Its port is found free and
+    // taken again right after.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let publish = format!("127.0.0.1:{port}:8000");
+    let name = format!("gantry-test-{}", gateway.instance());
+    let args = ["sim:m", "--served-model-name", "m", "--port", "8000"];
+    let engine = Foreign::run(&name, &["--init", "-p", &publish], SIM_VLLM, &args);
+    let entry = json!({ "served_name": "m", "url": format!("http://127.0.0.1:{port}") });
+    owner.post("/admin/models/registry", &entry).await.expect(201);
+    let up = async || {
+        eventually("the engine answers", Duration::from_secs(20), async || {
+            (owner.chat("m").await.status == 200).then_some(())
+        })
+        .await;
+    };
+    let breaker = async || {
+        let registry = owner.get("/admin/models/registry").await.expect(200);
+        let entry = registry.as_array().unwrap().iter().find(|it| it["served_name"] == "m").unwrap();
+        assert_eq!(entry["source"], "manual");
+        entry["breaker"].as_str().unwrap().to_owned()
+    };
+    up().await;
+    assert_eq!(breaker().await, "closed");
+
+    docker_cli(&["kill", &engine.0]);
+    let opened = eventually("the breaker opens", Duration::from_secs(5), async || {
+        let answer = owner.chat("m").await;
+        assert_eq!((answer.status, answer.code()), (502, "model_unavailable"));
+        assert!(answer.header("retry-after").is_some());
+        answer.text.contains("failed repeatedly").then_some(())
+    });
+    opened.await;
+    assert_eq!(breaker().await, "open");
+    docker_cli(&["start", &engine.0]);
+    up().await;
+    assert_eq!(breaker().await, "closed");
+    for _ in 0..3 {
+        assert_eq!(owner.chat("m").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_is_too_slow_is_given_up() {
+    if !simulator(GANTRY, "docker_inference: timeouts") {
+        return;
+    }
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let with = |mut body: Value, field: &str| {
+        body[field] = json!(1);
+        body
+    };
+    let silent = with(simulated("vllm", "silent", &[("HANG", "1")]), "request_timeout_sec");
+    let stalls =
+        with(simulated("llamacpp", "stalls", &[("HANG_AFTER_TOKENS", "3")]), "stream_idle_timeout_sec");
+    let (silent, stalls) = (Managed::run(&owner, &silent).await, Managed::run(&owner, &stalls).await);
+
+    let answer = owner.chat("silent").await;
+    assert_eq!((answer.status, answer.code()), (504, "upstream_timeout"));
+    let row = owner.usage_of(answer.header("x-request-id").unwrap()).await;
+    assert_eq!((&row["outcome"], &row["status_code"]), (&json!("timeout"), &json!(504)));
+    assert!((1000..3000).contains(&row["latency_ms"].as_i64().unwrap()), "{row}");
+
+    let events = owner.stream(CHAT, &streamed("stalls", 50)).await.rest().await.unwrap();
+    let (last, before) = events.split_last().unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(last["error"]["code"], "upstream_timeout", "{last}");
+    assert_eq!(text(before), "This is simulated");
+    let row = owner.usage_of(last["request_id"].as_str().unwrap()).await;
+    assert_eq!((&row["outcome"], &row["completion_tokens"]), (&json!("timeout"), &json!(3)));
+    for model in [silent, stalls] {
+        let idle = eventually("the engine is let go", Duration::from_secs(1), async || {
+            (model.stat("in_flight").await == 0).then_some(())
+        });
+        idle.await;
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_engine_in_mid_stream_reaches_the_client() {
+    if !simulator(GANTRY, "docker_inference: errors in streams") {
+        return;
+    }
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    for engine in ["vllm", "llamacpp"] {
+        Managed::run(&owner, &simulated(engine, engine, &[("ERROR_AFTER", "4")])).await;
+        let request = owner.request(reqwest::Method::POST, CHAT).header("x-request-id", engine);
+        let answer = owner.send(request.json(&streamed(engine, 50))).await;
+        let events = gantry_testkit::events(&answer.text);
+        assert_eq!(text(&events), "This is simulated text");
+        assert!(events.iter().any(|it| it.contains("\"error\"")), "{events:?}");
+        let row = owner.usage_of(engine).await;
+        assert_eq!(row["outcome"], "upstream_error", "{row}");
+    }
+}
+
+#[tokio::test]
+async fn after_a_rotation_of_the_internal_key_a_model_has_to_be_applied() {
+    if !simulator(GANTRY, "docker_inference: key rotation") {
+        return;
+    }
+    let mut gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    assert!(gateway.terminate());
+    gateway.set_env("INTERNAL_ENGINE_API_KEY", "another-key-of-the-operator");
+    gateway.restart().await;
+    let owner = gateway.owner().await;
+    let answer = owner.chat("m").await;
+    assert!(
+        matches!((answer.status, answer.code()), (502, "engine_key_mismatch") | (503, "model_not_running")),
+        "{answer:?}"
+    );
+    assert_eq!(model.fails(&owner).await, "engine_unhealthy: the engine refuses the gateway's internal key");
+    model.command(&owner, "apply").await.expect(202);
+    model.reaches(&owner, "running").await;
+    assert_eq!(owner.chat("m").await.status, 200);
+}

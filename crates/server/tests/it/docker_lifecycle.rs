@@ -1,0 +1,35 @@
+//! Models on a real Docker engine: what an operator does with them, and what he sees.
+
+mod failures;
+mod life;
+mod names;
+mod survival;
+mod watching;
+
+use std::time::Duration;
+
+use gantry_testkit::{Gateway, Managed, Options, eventually};
+
+const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
+
+async fn gateway() -> Gateway {
+    Gateway::start(GANTRY, Options::containers()).await
+}
+
+/// Waits until the model has no container.
+async fn gone(model: &Managed) {
+    eventually("the container is removed", Duration::from_secs(20), async || {
+        model.inspect().is_none().then_some(())
+    })
+    .await;
+}
+
+/// Waits until the model's container no longer runs; it stays for its log.
+async fn halted(model: &Managed) {
+    eventually("the container is stopped", Duration::from_secs(20), async || {
+        let running =
+            model.inspect().expect("a failed model keeps its container")["State"]["Running"].clone();
+        (running == false).then_some(())
+    })
+    .await;
+}

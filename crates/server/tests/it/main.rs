@@ -1,0 +1,32 @@
+//! The real `gantry` binary with real databases (and real containers), through its public door.
+
+#[cfg(test)]
+mod auth;
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod browser_rules;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod docker_inference;
+#[cfg(test)]
+mod docker_lifecycle;
+#[cfg(test)]
+mod engines;
+#[cfg(test)]
+mod keys;
+#[cfg(test)]
+mod matrix;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod orgs;
+#[cfg(test)]
+mod settings_cli;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod team;
+#[cfg(test)]
+mod users;

@@ -1,0 +1,546 @@
+//! Model records: what they take, what they show, and which paths and images they may name. Nothing is started here.
+
+use std::os::unix::fs::symlink;
+
+use futures_util::future::join_all;
+use gantry_testkit::{Answer, Client, Database, Options};
+use serde_json::{Value, json};
+
+use crate::{
+    support::{assert_error, assert_invalid, column},
+    team::{Team, id, make_model},
+};
+
+/// What every record begins with.
+const IDENTITY: &str = "id name served_name task engine_type state state_reason archived hub_token_set created_at \
+                        updated_at";
+const BOTH: &str = "mode repo_id local_path tokenizer hub_config_path engine_image startup_timeout_sec \
+    request_timeout_sec stream_idle_timeout_sec device selected_gpus chat_template chat_template_file lora_adapters \
+    seed extra_args extra_env request_defaults";
+const VLLM: &str = "dtype quantization tensor_parallel_size pipeline_parallel_size gpu_memory_utilization \
+    max_model_len max_num_seqs max_num_batched_tokens kv_cache_dtype kv_cache_memory_bytes block_size enforce_eager \
+    cuda_graph_sizes cpu_offload_gb swap_space_gb enable_prefix_caching prefix_caching_hash_algo \
+    enable_chunked_prefill attention_backend trust_remote_code gguf_weight_format reasoning_parser tool_call_parser \
+    enable_auto_tool_choice";
+const LLAMACPP: &str = "context_size ngl batch_size ubatch_size threads parallel_slots tensor_split split_mode \
+    main_gpu flash_attn mlock no_mmap load_mode numa rope_freq_base rope_freq_scale cache_type_k cache_type_v \
+    n_cpu_moe override_tensor fit_memory draft_model_path draft_n draft_p_min mmproj pooling jinja";
+
+fn words(texts: &[&str]) -> Vec<String> {
+    let mut words: Vec<_> = texts.iter().flat_map(|it| it.split_whitespace()).map(str::to_owned).collect();
+    words.sort_unstable();
+    words
+}
+
+fn vllm(served_name: &str) -> Value {
+    json!({ "served_name": served_name, "engine_type": "vllm", "local_path": "m" })
+}
+
+fn llamacpp(served_name: &str) -> Value {
+    json!({ "served_name": served_name, "engine_type": "llamacpp", "local_path": "m.gguf" })
+}
+
+fn with(mut body: Value, field: &str, value: Value) -> Value {
+    body[field] = value;
+    body
+}
+
+async fn create(client: &Client, body: &Value) -> Answer {
+    client.post("/admin/models", body).await
+}
+
+#[tokio::test]
+async fn a_record_shows_every_field_of_its_engine_and_no_secret() {
+    for database in Database::all("a_record_shows_every_field") {
+        let team = Team::on(database).await;
+        let body = json!({
+            "served_model_name": "org/tiny:8b", "engine_type": "primary", "repo_id": "org/tiny",
+            "hub_token": "hf_very_secret", "gpu_memory_utilization": 0.5, "selected_gpus": [0, 1],
+            "request_defaults": { "temperature": 0.2 },
+        });
+        let made = create(&team.admin, &body).await;
+        assert!(
+            !made.text.contains("hf_very_secret") && !made.text.contains("\"hub_token\""),
+            "{}",
+            made.text
+        );
+        let made = made.expect(201);
+        let mut fields: Vec<_> = made.as_object().unwrap().keys().cloned().collect();
+        fields.sort_unstable();
+        assert_eq!(fields, words(&[IDENTITY, BOTH, VLLM]));
+        for (field, value) in [
+            ("name", json!("org/tiny:8b")),
+            ("served_name", json!("org/tiny:8b")),
+            ("task", json!("generate")),
+            ("engine_type", json!("vllm")),
+            ("state", json!("stopped")),
+            ("state_reason", json!(null)),
+            ("archived", json!(false)),
+            ("hub_token_set", json!(true)),
+            ("mode", json!("online")),
+            ("gpu_memory_utilization", json!(0.5)),
+            ("selected_gpus", json!([0, 1])),
+            ("request_defaults", json!({ "temperature": 0.2 })),
+            ("max_model_len", json!(null)),
+        ] {
+            assert_eq!(made[field], value, "{field}");
+        }
+        let path = format!("/admin/models/{}", id(&made));
+        assert_eq!(team.admin.get(&path).await.expect(200), made);
+
+        let body = with(with(llamacpp("gguf"), "engine_type", json!("secondary")), "task", json!("embed"));
+        let second = create(&team.admin, &with(body, "name", json!("A GGUF"))).await.expect(201);
+        let mut fields: Vec<_> = second.as_object().unwrap().keys().cloned().collect();
+        fields.sort_unstable();
+        assert_eq!(fields, words(&[IDENTITY, BOTH, LLAMACPP]));
+        for (field, value) in
+            [("name", "A GGUF"), ("task", "embed"), ("engine_type", "llamacpp"), ("mode", "offline")]
+        {
+            assert_eq!(second[field], value, "{field}");
+        }
+        assert_eq!(second["hub_token_set"], false);
+
+        let list = team.admin.get("/admin/models").await;
+        assert_eq!(list.json, json!([made, second]));
+        assert!(!list.text.contains("hf_very_secret"));
+        for (query, wanted) in [("limit=1", made), ("limit=1&offset=1", second)] {
+            let page = team.admin.get(&format!("/admin/models?{query}")).await;
+            assert_eq!((&page.json, page.header("x-total-count")), (&json!([wanted]), Some("2")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_touches_what_it_names_and_null_unsets() {
+    for database in Database::all("models_a_change_touches_what_it_names") {
+        let team = Team::on(database).await;
+        let body = with(with(vllm("m"), "hub_token", json!("hf_secret")), "max_model_len", json!(4096));
+        let made = create(&team.admin, &body).await.expect(201);
+        let path = format!("/admin/models/{}", id(&made));
+        let change = async |body: Value| team.admin.patch(&path, &body).await;
+        let mut record = made.clone();
+        let same = async |record: &Value, answer: Answer| {
+            let mut found = answer.expect(200);
+            found["updated_at"] = record["updated_at"].clone();
+            assert_eq!(&found, record);
+        };
+        same(&record, change(json!({})).await).await;
+        for (field, value, shown) in [
+            ("max_model_len", json!(8192), json!(8192)),
+            ("max_model_len", json!(null), json!(null)),
+            ("max_model_len", json!(null), json!(null)),
+            ("name", json!("Renamed"), json!("Renamed")),
+            ("served_name", json!("other"), json!("other")),
+            ("task", json!("embed"), json!("embed")),
+            ("engine_type", json!("primary"), json!("vllm")),
+            ("archived", json!(true), json!(true)),
+            ("archived", json!(false), json!(false)),
+        ] {
+            record[field] = shown;
+            same(&record, change(json!({ field: value })).await).await;
+        }
+        // The token: an empty one is what forms send for "unchanged", null takes it away.
+        for (value, set) in
+            [(json!(""), true), (json!(null), false), (json!(""), false), (json!("hf_2"), true)]
+        {
+            record["hub_token_set"] = json!(set);
+            same(&record, change(json!({ "hub_token": value })).await).await;
+        }
+        for (body, params) in [
+            (json!({ "engine_type": "llamacpp" }), &["engine_type"][..]),
+            (json!({ "local_path": null }), &["local_path"]),
+            (json!({ "state": "running", "id": 7 }), &["state", "id"]),
+            (json!({ "name": null }), &["name"]),
+            (json!({ "served_name": null }), &["served_name"]),
+            (json!({ "archived": null }), &["archived"]),
+            (json!({ "hub_token": 7 }), &["hub_token"]),
+        ] {
+            assert_invalid(&change(body).await, params);
+        }
+        same(&record, team.admin.get(&path).await).await;
+        // Many at once wait for each other, and none is lost.
+        let fields =
+            ["max_num_seqs", "seed", "max_model_len", "request_timeout_sec", "max_num_batched_tokens"];
+        for n in 1..=4 {
+            let bodies: Vec<_> = (0..30).map(|i| json!({ fields[i % 5]: n })).collect();
+            for answer in join_all(bodies.iter().map(|it| team.admin.patch(&path, it))).await {
+                assert_eq!(answer.status, 200, "{}", answer.text);
+            }
+            let record = team.admin.get(&path).await.expect(200);
+            assert!(fields.iter().all(|it| record[it] == n), "{record}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_problem_of_a_record_is_told_at_once() {
+    for database in Database::all("every_problem_of_a_record_is_told_at_once") {
+        let team = Team::on(database).await;
+        let many = json!({
+            "served_name": "", "engine_type": "vllm", "repo_id": 7, "gpu_memory_utilization": 0.99, "ngl": 1,
+            "block_size": 3, "colour": "red", "dtype": "int3", "archived": "no", "task": "sing",
+        });
+        let answer = create(&team.owner, &many).await;
+        let all = [
+            "task",
+            "served_name",
+            "archived",
+            "repo_id",
+            "gpu_memory_utilization",
+            "ngl",
+            "block_size",
+            "colour",
+            "dtype",
+            "local_path",
+        ];
+        assert_invalid(&answer, &all);
+        for (body, params) in [
+            (json!({}), &["engine_type", "served_name"][..]),
+            (json!({ "engine_type": "tgi", "served_name": "m" }), &["engine_type"]),
+            (json!({ "engine_type": "vllm", "served_name": "m" }), &["local_path"]),
+            (with(vllm("running"), "name", json!("n")), &["served_name"]),
+            (with(vllm("m"), "served_model_name", json!("m")), &["served_model_name"]),
+            (with(vllm("m"), "mode", json!("online")), &["repo_id"]),
+            (with(vllm("m"), "enable_auto_tool_choice", json!(true)), &["tool_call_parser"]),
+            (with(llamacpp("m"), "local_path", json!("folder")), &["local_path"]),
+            (with(llamacpp("m"), "tensor_split", json!("a,b")), &["tensor_split"]),
+            (with(llamacpp("m"), "tensor_split", json!("0,0")), &["tensor_split"]),
+            (with(llamacpp("m"), "max_model_len", json!(1)), &["max_model_len"]),
+            (with(vllm("m"), "cuda_graph_sizes", json!("1;2")), &["cuda_graph_sizes"]),
+            (vllm(&"x".repeat(201)), &["served_name"]),
+            (vllm(" m"), &["served_name"]),
+            (vllm("m\u{7}"), &["served_name"]),
+        ] {
+            assert_invalid(&create(&team.owner, &body).await, params);
+        }
+        assert_eq!(team.owner.get("/admin/models").await.text, "[]");
+    }
+}
+
+/// Engine, field, what is just allowed, what is just not.
+fn bounds() -> Vec<(&'static str, &'static str, Value, Value)> {
+    let rows = [
+        ("vllm", "gpu_memory_utilization", json!([0.05, 0.98]), json!([0.049, 0.981, 1, "0.9", true])),
+        ("vllm", "block_size", json!([1, 8, 16, 32]), json!([0, 2, 64, "16", 16.0])),
+        ("vllm", "tensor_parallel_size", json!([1, 64]), json!([0, 65, -1, 1.5])),
+        ("vllm", "max_model_len", json!([1, 100_000_000]), json!([0, 100_000_001, 1e30])),
+        ("vllm", "kv_cache_memory_bytes", json!([1, i64::MAX]), json!([0, u64::MAX])),
+        ("vllm", "kv_cache_dtype", json!(["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]), json!(["FP8", "", 8])),
+        ("vllm", "dtype", json!(["auto", "bfloat16"]), json!(["int8", false])),
+        ("vllm", "enforce_eager", json!([true, false]), json!(["true", 1, []])),
+        ("vllm", "cpu_offload_gb", json!([0, 0.5]), json!([-0.1, "4"])),
+        ("vllm", "cuda_graph_sizes", json!(["1", "1,2, 4"]), json!(["0", "1,", "a", [1, 2]])),
+        ("vllm", "quantization", json!(["awq"]), json!(["", "--trust-remote-code", "a\u{0}b"])),
+        ("vllm", "gguf_weight_format", json!(["auto", "gguf", "ggml"]), json!(["bin"])),
+        ("llamacpp", "context_size", json!([0, 8192]), json!([-1, 100_000_001])),
+        ("llamacpp", "ngl", json!([0, 999, 9999]), json!([-1, 10_000])),
+        ("llamacpp", "batch_size", json!([1, 2048]), json!([0])),
+        ("llamacpp", "threads", json!([1, 1024]), json!([0, 1025])),
+        ("llamacpp", "flash_attn", json!(["on", "off", "auto"]), json!([true, "yes"])),
+        ("llamacpp", "numa", json!(["isolate", "distribute", "none"]), json!(["numactl"])),
+        ("llamacpp", "cache_type_v", json!(["f16", "q8_0", "q4_0"]), json!(["q2_k"])),
+        ("llamacpp", "draft_p_min", json!([0, 0.5, 1]), json!([-0.01, 1.01])),
+        ("llamacpp", "draft_n", json!([1, 16, 1024]), json!([0, 1025])),
+        ("llamacpp", "tensor_split", json!(["0.5,0.5", "3, 1", "1"]), json!(["-1,2", ",", "nan"])),
+        ("llamacpp", "load_mode", json!(["mlock"]), json!(["ram"])),
+        ("llamacpp", "fit_memory", json!(["on", "off"]), json!([true])),
+        ("vllm", "startup_timeout_sec", json!([5, 86_400]), json!([4, 86_401])),
+        ("vllm", "selected_gpus", json!([[], [0, 63]]), json!([[64], [-1], ["0"], 0])),
+        ("vllm", "device", json!(["auto", "cuda", "cpu"]), json!(["tpu"])),
+        ("vllm", "request_defaults", json!([{}, { "top_p": 0.9 }]), json!([[], "{}"])),
+        (
+            "vllm",
+            "extra_args",
+            json!([[], ["--foo", "--bar=1"]]),
+            json!([["--port", "1"], ["--api-key=x"], "--foo", [1]]),
+        ),
+        (
+            "vllm",
+            "extra_env",
+            json!([{ "A_1": "x" }]),
+            json!([{ "A": 1 }, { "A-B": "x" }, { "LD_PRELOAD": "x" }, []]),
+        ),
+        ("vllm", "lora_adapters", json!([["a=x/y"]]), json!([["a"], ["=x"], ["a=/x"], ["a=../x"], "a=x"])),
+    ];
+    rows.into()
+}
+
+#[tokio::test]
+async fn values_are_held_to_their_bounds() {
+    let team = Team::on(Database::Sqlite).await;
+    let ids = [("vllm", vllm("v")), ("llamacpp", llamacpp("l"))];
+    let mut paths = Vec::new();
+    for (engine, body) in ids {
+        let made = create(&team.owner, &body).await.expect(201);
+        paths.push((engine, format!("/admin/models/{}", id(&made))));
+    }
+    for (engine, field, good, bad) in bounds() {
+        let path = &paths.iter().find(|it| it.0 == engine).unwrap().1;
+        for value in good.as_array().unwrap() {
+            let answer = team.owner.patch(path, &json!({ field: value })).await;
+            assert_eq!((answer.status, &answer.json[field]), (200, value), "{field}: {}", answer.text);
+        }
+        for value in bad.as_array().unwrap() {
+            let answer = team.owner.patch(path, &json!({ field: value })).await;
+            assert_eq!(answer.status, 422, "{field} = {value}: {}", answer.text);
+            assert_invalid(&answer, &[field]);
+        }
+        team.owner.patch(path, &json!({ field: null })).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn what_gives_power_over_the_host_is_for_owners() {
+    for database in Database::all("what_gives_power_over_the_host_is_for_owners") {
+        let team = Team::on(database).await;
+        let powerful = json!({
+            "engine_image": "vllm/vllm-openai:v0.31.0", "trust_remote_code": true, "extra_args": ["--foo"],
+            "extra_env": { "A": "b" },
+        });
+        let mut body = vllm("m");
+        body.as_object_mut().unwrap().extend(powerful.as_object().unwrap().clone());
+        let all = ["engine_image", "trust_remote_code", "extra_args", "extra_env"];
+        assert_invalid(&create(&team.admin, &body).await, &all);
+        let made = create(&team.owner, &body).await.expect(201);
+        let path = format!("/admin/models/{}", id(&made));
+        for field in all {
+            assert_invalid(&team.admin.patch(&path, &json!({ field: null })).await, &[field]);
+        }
+        // Forms send all fields back.
+        let kept = team.admin.patch(&path, &with(powerful, "max_model_len", json!(1024))).await.expect(200);
+        assert_eq!(kept["max_model_len"], 1024);
+        assert_eq!(kept["extra_args"], json!(["--foo"]));
+    }
+}
+
+#[tokio::test]
+async fn images_come_from_the_operators_list() {
+    let list = "ghcr.io/me/*, registry:5000/team/vllm";
+    let team = Team::with(Options::default().env("ENGINE_IMAGE_ALLOWLIST", list)).await;
+    let path = format!("/admin/models/{}", make_model(&team.owner, "m").await);
+    for (image, allowed) in [
+        ("vllm/vllm-openai:v0.1", true),
+        ("vllm/vllm-openai@sha256:0000", true),
+        ("ghcr.io/ggml-org/llama.cpp:server", true),
+        ("gantry/engine-sim-vllm:0.32.0", true),
+        ("ghcr.io/me/anything:1", true),
+        ("registry:5000/team/vllm", true),
+        ("registry:5000/team/vllm:2@sha256:0000", true),
+        ("vllm/vllm-openai-evil:v0.1", false),
+        ("evil/vllm/vllm-openai:1", false),
+        ("ghcr.io/meevil/x", false),
+        ("ghcr.io/me", false),
+        ("registry:5001/team/vllm", false),
+        ("registry:5000/team/vllm/x", false),
+        ("gantry/engine-simulator", false),
+        ("vllm/vllm-openai:1 --privileged", false),
+        ("vllm/vllm-openai:1\nx", false),
+        ("vllm/vllm-openai:$(id)", false),
+        ("--privileged", false),
+        ("", false),
+    ] {
+        let answer = team.owner.patch(&path, &json!({ "engine_image": image })).await;
+        if allowed {
+            assert_eq!((answer.status, &answer.json["engine_image"]), (200, &json!(image)), "{image}");
+        } else {
+            assert_eq!(answer.status, 422, "{image}: {}", answer.text);
+            assert_invalid(&answer, &["engine_image"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_served_name_is_free_again_when_its_model_is_archived_or_gone() {
+    for database in Database::all("a_served_name_is_free_again") {
+        let team = Team::on(database).await;
+        let first = format!("/admin/models/{}", make_model(&team.owner, "same").await);
+        let second = format!("/admin/models/{}", make_model(&team.owner, "other").await);
+        let conflict = |answer: &Answer| {
+            assert_error(answer, 409, "served_name_conflict");
+            assert_eq!(answer.json["error"]["param"], "served_name");
+        };
+        conflict(&create(&team.owner, &llamacpp("same")).await);
+        conflict(&team.owner.patch(&second, &json!({ "served_name": "same" })).await);
+        make_model(&team.owner, "SAME").await;
+
+        team.owner.patch(&first, &json!({ "archived": true })).await.expect(200);
+        team.owner.patch(&second, &json!({ "served_name": "same" })).await.expect(200);
+        conflict(&team.owner.patch(&first, &json!({ "archived": false })).await);
+        let shown = team.owner.get("/admin/models").await.json;
+        assert_eq!(column(&shown, "served_name"), ["same", "SAME"], "archived ones are not listed");
+        let all = team.owner.get("/admin/models?archived=true").await;
+        assert_eq!((column(&all.json, "archived").len(), all.header("x-total-count")), (3, Some("3")));
+
+        team.owner.delete(&second).await.expect(200);
+        team.owner.patch(&first, &json!({ "archived": false })).await.expect(200);
+        // Of many who want one name at once, one gets it.
+        let bodies = vec![vllm("wanted"); 12];
+        let answers = join_all(bodies.iter().map(|it| create(&team.owner, it))).await;
+        assert_eq!(answers.iter().filter(|it| it.status == 201).count(), 1);
+        answers.iter().filter(|it| it.status != 201).for_each(conflict);
+    }
+}
+
+/// Paths that leave the base directory, or try to: in words, and through the links that the test makes.
+const LEAVING: &[&str] = &[
+    "/",
+    "/etc/passwd",
+    "//etc/passwd",
+    "/models",
+    "/models/../etc",
+    "..",
+    "../",
+    "../x",
+    "../models/m",
+    "../../../../etc/shadow",
+    "a/..",
+    "a/../..",
+    "a/../../b",
+    "a/../b",
+    ".",
+    "./",
+    "./a",
+    "a/.",
+    "a/./b",
+    "a//b",
+    "m/../../x",
+    "",
+    "-rf",
+    "--model=x",
+    "a\0b",
+    "a\nb",
+    "a\rb",
+    "\u{7f}",
+    "a\u{9b}b",
+    "file:///etc/passwd",
+    "http://h/x",
+    "out",
+    "out/",
+    "out/secret",
+    "etc/passwd",
+    "chain/secret",
+    "up/data/gantry.db",
+    "in/escape/passwd",
+];
+const STAYING: &[&str] =
+    &["m", "m/", "a b/ü.gguf", "not/there/yet", "..a", "a..b/c", "in/x", "%2e%2e/x", "..\\x", "~/x"];
+
+#[tokio::test]
+async fn paths_stay_below_the_base_directory() {
+    for database in Database::all("paths_stay_below_the_base_directory") {
+        let team = Team::on(database).await;
+        let base = team.gateway.models_dir();
+        let outside = base.parent().unwrap().join("outside");
+        std::fs::create_dir_all(outside.join("deep")).unwrap();
+        std::fs::write(outside.join("secret"), "x").unwrap();
+        std::fs::create_dir_all(base.join("m")).unwrap();
+        for (link, target) in [
+            ("out", outside.to_str().unwrap()),
+            ("etc", "/etc"),
+            ("chain", "out"),
+            ("up", ".."),
+            ("in", "m"),
+            ("loop", "loop"),
+        ] {
+            symlink(target, base.join(link)).unwrap();
+        }
+        symlink("/etc", base.join("m/escape")).unwrap();
+        let mut models = Vec::new();
+        for body in [vllm("v"), llamacpp("l")] {
+            models.push(format!("/admin/models/{}", id(&create(&team.owner, &body).await.expect(201))));
+        }
+        let (v, l) = (&models[0], &models[1]);
+        let before = team.owner.get("/admin/models").await.json;
+        let value = |field: &str, path: &str| match field {
+            "lora_adapters" => json!({ field: [format!("a={path}")] }),
+            _ => json!({ field: path }),
+        };
+        let fields = ["local_path", "hub_config_path", "chat_template_file", "lora_adapters"];
+        let cases = fields.map(|it| (v, it)).into_iter().chain([
+            (l, "mmproj"),
+            (l, "draft_model_path"),
+            (l, "local_path"),
+        ]);
+        for (model, field) in cases {
+            for path in LEAVING {
+                let answer = team.owner.patch(model, &value(field, path)).await;
+                assert_eq!(answer.status, 422, "{field} = {path:?}: {}", answer.text);
+                assert!(matches!(answer.code(), "path_not_allowed" | "validation_error"), "{}", answer.text);
+                assert_eq!(answer.json["error"]["param"], field, "{path:?}");
+                assert!(
+                    !answer.text.contains(base.to_str().unwrap()),
+                    "no path of the host: {}",
+                    answer.text
+                );
+            }
+            for wrong in [json!(7), json!(["a", 1]), json!({ "path": "a" }), json!(true)] {
+                assert_eq!(
+                    team.owner.patch(model, &json!({ field: wrong })).await.status,
+                    422,
+                    "{field} = {wrong}"
+                );
+            }
+        }
+        assert_eq!(team.owner.get("/admin/models").await.json, before);
+        for path in STAYING {
+            for field in fields {
+                let answer = team.owner.patch(v, &value(field, path)).await;
+                assert_eq!(answer.status, 200, "{field} = {path:?}: {}", answer.text);
+            }
+        }
+        // As the engine sees it inside its container.
+        team.owner.patch(l, &json!({ "draft_model_path": "/models/m/draft.gguf" })).await.expect(200);
+        let outside = team.owner.patch(l, &json!({ "draft_model_path": "/models/out/secret" })).await;
+        assert_error(&outside, 422, "path_not_allowed");
+        assert_error(
+            &create(&team.owner, &with(vllm("n"), "local_path", json!("out/secret"))).await,
+            422,
+            "path_not_allowed",
+        );
+    }
+}
+
+#[tokio::test]
+async fn forms_are_told_every_field_and_the_base_directory() {
+    let team = Team::on(Database::Sqlite).await;
+    let spec = team.admin.get("/admin/engines/spec").await.expect(200);
+    let of = |engine: Value| {
+        let rows = spec.as_array().unwrap().iter().filter(|it| it["engine_type"] == engine);
+        let mut names: Vec<_> = rows.map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(of(json!(null)), words(&[BOTH]));
+    assert_eq!(of(json!("vllm")), words(&[VLLM]));
+    assert_eq!(of(json!("llamacpp")), words(&[LLAMACPP]));
+    let row = |name: &str| spec.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+    let wanted = json!({
+        "name": "gpu_memory_utilization", "engine_type": "vllm", "group": "memory",
+        "schema": { "type": "number", "minimum": 0.05, "maximum": 0.98 }, "default": 0.9, "unit": null,
+        "help": "Share of each GPU's memory that the engine may use.", "owner_only": false,
+    });
+    assert_eq!(row("gpu_memory_utilization"), &wanted);
+    for (name, default) in [
+        ("max_num_seqs", json!(256)),
+        ("max_num_batched_tokens", json!(2048)),
+        ("context_size", json!(8192)),
+        ("ngl", json!(999)),
+        ("batch_size", json!(512)),
+        ("threads", json!(32)),
+        ("draft_n", json!(16)),
+        ("draft_p_min", json!(0.5)),
+        ("enforce_eager", json!(true)),
+        ("numa", json!("isolate")),
+        ("max_model_len", json!(null)),
+    ] {
+        assert_eq!(row(name)["default"], default, "{name}");
+    }
+    let owners: Vec<_> =
+        spec.as_array().unwrap().iter().filter(|it| it["owner_only"] == true).map(|it| &it["name"]).collect();
+    assert_eq!(owners, ["engine_image", "extra_args", "extra_env", "trust_remote_code"]);
+
+    let dir = team.admin.get("/admin/models/base-dir").await.expect(200);
+    assert_eq!(dir["base_dir"], team.gateway.models_dir().canonicalize().unwrap().to_str().unwrap());
+    let (free, total) = (dir["free_bytes"].as_u64().unwrap(), dir["total_bytes"].as_u64().unwrap());
+    assert!(0 < free && free <= total && dir.as_object().unwrap().len() == 3, "{dir}");
+}

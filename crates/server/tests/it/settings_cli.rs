@@ -1,0 +1,266 @@
+//! The command line as an operator meets it: settings, their sources, and what a refusal to start says.
+
+use std::{
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use gantry_testkit::{Database, Options};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{GANTRY, gateway, start};
+
+/// What a run of the program said, and whether it was content.
+struct Said {
+    ok: bool,
+    out: String,
+    err: String,
+}
+
+/// Runs the program in `dir` with nothing but this environment.
+fn gantry(dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Said {
+    let mut command = Command::new(GANTRY);
+    command.args(args).current_dir(dir).env_clear().env("HOME", dir).envs(env.iter().copied());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// `serve` on free ports; only for starts that must fail.
+fn refused(dir: &Path, env: &[(&str, &str)]) -> String {
+    let ports = [("GATEWAY_LISTEN", "127.0.0.1:0"), ("METRICS_LISTEN", "127.0.0.1:0")];
+    let said = gantry(dir, &["serve"], &[&ports[..], env].concat());
+    assert!(!said.ok, "{env:?}: {}", said.out);
+    assert_eq!(said.out, "", "nothing is announced");
+    said.err
+}
+
+#[test]
+fn it_says_its_version_and_how_it_is_used() {
+    let dir = TempDir::new().unwrap();
+    let version = gantry(dir.path(), &["--version"], &[]);
+    assert_eq!((version.ok, version.out.as_str()), (true, "gantry 0.1.0\n"));
+    let help = gantry(dir.path(), &["--help"], &[]);
+    for part in ["serve", "settings", "engine-sim", "--gateway-listen", "--database-url", "Usage: gantry"] {
+        assert!(help.ok && help.out.contains(part), "{part}: {}", help.out);
+    }
+    assert!(gantry(dir.path(), &["serve", "--help"], &[]).out.contains("--demo"));
+    for wrong in [&["explode"][..], &["serve", "--no-such-flag"], &["settings", "--json", "x"]] {
+        let said = gantry(dir.path(), wrong, &[]);
+        assert!(!said.ok && said.out.is_empty() && said.err.contains(wrong[wrong.len() - 1]), "{}", said.err);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was written");
+}
+
+const SECRETS: [(&str, &str); 4] = [
+    ("SESSION_SECRET", "session-secret-0001"),
+    ("INTERNAL_ENGINE_API_KEY", "engine-secret-00002"),
+    ("ADMIN_BOOTSTRAP_PASSWORD", "owner-secret-000003"),
+    ("DATABASE_URL", "postgres://gantry:database-secret-04@db.example/gantry"),
+];
+
+fn settings(dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Vec<Value> {
+    let said = gantry(dir, &[&["settings", "--json"], args].concat(), env);
+    assert!(said.ok, "{}", said.err);
+    serde_json::from_str(&said.out).unwrap()
+}
+
+fn row<'a>(rows: &'a [Value], name: &str) -> (&'a str, &'a str) {
+    let row = rows.iter().find(|it| it["name"] == name).unwrap();
+    (row["value"].as_str().unwrap(), row["source"].as_str().unwrap())
+}
+
+#[test]
+fn every_setting_is_shown_with_its_source_and_no_secret_is() {
+    let dir = TempDir::new().unwrap();
+    let env = [&SECRETS[..], &[("ADMIN_BOOTSTRAP_USERNAME", "root"), ("STOP_TIMEOUT_SEC", "20")]].concat();
+    let rows = settings(dir.path(), &[], &env);
+    let names: Vec<_> = rows.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    for name in [
+        "GATEWAY_LISTEN", "METRICS_LISTEN", "DATA_DIR", "DATABASE_URL", "MODELS_DIR", "HUB_CACHE_DIR", "HUB_ENDPOINT",
+        "ENGINE_IMAGE_ALLOWLIST", "CONTAINER_RUNTIME", "PRIMARY_ENGINE_IMAGE", "SECONDARY_ENGINE_IMAGE",
+        "CONTAINER_HOST", "PRIMARY_STARTUP_TIMEOUT_SEC", "SECONDARY_STARTUP_TIMEOUT_SEC", "HEALTH_POLL_SEC",
+        "MODEL_RECONCILE_SEC", "BREAKER_FAILURES", "BREAKER_COOLDOWN_SEC", "STOP_TIMEOUT_SEC",
+        "REQUEST_MAX_BODY_BYTES", "DRAIN_TIMEOUT_SEC", "USAGE_RETENTION_DAYS", "SESSION_TTL_HOURS",
+        "TRUSTED_PROXIES", "ALLOWED_HOSTS", "LOG_FORMAT", "RUST_LOG", "OFFLINE_MODE", "OFFLINE_MODE_AUTO_DETECT",
+        "REQUIRE_IMAGE_PRECACHE", "IMAGE_PULL_TIMEOUT", "STOP_MODELS_ON_SHUTDOWN", "GATEWAY_DEV_ALLOW_ALL_KEYS",
+        "CORS_ALLOW_ORIGINS", "SESSION_SECRET", "SESSION_COOKIE_SECURE", "INTERNAL_ENGINE_API_KEY",
+        "ADMIN_BOOTSTRAP_USERNAME", "ADMIN_BOOTSTRAP_PASSWORD",
+    ] {
+        assert_eq!(names.iter().filter(|it| **it == name).count(), 1, "{name}");
+    }
+    let keys = ["name", "group", "doc", "allowed", "default", "value", "source"];
+    assert!(rows.iter().all(|it| it.as_object().unwrap().keys().eq(keys)), "{rows:?}");
+    for (name, value) in [
+        ("SESSION_SECRET", "***"),
+        ("INTERNAL_ENGINE_API_KEY", "***"),
+        ("ADMIN_BOOTSTRAP_PASSWORD", "***"),
+        ("DATABASE_URL", "postgres://gantry:***@db.example/gantry"),
+        ("ADMIN_BOOTSTRAP_USERNAME", "root"),
+        ("STOP_TIMEOUT_SEC", "20"),
+    ] {
+        assert_eq!(row(&rows, name), (value, "environment"), "{name}");
+    }
+    assert_eq!(row(&rows, "GATEWAY_LISTEN"), ("127.0.0.1:8084", "default"));
+    assert_eq!(row(&rows, "HEALTH_POLL_SEC"), ("15", "default"));
+
+    let text = gantry(dir.path(), &["settings"], &env);
+    assert!(text.ok && names.iter().all(|it| text.out.contains(&format!("  {it} "))), "{}", text.out);
+    let line = text.out.lines().find(|it| it.contains("STOP_TIMEOUT_SEC")).unwrap();
+    assert!(line.ends_with("20  (environment; default 10)"), "{line}");
+    let json = serde_json::to_string(&rows).unwrap();
+    for secret in ["session-secret", "engine-secret", "owner-secret", "database-secret"] {
+        assert!(!text.out.contains(secret) && !text.err.contains(secret) && !json.contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
+    let dir = TempDir::new().unwrap();
+    let file = "# mine\nexport STOP_TIMEOUT_SEC=1\nHEALTH_POLL_SEC = '2'\nDRAIN_TIMEOUT_SEC=\"3\"\n";
+    std::fs::write(dir.path().join(".env"), file).unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "from-a-file-0000001\n").unwrap();
+    let env = [
+        ("STOP_TIMEOUT_SEC", "10"),
+        ("HEALTH_POLL_SEC", "20"),
+        ("SESSION_SECRET_FILE", secret.to_str().unwrap()),
+        ("DOCKER_HOST", "unix:///elsewhere.sock"),
+        ("NOT_OURS", "whatever"),
+    ];
+    let rows = settings(dir.path(), &["--stop-timeout-sec", "100"], &env);
+    for (name, value, source) in [
+        ("STOP_TIMEOUT_SEC", "100", "flag"),
+        ("HEALTH_POLL_SEC", "20", "environment"),
+        ("DRAIN_TIMEOUT_SEC", "3", ".env"),
+        ("BREAKER_FAILURES", "5", "default"),
+        ("SESSION_SECRET", "***", "secret file"),
+        ("CONTAINER_HOST", "unix:///elsewhere.sock", "environment"),
+    ] {
+        assert_eq!(row(&rows, name), (value, source), "{name}");
+    }
+}
+
+#[test]
+fn what_is_unknown_or_malformed_is_refused_by_name() {
+    let dir = TempDir::new().unwrap();
+    let listen = "must be an address such as 127.0.0.1:8084";
+    let seconds = "must be a whole number of seconds from 1 to 31,536,000";
+    for (name, value, said) in [
+        ("GATEWAY_LISTN", "x", "there is no setting GATEWAY_LISTN (environment); did you mean GATEWAY_LISTEN?"),
+        ("GATEWAY_COMPLETELY_DIFFERENT", "x", "there is no setting GATEWAY_COMPLETELY_DIFFERENT (environment)"),
+        ("GATEWAY_LISTEN", "8084", listen),
+        ("GATEWAY_LISTEN", "localhost:8084", listen),
+        ("METRICS_LISTEN", "127.0.0.1:99999", listen),
+        ("HEALTH_POLL_SEC", "0", seconds),
+        ("STOP_TIMEOUT_SEC", "10s", seconds),
+        ("DRAIN_TIMEOUT_SEC", "-1", seconds),
+        ("OFFLINE_MODE", "maybe", "must be true or false"),
+        ("SESSION_COOKIE_SECURE", "TRUE!", "must be true or false"),
+        ("DATAPLANE_THREADS", "many", "must be a whole number"),
+        ("REQUEST_MAX_BODY_BYTES", "32MiB", "must be a whole number"),
+        ("TRUSTED_PROXIES", "10.0.0.0/33", "must be IP addresses or CIDR ranges, comma-separated"),
+        ("CORS_ALLOW_ORIGINS", "*", "`*` is refused"),
+        ("CORS_ALLOW_ORIGINS", "https://*.example.org", "`*` is refused"),
+        ("CORS_ALLOW_ORIGINS", "ui.example.org", "must be origins such as https://ui.example.org"),
+        ("CORS_ALLOW_ORIGINS", "https://ui.example.org/", "must be origins such as https://ui.example.org"),
+        ("SESSION_SECRET", "short", "must be a secret of 16 to 512 printable characters"),
+        ("CONTAINER_RUNTIME", "podman", "must be auto or docker"),
+        ("LOG_FORMAT", "xml", "must be text or json"),
+        ("DATABASE_URL", "mysql://u:hunter2@h/d", "must be sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE"),
+        ("ADMIN_BOOTSTRAP_USERNAME", "root", "needs ADMIN_BOOTSTRAP_PASSWORD, and the reverse"),
+        ("SESSION_SECRET_FILE", "/nonexistent", "can't read SESSION_SECRET_FILE"),
+    ] {
+        for verb in ["serve", "settings"] {
+            let said_now = gantry(dir.path(), &[verb], &[(name, value)]);
+            assert!(!said_now.ok, "{name}={value}: {}", said_now.out);
+            let first = said_now.err.lines().next().unwrap();
+            assert!(first.starts_with("gantry: ") && first.contains(name) && first.contains(said), "{}", said_now.err);
+            assert!(!said_now.err.contains("hunter2"), "{}", said_now.err);
+        }
+    }
+    // In the file every name is ours.
+    std::fs::write(dir.path().join(".env"), "HEALTH_POL_SEC=1\n").unwrap();
+    let error = refused(dir.path(), &[]);
+    assert!(error.contains("there is no setting HEALTH_POL_SEC (.env); did you mean HEALTH_POLL_SEC?"), "{error}");
+    std::fs::write(dir.path().join(".env"), "STOP_TIMEOUT_SEC=1\nnonsense\n").unwrap();
+    assert!(refused(dir.path(), &[]).contains("line 2 of the .env file is not NAME=value"));
+    std::fs::remove_file(dir.path().join(".env")).unwrap();
+
+    let open = [("GATEWAY_LISTEN", "0.0.0.0:0"), ("GATEWAY_DEV_ALLOW_ALL_KEYS", "true")];
+    let error = refused(dir.path(), &open);
+    assert!(error.contains("GATEWAY_DEV_ALLOW_ALL_KEYS") && error.contains("GATEWAY_DEV_ALLOW_REMOTE=true"), "{error}");
+    let said = gantry(dir.path(), &["settings", "--health-poll-sec", "soon"], &[]);
+    assert!(said.err.contains("HEALTH_POLL_SEC (from flag)"), "{}", said.err);
+    assert!(!dir.path().join(".local").exists(), "a refused start writes nothing");
+}
+
+#[test]
+fn a_database_that_can_not_be_used_is_said_in_one_clear_line_without_its_password() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    let junk = dir.path().join("junk.db");
+    std::fs::write(&junk, "this is no database, but it is long enough to look like one").unwrap();
+    let junk = format!("sqlite://{}", junk.display());
+    for url in [
+        "postgres://gantry:hunter2@127.0.0.1:1/gantry",
+        "postgres://gantry:hunter2@host.invalid/gantry",
+        "postgres://gantry:hunter2@[/gantry",
+        "sqlite:///nonexistent/folder/gantry.db",
+        "sqlite://",
+        junk.as_str(),
+    ] {
+        let error = refused(dir.path(), &[("DATA_DIR", data.to_str().unwrap()), ("DATABASE_URL", url)]);
+        let line = error.lines().find(|it| it.starts_with("gantry: "));
+        assert_eq!(line, Some("gantry: can't open the database"), "{url}: {error}");
+        assert!(error.contains("  because: "), "{url}: {error}");
+        assert!(!error.contains("hunter2") && !error.contains("panicked"), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn two_gateways_do_not_share_a_data_directory_or_a_port() {
+    for database in Database::all("two_gateways_do_not_share_a_data_directory") {
+        let gateway = gateway(database).await;
+        let owner = gateway.owner().await;
+        let other = TempDir::new().unwrap();
+        let data = gateway.data_dir();
+        // A database of its own, so that the directory is all that they share.
+        let database = format!("sqlite://{}", other.path().join("gantry.db").display());
+        let error =
+            refused(other.path(), &[("DATA_DIR", data.to_str().unwrap()), ("DATABASE_URL", database.as_str())]);
+        assert!(error.contains("another gateway uses the spool directory"), "{error}");
+
+        let taken = gateway.url.strip_prefix("http://").unwrap();
+        let error = refused(other.path(), &[("GATEWAY_LISTEN", taken)]);
+        assert!(error.contains(&format!("can't listen on {taken}")) && error.contains("in use"), "{error}");
+        let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let busy = busy.local_addr().unwrap().to_string();
+        let _ = busy;
+        assert_eq!(owner.get("/auth/me").await.status, 200, "the first one goes on");
+        assert_eq!(gateway.client().get("/readyz").await.json["checks"]["usage_spool"], "ok");
+    }
+}
+
+#[tokio::test]
+async fn what_it_keeps_on_disk_is_for_its_user_alone() {
+    let mut gateway = start(Options::default()).await;
+    let data = gateway.data_dir();
+    let mode = |path: &str| std::fs::metadata(data.join(path)).unwrap().permissions().mode() & 0o777;
+    for (path, wanted) in
+        [("", 0o700), ("secrets", 0o700), ("secrets/session", 0o600), ("secrets/engine-key", 0o600), ("gantry.db", 0o600)]
+    {
+        assert_eq!(mode(path), wanted, "{path:?}: {:o}", mode(path));
+    }
+    // Neither the secrets nor the password stand in the log.
+    let log = gateway.log();
+    for name in ["session", "engine-key"] {
+        let secret = std::fs::read_to_string(data.join("secrets").join(name)).unwrap();
+        assert!(secret.len() >= 32 && !log.contains(secret.trim()), "{name}");
+    }
+    assert!(!log.contains("owner-password"), "{log}");
+    assert!(gateway.terminate(), "SIGTERM ends it with success");
+}

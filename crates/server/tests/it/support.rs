@@ -1,0 +1,67 @@
+//! Small helpers that several modules of this test binary share.
+
+use gantry_testkit::{Answer, Database, Gateway, Options};
+use serde_json::Value;
+
+pub(crate) const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
+
+/// A gateway on `database` with an owner.
+pub(crate) async fn gateway(database: Database) -> Gateway {
+    start(Options::default().on(database)).await
+}
+
+pub(crate) async fn start(options: Options) -> Gateway {
+    Gateway::start(GANTRY, options).await
+}
+
+/// `type` of an error by its status.
+fn kind(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        409 => "conflict_error",
+        429 => "rate_limit_error",
+        503 => "service_unavailable_error",
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    }
+}
+
+fn names(object: &Value) -> Vec<&str> {
+    object.as_object().map(|it| it.keys().map(String::as_str).collect()).unwrap_or_default()
+}
+
+/// The one shape of all errors, with the request's id in header and body.
+#[track_caller]
+pub(crate) fn assert_error(answer: &Answer, status: u16, code: &str) {
+    assert_eq!((answer.status, answer.code()), (status, code), "{}", answer.text);
+    assert_eq!(names(&answer.json), ["error", "request_id"], "{}", answer.text);
+    let error = &answer.json["error"];
+    let known = ["message", "type", "param", "code", "details"];
+    let n = if code == "validation_error" { 5 } else { 4 };
+    assert_eq!(names(error), known[..n], "{}", answer.text);
+    assert!(error["message"].as_str().is_some_and(|it| !it.is_empty()), "{}", answer.text);
+    assert_eq!(error["type"], kind(status), "{}", answer.text);
+    assert!(error["param"].is_null() || error["param"].is_string(), "{}", answer.text);
+    let id = answer.header("x-request-id").unwrap_or_default();
+    assert!(!id.is_empty() && answer.json["request_id"] == id, "{id}: {}", answer.text);
+    assert_eq!(answer.header("content-type"), Some("application/json"), "{}", answer.text);
+}
+
+/// 422 about exactly these fields, in this order.
+#[track_caller]
+pub(crate) fn assert_invalid(answer: &Answer, params: &[&str]) {
+    assert_error(answer, 422, "validation_error");
+    let error = &answer.json["error"];
+    assert_eq!(error["param"], params[0], "{}", answer.text);
+    let details = error["details"].as_array().unwrap();
+    let found: Vec<_> = details.iter().map(|it| it["param"].as_str().unwrap()).collect();
+    assert_eq!(found, params, "{}", answer.text);
+    assert!(details.iter().all(|it| names(it) == ["param", "message"]), "{}", answer.text);
+}
+
+/// The values of one field in a list.
+pub(crate) fn column<'a>(list: &'a Value, field: &str) -> Vec<&'a Value> {
+    list.as_array().unwrap().iter().map(|it| &it[field]).collect()
+}
