@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn cookies(secret: &str) -> Cookies {
-        Cookies::new(secret.to_owned().into(), false, Duration::from_secs(8 * 3600))
+        Cookies::new(secret.to_owned().into(), false, Duration::from_hours(8))
     }
 
     #[test]

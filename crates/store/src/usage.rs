@@ -155,9 +155,10 @@ fn insert_text(n_rows: usize, numbered: bool) -> String {
         sql.push_str(if row == 0 { "(" } else { ", (" });
         for column in 1..=N_COLUMNS {
             let comma = if column == 1 { "" } else { "," };
-            let _ = match numbered {
-                true => write!(sql, "{comma}${}", row * N_COLUMNS + column),
-                false => write!(sql, "{comma}?"),
+            let _ = if numbered {
+                write!(sql, "{comma}${}", row * N_COLUMNS + column)
+            } else {
+                write!(sql, "{comma}?")
             };
         }
         sql.push(')');

@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gantry_dataplane::{RouteTarget, breaker::Verdict};
+use gantry_dataplane::{
+    RouteTarget,
+    breaker::{State as BreakerState, Verdict},
+};
 use gantry_domain::{
     ModelId,
     model::{
@@ -202,11 +205,16 @@ impl Worker {
         {
             self.control.publisher.publish(&self.control).await?;
         }
-        // Probes and requests feed the same breaker.
+        // Probes and requests feed the same breaker. A good probe counts while it is open, as the trial; while it is
+        // closed it says nothing about requests, and must not forgive an engine that fails every one of them.
         let catalog = self.control.shared.catalog.load();
         if let Some(RouteTarget::Up(upstream)) = catalog.routes.get(&model.served_name).map(|it| &it.target) {
-            let verdict = if health == Health::Ready { Verdict::Success } else { Verdict::Failure };
-            upstream.breaker.record(verdict, std::time::Instant::now());
+            let (breaker, now) = (&upstream.breaker, std::time::Instant::now());
+            if health != Health::Ready {
+                breaker.record(Verdict::Failure, now);
+            } else if breaker.snapshot(now).state != BreakerState::Closed {
+                breaker.record(Verdict::Success, now);
+            }
         }
         Ok(health)
     }

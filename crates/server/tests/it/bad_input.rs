@@ -341,6 +341,15 @@ async fn a_query_parameter_that_is_unknown_or_out_of_bounds_is_named() {
                 assert_error(&answer, answer.status, answer.code());
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
+    for database in Database::all("a_page_an_order_or_a_filter_that_makes_no_sense") {
+        let gateway = gateway(database).await;
+        let owner = gateway.owner().await;
+        let targets = Targets::make(&owner).await;
         let event_path = targets.path("/admin/models/{id}/events");
         let lists = [
             "/auth/keys",

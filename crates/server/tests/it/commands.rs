@@ -92,7 +92,8 @@ async fn readiness_counts_against_the_models_own_time() {
         ("llamacpp", json!({}), 300),
         ("vllm", json!({ "startup_timeout_sec": 77 }), 77),
     ] {
-        let mut body = json!({ "served_name": format!("m{seconds}"), "engine_type": engine, "local_path": "m.gguf" });
+        let mut body =
+            json!({ "served_name": format!("m{seconds}"), "engine_type": engine, "local_path": "m.gguf" });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let made = id(&team.admin.post("/admin/models", &body).await.expect(201));
         let ready = team.admin.get(&format!("/admin/models/{made}/readiness")).await.expect(200);
@@ -127,7 +128,8 @@ async fn offline_a_start_without_its_image_is_refused_at_once() {
         let offline = Options::containers().on(database);
         let team = Team::with(offline.env("OFFLINE_MODE", "true").env("PRIMARY_ENGINE_IMAGE", image)).await;
         let path = format!("/admin/models/{}", make_model(&team.admin, "m").await);
-        let reason = format!("start_failed: image {image} is not available locally and the system is in offline mode");
+        let reason =
+            format!("start_failed: image {image} is not available locally and the system is in offline mode");
         for command in ["start", "apply"] {
             let answer = team.admin.command(&format!("{path}/{command}")).await;
             assert_error(&answer, 503, "image_not_available");

@@ -7,6 +7,8 @@ mod bad_input;
 #[cfg(test)]
 mod browser_rules;
 #[cfg(test)]
+mod commands;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod docker_inference;
@@ -19,9 +21,15 @@ mod keys;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
+mod model_places;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod orgs;
+#[cfg(test)]
+mod raw_requests;
+#[cfg(test)]
+mod registry;
 #[cfg(test)]
 mod settings_cli;
 #[cfg(test)]

@@ -100,9 +100,9 @@ async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller:
     if path.starts_with("/admin/models/registry") && method == "DELETE" {
         let entry = json!({ "served_name": name, "url": "http://127.0.0.1:9" });
         owner.post("/admin/models/registry", &entry).await.expect(201);
-        return match path.ends_with("registry") {
-            true => format!("{path}?served_name={name}"),
-            false => path.replace("{*served_name}", &name),
+        return match path.strip_suffix("{*served_name}") {
+            None => format!("{path}?served_name={name}"),
+            Some(path) => format!("{path}{name}"),
         };
     }
     if !path.contains("{id}") {

@@ -7,7 +7,8 @@ use crate::support::gateway;
 
 /// The statuses of all answers in `text`.
 fn statuses(text: &str) -> Vec<u16> {
-    let starts = text.match_indices("HTTP/1.").filter(|(at, _)| *at == 0 || text[..*at].ends_with(['\n', '}']));
+    let starts =
+        text.match_indices("HTTP/1.").filter(|(at, _)| *at == 0 || text[..*at].ends_with(['\n', '}']));
     starts.map(|(at, _)| text[at + 9..at + 12].parse().unwrap()).collect()
 }
 
@@ -26,12 +27,23 @@ async fn odd_but_legal_requests_are_answered_normally() {
         (head(&["GET /health HTTP/1.1", "Host: x", "Connection: close"]), 200),
         (head(&["GET /health HTTP/1.0"]), 200),
         (head(&[&format!("GET http://{host}/health HTTP/1.1"), "Host: x", "Connection: close"]), 200),
-        (head(&[&format!("GET http://{host}/auth/me HTTP/1.1"), "Host: localhost", "Connection: close"]), 401),
+        (
+            head(&[&format!("GET http://{host}/auth/me HTTP/1.1"), "Host: localhost", "Connection: close"]),
+            401,
+        ),
         (head(&["get /health HTTP/1.1", "Host: x", "Connection: close"]), 405),
         (head(&["BREW /auth/me HTTP/1.1", "Host: localhost", "Connection: close"]), 405),
         (head(&["OPTIONS * HTTP/1.1", "Host: localhost", "Connection: close"]), 404),
         (head(&["GET /health HTTP/1.1", "Host: x", "Connection: close, Upgrade", "Upgrade: h2c"]), 200),
-        (head(&["GET /ui/ HTTP/1.1", "Host: localhost", "Connection: close, Upgrade", "Upgrade: websocket"]), 405),
+        (
+            head(&[
+                "GET /ui/ HTTP/1.1",
+                "Host: localhost",
+                "Connection: close, Upgrade",
+                "Upgrade: websocket",
+            ]),
+            405,
+        ),
         (head(&["TRACE /ui/ HTTP/1.1", "Host: localhost", "Connection: close"]), 405),
         (head(&["CONNECT evil.example:443 HTTP/1.1", "Host: localhost", "Connection: close"]), 405),
         (head(&["CONNECT localhost:80 HTTP/1.1", "Host: localhost", "Connection: close"]), 405),
@@ -100,12 +112,16 @@ async fn a_body_of_ambiguous_length_is_never_taken_for_two_requests() {
     ] {
         let answer = raw(&gateway.url, &post(headers, body)).await;
         let found = statuses(&answer);
-        assert!(found.len() <= 1 && found.iter().all(|it| (400..500).contains(it)), "{headers:?} {body:?}\n{answer}");
+        assert!(
+            found.len() <= 1 && found.iter().all(|it| (400..500).contains(it)),
+            "{headers:?} {body:?}\n{answer}"
+        );
     }
     // Two requests that are two.
     let answer = raw(&gateway.url, &post(&["Content-Length: 2"], &plain)).await;
     assert_eq!(statuses(&answer), [422, 200], "{answer}");
-    let answer = raw(&gateway.url, &post(&["Transfer-Encoding: chunked"], &format!("2\r\n{{}}\r\n{chunked}"))).await;
+    let answer =
+        raw(&gateway.url, &post(&["Transfer-Encoding: chunked"], &format!("2\r\n{{}}\r\n{chunked}"))).await;
     assert_eq!(statuses(&answer), [422, 200], "{answer}");
 }
 
@@ -114,7 +130,8 @@ async fn heads_that_are_no_http_or_too_large_are_refused() {
     let gateway = gateway(Database::Sqlite).await;
     let long = "x".repeat(300_000);
     let many: Vec<_> = (0..200).map(|n| format!("X-{n}: y")).collect();
-    let many: Vec<_> = ["GET /health HTTP/1.1", "Host: x"].into_iter().chain(many.iter().map(String::as_str)).collect();
+    let many: Vec<_> =
+        ["GET /health HTTP/1.1", "Host: x"].into_iter().chain(many.iter().map(String::as_str)).collect();
     let mut cases = vec![
         head(&["GET /health HTTP/1.1", "Host: x", &format!("X-Long: {long}")]),
         head(&["GET /health HTTP/1.1", "Host: x", &format!("Cookie: svc_session={long}")]),

@@ -5,6 +5,8 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
+    sync::mpsc,
+    time::Duration,
 };
 
 use gantry_testkit::{Database, Options};
@@ -12,6 +14,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{GANTRY, gateway, start};
+
+/// Longest time for saying something and ending.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a run of the program said, and whether it was content.
 struct Said {
@@ -24,7 +29,14 @@ struct Said {
 fn gantry(dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Said {
     let mut command = Command::new(GANTRY);
     command.args(args).current_dir(dir).env_clear().env("HOME", dir).envs(env.iter().copied());
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (pid, (done, ended)) = (child.id(), mpsc::channel());
+    std::thread::spawn(move || done.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(PATIENCE) else {
+        Command::new("kill").arg(pid.to_string()).status().unwrap();
+        panic!("it runs on: {args:?} {env:?}");
+    };
+    let output = output.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
 }
@@ -80,15 +92,45 @@ fn every_setting_is_shown_with_its_source_and_no_secret_is() {
     let rows = settings(dir.path(), &[], &env);
     let names: Vec<_> = rows.iter().map(|it| it["name"].as_str().unwrap()).collect();
     for name in [
-        "GATEWAY_LISTEN", "METRICS_LISTEN", "DATA_DIR", "DATABASE_URL", "MODELS_DIR", "HUB_CACHE_DIR", "HUB_ENDPOINT",
-        "ENGINE_IMAGE_ALLOWLIST", "CONTAINER_RUNTIME", "PRIMARY_ENGINE_IMAGE", "SECONDARY_ENGINE_IMAGE",
-        "CONTAINER_HOST", "PRIMARY_STARTUP_TIMEOUT_SEC", "SECONDARY_STARTUP_TIMEOUT_SEC", "HEALTH_POLL_SEC",
-        "MODEL_RECONCILE_SEC", "BREAKER_FAILURES", "BREAKER_COOLDOWN_SEC", "STOP_TIMEOUT_SEC",
-        "REQUEST_MAX_BODY_BYTES", "DRAIN_TIMEOUT_SEC", "USAGE_RETENTION_DAYS", "SESSION_TTL_HOURS",
-        "TRUSTED_PROXIES", "ALLOWED_HOSTS", "LOG_FORMAT", "RUST_LOG", "OFFLINE_MODE", "OFFLINE_MODE_AUTO_DETECT",
-        "REQUIRE_IMAGE_PRECACHE", "IMAGE_PULL_TIMEOUT", "STOP_MODELS_ON_SHUTDOWN", "GATEWAY_DEV_ALLOW_ALL_KEYS",
-        "CORS_ALLOW_ORIGINS", "SESSION_SECRET", "SESSION_COOKIE_SECURE", "INTERNAL_ENGINE_API_KEY",
-        "ADMIN_BOOTSTRAP_USERNAME", "ADMIN_BOOTSTRAP_PASSWORD",
+        "GATEWAY_LISTEN",
+        "METRICS_LISTEN",
+        "DATA_DIR",
+        "DATABASE_URL",
+        "MODELS_DIR",
+        "HUB_CACHE_DIR",
+        "HUB_ENDPOINT",
+        "ENGINE_IMAGE_ALLOWLIST",
+        "CONTAINER_RUNTIME",
+        "PRIMARY_ENGINE_IMAGE",
+        "SECONDARY_ENGINE_IMAGE",
+        "CONTAINER_HOST",
+        "PRIMARY_STARTUP_TIMEOUT_SEC",
+        "SECONDARY_STARTUP_TIMEOUT_SEC",
+        "HEALTH_POLL_SEC",
+        "MODEL_RECONCILE_SEC",
+        "BREAKER_FAILURES",
+        "BREAKER_COOLDOWN_SEC",
+        "STOP_TIMEOUT_SEC",
+        "REQUEST_MAX_BODY_BYTES",
+        "DRAIN_TIMEOUT_SEC",
+        "USAGE_RETENTION_DAYS",
+        "SESSION_TTL_HOURS",
+        "TRUSTED_PROXIES",
+        "ALLOWED_HOSTS",
+        "LOG_FORMAT",
+        "RUST_LOG",
+        "OFFLINE_MODE",
+        "OFFLINE_MODE_AUTO_DETECT",
+        "REQUIRE_IMAGE_PRECACHE",
+        "IMAGE_PULL_TIMEOUT",
+        "STOP_MODELS_ON_SHUTDOWN",
+        "GATEWAY_DEV_ALLOW_ALL_KEYS",
+        "CORS_ALLOW_ORIGINS",
+        "SESSION_SECRET",
+        "SESSION_COOKIE_SECURE",
+        "INTERNAL_ENGINE_API_KEY",
+        "ADMIN_BOOTSTRAP_USERNAME",
+        "ADMIN_BOOTSTRAP_PASSWORD",
     ] {
         assert_eq!(names.iter().filter(|it| **it == name).count(), 1, "{name}");
     }
@@ -113,7 +155,10 @@ fn every_setting_is_shown_with_its_source_and_no_secret_is() {
     assert!(line.ends_with("20  (environment; default 10)"), "{line}");
     let json = serde_json::to_string(&rows).unwrap();
     for secret in ["session-secret", "engine-secret", "owner-secret", "database-secret"] {
-        assert!(!text.out.contains(secret) && !text.err.contains(secret) && !json.contains(secret), "{secret}");
+        assert!(
+            !text.out.contains(secret) && !text.err.contains(secret) && !json.contains(secret),
+            "{secret}"
+        );
     }
 }
 
@@ -150,8 +195,16 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
     let listen = "must be an address such as 127.0.0.1:8084";
     let seconds = "must be a whole number of seconds from 1 to 31,536,000";
     for (name, value, said) in [
-        ("GATEWAY_LISTN", "x", "there is no setting GATEWAY_LISTN (environment); did you mean GATEWAY_LISTEN?"),
-        ("GATEWAY_COMPLETELY_DIFFERENT", "x", "there is no setting GATEWAY_COMPLETELY_DIFFERENT (environment)"),
+        (
+            "GATEWAY_LISTN",
+            "x",
+            "there is no setting GATEWAY_LISTN (environment); did you mean GATEWAY_LISTEN?",
+        ),
+        (
+            "GATEWAY_COMPLETELY_DIFFERENT",
+            "x",
+            "there is no setting GATEWAY_COMPLETELY_DIFFERENT (environment)",
+        ),
         ("GATEWAY_LISTEN", "8084", listen),
         ("GATEWAY_LISTEN", "localhost:8084", listen),
         ("METRICS_LISTEN", "127.0.0.1:99999", listen),
@@ -170,7 +223,11 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
         ("SESSION_SECRET", "short", "must be a secret of 16 to 512 printable characters"),
         ("CONTAINER_RUNTIME", "podman", "must be auto or docker"),
         ("LOG_FORMAT", "xml", "must be text or json"),
-        ("DATABASE_URL", "mysql://u:hunter2@h/d", "must be sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE"),
+        (
+            "DATABASE_URL",
+            "mysql://u:hunter2@h/d",
+            "must be sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
+        ),
         ("ADMIN_BOOTSTRAP_USERNAME", "root", "needs ADMIN_BOOTSTRAP_PASSWORD, and the reverse"),
         ("SESSION_SECRET_FILE", "/nonexistent", "can't read SESSION_SECRET_FILE"),
     ] {
@@ -178,21 +235,31 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
             let said_now = gantry(dir.path(), &[verb], &[(name, value)]);
             assert!(!said_now.ok, "{name}={value}: {}", said_now.out);
             let first = said_now.err.lines().next().unwrap();
-            assert!(first.starts_with("gantry: ") && first.contains(name) && first.contains(said), "{}", said_now.err);
+            assert!(
+                first.starts_with("gantry: ") && first.contains(name) && first.contains(said),
+                "{}",
+                said_now.err
+            );
             assert!(!said_now.err.contains("hunter2"), "{}", said_now.err);
         }
     }
     // In the file every name is ours.
     std::fs::write(dir.path().join(".env"), "HEALTH_POL_SEC=1\n").unwrap();
     let error = refused(dir.path(), &[]);
-    assert!(error.contains("there is no setting HEALTH_POL_SEC (.env); did you mean HEALTH_POLL_SEC?"), "{error}");
+    assert!(
+        error.contains("there is no setting HEALTH_POL_SEC (.env); did you mean HEALTH_POLL_SEC?"),
+        "{error}"
+    );
     std::fs::write(dir.path().join(".env"), "STOP_TIMEOUT_SEC=1\nnonsense\n").unwrap();
     assert!(refused(dir.path(), &[]).contains("line 2 of the .env file is not NAME=value"));
     std::fs::remove_file(dir.path().join(".env")).unwrap();
 
     let open = [("GATEWAY_LISTEN", "0.0.0.0:0"), ("GATEWAY_DEV_ALLOW_ALL_KEYS", "true")];
     let error = refused(dir.path(), &open);
-    assert!(error.contains("GATEWAY_DEV_ALLOW_ALL_KEYS") && error.contains("GATEWAY_DEV_ALLOW_REMOTE=true"), "{error}");
+    assert!(
+        error.contains("GATEWAY_DEV_ALLOW_ALL_KEYS") && error.contains("GATEWAY_DEV_ALLOW_REMOTE=true"),
+        "{error}"
+    );
     let said = gantry(dir.path(), &["settings", "--health-poll-sec", "soon"], &[]);
     assert!(said.err.contains("HEALTH_POLL_SEC (from flag)"), "{}", said.err);
     assert!(!dir.path().join(".local").exists(), "a refused start writes nothing");
@@ -222,24 +289,29 @@ fn a_database_that_can_not_be_used_is_said_in_one_clear_line_without_its_passwor
 }
 
 #[tokio::test]
-async fn two_gateways_do_not_share_a_data_directory_or_a_port() {
-    for database in Database::all("two_gateways_do_not_share_a_data_directory") {
+async fn a_data_directory_and_a_port_serve_one_gateway() {
+    for database in Database::all("a_data_directory_and_a_port_serve_one_gateway") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let other = TempDir::new().unwrap();
         let data = gateway.data_dir();
         // A database of its own, so that the directory is all that they share.
         let database = format!("sqlite://{}", other.path().join("gantry.db").display());
-        let error =
-            refused(other.path(), &[("DATA_DIR", data.to_str().unwrap()), ("DATABASE_URL", database.as_str())]);
+        let error = refused(
+            other.path(),
+            &[("DATA_DIR", data.to_str().unwrap()), ("DATABASE_URL", database.as_str())],
+        );
         assert!(error.contains("another gateway uses the spool directory"), "{error}");
 
-        let taken = gateway.url.strip_prefix("http://").unwrap();
-        let error = refused(other.path(), &[("GATEWAY_LISTEN", taken)]);
-        assert!(error.contains(&format!("can't listen on {taken}")) && error.contains("in use"), "{error}");
         let busy = TcpListener::bind("127.0.0.1:0").unwrap();
-        let busy = busy.local_addr().unwrap().to_string();
-        let _ = busy;
+        let taken = busy.local_addr().unwrap().to_string();
+        for name in ["GATEWAY_LISTEN", "METRICS_LISTEN"] {
+            let error = refused(other.path(), &[(name, taken.as_str())]);
+            assert!(
+                error.contains(&format!("can't listen on {taken}")) && error.contains("in use"),
+                "{error}"
+            );
+        }
         assert_eq!(owner.get("/auth/me").await.status, 200, "the first one goes on");
         assert_eq!(gateway.client().get("/readyz").await.json["checks"]["usage_spool"], "ok");
     }
@@ -250,9 +322,13 @@ async fn what_it_keeps_on_disk_is_for_its_user_alone() {
     let mut gateway = start(Options::default()).await;
     let data = gateway.data_dir();
     let mode = |path: &str| std::fs::metadata(data.join(path)).unwrap().permissions().mode() & 0o777;
-    for (path, wanted) in
-        [("", 0o700), ("secrets", 0o700), ("secrets/session", 0o600), ("secrets/engine-key", 0o600), ("gantry.db", 0o600)]
-    {
+    for (path, wanted) in [
+        ("", 0o700),
+        ("secrets", 0o700),
+        ("secrets/session", 0o600),
+        ("secrets/engine-key", 0o600),
+        ("gantry.db", 0o600),
+    ] {
         assert_eq!(mode(path), wanted, "{path:?}: {:o}", mode(path));
     }
     // Neither the secrets nor the password stand in the log.
