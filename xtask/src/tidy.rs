@@ -24,7 +24,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "gantry-control",
         &["gantry-domain", "gantry-settings", "gantry-store", "gantry-runtime", "gantry-dataplane"],
     ),
-    ("gantry-admin-api", &["gantry-domain", "gantry-settings", "gantry-store"]),
+    ("gantry-inspect", &["gantry-domain"]),
+    ("gantry-admin-api", &["gantry-domain", "gantry-inspect", "gantry-settings", "gantry-store"]),
     ("gantry-bench", &[]),
 ];
 

@@ -83,6 +83,8 @@ pub trait Engines: Send + Sync + 'static {
     fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>>;
     /// One small request straight to the engine.
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
+    /// What a start would do now.
+    fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
     /// Whether the container runtime answers; the error is one line for an operator.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.
@@ -101,6 +103,27 @@ pub struct EngineLog {
     pub exit_code: Option<i64>,
     /// The kernel ended it for its use of memory.
     pub out_of_memory: bool,
+}
+
+/// The container that a start would make.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    pub image: String,
+    /// `None`: the container runtime does not answer.
+    pub image_cached: Option<bool>,
+    /// Why a missing image would not be fetched.
+    pub image_refused: Option<&'static str>,
+    /// The image is our simulator.
+    pub simulator: bool,
+    /// Of the engine, as far as the image tells.
+    pub version: String,
+    /// Entry point (where we set it) and arguments.
+    pub command: Vec<String>,
+    /// With secrets in clear: to be redacted before it is shown.
+    pub env: Vec<(String, String)>,
+    /// Settings that this version can't express, with the reason.
+    pub unsupported: Vec<(&'static str, String)>,
+    pub n_gpus: usize,
 }
 
 /// A route to a container of ours.

@@ -8,6 +8,7 @@
 
 pub mod engine_http;
 pub mod engines;
+pub mod preview;
 mod probe;
 pub mod publish;
 pub mod reconcile;

@@ -11,6 +11,8 @@ use std::{
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Deserializer, Value};
 
+use crate::clip;
+
 /// What one document may hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -138,7 +140,7 @@ where
         (Ok(value), _) => Ok(value),
         (Err(_), Some(tripped)) => Err(tripped),
         (Err(error), None) if error.is_io() => Err(JsonError::Io(error.into())),
-        (Err(error), None) => Err(JsonError::Syntax(error.to_string())),
+        (Err(error), None) => Err(JsonError::Syntax(clip(&error.to_string()))),
     }
 }
 

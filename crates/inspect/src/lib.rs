@@ -36,3 +36,8 @@ pub enum TaskHint {
 /// Starts the three-line text that git-lfs leaves in place of a file it has not fetched
 /// (git-lfs `docs/spec.md`, "The Pointer").
 pub(crate) const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
+
+/// Text from a file, for messages and answers: its first 200 characters.
+pub(crate) fn clip(text: &str) -> String {
+    text.chars().take(200).collect()
+}

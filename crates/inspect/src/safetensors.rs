@@ -13,7 +13,7 @@ use std::{
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::{
-    LFS_POINTER,
+    LFS_POINTER, clip,
     json::{self, JsonError, Limits},
 };
 
@@ -205,13 +205,13 @@ struct State<'v> {
 
 impl State<'_> {
     fn add(&mut self, name: &str, raw: &Raw) -> Result<(), SafetensorsError> {
-        let tensor = || name.to_owned();
+        let tensor = || clip(name);
         if self.places.len() >= MAX_TENSORS {
             return Err(SafetensorsError::TooMany { limit: MAX_TENSORS });
         }
         let dtype = DTYPES.iter().find(|it| it.0 == raw.dtype);
         let Some(&(dtype, bits)) = dtype else {
-            let dtype = raw.dtype.chars().take(32).collect();
+            let dtype = clip(&raw.dtype);
             return Err(SafetensorsError::Dtype { tensor: tensor(), dtype });
         };
         let elements = raw.shape.iter().try_fold(1_u64, |all, dim| all.checked_mul(*dim));

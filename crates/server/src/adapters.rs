@@ -8,7 +8,10 @@ use std::sync::{
 
 use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
-use gantry_admin_api::{EngineLog, Engines, LogStream, TestReport, TestType, app::ManagedRoute};
+use gantry_admin_api::{
+    EngineLog, Engines, LogStream, TestReport, TestType,
+    app::{ManagedRoute, Preview},
+};
 use gantry_control::Control;
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
 use gantry_domain::{
@@ -17,6 +20,7 @@ use gantry_domain::{
 };
 use http::Response;
 use http_body_util::BodyExt;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
 use tower::ServiceExt;
 
@@ -66,6 +70,27 @@ impl Engines for Adapter {
                 error: tested.error,
                 latency_ms: u64::try_from(tested.latency.as_millis()).unwrap_or(u64::MAX),
                 timestamp,
+            }
+        }
+        .boxed()
+    }
+
+    fn preview(&self, model: &Model) -> BoxFuture<'static, Preview> {
+        let (control, model) = (Arc::clone(&self.control), model.clone());
+        async move {
+            let preview = control.preview(&model).await;
+            let launch = preview.launch;
+            let env = |(name, value): (String, SecretString)| (name, value.expose_secret().to_owned());
+            Preview {
+                image: launch.image,
+                image_cached: preview.image_cached,
+                image_refused: preview.image_refused,
+                simulator: preview.simulator,
+                version: preview.version.to_string(),
+                command: launch.entrypoint.unwrap_or_default().into_iter().chain(launch.args).collect(),
+                env: launch.env.into_iter().map(env).collect(),
+                unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),
+                n_gpus: preview.n_gpus,
             }
         }
         .boxed()

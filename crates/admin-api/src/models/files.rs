@@ -4,19 +4,23 @@
 use std::path::Path;
 
 use gantry_domain::model::{
-    ModelDraft,
+    ModelConfig, ModelDraft,
     fields::{self, Kind},
 };
 
 /// Every path of the settings with the field it stands in.
 pub(super) fn paths(draft: &ModelDraft) -> Vec<(&'static str, String)> {
+    local_paths(&draft.config)
+}
+
+/// The same, of settings that are stored.
+pub(super) fn local_paths(config: &ModelConfig) -> Vec<(&'static str, String)> {
     let plain = fields::all()
         .filter(|it| it.kind == Kind::Path)
-        .filter_map(|it| Some((it.name, draft.config.text(it.name)?.to_owned())));
-    let adapters = draft.config.texts("lora_adapters").filter_map(|it| it.split_once('='));
+        .filter_map(|it| Some((it.name, config.text(it.name)?.to_owned())));
+    let adapters = config.texts("lora_adapters").filter_map(|it| it.split_once('='));
     let adapters = adapters.map(|(_, path)| ("lora_adapters", path.to_owned()));
-    let draft_model = draft
-        .config
+    let draft_model = config
         .text("draft_model_path")
         .map(|path| ("draft_model_path", path.strip_prefix("/models/").unwrap_or(path).to_owned()));
     plain.chain(adapters).chain(draft_model).collect()
@@ -44,6 +48,11 @@ fn leads_into(base: &Path, path: &Path) -> bool {
         }
     }
     false
+}
+
+/// The paths that lead nowhere.
+pub(super) fn missing(base: &Path, paths: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
+    paths.iter().filter(|(_, path)| !base.join(path).exists()).cloned().collect()
 }
 
 /// Free and total bytes of the file system that `dir` lies on.

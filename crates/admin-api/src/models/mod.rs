@@ -1,7 +1,9 @@
 //! `/admin/models`: the records. Commands are in [`command`], what runs is looked at in [`watch`].
 
 pub(crate) mod command;
+pub(crate) mod dry_run;
 mod files;
+pub(crate) mod folders;
 pub(crate) mod spec;
 pub(crate) mod watch;
 

@@ -4,13 +4,13 @@
 use std::future::Future;
 
 use gantry_domain::{
-    engine::{self, EngineVersion, LaunchContext, key_fingerprint},
+    engine::key_fingerprint,
     model::{Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tracing::{info, warn};
 
-use crate::Control;
+use crate::{Control, preview};
 
 /// Why no container was made.
 pub(super) enum NoStart {
@@ -53,21 +53,8 @@ pub(super) async fn launch(
             .await
             .map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
-    let version = match info.version_label.as_deref().map(|it| EngineVersion::parse(model.engine, it)) {
-        Some(version @ EngineVersion::Known(..)) => version,
-        _ => EngineVersion::of_image(model.engine, image),
-    };
-    let launch = engine::launch(
-        model,
-        &LaunchContext {
-            image,
-            version,
-            host: &config.host,
-            internal_key: &config.internal_key,
-            offline: config.offline,
-            hub_endpoint: config.hub_endpoint.as_deref(),
-        },
-    );
+    let version = preview::version(model, image, Some(&info));
+    let launch = control.launch_of(model, version);
     for warning in &launch.warnings {
         warn!(model = model.id.0, field = warning.field, "{}", warning.message);
     }

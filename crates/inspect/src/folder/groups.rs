@@ -11,13 +11,16 @@ use super::{
     walk::Found,
 };
 use crate::{
-    TaskHint,
+    TaskHint, clip,
     gguf::{self, GgufError, GgufHeader, GgufKind, PerLayer},
     known,
 };
 
 /// Most GGUF files that are read in one inspection.
 const MAX_READ: usize = 2_000;
+/// Memory for the headers of one set, in bytes, beyond which no further part is read. With the largest header
+/// on top, it stays below 64 MiB.
+const SET_BYTES: usize = 16 << 20;
 /// Missing parts that are named one by one.
 const NAMED: usize = 5;
 
@@ -67,10 +70,17 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
             break;
         };
         left = remaining;
-        let mut parts: Vec<Part<'_>> = members
-            .into_iter()
-            .map(|(number, found)| Part { found, number, header: read(base, found) })
-            .collect();
+        let mut kept = 0_usize;
+        let mut parts: Vec<Part<'_>> = Vec::new();
+        for (number, found) in members {
+            let header = if kept > SET_BYTES {
+                Err(GgufError::HeaderTooLarge { limit: SET_BYTES as u64 })
+            } else {
+                read(base, found)
+            };
+            kept = kept.saturating_add(header.as_ref().map_or(0, |it| it.kept_bytes));
+            parts.push(Part { found, number, header });
+        }
         parts.sort_by_key(|it| it.number);
         out.add(at, &set, &parts);
     }
@@ -138,9 +148,7 @@ impl Grouped {
                     let side = SideFile {
                         path: join(at, &first.found.rel),
                         size_bytes: first.found.len,
-                        base_model: header
-                            .and_then(|it| it.text("general.base_model.0.name"))
-                            .map(str::to_owned),
+                        base_model: header.and_then(|it| it.text("general.base_model.0.name")).map(clip),
                     };
                     if kind == GgufKind::Mmproj { self.mmproj.push(side) } else { self.adapters.push(side) }
                 }
@@ -311,7 +319,8 @@ fn check_model(
     }
     if !known::llamacpp_knows(architecture) {
         warnings.push(format!(
-            "llama.cpp b11434 does not know the architecture `{architecture}`; it starts only in a newer engine"
+            "llama.cpp b11434 does not know the architecture `{}`; it starts only in a newer engine",
+            clip(architecture)
         ));
     }
     let tensors = all.iter().flat_map(|it| &it.tensors);
@@ -333,7 +342,7 @@ fn check_model(
 fn metadata(header: &GgufHeader, file_type: String) -> GgufMetadata {
     let largest = |it: Option<PerLayer>| it.as_ref().map(PerLayer::max);
     GgufMetadata {
-        architecture: header.architecture().map(str::to_owned),
+        architecture: header.architecture().map(clip),
         context_length: header.context_length(),
         embedding_length: header.embedding_length(),
         block_count: header.block_count(),
@@ -341,7 +350,7 @@ fn metadata(header: &GgufHeader, file_type: String) -> GgufMetadata {
         attention_head_count_kv: largest(header.head_count_kv()),
         vocab_size: header.vocab_size(),
         file_type,
-        name: header.name().map(str::to_owned),
+        name: header.name().map(clip),
         gguf_version: header.version,
         sliding_window: header.sliding_window(),
         expert_count: header.expert_count(),

@@ -20,7 +20,9 @@ pub(super) struct Findings<'a> {
 /// A checkpoint that is whole goes to vLLM, a GGUF model that is whole to llama.cpp; with both, vLLM, whose
 /// throughput with many callers is better. What is damaged is never recommended.
 pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
-    let gguf = findings.groups.iter().find(|it| it.status == Status::Ready);
+    let ready = findings.groups.iter().filter(|it| it.status == Status::Ready);
+    // The largest of those with the least to warn about.
+    let gguf = ready.min_by_key(|it| it.warnings.len());
     let checkpoint = findings.checkpoint.filter(|it| it.status == Status::Ready);
     let pytorch = findings.pytorch.as_ref();
     let vllm = EngineKind::Vllm.as_str();

@@ -23,6 +23,8 @@ pub struct GgufHeader {
     pub data_start: u64,
     /// In bytes.
     pub file_len: u64,
+    /// Memory that this header takes, at most, in bytes.
+    pub kept_bytes: usize,
 }
 
 /// What the file is; only [`GgufKind::Model`] can be served by itself.

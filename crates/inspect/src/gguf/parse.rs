@@ -12,7 +12,7 @@ use super::{
     tensor::GgmlType,
     value::{self, Budget},
 };
-use crate::LFS_POINTER;
+use crate::{LFS_POINTER, clip};
 
 /// `docs/gguf.md`: used when `general.alignment` is absent.
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -52,7 +52,7 @@ pub fn read(reader: impl Read + Seek, file_len: u64) -> Result<GgufHeader, GgufE
     let data_start =
         cursor.at().checked_next_multiple_of(alignment).ok_or(GgufError::Alignment(alignment))?;
     check_layout(&tensors, data_start, alignment, file_len)?;
-    Ok(GgufHeader { version, metadata, tensors, alignment, data_start, file_len })
+    Ok(GgufHeader { version, metadata, tensors, alignment, data_start, file_len, kept_bytes: budget.spent() })
 }
 
 fn version(cursor: &mut Cursor<impl Read + Seek>) -> Result<u32, GgufError> {
@@ -115,7 +115,7 @@ fn metadata(
         budget.charge(2 * (size_of::<Box<str>>() + size_of::<Value>()))?;
         let value = value::read(cursor, &key, budget)?;
         if metadata.contains_key(&key) {
-            return Err(GgufError::DuplicateKey(key.into()));
+            return Err(GgufError::DuplicateKey(clip(&key)));
         }
         metadata.insert(key, value);
     }

@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 
 use super::{KEPT_BYTES, KEPT_ELEMENTS, KEPT_TEXT_BYTES, MAX_TEXTS, cursor::Cursor, error::GgufError};
+use crate::clip;
 
 /// A number or a truth value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,6 +102,11 @@ impl Budget {
         Self { left: KEPT_BYTES }
     }
 
+    /// Bytes charged so far.
+    pub(super) fn spent(&self) -> usize {
+        KEPT_BYTES.saturating_sub(self.left)
+    }
+
     pub(super) fn charge(&mut self, bytes: usize) -> Result<(), GgufError> {
         self.left =
             self.left.checked_sub(bytes).ok_or(GgufError::HeaderTooLarge { limit: KEPT_BYTES as u64 })?;
@@ -190,7 +196,7 @@ pub(super) fn read(
 
 fn read_type(cursor: &mut Cursor<impl Read + Seek>, key: &str) -> Result<Type, GgufError> {
     let code = cursor.u32()?;
-    Type::from_code(code).ok_or_else(|| GgufError::ValueType { key: key.to_owned(), code })
+    Type::from_code(code).ok_or_else(|| GgufError::ValueType { key: clip(key), code })
 }
 
 fn text(cursor: &mut Cursor<impl Read + Seek>, budget: &mut Budget) -> Result<Value, GgufError> {
@@ -209,7 +215,7 @@ fn array(cursor: &mut Cursor<impl Read + Seek>, key: &str, budget: &mut Budget) 
     let len = cursor.count()?;
     let Some(size) = element.size() else {
         if element == Type::Array {
-            return Err(GgufError::NestedArray { key: key.to_owned() });
+            return Err(GgufError::NestedArray { key: clip(key) });
         }
         return skip_texts(cursor, len);
     };

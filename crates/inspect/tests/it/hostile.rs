@@ -97,41 +97,39 @@ fn a_sparse_file_full_of_empty_texts_is_not_read_to_its_end() {
     assert!(read <= MAX_READ_BYTES + 1_000_000);
 }
 
+/// `head`, then texts of `len` bytes for ever.
+struct Repeating {
+    head: Vec<u8>,
+    len: u64,
+    at: u64,
+    read: u64,
+}
+impl Read for Repeating {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        for (n, byte) in buf.iter_mut().enumerate() {
+            let at = self.at + n as u64;
+            let within = at.saturating_sub(self.head.len() as u64) % (8 + self.len);
+            let text = self.len.to_le_bytes().get(within as usize).copied().unwrap_or(b'x');
+            *byte = self.head.get(at as usize).copied().unwrap_or(text);
+        }
+        self.at += buf.len() as u64;
+        self.read += buf.len() as u64;
+        Ok(buf.len())
+    }
+}
+impl Seek for Repeating {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let SeekFrom::Start(at) = to else { return Err(io::ErrorKind::Unsupported.into()) };
+        self.at = at;
+        Ok(at)
+    }
+}
+
 #[test]
 fn long_texts_that_have_to_be_skipped_one_by_one_stay_within_the_read_limit() {
     // Each is skipped by a seek, after which a chunk is read again.
     let (len, count) = (300_000_u64, 100_000_u64);
     let head = Gguf::new().array("a", 8, count, &[]).claiming(0, 1);
-    struct Repeating {
-        head: Vec<u8>,
-        len: u64,
-        at: u64,
-        read: u64,
-    }
-    impl Read for Repeating {
-        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-            for (n, byte) in buf.iter_mut().enumerate() {
-                let at = self.at + n as u64;
-                *byte = match self.head.get(at as usize) {
-                    Some(it) => *it,
-                    None => {
-                        let within = (at - self.head.len() as u64) % (8 + self.len);
-                        self.len.to_le_bytes().get(within as usize).copied().unwrap_or(b'x')
-                    }
-                };
-            }
-            self.at += buf.len() as u64;
-            self.read += buf.len() as u64;
-            Ok(buf.len())
-        }
-    }
-    impl Seek for Repeating {
-        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-            let SeekFrom::Start(at) = to else { return Err(io::ErrorKind::Unsupported.into()) };
-            self.at = at;
-            Ok(at)
-        }
-    }
     let mut reader = Repeating { head, len, at: 0, read: 0 };
     let error = gguf::read(&mut reader, TERABYTE).unwrap_err();
     assert!(matches!(error, GgufError::HeaderTooLarge { .. }), "{error}");

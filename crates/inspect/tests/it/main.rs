@@ -1,5 +1,7 @@
 //! The readers from outside: golden values, every broken fixture, hostile input, folders.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what helps a test fails like one")]
+
 mod build;
 mod corpus;
 mod fixtures;

@@ -21,8 +21,9 @@ mod keys;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
-mod model_places;
+mod model_files;
 #[cfg(test)]
+mod model_places;
 mod models;
 #[cfg(test)]
 mod orgs;

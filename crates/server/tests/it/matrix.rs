@@ -41,6 +41,10 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models", "admin", 200),
     ("POST", "/admin/models", "admin", 201),
     ("GET", "/admin/models/base-dir", "admin", 200),
+    ("GET", "/admin/models/local-folders", "admin", 200),
+    // Without saying which folder.
+    ("GET", "/admin/models/inspect-folder", "admin", 422),
+    ("POST", "/admin/models/dry-run", "admin", 200),
     ("GET", "/admin/models/registry", "admin", 200),
     ("POST", "/admin/models/registry", "owner", 201),
     ("DELETE", "/admin/models/registry", "owner", 200),
@@ -52,6 +56,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("POST", "/admin/models/{id}/start", "admin", 202),
     ("POST", "/admin/models/{id}/stop", "admin", 200),
     ("POST", "/admin/models/{id}/apply", "admin", 202),
+    ("POST", "/admin/models/{id}/dry-run", "admin", 200),
     ("POST", "/admin/models/{id}/test", "admin", 409),
     ("GET", "/admin/models/{id}/readiness", "admin", 200),
     ("GET", "/admin/models/{id}/logs", "admin", 503),
@@ -127,7 +132,7 @@ fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<V
         ("POST", "/auth/password") => json!({ "current_password": password, "new_password": password }),
         ("POST", "/admin/orgs") => json!({ "name": names.next() }),
         ("POST", "/admin/users") => json!({ "username": names.next(), "password": PASSWORD }),
-        ("POST", "/admin/models") => {
+        ("POST", "/admin/models" | "/admin/models/dry-run") => {
             json!({ "served_name": names.next(), "engine_type": "vllm", "local_path": "m" })
         }
         ("POST", "/admin/models/registry") => {

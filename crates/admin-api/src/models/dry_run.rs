@@ -1,0 +1,209 @@
+//! `POST /admin/models/{id}/dry-run` and `/admin/models/dry-run`: what a start would run, and what is wrong with it,
+//! for saved and for unsaved values. Starts nothing.
+
+use axum::{Json, extract::State};
+use gantry_domain::{
+    ApiError, ModelId,
+    model::{EngineKind, Model, ModelDraft, Phase, Wanted},
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{check, files, find};
+use crate::{
+    App,
+    app::Preview,
+    error::Outcome,
+    extract::{Id, Object},
+    policy::Caller,
+};
+
+/// Variables whose values are no secrets.
+const PLAIN_ENV: &[&str] =
+    &["HF_HOME", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT", "LLAMA_CACHE", "LLAMA_ARG_OFFLINE"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    /// A start fails.
+    Error,
+    Warning,
+    Info,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Warning {
+    severity: Severity,
+    category: &'static str,
+    title: String,
+    message: String,
+    fix: Option<String>,
+    field: Option<&'static str>,
+}
+
+/// Preview a saved model's command
+pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
+    let model = find(&app, id).await?;
+    Ok(Json(preview(&app, &model).await?))
+}
+
+/// Preview the command of values that are not saved
+///
+/// The body is that of a create request. Nothing is stored.
+pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
+    let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
+    check(&app, &draft, &body.0).await?;
+    let now = app.clock.now();
+    let model = Model {
+        id: ModelId(0),
+        name: draft.name,
+        served_name: draft.served_name,
+        task: draft.task,
+        engine: draft.engine,
+        config: draft.config,
+        hub_token: draft.hub_token,
+        archived: draft.archived,
+        wanted: Wanted::Stopped,
+        generation: 0,
+        phase: Phase::NEW,
+        created_at: now,
+        updated_at: now,
+    };
+    Ok(Json(preview(&app, &model).await?))
+}
+
+async fn preview(app: &App, model: &Model) -> Outcome<Value> {
+    let preview = app.engines.preview(model).await;
+    let mut warnings = warnings(model, &preview);
+    if !preview.simulator && !model.config.is_online() {
+        let (base, paths) = (app.models_dir.clone(), files::local_paths(&model.config));
+        let missing = tokio::task::spawn_blocking(move || files::missing(&base, &paths)).await;
+        warnings.extend(missing.map_err(|_| ApiError::internal())?.into_iter().map(|(field, path)| {
+            Warning {
+                severity: Severity::Error,
+                category: "files",
+                title: "File not found".to_owned(),
+                message: format!("there is no `{path}` below the models base directory"),
+                fix: Some(format!("put it there, or change `{field}`")),
+                field: Some(field),
+            }
+        }));
+    }
+    let valid = warnings.iter().all(|it| it.severity != Severity::Error);
+    let env: Map<String, Value> =
+        preview.env.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect();
+    Ok(json!({
+        "command": preview.command,
+        "command_str": preview.command.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(" "),
+        "valid": valid,
+        "env": env,
+        "image": preview.image,
+        "image_cached": preview.image_cached,
+        "engine_version": preview.version,
+        "simulator": preview.simulator,
+        // Unknown rather than a guess.
+        "vram_estimate_gb": null,
+        "vram_estimate": null,
+        "warnings": warnings,
+    }))
+}
+
+fn shown(name: &str, value: &str) -> Value {
+    if PLAIN_ENV.contains(&name) { value.into() } else { "***".into() }
+}
+
+/// A word as a POSIX shell would read it back.
+fn quoted(word: &str) -> String {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&it);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = preview
+        .unsupported
+        .iter()
+        .map(|(field, message)| Warning {
+            severity: Severity::Warning,
+            category: "engine",
+            title: format!("`{field}` is not used as it is"),
+            message: message.clone(),
+            fix: Some(format!("unset `{field}`, or use another `engine_image`")),
+            field: Some(field),
+        })
+        .collect();
+    match (preview.image_cached, &preview.image_refused) {
+        (Some(false), Some(why)) => warnings.push(Warning {
+            severity: Severity::Error,
+            category: "image",
+            title: "Image not available".to_owned(),
+            message: format!("image {} is not available locally and {why}", preview.image),
+            fix: Some("load the image, or go online".to_owned()),
+            field: Some("engine_image"),
+        }),
+        (Some(false), None) => warnings.push(Warning {
+            severity: Severity::Info,
+            category: "image",
+            title: "The image will be pulled".to_owned(),
+            message: format!("image {} is not on this machine yet", preview.image),
+            fix: None,
+            field: Some("engine_image"),
+        }),
+        (None, _) => warnings.push(Warning {
+            severity: Severity::Error,
+            category: "runtime",
+            title: "Container runtime not reachable".to_owned(),
+            message: "the container runtime does not answer, so nothing can be started".to_owned(),
+            fix: Some("start it, or set CONTAINER_HOST".to_owned()),
+            field: None,
+        }),
+        (Some(true), _) => {}
+    }
+    warnings.extend(too_many_gpus(model, preview));
+    warnings.extend(odd_split(model));
+    warnings
+}
+
+fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
+    let of = |name| model.config.int(name).unwrap_or(1);
+    let wanted = of("tensor_parallel_size").saturating_mul(of("pipeline_parallel_size"));
+    let here = preview.n_gpus.max(1) as i64;
+    (model.engine == EngineKind::Vllm && wanted > here).then(|| Warning {
+        severity: Severity::Warning,
+        category: "vram",
+        title: "More GPUs than there are".to_owned(),
+        message: format!(
+            "tensor parallel × pipeline parallel is {wanted}, and this machine has {} GPUs",
+            preview.n_gpus
+        ),
+        fix: Some(format!("set `tensor_parallel_size` to {here} or less")),
+        field: Some("tensor_parallel_size"),
+    })
+}
+
+fn odd_split(model: &Model) -> Option<Warning> {
+    let split = model.config.text("tensor_split")?;
+    let sum: f64 = split.split(',').filter_map(|it| it.trim().parse::<f64>().ok()).sum();
+    ((sum - 1.0).abs() > 0.01).then(|| Warning {
+        severity: Severity::Warning,
+        category: "vram",
+        title: "`tensor_split` does not sum to 1".to_owned(),
+        message: format!("its parts sum to {sum}; the engine takes them as proportions"),
+        fix: None,
+        field: Some("tensor_split"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_can_be_pasted_into_a_shell() {
+        assert_eq!(quoted("--max-model-len"), "--max-model-len");
+        assert_eq!(quoted("it's a {{ template }}"), r"'it'\''s a {{ template }}'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,45 @@
+//! `GET /admin/models/local-folders` and `inspect-folder`: what lies below the models base directory, and what it is.
+
+use axum::{Json, extract::State};
+use gantry_domain::{ApiError, ErrorCode};
+use gantry_inspect::folder::{self, InspectError, Inspection, LocalFolder};
+
+use crate::{
+    App,
+    error::{Outcome, Problem},
+    extract::Params,
+};
+
+/// Folders with model files
+pub(crate) async fn local_folders(app: State<App>, params: Params) -> Outcome<Json<Vec<LocalFolder>>> {
+    params.finish()?;
+    let base = app.models_dir.clone();
+    look(move || folder::local_folders(&base)).await
+}
+
+/// What a folder (or a single `.gguf` file) holds, which engine suits it, and what is wrong with its files
+pub(crate) async fn inspect_folder(app: State<App>, mut params: Params) -> Outcome<Json<Inspection>> {
+    let selected = params.text("folder");
+    params.finish()?;
+    let selected = selected.ok_or_else(|| Problem::invalid("folder", "`folder` is required"))?;
+    let base = app.models_dir.clone();
+    look(move || folder::inspect(&base, &selected)).await
+}
+
+/// Reads the disk off the runtime.
+async fn look<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, InspectError> + Send + 'static,
+) -> Outcome<Json<T>> {
+    let read = tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::internal())?;
+    read.map(Json).map_err(|error| match error {
+        InspectError::NotAllowed { .. } => {
+            ApiError::new(ErrorCode::PathNotAllowed, error.to_string()).with_param("folder").into()
+        }
+        InspectError::NotAFolder { .. } => Problem::invalid("folder", error.to_string()),
+        InspectError::NotFound { .. } => ApiError::new(ErrorCode::NotFound, error.to_string()).into(),
+        error => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a model folder can't be read");
+            Problem::new(ErrorCode::InvalidState, error.to_string())
+        }
+    })
+}
