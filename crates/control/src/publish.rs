@@ -11,7 +11,7 @@ use std::{
 };
 
 use gantry_dataplane::{
-    Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream,
+    Catalog, KeyEntry, RequestDefaults, Route, RouteTarget, SessionEntry, Upstream,
     breaker::{self, Breaker},
     limits::KeyLimits,
 };
@@ -198,6 +198,7 @@ fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>)
         stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
         created: model.created_at,
         max_model_len: max_model_len.or(model.config.int("max_model_len")),
+        request_defaults: request_defaults(model).map(Arc::new),
     }
 }
 
@@ -211,7 +212,12 @@ fn manual_route(entry: RegistryEntry, target: RouteTarget) -> Route {
         stream_idle_timeout: DEFAULT_STREAM_IDLE,
         created: entry.created_at,
         max_model_len: None,
+        request_defaults: None,
     }
+}
+
+fn request_defaults(model: &Model) -> Option<RequestDefaults> {
+    RequestDefaults::new(model.config.get("request_defaults")?.as_object()?)
 }
 
 /// A changed key makes another engine, so it is part of the place; only its hash stays in memory twice.

@@ -4,9 +4,12 @@
 
 mod access;
 mod client;
+mod endpoints;
 mod engine;
 mod failures;
+mod fallback;
 mod gateway;
 mod lifecycle;
 mod streams;
+mod transcripts;
 mod unary;
