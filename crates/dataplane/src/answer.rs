@@ -84,7 +84,7 @@ pub(crate) fn common(headers: &mut HeaderMap, request_id: &HeaderValue) {
 
 /// An error, in the shape of all errors. On inference paths it says whether a retry can help.
 pub(crate) fn error(error: &ApiError, request_id: &HeaderValue, inference: bool) -> Response<Answer> {
-    finished(error, request_id, error.body(text(request_id)), inference)
+    finished(error, request_id, &error.body(text(request_id)), inference)
 }
 
 /// An error at one of the [`Endpoint`]s, in the shape that its clients read.
@@ -93,7 +93,7 @@ pub(crate) fn error_at(endpoint: Endpoint, error: &ApiError, request_id: &Header
     if endpoint.types_errors() {
         body["type"] = "error".into();
     }
-    finished(error, request_id, body, true)
+    finished(error, request_id, &body, true)
 }
 
 /// The event that ends a stream for which no more comes.
@@ -106,7 +106,7 @@ pub(crate) fn error_event(endpoint: Endpoint, error: &ApiError, request_id: &Hea
     format!("event: error\ndata: {body}\n\n")
 }
 
-fn finished(error: &ApiError, request_id: &HeaderValue, body: Value, inference: bool) -> Response<Answer> {
+fn finished(error: &ApiError, request_id: &HeaderValue, body: &Value, inference: bool) -> Response<Answer> {
     let body = body.to_string();
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = json(status, request_id, body);

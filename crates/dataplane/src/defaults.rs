@@ -43,7 +43,7 @@ impl RequestDefaults {
         };
         let has = |key: &str| sent.iter().any(|(it, _)| it == key);
         let limited = LIMITS.iter().any(|it| has(it));
-        let lacks = |it: &&Member| !has(&it.key) && !(limited && LIMITS.contains(&&*it.key));
+        let lacks = |it: &&Member| !has(&it.key) && (!limited || !LIMITS.contains(&&*it.key));
         let absent: Vec<_> = self.0.iter().filter(lacks).map(|it| &*it.bytes).collect();
         if absent.is_empty() {
             return body;
@@ -51,7 +51,9 @@ impl RequestDefaults {
         let (head, tail) = body.split_at(brace + 1);
         let mut out = Vec::with_capacity(body.len() + absent.iter().map(|it| it.len()).sum::<usize>());
         out.extend_from_slice(head);
-        absent.iter().for_each(|it| out.extend_from_slice(it));
+        for it in absent {
+            out.extend_from_slice(it);
+        }
         out.extend_from_slice(tail);
         out.into()
     }

@@ -13,12 +13,21 @@ static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"cho
 static EVENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"event: "));
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
 
+/// What is done with events, and how they are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Chats and completions: they pass.
+    Choices,
+    /// The same, less those that have usage and no choices.
+    ChoicesOnly,
+    /// Events with names, those of `/v1/responses` and `/v1/messages`: they pass.
+    Named,
+}
+
 /// State of one stream.
 #[derive(Debug)]
 pub(crate) struct Events {
-    strip: bool,
-    /// Events have names: those of `/v1/responses` and `/v1/messages`.
-    named: bool,
+    kind: Kind,
     /// Bytes of an event whose end has not come; only when stripping.
     held: BytesMut,
     /// The last bytes that went out; a blank line at first, as nothing is open then.
@@ -29,17 +38,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// `strip`: remove events that have usage and no choices.
-    pub(crate) fn new(strip: bool, named: bool) -> Self {
-        Self {
-            strip,
-            named,
-            held: BytesMut::new(),
-            last: *b"\n\n\n",
-            n_content: 0,
-            done: false,
-            failed: false,
-        }
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind, held: BytesMut::new(), last: *b"\n\n\n", n_content: 0, done: false, failed: false }
     }
 
     /// Events with choices (or pieces of the answer) so far.
@@ -71,7 +71,7 @@ impl Events {
 
     fn filter(&mut self, frame: Bytes) -> Bytes {
         let suspicious = self.look(&frame);
-        if !self.strip {
+        if self.kind != Kind::ChoicesOnly {
             return frame;
         }
         if self.held.is_empty() {
@@ -104,7 +104,7 @@ impl Events {
     /// Counts what is in the frame; true if an event with empty choices may be in it. An event cut in two is seen
     /// by `release` in one piece; here it may go uncounted, which an estimate can bear.
     fn look(&mut self, frame: &[u8]) -> bool {
-        if self.named {
+        if self.kind == Kind::Named {
             self.look_at_names(frame);
             return false;
         }
@@ -222,7 +222,7 @@ mod tests {
     const USAGE_EVENT: &str = "data: {\"choices\": [], \"usage\" : {\"prompt_tokens\":1}}\n\n";
 
     fn run(strip: bool, pieces: impl IntoIterator<Item = Vec<u8>>) -> (String, Events) {
-        let mut events = Events::new(strip, false);
+        let mut events = Events::new(if strip { Kind::ChoicesOnly } else { Kind::Choices });
         let mut out = Vec::new();
         for piece in pieces {
             out.extend_from_slice(&events.push(Bytes::from(piece)));
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn whole_events_pass_without_a_copy() {
-        let mut events = Events::new(true, false);
+        let mut events = Events::new(Kind::ChoicesOnly);
         let frame = Bytes::from_static(b"data: {\"choices\":[{}]}\n\n");
         assert_eq!(events.push(frame.clone()).as_ptr(), frame.as_ptr());
         assert_eq!(events.n_content(), 1);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn named_events_are_known_by_their_names() {
-        let mut events = Events::new(false, true);
+        let mut events = Events::new(Kind::Named);
         let text = "event: content_block_delta\ndata: {\"text\":\"event: message_stop \"}\n\n";
         assert_eq!(events.push(Bytes::from(text)), text);
         events.push(Bytes::from(
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn an_event_without_end_is_not_held_for_ever() {
-        let mut events = Events::new(true, false);
+        let mut events = Events::new(Kind::ChoicesOnly);
         assert!(events.push(Bytes::from(vec![b'x'; MAX_EVENT])).is_empty());
         assert_eq!(events.push(Bytes::from_static(b"yy")).len(), MAX_EVENT + 2);
         assert!(!events.at_boundary());

@@ -21,7 +21,7 @@ use crate::{
     fallback::Chunks,
     meter::{End, Meter, Tokens, estimate},
     pool::Link,
-    sse::Events,
+    sse::{Events, Kind},
     tokens::Scanner,
 };
 
@@ -67,7 +67,12 @@ impl Tap {
         (status, framing, idle): (u16, Framing, Duration),
     ) -> Box<Self> {
         deadline.restart(idle);
-        let (counted, named) = (meter.endpoint.counted(), meter.endpoint.names_events());
+        let counted = meter.endpoint.counted();
+        let kind = match (framing.strip, meter.endpoint.names_events()) {
+            (_, true) => Kind::Named,
+            (true, false) => Kind::ChoicesOnly,
+            (false, false) => Kind::Choices,
+        };
         if framing.events {
             meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
         }
@@ -79,7 +84,7 @@ impl Tap {
             idle,
             delimited: framing.delimited,
             scanner: Scanner::new(counted),
-            events: framing.events.then(|| Events::new(framing.strip, named)),
+            events: framing.events.then(|| Events::new(kind)),
             chunks: None,
             first: None,
             bytes: 0,

@@ -1,5 +1,7 @@
 //! A chat's request as one for a completion. Parameters that both have keep their bytes.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -52,16 +54,16 @@ pub(crate) fn completion(chat: &[u8]) -> Option<Bytes> {
     let mut out = String::with_capacity(chat.len() + 64);
     out.push('{');
     for (key, value) in members.iter().filter(|(key, _)| !DROPPED.contains(&&**key)) {
-        out.push_str(&format!("{}:{value},", Value::from(&**key)));
+        let _ = write!(out, "{}:{value},", Value::from(&**key));
     }
     // A chat may go on to the end of the context; a completion has 16 tokens unless it says otherwise, and `null` is
     // the way to say so (`max_tokens: int | None = 16` in vllm/entrypoints/openai/completion/protocol.py @ 002032ee).
     let limit = set("max_completion_tokens").or_else(|| set("max_tokens")).unwrap_or("null");
-    out.push_str(&format!("\"max_tokens\":{limit},"));
+    let _ = write!(out, "\"max_tokens\":{limit},");
     if set("logprobs") == Some("true") {
-        out.push_str(&format!("\"logprobs\":{},", set("top_logprobs").unwrap_or("0")));
+        let _ = write!(out, "\"logprobs\":{},", set("top_logprobs").unwrap_or("0"));
     }
-    out.push_str(&format!("\"prompt\":{prompt}}}"));
+    let _ = write!(out, "\"prompt\":{prompt}}}");
     Some(out.into())
 }
 
@@ -72,7 +74,7 @@ fn prompt(messages: &[Value]) -> Option<String> {
         let content = text(&message["content"])?;
         let role = speaker(message["role"].as_str()?)?;
         if !content.is_empty() {
-            out.push_str(&format!("{role}: {content}\n\n"));
+            let _ = write!(out, "{role}: {content}\n\n");
         }
     }
     if out.is_empty() {
