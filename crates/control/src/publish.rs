@@ -17,7 +17,7 @@ use gantry_dataplane::{
 };
 use gantry_domain::{
     key::ApiKey,
-    model::{Model, Phase, State, lifecycle::InstanceId},
+    model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
 use gantry_store::{RegistryEntry, Store, StoreResult};
 use secrecy::{ExposeSecret, SecretString};
@@ -198,7 +198,7 @@ fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>)
         stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
         created: model.created_at,
         max_model_len: max_model_len.or(model.config.int("max_model_len")),
-        request_defaults: request_defaults(model).map(Arc::new),
+        request_defaults: request_defaults(&model.config).map(Arc::new),
     }
 }
 
@@ -216,8 +216,8 @@ fn manual_route(entry: RegistryEntry, target: RouteTarget) -> Route {
     }
 }
 
-fn request_defaults(model: &Model) -> Option<RequestDefaults> {
-    RequestDefaults::new(model.config.get("request_defaults")?.as_object()?)
+fn request_defaults(config: &ModelConfig) -> Option<RequestDefaults> {
+    RequestDefaults::new(config.get("request_defaults")?.as_object()?)
 }
 
 /// A changed key makes another engine, so it is part of the place; only its hash stays in memory twice.
@@ -245,5 +245,23 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
         for waiter in waiting.drain(..) {
             let _ = waiter.send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_model_s_request_defaults_are_published() {
+        let of = |config: &Value| {
+            let config = ModelConfig::from_stored(config.as_object().unwrap().clone());
+            request_defaults(&config).map(|it| format!("{it:?}"))
+        };
+        assert!(of(&json!({"request_defaults": {"top_k": 40}})).unwrap().contains("\"top_k\""));
+        assert_eq!(of(&json!({"request_defaults": {}})), None);
+        assert_eq!(of(&json!({})), None);
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     breaker::Verdict,
     deadline::{Deadline, Over},
     engine_error::{self, Shaped},
-    fallback::{self, Chunks},
+    fallback::{self, Chunks, Missing},
     forward::{self, Failure, Head, Reply},
     limits,
     meter::{End, Meter, Tokens},
@@ -136,10 +136,12 @@ pub(crate) async fn serve(
             };
             if endpoint == Endpoint::ChatCompletions
                 && wanted.route.engine == Some(EngineKind::Vllm)
-                && fallback::applies(refused.status.as_u16(), &refused.body)
+                && let Some(missing) = fallback::missing(refused.status.as_u16(), &refused.body)
                 && let Some(body) = fallback::completion(&wanted.body)
             {
-                wanted.upstream.lacks_chat_template.store(true, Relaxed);
+                if missing == Missing::Certain {
+                    wanted.upstream.lacks_chat_template.store(true, Relaxed);
+                }
                 return Box::pin(fallback::serve(meter, deadline, head, wanted, body)).await;
             }
             engine_refused(meter, refused)

@@ -49,6 +49,8 @@ pub(crate) enum Tokens {
     None,
     /// The engine's counts.
     Counted(Counts),
+    /// The engine's count of the prompt, the gateway's of what came of the completion.
+    HalfCounted(Counts),
     /// Prompt from the size of the body, completion as given.
     Estimated { completion: u64 },
 }
@@ -199,6 +201,7 @@ impl Meter {
         let (prompt_tokens, completion_tokens, cached_tokens, estimated) = match end.tokens {
             Tokens::None => (0, 0, None, false),
             Tokens::Counted(counts) => (counts.prompt, counts.completion, counts.cached, false),
+            Tokens::HalfCounted(counts) => (counts.prompt, counts.completion, counts.cached, true),
             Tokens::Estimated { .. } if !self.endpoint.runs_model() => (0, 0, None, false),
             Tokens::Estimated { completion } => {
                 (estimate(self.body_bytes) as i64, completion as i64, None, true)

@@ -10,7 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, usage::Outcome};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    endpoint::{Counted, Endpoint},
+    usage::Outcome,
+};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::{
@@ -204,8 +208,15 @@ impl Tap {
     }
 
     fn tokens(&self) -> Tokens {
-        if let Some(counts) = self.scanner.found() {
-            return Tokens::Counted(counts);
+        if let Some(mut counts) = self.scanner.found() {
+            // A stream of messages begins with the count of its prompt and ends with that of its completion.
+            let n_content = self.events.as_ref().map_or(0, Events::n_content);
+            if counts.completion > 0 || n_content == 0 || self.meter.endpoint.counted() != Counted::EveryUsage
+            {
+                return Tokens::Counted(counts);
+            }
+            counts.completion = n_content as i64;
+            return Tokens::HalfCounted(counts);
         }
         let completion = match (&self.events, self.meter.endpoint) {
             // The first event of a chat only says who speaks.

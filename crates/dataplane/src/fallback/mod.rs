@@ -26,17 +26,29 @@ pub(crate) use request::completion;
 /// The longest plain answer that is held to be reshaped.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// Whether an engine's answer says that the model has no chat template. The first text is the same in vLLM 0.10 to
-/// 0.32 (facts/engines §2.1).
-pub(crate) fn applies(status: u16, body: &[u8]) -> bool {
+/// How an engine says that the model has no chat template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// In words that begin the message and so are vLLM's own: they hold for every chat. The same in vLLM 0.10 to 0.32
+    /// (facts/engines §2.1).
+    Certain,
+    /// In words that vLLM may only be quoting from the request: they hold for that one, or one client could change
+    /// the answers to all.
+    Likely,
+}
+
+/// Whether an engine's answer says so; `status` is the engine's.
+pub(crate) fn missing(status: u16, body: &[u8]) -> Option<Missing> {
     if status != 400 {
-        return false;
+        return None;
     }
-    let message = serde_json::from_slice(body).ok().as_ref().and_then(engine_error::message);
-    message.is_some_and(|it| {
-        it.contains("default chat template is no longer allowed")
-            || (it.contains("chat template") && it.contains("must provide"))
-    })
+    let message = engine_error::message(&serde_json::from_slice(body).ok()?)?;
+    let known = message.contains("default chat template is no longer allowed");
+    if known && message.starts_with("As of transformers v") {
+        return Some(Missing::Certain);
+    }
+    let said = known || (message.contains("chat template") && message.contains("must provide"));
+    said.then_some(Missing::Likely)
 }
 
 /// Asks for a completion with `body`, and answers as a chat would.
@@ -114,10 +126,13 @@ mod tests {
         let said =
             |text: &str| format!(r#"{{"error":{{"message":"{text}","type":"BadRequestError","code":400}}}}"#);
         let recorded = "As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.";
-        assert!(applies(400, said(recorded).as_bytes()));
-        assert!(applies(400, said("you must provide a chat template").as_bytes()));
-        assert!(!applies(500, said(recorded).as_bytes()));
-        assert!(!applies(400, said("the chat template failed").as_bytes()));
-        assert!(!applies(400, recorded.as_bytes()));
+        let told = |status, text: &str| missing(status, said(text).as_bytes());
+        assert_eq!(told(400, recorded), Some(Missing::Certain));
+        assert_eq!(told(400, "you must provide a chat template"), Some(Missing::Likely));
+        let quoting = format!("1 validation error: {{'loc': 'body.temperature', 'input': '{recorded}'}}");
+        assert_eq!(told(400, &quoting), Some(Missing::Likely));
+        assert_eq!(told(500, recorded), None);
+        assert_eq!(told(400, "the chat template failed"), None);
+        assert_eq!(missing(400, recorded.as_bytes()), None);
     }
 }

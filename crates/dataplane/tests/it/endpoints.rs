@@ -198,6 +198,27 @@ async fn an_engine_that_dies_is_told_in_the_protocol_s_own_way() {
 }
 
 #[tokio::test]
+async fn a_message_that_breaks_off_is_counted_as_far_as_it_came() {
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    client.send(&post("/v1/messages", KEY, "", r#"{"model":"m","stream":true}"#)).await;
+    let mut call = engine.call().await;
+    let recorded = transcript("llama-b11434/messages-stream").body;
+    let delta = "event: content_block_delta\n";
+    let begun = &recorded[..recorded.match_indices(delta).nth(3).unwrap().0];
+    call.send(&format!("{SSE_HEAD}{}", chunk(begun)));
+    client.head().await;
+    assert_eq!(client.chunk().await.as_deref(), Some(begun));
+    drop(client);
+    call.gone().await;
+    let row = gateway.row().await;
+    assert_eq!((row.status_code, row.outcome), (499, Outcome::ClientClosed));
+    assert_eq!((row.prompt_tokens, row.cached_tokens, row.completion_tokens), (17, Some(16), 3));
+    assert!(row.estimated);
+}
+
+#[tokio::test]
 async fn a_stream_without_a_marked_end_ends_with_its_last_event() {
     let mut engine = Engine::start().await;
     for (event, status) in [("message_stop", 200), ("ping", 502)] {

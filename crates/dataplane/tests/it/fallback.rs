@@ -185,6 +185,25 @@ async fn the_completion_s_own_failures_are_told() {
 }
 
 #[tokio::test]
+async fn no_client_can_make_it_be_remembered() {
+    let mut engine = Engine::start().await;
+    let (gateway, upstream) = vllm(&engine);
+    let mut client = gateway.client().await;
+    let quoting = "1 validation error: {'input': 'default chat template is no longer allowed'}";
+    client.send(&post(CHAT, KEY, "", PLAIN)).await;
+    engine
+        .call()
+        .await
+        .send(&with_status("400 Bad Request", &json!({"error": {"message": quoting}}).to_string()));
+    let call = engine.call().await;
+    assert!(call.head.starts_with("POST /v1/completions "));
+    call.send(&with_status("400 Bad Request", &json!({"error": {"message": "bad"}}).to_string()));
+    assert_eq!(client.answer().await.status, 400);
+    assert!(!upstream.lacks_chat_template.load(Relaxed));
+    gateway.rows(1).await;
+}
+
+#[tokio::test]
 async fn only_chats_with_vllm_fall_back() {
     let mut engine = Engine::start().await;
     let refusal = transcript("vllm-0.32.0-notemplate/chat").answer();
