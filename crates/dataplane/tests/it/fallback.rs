@@ -143,7 +143,7 @@ async fn a_recorded_stream_with_usage_passes_whole_and_a_death_is_told() {
         "{got}"
     );
 
-    client.send(&post(CHAT, KEY, "", STREAM)).await;
+    client.send(&post(CHAT, KEY, "", &asked)).await;
     let call = engine.call().await;
     let event = "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
     call.send(&format!("{SSE_HEAD}{}", chunk(&format!("{event}data: {{\"choi"))));
