@@ -136,7 +136,9 @@ fn errors() -> String {
     let mut out = head(
         "Errors",
         "Every error has the body `{\"error\": {message, type, param, code}, \"request_id\"}`; validation errors list \
-         every problem in `error.details`. Inference answers carry `x-should-retry`.",
+         every problem in `error.details`. Inference answers carry `x-should-retry`. Under `/v1/messages` the body \
+         also has `\"type\": \"error\"`, and a stream of `/v1/messages` or `/v1/responses` that breaks off ends with \
+         `event: error` and such a body.",
     );
     out.push_str("\n| Code | Status | Type | Retry helps | When |\n|---|---|---|---|---|\n");
     for code in ErrorCode::ALL {

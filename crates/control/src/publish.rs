@@ -11,13 +11,13 @@ use std::{
 };
 
 use gantry_dataplane::{
-    Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream,
+    Catalog, KeyEntry, RequestDefaults, Route, RouteTarget, SessionEntry, Upstream,
     breaker::{self, Breaker},
     limits::KeyLimits,
 };
 use gantry_domain::{
     key::ApiKey,
-    model::{Model, Phase, State, lifecycle::InstanceId},
+    model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
 use gantry_store::{RegistryEntry, StoreResult, Tx};
 use secrecy::{ExposeSecret, SecretString};
@@ -209,6 +209,7 @@ fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>)
         stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
         created: model.created_at,
         max_model_len: max_model_len.or(model.config.int("max_model_len")),
+        request_defaults: request_defaults(&model.config).map(Arc::new),
     }
 }
 
@@ -222,7 +223,12 @@ fn manual_route(entry: RegistryEntry, target: RouteTarget) -> Route {
         stream_idle_timeout: DEFAULT_STREAM_IDLE,
         created: entry.created_at,
         max_model_len: None,
+        request_defaults: None,
     }
+}
+
+fn request_defaults(config: &ModelConfig) -> Option<RequestDefaults> {
+    RequestDefaults::new(config.get("request_defaults")?.as_object()?)
 }
 
 /// A changed key makes another engine, so it is part of the place; only its hash stays in memory twice.
@@ -250,5 +256,23 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
         for waiter in waiting.drain(..) {
             let _ = waiter.send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_model_s_request_defaults_are_published() {
+        let of = |config: &Value| {
+            let config = ModelConfig::from_stored(config.as_object().unwrap().clone());
+            request_defaults(&config).map(|it| format!("{it:?}"))
+        };
+        assert!(of(&json!({"request_defaults": {"top_k": 40}})).unwrap().contains("\"top_k\""));
+        assert_eq!(of(&json!({"request_defaults": {}})), None);
+        assert_eq!(of(&json!({})), None);
     }
 }

@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         stream_idle_timeout: Duration::from_mins(5),
         created: Timestamp(0),
         max_model_len: None,
+        request_defaults: None,
     };
     let catalog = Catalog {
         keys: HashMap::from([(key::hash(token.as_bytes()), Arc::new(key))]),

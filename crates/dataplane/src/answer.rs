@@ -6,9 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use gantry_domain::ApiError;
+use gantry_domain::{ApiError, endpoint::Endpoint};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
+use serde_json::Value;
 
 use crate::{BoxError, OtherBody, tap::Tap};
 
@@ -83,7 +84,30 @@ pub(crate) fn common(headers: &mut HeaderMap, request_id: &HeaderValue) {
 
 /// An error, in the shape of all errors. On inference paths it says whether a retry can help.
 pub(crate) fn error(error: &ApiError, request_id: &HeaderValue, inference: bool) -> Response<Answer> {
-    let body = error.body(text(request_id)).to_string();
+    finished(error, request_id, &error.body(text(request_id)), inference)
+}
+
+/// An error at one of the [`Endpoint`]s, in the shape that its clients read.
+pub(crate) fn error_at(endpoint: Endpoint, error: &ApiError, request_id: &HeaderValue) -> Response<Answer> {
+    let mut body = error.body(text(request_id));
+    if endpoint.types_errors() {
+        body["type"] = "error".into();
+    }
+    finished(error, request_id, &body, true)
+}
+
+/// The event that ends a stream for which no more comes.
+pub(crate) fn error_event(endpoint: Endpoint, error: &ApiError, request_id: &HeaderValue) -> String {
+    let mut body = error.body(text(request_id));
+    if !endpoint.names_events() {
+        return format!("data: {body}\n\n");
+    }
+    body["type"] = "error".into();
+    format!("event: error\ndata: {body}\n\n")
+}
+
+fn finished(error: &ApiError, request_id: &HeaderValue, body: &Value, inference: bool) -> Response<Answer> {
+    let body = body.to_string();
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = json(status, request_id, body);
     let headers = answer.headers_mut();

@@ -25,6 +25,7 @@ use http::{HeaderValue, Uri};
 
 use crate::{
     breaker::Breaker,
+    defaults::RequestDefaults,
     limits::{KeyLimits, KeyState},
 };
 
@@ -90,6 +91,8 @@ pub struct Route {
     pub created: Timestamp,
     /// Context length in tokens, if known.
     pub max_model_len: Option<i64>,
+    /// Parameters for requests that do not carry them.
+    pub request_defaults: Option<Arc<RequestDefaults>>,
 }
 
 /// Whether a route can be called now.
@@ -112,6 +115,8 @@ pub struct Upstream {
     pub in_flight: AtomicU32,
     /// It refused the gateway's internal key at the last request: the model needs to be applied.
     pub key_mismatch: AtomicBool,
+    /// vLLM said that the model has no chat template: chats go to its completions, see `fallback`.
+    pub lacks_chat_template: AtomicBool,
     authority: String,
     host: HeaderValue,
     auth: Option<HeaderValue>,
@@ -173,6 +178,7 @@ impl Upstream {
             breaker,
             in_flight: AtomicU32::new(0),
             key_mismatch: AtomicBool::new(false),
+            lacks_chat_template: AtomicBool::new(false),
             authority: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)),
             host: HeaderValue::try_from(authority.as_str()).map_err(|_| InvalidUpstream::Url)?,
             auth: key.map(bearer).transpose()?,

@@ -15,8 +15,8 @@ pub(crate) enum Shaped {
     Engine(Bytes),
 }
 
-/// Shapes an answer that is not a success. `status` is the engine's.
-pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str) -> Shaped {
+/// Shapes an answer that is not a success. `status` is the engine's; `typed` adds `"type": "error"`.
+pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, typed: bool) -> Shaped {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let message = parsed.as_ref().and_then(message);
     match (status, message.as_deref()) {
@@ -31,8 +31,16 @@ pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str) -> Shaped {
         (503, Some("Loading model")) => Shaped::Own(
             ApiError::new(ErrorCode::ModelNotRunning, "the model is loading").retry_after(2).retryable(true),
         ),
-        _ if parsed.as_ref().is_some_and(is_shaped) => Shaped::Engine(body.clone()),
-        _ => Shaped::Engine(reshaped(status, parsed.as_ref(), message, request_id)),
+        _ if parsed.as_ref().is_some_and(|it| is_shaped(it) && (!typed || it["type"] == "error")) => {
+            Shaped::Engine(body.clone())
+        }
+        _ => {
+            let mut shaped = reshaped(status, parsed.as_ref(), message, request_id);
+            if typed {
+                shaped["type"] = "error".into();
+            }
+            Shaped::Engine(shaped.to_string().into())
+        }
     }
 }
 
@@ -49,14 +57,15 @@ fn is_shaped(body: &Value) -> bool {
         && (error["param"].is_string() || error["param"].is_null())
 }
 
-fn message(body: &Value) -> Option<String> {
+/// What an error says, in whichever shape.
+pub(crate) fn message(body: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let candidates = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
     // A list under `detail` is pydantic's; its text is better than none.
     candidates.into_iter().find_map(text).or_else(|| body.get("detail").map(Value::to_string))
 }
 
-fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_id: &str) -> Bytes {
+fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_id: &str) -> Value {
     let empty = Map::new();
     // Flat, or under `error`; what else an engine says (`n_ctx`, …) is kept.
     let source = body.map(|it| if it["error"].is_object() { &it["error"] } else { it });
@@ -74,7 +83,7 @@ fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_
             error.insert(key.clone(), value.clone());
         }
     }
-    json!({"error": error, "request_id": request_id}).to_string().into()
+    json!({"error": error, "request_id": request_id})
 }
 
 /// Something to branch on, not a class name or a phrase.
@@ -102,7 +111,7 @@ mod tests {
     use super::*;
 
     fn shaped(status: u16, body: &str) -> Value {
-        match shape(status, &Bytes::from(body.to_owned()), "r") {
+        match shape(status, &Bytes::from(body.to_owned()), "r", false) {
             Shaped::Engine(bytes) => serde_json::from_slice(&bytes).unwrap(),
             Shaped::Own(error) => error.body("r"),
         }
@@ -149,7 +158,22 @@ mod tests {
     #[test]
     fn our_own_shape_passes_as_it_is() {
         let body = Bytes::from_static(br#"{ "error": {"message":"m","type":"t","param":null,"code":"c"} }"#);
-        assert_eq!(shape(400, &body, "r"), Shaped::Engine(body.clone()));
+        assert_eq!(shape(400, &body, "r", false), Shaped::Engine(body.clone()));
+    }
+
+    #[test]
+    fn clients_of_messages_are_told_the_type_too() {
+        for body in [
+            r#"{"type":"error","error":{"type":"BadRequestError","message":"m"}}"#,
+            r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#,
+        ] {
+            let Shaped::Engine(bytes) = shape(400, &Bytes::from(body.to_owned()), "r", true) else {
+                panic!()
+            };
+            let got: Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!((&got["type"], &got["error"]["message"]), (&json!("error"), &json!("m")), "{body}");
+            assert!(is_shaped(&got), "{body}");
+        }
     }
 
     #[test]

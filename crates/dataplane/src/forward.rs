@@ -96,7 +96,7 @@ pub(crate) async fn forward(
     upstream: &Upstream,
     endpoint: Endpoint,
     head: &Head,
-    body: Bytes,
+    body: &Bytes,
     deadline: &mut Deadline,
     timeout: Duration,
 ) -> Result<Reply, Failure> {

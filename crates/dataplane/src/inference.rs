@@ -4,12 +4,17 @@ use std::{
     net::IpAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
-use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, model::State, usage::Outcome};
-use http::{HeaderValue, Request, Response, header};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    endpoint::Endpoint,
+    model::{EngineKind, State},
+    usage::Outcome,
+};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -21,11 +26,11 @@ use crate::{
     breaker::Verdict,
     deadline::{Deadline, Over},
     engine_error::{self, Shaped},
+    fallback::{self, Chunks, Missing},
     forward::{self, Failure, Head, Reply},
     limits,
     meter::{End, Meter, Tokens},
     patch, peek,
-    pool::Link,
     tap::{Framing, Tap},
     worker::Worker,
 };
@@ -34,19 +39,27 @@ use crate::{
 const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// What a body that was read says.
-struct Wanted {
-    route: Arc<Route>,
-    upstream: Arc<Upstream>,
-    body: Bytes,
+pub(crate) struct Wanted {
+    pub route: Arc<Route>,
+    pub upstream: Arc<Upstream>,
+    pub body: Bytes,
     /// The answer's usage event is the gateway's own doing.
-    strip: bool,
+    pub strip: bool,
 }
 
 /// A refusal, and how the row calls it.
-struct Refusal {
-    error: ApiError,
-    outcome: Outcome,
-    verdict: Option<Verdict>,
+pub(crate) struct Refusal {
+    pub error: ApiError,
+    pub outcome: Outcome,
+    pub verdict: Option<Verdict>,
+}
+
+/// An engine's answer that is not a success.
+pub(crate) struct Refused {
+    status: StatusCode,
+    retry_after: Option<HeaderValue>,
+    /// Empty if it could not be read.
+    body: Bytes,
 }
 
 impl From<ApiError> for Refusal {
@@ -77,7 +90,7 @@ pub(crate) async fn serve(
         Ok(caller) => caller,
         Err(error) => {
             worker.shared.counters.refused.fetch_add(1, Relaxed);
-            return answer::error(&error, &request_id, true);
+            return answer::error_at(endpoint, &error, &request_id);
         }
     };
     let mut meter = Meter::new(Rc::clone(&worker), (id, now), request_id.clone(), caller, endpoint);
@@ -99,7 +112,7 @@ pub(crate) async fn serve(
         Err(Problem::Broken) => {
             let error = ApiError::new(ErrorCode::InvalidRequest, "the body is not complete");
             // The row says that the client left: dropping the meter does.
-            return answer::error(&error, &request_id, true);
+            return answer::error_at(endpoint, &error, &request_id);
         }
     };
     let head = Head::new(&mut parts.headers, request_id);
@@ -108,19 +121,49 @@ pub(crate) async fn serve(
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
-    let timeout = wanted.route.request_timeout;
-    let sent =
-        forward::forward(&worker, &wanted.upstream, endpoint, &head, wanted.body, &mut deadline, timeout);
-    match sent.await {
-        Ok(reply) if reply.answer.status().is_success() => {
-            pass(meter, deadline, reply, wanted.strip, wanted.route.stream_idle_timeout)
+    if endpoint == Endpoint::ChatCompletions
+        && wanted.upstream.lacks_chat_template.load(Relaxed)
+        && let Some(body) = fallback::completion(&wanted.body)
+    {
+        return Box::pin(fallback::serve(meter, deadline, head, wanted, body)).await;
+    }
+    match send(&meter, &mut deadline, &head, &wanted, endpoint, &wanted.body).await {
+        Ok(reply) if reply.answer.status().is_success() => pass(meter, deadline, reply, &wanted, None),
+        Ok(reply) => {
+            let refused = match read_refusal(&mut deadline, reply, &meter).await {
+                Ok(refused) => refused,
+                Err(refusal) => return refuse_with_row(&mut meter, refusal),
+            };
+            if endpoint == Endpoint::ChatCompletions
+                && wanted.route.engine == Some(EngineKind::Vllm)
+                && let Some(missing) = fallback::missing(refused.status.as_u16(), &refused.body)
+                && let Some(body) = fallback::completion(&wanted.body)
+            {
+                if missing == Missing::Certain {
+                    wanted.upstream.lacks_chat_template.store(true, Relaxed);
+                }
+                return Box::pin(fallback::serve(meter, deadline, head, wanted, body)).await;
+            }
+            engine_refused(meter, refused)
         }
-        Ok(reply) => engine_refused(meter, deadline, reply, &wanted.upstream).await,
         Err(failure) => {
             let refusal = failed(&failure, meter.id);
             refuse_with_row(&mut meter, refusal)
         }
     }
+}
+
+/// Brings a body to `endpoint` of the engine, up to the head of its answer.
+pub(crate) async fn send(
+    meter: &Meter,
+    deadline: &mut Deadline,
+    head: &Head,
+    wanted: &Wanted,
+    endpoint: Endpoint,
+    body: &Bytes,
+) -> Result<Reply, Failure> {
+    let timeout = wanted.route.request_timeout;
+    forward::forward(&meter.worker, &wanted.upstream, endpoint, head, body, deadline, timeout).await
 }
 
 /// Reads the body, finds the model and gets leave to go. After it, the intent is on disk.
@@ -151,12 +194,18 @@ fn prepare(meter: &mut Meter, bytes: Bytes) -> Result<Wanted, Refusal> {
         tracing::error!(%error, "requests are refused, because their usage can't be recorded");
         ApiError::new(ErrorCode::MeteringUnavailable, "usage can't be recorded now").retry_after(5)
     })?;
-    let patch = if streams { patch::include_usage(&peeked.usage_slot) } else { None };
-    let strip = streams && !peeked.include_usage;
-    let body = match patch {
+    let asks = streams && meter.endpoint.has_stream_options();
+    let patch = if asks { patch::include_usage(&peeked.usage_slot) } else { None };
+    let strip = asks && !peeked.include_usage;
+    let mut body = match patch {
         Some(patch) => patch.apply(&bytes),
         None => bytes,
     };
+    if let Some(defaults) = &route.request_defaults
+        && meter.endpoint.takes_defaults()
+    {
+        body = defaults.splice(body);
+    }
     Ok(Wanted { route, upstream, body, strip })
 }
 
@@ -166,7 +215,7 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Arc<Upstream>, ApiError> {
             ApiError::new(ErrorCode::ModelNotAllowed, "this key may not call this model").with_param("model")
         );
     }
-    if route.task != meter.endpoint.task() {
+    if meter.endpoint.task().is_some_and(|it| it != route.task) {
         let message = format!("`{}` is a model for `{}`", route.served_name, route.task);
         return Err(ApiError::new(ErrorCode::TaskMismatch, message).with_param("model"));
     }
@@ -183,13 +232,13 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Arc<Upstream>, ApiError> {
     }
 }
 
-/// Lets a good answer through.
-fn pass(
+/// Lets a good answer through; `chunks` change its events on the way.
+pub(crate) fn pass(
     meter: Box<Meter>,
     deadline: Deadline,
     reply: Reply,
-    strip: bool,
-    idle: Duration,
+    wanted: &Wanted,
+    chunks: Option<Box<Chunks>>,
 ) -> Response<Answer> {
     let (mut parts, body) = reply.answer.into_parts();
     if let Some(upstream) = meter.upstream() {
@@ -200,7 +249,7 @@ fn pass(
     }
     let headers = &mut parts.headers;
     let kind = headers.remove(header::CONTENT_TYPE);
-    let events = kind.as_ref().is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+    let events = kind.as_ref().is_some_and(is_event_stream);
     let delimited =
         headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
     let cache = headers.remove(header::CACHE_CONTROL);
@@ -215,43 +264,58 @@ fn pass(
         None => {}
     }
     answer::common(headers, &meter.request_id);
-    let framing = Framing { events, delimited, strip };
+    let framing = Framing { events, delimited, strip: wanted.strip };
     let status = parts.status.as_u16();
-    let tap = Tap::new(meter, reply.link, body, deadline, (status, framing, idle));
+    let idle = wanted.route.stream_idle_timeout;
+    let mut tap = Tap::new(meter, reply.link, body, deadline, (status, framing, idle));
+    if let Some(chunks) = chunks {
+        tap.reshape(chunks);
+    }
     let mut answer = Response::new(Answer::Tap(tap));
     *answer.status_mut() = parts.status;
     *answer.headers_mut() = parts.headers;
     answer
 }
 
-/// Brings an engine's refusal into shape.
-async fn engine_refused(
-    mut meter: Box<Meter>,
-    mut deadline: Deadline,
+pub(crate) fn is_event_stream(content_type: &HeaderValue) -> bool {
+    content_type.as_bytes().starts_with(b"text/event-stream")
+}
+
+/// Reads what an engine says about its refusal.
+///
+/// # Errors
+/// The gateway shuts down.
+pub(crate) async fn read_refusal(
+    deadline: &mut Deadline,
     reply: Reply,
-    upstream: &Upstream,
-) -> Response<Answer> {
-    let Reply { mut link, answer } = reply;
-    let (parts, body) = answer.into_parts();
-    let status = parts.status.as_u16();
-    let verdict = if matches!(status, 500 | 502 | 504) { Verdict::Failure } else { Verdict::Success };
-    let bytes = match deadline.limit(read_error(&mut link, body)).await {
-        Ok(Some(bytes)) => {
-            meter.worker.pool.put(upstream.id, link, Instant::now());
-            bytes
-        }
+    meter: &Meter,
+) -> Result<Refused, Refusal> {
+    let (status, retry_after) =
+        (reply.answer.status(), reply.answer.headers().get(header::RETRY_AFTER).cloned());
+    let body = match deadline.limit(read_all(reply, meter, MAX_ERROR_BODY)).await {
+        Ok(Ok(bytes)) => bytes,
         // Cut off, too long or too slow: the status alone has to do.
-        Ok(None) | Err(Over::TimedOut) => Bytes::new(),
-        Err(Over::Cut) => return refuse_with_row(&mut meter, body::shutting_down().into()),
+        Ok(Err(_)) | Err(Over::TimedOut) => Bytes::new(),
+        Err(Over::Cut) => return Err(body::shutting_down().into()),
     };
+    Ok(Refused { status, retry_after, body })
+}
+
+/// Brings an engine's refusal into shape.
+pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: Refused) -> Response<Answer> {
+    let status = refused.status.as_u16();
+    let verdict = if matches!(status, 500 | 502 | 504) { Verdict::Failure } else { Verdict::Success };
     if !(400..600).contains(&status) {
         let error =
             ApiError::new(ErrorCode::BadUpstream, "the model's engine gave an answer of an unknown kind");
         return refuse_with_row(&mut meter, error.into());
     }
-    match engine_error::shape(status, &bytes, answer::text(&meter.request_id)) {
+    let typed = meter.endpoint.types_errors();
+    match engine_error::shape(status, &refused.body, answer::text(&meter.request_id), typed) {
         Shaped::Own(error) => {
-            if error.code == ErrorCode::EngineKeyMismatch {
+            if error.code == ErrorCode::EngineKeyMismatch
+                && let Some(upstream) = meter.upstream()
+            {
                 upstream.key_mismatch.store(true, Relaxed);
             }
             let refusal = Refusal { verdict: Some(verdict), ..error.into() };
@@ -266,18 +330,27 @@ async fn engine_refused(
             };
             let verdict = Some(verdict);
             meter.finish(&End { status, outcome, tokens: Tokens::None, ttft: None, verdict });
-            let mut answer = answer::json(parts.status, &meter.request_id, body);
+            let mut answer = answer::json(refused.status, &meter.request_id, body);
             answer::should_retry(answer.headers_mut(), engine_error::should_retry(status));
-            if let Some(seconds) = parts.headers.get(header::RETRY_AFTER) {
-                answer.headers_mut().insert(header::RETRY_AFTER, seconds.clone());
+            if let Some(seconds) = refused.retry_after {
+                answer.headers_mut().insert(header::RETRY_AFTER, seconds);
             }
             answer
         }
     }
 }
 
-/// The whole body, unless it breaks off or is too long.
-async fn read_error(link: &mut Link, mut body: Incoming) -> Option<Bytes> {
+/// Why an answer was not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    Broken,
+    TooLong,
+}
+
+/// The whole body of up to `max` bytes. The connection can be used again afterwards.
+pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<Bytes, Unread> {
+    let Reply { mut link, answer } = reply;
+    let mut body = answer.into_body();
     let mut all = Vec::new();
     loop {
         let mut next = std::pin::pin!(body.frame());
@@ -286,20 +359,24 @@ async fn read_error(link: &mut Link, mut body: Incoming) -> Option<Bytes> {
             Future::poll(next.as_mut(), cx)
         });
         match frame.await {
-            None => return Some(all.into()),
-            Some(Err(_)) => return None,
+            None => break,
+            Some(Err(_)) => return Err(Unread::Broken),
             Some(Ok(frame)) => {
                 let data = frame.into_data().unwrap_or_default();
-                if all.len() + data.len() > MAX_ERROR_BODY {
-                    return None;
+                if all.len() + data.len() > max {
+                    return Err(Unread::TooLong);
                 }
                 all.extend_from_slice(&data);
             }
         }
     }
+    if let Some(upstream) = meter.upstream() {
+        meter.worker.pool.put(upstream.id, link, Instant::now());
+    }
+    Ok(all.into())
 }
 
-fn failed(failure: &Failure, id: uuid::Uuid) -> Refusal {
+pub(crate) fn failed(failure: &Failure, id: uuid::Uuid) -> Refusal {
     let refusal = |error: ApiError, verdict| Refusal { verdict, ..error.into() };
     match failure {
         Failure::Unreachable(error) => {
@@ -318,7 +395,7 @@ fn failed(failure: &Failure, id: uuid::Uuid) -> Refusal {
     }
 }
 
-fn unavailable(message: &str) -> ApiError {
+pub(crate) fn unavailable(message: &str) -> ApiError {
     ApiError::new(ErrorCode::ModelUnavailable, message)
 }
 
@@ -329,7 +406,7 @@ pub(crate) fn fresh(id: uuid::Uuid) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("-"))
 }
 
-fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<Answer> {
+pub(crate) fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<Answer> {
     let Refusal { error, outcome, verdict } = refusal;
     let status = error.code.status();
     let tokens = match (outcome, meter.upstream()) {
@@ -338,5 +415,5 @@ fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<Answer> {
         _ => Tokens::None,
     };
     meter.finish(&End { status, outcome, tokens, ttft: None, verdict });
-    answer::error(&error, &meter.request_id, true)
+    answer::error_at(meter.endpoint, &error, &meter.request_id)
 }

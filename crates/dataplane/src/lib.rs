@@ -13,7 +13,9 @@ pub mod catalog;
 mod config;
 mod conn;
 mod deadline;
+mod defaults;
 mod engine_error;
+mod fallback;
 mod forward;
 mod inference;
 pub mod limits;
@@ -33,5 +35,6 @@ mod worker;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream};
 pub use config::{BoxError, Config, Other, OtherBody, Peer, SessionCheck};
+pub use defaults::RequestDefaults;
 pub use plane::DataPlane;
 pub use shared::{Counters, Histogram, Shared};

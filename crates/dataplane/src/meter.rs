@@ -10,6 +10,7 @@ use std::{
 use gantry_domain::{
     Timestamp,
     endpoint::Endpoint,
+    model::Task,
     usage::{Outcome, STATUS_CLIENT_CLOSED},
 };
 use http::HeaderValue;
@@ -48,6 +49,8 @@ pub(crate) enum Tokens {
     None,
     /// The engine's counts.
     Counted(Counts),
+    /// The engine's count of the prompt, the gateway's of what came of the completion.
+    HalfCounted(Counts),
     /// Prompt from the size of the body, completion as given.
     Estimated { completion: u64 },
 }
@@ -198,11 +201,17 @@ impl Meter {
         let (prompt_tokens, completion_tokens, cached_tokens, estimated) = match end.tokens {
             Tokens::None => (0, 0, None, false),
             Tokens::Counted(counts) => (counts.prompt, counts.completion, counts.cached, false),
+            Tokens::HalfCounted(counts) => (counts.prompt, counts.completion, counts.cached, true),
+            Tokens::Estimated { .. } if !self.endpoint.runs_model() => (0, 0, None, false),
             Tokens::Estimated { completion } => {
                 (estimate(self.body_bytes) as i64, completion as i64, None, true)
             }
         };
         let millis = |it: Duration| i64::try_from(it.as_millis()).unwrap_or(i64::MAX);
+        let task_of_model = || match &self.name {
+            Name::Routed(route) => route.task,
+            Name::Unknown | Name::Requested(_) => Task::Generate,
+        };
         RowRef {
             id: self.id,
             req_id: answer::text(&self.request_id),
@@ -216,7 +225,7 @@ impl Meter {
                 Name::Requested(name) => name,
                 Name::Routed(route) => &route.served_name,
             },
-            task: self.endpoint.task(),
+            task: self.endpoint.task().unwrap_or_else(task_of_model),
             endpoint: self.endpoint,
             stream: self.stream,
             prompt_tokens,

@@ -69,7 +69,10 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     if refused || endpoint.is_some() || ((wanted.is_some() || health) && !reads) {
         let request_id = request_id(&worker, &request);
         let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path has no such method");
-        let mut answer = answer::error(&error, &request_id, endpoint.is_some());
+        let mut answer = match endpoint {
+            Some(endpoint) => answer::error_at(endpoint, &error, &request_id),
+            None => answer::error(&error, &request_id, false),
+        };
         if !refused {
             let allowed = if endpoint.is_some() { "POST" } else { "GET, HEAD" };
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));

@@ -10,12 +10,24 @@ use memchr::memmem::Finder;
 const MAX_EVENT: usize = 256 << 10;
 
 static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"choices\""));
+static EVENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"event: "));
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+
+/// What is done with events, and how they are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Chats and completions: they pass.
+    Choices,
+    /// The same, less those that have usage and no choices.
+    ChoicesOnly,
+    /// Events with names, those of `/v1/responses` and `/v1/messages`: they pass.
+    Named,
+}
 
 /// State of one stream.
 #[derive(Debug)]
 pub(crate) struct Events {
-    strip: bool,
+    kind: Kind,
     /// Bytes of an event whose end has not come; only when stripping.
     held: BytesMut,
     /// The last bytes that went out; a blank line at first, as nothing is open then.
@@ -26,17 +38,16 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// `strip`: remove events that have usage and no choices.
-    pub(crate) fn new(strip: bool) -> Self {
-        Self { strip, held: BytesMut::new(), last: *b"\n\n\n", n_content: 0, done: false, failed: false }
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind, held: BytesMut::new(), last: *b"\n\n\n", n_content: 0, done: false, failed: false }
     }
 
-    /// Events with choices so far.
+    /// Events with choices (or pieces of the answer) so far.
     pub(crate) fn n_content(&self) -> u64 {
         self.n_content
     }
 
-    /// `data: [DONE]` came.
+    /// `data: [DONE]` or its like came.
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }
@@ -60,7 +71,7 @@ impl Events {
 
     fn filter(&mut self, frame: Bytes) -> Bytes {
         let suspicious = self.look(&frame);
-        if !self.strip {
+        if self.kind != Kind::ChoicesOnly {
             return frame;
         }
         if self.held.is_empty() {
@@ -93,6 +104,10 @@ impl Events {
     /// Counts what is in the frame; true if an event with empty choices may be in it. An event cut in two is seen
     /// by `release` in one piece; here it may go uncounted, which an estimate can bear.
     fn look(&mut self, frame: &[u8]) -> bool {
+        if self.kind == Kind::Named {
+            self.look_at_names(frame);
+            return false;
+        }
         let (mut suspicious, mut from, mut any) = (false, 0, false);
         while let Some(at) = CHOICES.find(&frame[from..]) {
             from += at + 9;
@@ -106,6 +121,23 @@ impl Events {
             self.done = true;
         }
         suspicious
+    }
+
+    /// A string in JSON has no line feed, so a whole line that names an event is no part of one.
+    fn look_at_names(&mut self, frame: &[u8]) {
+        for at in EVENT.find_iter(frame) {
+            let line = &frame[at + EVENT.needle().len()..];
+            let Some(end) = memchr::memchr(b'\n', line) else { return };
+            match line[..end].trim_ascii_end() {
+                b"message_stop" | b"response.completed" | b"response.incomplete" => self.done = true,
+                b"response.failed" => (self.done, self.failed) = (true, true),
+                b"error" => self.failed = true,
+                b"content_block_delta" => self.n_content += 1,
+                name if name.ends_with(b".delta") => self.n_content += 1,
+                _ => {}
+            }
+        }
+        self.failed |= frame.starts_with(b"data: {\"error\"");
     }
 
     /// The rest of an event of which a part went out already, and what follows it.
@@ -165,7 +197,7 @@ fn is_usage_only(event: &[u8]) -> bool {
 }
 
 /// Where the event that begins at `from` ends: behind the blank line.
-fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
         at += memchr::memchr(b'\n', bytes.get(at..)?)? + 1;
@@ -190,7 +222,7 @@ mod tests {
     const USAGE_EVENT: &str = "data: {\"choices\": [], \"usage\" : {\"prompt_tokens\":1}}\n\n";
 
     fn run(strip: bool, pieces: impl IntoIterator<Item = Vec<u8>>) -> (String, Events) {
-        let mut events = Events::new(strip);
+        let mut events = Events::new(if strip { Kind::ChoicesOnly } else { Kind::Choices });
         let mut out = Vec::new();
         for piece in pieces {
             out.extend_from_slice(&events.push(Bytes::from(piece)));
@@ -231,7 +263,7 @@ mod tests {
 
     #[test]
     fn whole_events_pass_without_a_copy() {
-        let mut events = Events::new(true);
+        let mut events = Events::new(Kind::ChoicesOnly);
         let frame = Bytes::from_static(b"data: {\"choices\":[{}]}\n\n");
         assert_eq!(events.push(frame.clone()).as_ptr(), frame.as_ptr());
         assert_eq!(events.n_content(), 1);
@@ -240,8 +272,23 @@ mod tests {
     }
 
     #[test]
+    fn named_events_are_known_by_their_names() {
+        let mut events = Events::new(Kind::Named);
+        let text = "event: content_block_delta\ndata: {\"text\":\"event: message_stop \"}\n\n";
+        assert_eq!(events.push(Bytes::from(text)), text);
+        events.push(Bytes::from(
+            "event: response.output_text.delta\r\ndata: {}\r\n\r\nevent: message_delta\ndata: {}\n\n",
+        ));
+        assert_eq!((events.n_content(), events.is_done(), events.has_failed()), (2, false, false));
+        events.push(Bytes::from("event: message_stop\ndata: {}\n\n"));
+        assert!(events.is_done() && !events.has_failed());
+        events.push(Bytes::from("event: error\ndata: {}\n\n"));
+        assert!(events.has_failed());
+    }
+
+    #[test]
     fn an_event_without_end_is_not_held_for_ever() {
-        let mut events = Events::new(true);
+        let mut events = Events::new(Kind::ChoicesOnly);
         assert!(events.push(Bytes::from(vec![b'x'; MAX_EVENT])).is_empty());
         assert_eq!(events.push(Bytes::from_static(b"yy")).len(), MAX_EVENT + 2);
         assert!(!events.at_boundary());

@@ -10,7 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, usage::Outcome};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    endpoint::{Counted, Endpoint},
+    usage::Outcome,
+};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::{
@@ -18,9 +22,10 @@ use crate::{
     body::shutting_down,
     breaker::Verdict,
     deadline::{Deadline, Over},
+    fallback::Chunks,
     meter::{End, Meter, Tokens, estimate},
     pool::Link,
-    sse::Events,
+    sse::{Events, Kind},
     tokens::Scanner,
 };
 
@@ -48,6 +53,8 @@ pub(crate) struct Tap {
     scanner: Scanner,
     /// For a stream.
     events: Option<Events>,
+    /// The stream is one of completions and has to look like a chat.
+    chunks: Option<Box<Chunks>>,
     first: Option<Instant>,
     bytes: u64,
     status: u16,
@@ -64,6 +71,12 @@ impl Tap {
         (status, framing, idle): (u16, Framing, Duration),
     ) -> Box<Self> {
         deadline.restart(idle);
+        let counted = meter.endpoint.counted();
+        let kind = match (framing.strip, meter.endpoint.names_events()) {
+            (_, true) => Kind::Named,
+            (true, false) => Kind::ChoicesOnly,
+            (false, false) => Kind::Choices,
+        };
         if framing.events {
             meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
         }
@@ -74,12 +87,18 @@ impl Tap {
             deadline,
             idle,
             delimited: framing.delimited,
-            scanner: Scanner::default(),
-            events: framing.events.then(|| Events::new(framing.strip)),
+            scanner: Scanner::new(counted),
+            events: framing.events.then(|| Events::new(kind)),
+            chunks: None,
             first: None,
             bytes: 0,
             status,
         })
+    }
+
+    /// Turns a stream of completions into one of a chat.
+    pub(crate) fn reshape(&mut self, chunks: Box<Chunks>) {
+        self.chunks = Some(chunks);
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
@@ -129,15 +148,22 @@ impl Tap {
         self.deadline.set(now + self.idle);
         self.bytes += data.len() as u64;
         self.scanner.feed(&data);
-        match &mut self.events {
+        let out = match &mut self.events {
             Some(events) => events.push(data),
             None => data,
+        };
+        match &mut self.chunks {
+            Some(chunks) => chunks.push(&out),
+            None => out,
         }
     }
 
     /// The answer has come completely; gives what was held back of it.
     fn complete(&mut self) -> Bytes {
-        let rest = self.events.as_mut().map(Events::finish).unwrap_or_default();
+        let mut rest = self.events.as_mut().map(Events::finish).unwrap_or_default();
+        if let Some(chunks) = &mut self.chunks {
+            rest = join(chunks.push(&rest), chunks.finish());
+        }
         let failed = self.events.as_ref().is_some_and(Events::has_failed);
         let outcome = if failed { Outcome::UpstreamError } else { Outcome::Ok };
         let link = self.link.take();
@@ -169,9 +195,9 @@ impl Tap {
         self.link = None;
         self.end(shown.code.status(), outcome, verdict);
         let Some(events) = &self.events else { return Poll::Ready(Some(Err(shown.message.clone().into()))) };
-        let blank = if events.at_boundary() { "" } else { "\n\n" };
-        let body = shown.body(answer::text(&self.meter.request_id));
-        ready(format!("{blank}data: {body}\n\n").into())
+        let blank = if events.at_boundary() || self.chunks.is_some() { "" } else { "\n\n" };
+        let event = answer::error_event(self.meter.endpoint, shown, &self.meter.request_id);
+        ready(format!("{blank}{event}").into())
     }
 
     fn end(&mut self, status: u16, outcome: Outcome, verdict: Option<Verdict>) {
@@ -182,14 +208,23 @@ impl Tap {
     }
 
     fn tokens(&self) -> Tokens {
-        if let Some(counts) = self.scanner.found() {
-            return Tokens::Counted(counts);
+        if let Some(mut counts) = self.scanner.found() {
+            // A stream of messages begins with the count of its prompt and ends with that of its completion.
+            let n_content = self.events.as_ref().map_or(0, Events::n_content);
+            if counts.completion > 0 || n_content == 0 || self.meter.endpoint.counted() != Counted::EveryUsage
+            {
+                return Tokens::Counted(counts);
+            }
+            counts.completion = n_content as i64;
+            return Tokens::HalfCounted(counts);
         }
         let completion = match (&self.events, self.meter.endpoint) {
             // The first event of a chat only says who speaks.
-            (Some(events), Endpoint::ChatCompletions) => events.n_content().saturating_sub(1),
+            (Some(events), Endpoint::ChatCompletions) if self.chunks.is_none() => {
+                events.n_content().saturating_sub(1)
+            }
             (Some(events), _) => events.n_content(),
-            (None, Endpoint::Embeddings) => 0,
+            (None, Endpoint::Embeddings | Endpoint::Rerank | Endpoint::Score) => 0,
             (None, _) => estimate(self.bytes),
         };
         Tokens::Estimated { completion }

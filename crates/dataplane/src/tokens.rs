@@ -1,19 +1,22 @@
-//! Finds the engine's token counts in an answer while it passes: the last `"usage": {…}`, wherever frames end.
+//! Finds the engine's token counts in an answer while it passes: the last `"usage": {…}` (or what the endpoint has
+//! instead, see [`Counted`]), wherever frames end.
 //!
 //! In JSON a quote inside a string is escaped, so `"usage"` followed by a colon is a key unless a backslash stands
 //! before it. That makes a byte search enough.
 
 use std::sync::LazyLock;
 
+use gantry_domain::endpoint::Counted;
 use memchr::memmem::Finder;
 
-const NEEDLE: &[u8] = b"\"usage\"";
 /// A usage object that is longer, or that many bytes of a frame at a time, ends the search for its end.
 const MAX_OBJECT: usize = 4096;
 /// Counts above it are nonsense and make the object not count.
 const MAX_TOKENS: i64 = 1_000_000_000;
 
-static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(NEEDLE));
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+static INPUT_TOKENS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"input_tokens\""));
+static COUNT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"count\""));
 
 /// What the engine said it used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,15 +28,20 @@ pub(crate) struct Counts {
 }
 
 /// Fed with the answer piece by piece.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Scanner {
+    place: Counted,
     found: Option<Counts>,
     /// End of what was fed that may begin a usage object.
     carry: Vec<u8>,
 }
 
 impl Scanner {
-    /// The last usage object so far.
+    pub(crate) fn new(place: Counted) -> Self {
+        Self { place, found: None, carry: Vec::new() }
+    }
+
+    /// What there is so far.
     pub(crate) fn found(&self) -> Option<Counts> {
         self.found
     }
@@ -63,14 +71,20 @@ impl Scanner {
 
     /// Looks through `bytes`; gives from where on they have to be looked at again with what follows them.
     fn search(&mut self, bytes: &[u8]) -> usize {
+        let finder = match self.place {
+            Counted::LastUsage | Counted::EveryUsage => &*USAGE,
+            Counted::InputTokens => &*INPUT_TOKENS,
+            Counted::Count => &*COUNT,
+        };
+        let needle = finder.needle();
         let mut from = 0;
-        while let Some(at) = FINDER.find(&bytes[from..]) {
+        while let Some(at) = finder.find(&bytes[from..]) {
             let at = from + at;
-            let behind = at + NEEDLE.len();
-            match object(&bytes[behind..]) {
+            let behind = at + needle.len();
+            match self.value(&bytes[behind..]) {
                 _ if at > 0 && bytes[at - 1] == b'\\' => from = behind,
                 Object::Whole { counts, len } => {
-                    self.found = counts.or(self.found);
+                    self.note(counts);
                     from = behind + len;
                 }
                 Object::Short => return at,
@@ -78,13 +92,37 @@ impl Scanner {
             }
         }
         // A needle may begin in the last bytes; the byte before it is kept too, as it may be a backslash.
-        let tail = from.max((bytes.len() + 1).saturating_sub(NEEDLE.len()));
+        let tail = from.max((bytes.len() + 1).saturating_sub(needle.len()));
         match memchr::memchr(b'"', &bytes[tail..]).map(|at| tail + at) {
-            Some(at) if NEEDLE.starts_with(&bytes[at..]) => at.saturating_sub(1).max(from.min(at)),
+            Some(at) if needle.starts_with(&bytes[at..]) => at.saturating_sub(1).max(from.min(at)),
             Some(at) => (at + 1..bytes.len())
-                .find(|it| NEEDLE.starts_with(&bytes[*it..]))
+                .find(|it| needle.starts_with(&bytes[*it..]))
                 .map_or(bytes.len(), |it| it - 1),
             None => bytes.len(),
+        }
+    }
+
+    /// What follows the key.
+    fn value(&self, bytes: &[u8]) -> Object {
+        match self.place {
+            Counted::LastUsage => object(bytes, false),
+            Counted::EveryUsage => object(bytes, true),
+            Counted::InputTokens | Counted::Count => single(bytes),
+        }
+    }
+
+    fn note(&mut self, counts: Option<Counts>) {
+        let Some(new) = counts else { return };
+        match &mut self.found {
+            Some(found) if self.place == Counted::EveryUsage => {
+                if new.prompt > 0 {
+                    (found.prompt, found.cached) = (new.prompt, new.cached);
+                }
+                if new.completion > 0 {
+                    found.completion = new.completion;
+                }
+            }
+            found => *found = Some(new),
         }
     }
 }
@@ -95,19 +133,43 @@ enum Object {
     No,
 }
 
-/// What follows the key: `: {…}`.
-fn object(bytes: &[u8]) -> Object {
-    let mut at = space(bytes, 0);
+/// Where the value behind a key begins, if one does.
+fn colon(bytes: &[u8]) -> Result<usize, Object> {
+    let at = space(bytes, 0);
     match bytes.get(at) {
-        Some(b':') => at = space(bytes, at + 1),
-        Some(_) => return Object::No,
-        None => return Object::Short,
+        Some(b':') => Ok(space(bytes, at + 1)),
+        Some(_) => Err(Object::No),
+        None => Err(Object::Short),
     }
+}
+
+/// `: 12`, the tokens of a prompt.
+fn single(bytes: &[u8]) -> Object {
+    let at = match colon(bytes) {
+        Ok(at) => at,
+        Err(other) => return other,
+    };
+    let digits = bytes[at..].iter().take_while(|it| it.is_ascii_digit()).count();
+    if at + digits == bytes.len() {
+        return Object::Short;
+    }
+    let counts = number(&bytes[at..at + digits]).map(|prompt| Counts { prompt, ..Counts::default() });
+    Object::Whole { counts, len: at + digits }
+}
+
+/// `: {…}`. For Anthropic `input_tokens` are those that were not cached (llama-server does it so; vLLM 0.32 says
+/// nothing of its cache there).
+fn object(bytes: &[u8], anthropic: bool) -> Object {
+    let mut at = match colon(bytes) {
+        Ok(at) => at,
+        Err(other) => return other,
+    };
     match bytes.get(at) {
         Some(b'{') => {}
         Some(_) => return Object::No,
         None => return Object::Short,
     }
+    let (mut cache_read, mut cache_written) = (None, 0);
     let (mut counts, mut any, mut sane, mut depth) = (Counts::default(), false, true, 0_u32);
     let mut key: &[u8] = b"";
     while let Some(byte) = bytes.get(at) {
@@ -116,6 +178,8 @@ fn object(bytes: &[u8]) -> Object {
             b'}' => {
                 depth -= 1;
                 if depth == 0 {
+                    counts.cached = cache_read.or(counts.cached);
+                    counts.prompt += cache_read.unwrap_or(0) + cache_written;
                     return Object::Whole { counts: (any && sane).then_some(counts), len: at + 1 };
                 }
             }
@@ -136,6 +200,8 @@ fn object(bytes: &[u8]) -> Object {
                     (b"prompt_tokens" | b"input_tokens", 1) => Some(&mut counts.prompt),
                     (b"completion_tokens" | b"output_tokens", 1) => Some(&mut counts.completion),
                     (b"cached_tokens", 2) => Some(counts.cached.insert(0)),
+                    (b"cache_read_input_tokens", 1) if anthropic => Some(cache_read.insert(0)),
+                    (b"cache_creation_input_tokens", 1) if anthropic => Some(&mut cache_written),
                     _ => None,
                 };
                 if let Some(slot) = slot {
@@ -171,7 +237,11 @@ mod tests {
     use super::*;
 
     fn scan(pieces: &[&[u8]]) -> Option<Counts> {
-        let mut scanner = Scanner::default();
+        scan_at(Counted::LastUsage, pieces)
+    }
+
+    fn scan_at(place: Counted, pieces: &[&[u8]]) -> Option<Counts> {
+        let mut scanner = Scanner::new(place);
         for piece in pieces {
             scanner.feed(piece);
         }
@@ -187,6 +257,33 @@ mod tests {
         assert_eq!(scan(&[messages]), Some(Counts { prompt: 3, completion: 2, cached: None }));
         assert_eq!(scan(&[chat, messages]), scan(&[messages]));
         assert_eq!(scan(&[messages, br#"{"usage":null}"#]), scan(&[messages]));
+    }
+
+    #[test]
+    fn a_stream_of_messages_spreads_its_counts() {
+        let start = br#"{"usage":{"cache_read_input_tokens":16,"input_tokens":1,"output_tokens":0}}"#;
+        let delta = br#"{"usage":{"output_tokens":4}}"#;
+        let want = Some(Counts { prompt: 17, completion: 4, cached: Some(16) });
+        assert_eq!(scan_at(Counted::EveryUsage, &[start, delta]), want);
+        let again = br#"{"usage":{"input_tokens":12,"output_tokens":0}}"#;
+        let want = Some(Counts { prompt: 12, completion: 4, cached: None });
+        assert_eq!(scan_at(Counted::EveryUsage, &[start, delta, again]), want);
+        // Elsewhere such a key means something else.
+        assert_eq!(scan(&[start]), Some(Counts { prompt: 1, completion: 0, cached: None }));
+    }
+
+    #[test]
+    fn a_bare_count_is_the_prompt() {
+        let body =
+            br#"{"count":  2,"max_model_len":512,"tokens":[395,398],"token_strs":["count","\"count\":9"]}"#;
+        for cut in 0..body.len() {
+            let (a, b) = body.split_at(cut);
+            assert_eq!(scan_at(Counted::Count, &[a, b]).map(|it| (it.prompt, it.completion)), Some((2, 0)));
+        }
+        let body = br#"{"input_tokens":12,"context_management":{"original_input_tokens":13}}"#;
+        assert_eq!(scan_at(Counted::InputTokens, &[body]).map(|it| it.prompt), Some(12));
+        assert_eq!(scan_at(Counted::Count, &[br#"{"tokens":[876,880]}"#]), None);
+        assert_eq!(scan_at(Counted::Count, &[br#"{"count":-1}"#]), None);
     }
 
     #[test]
@@ -229,7 +326,9 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(pieces in prop::collection::vec(prop::collection::vec(prop::sample::select(b"\"usage:{}0\\ x-".to_vec()), 0..60), 0..8)) {
             let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-            scan(&pieces);
+            for place in [Counted::LastUsage, Counted::EveryUsage, Counted::InputTokens, Counted::Count] {
+                scan_at(place, &pieces);
+            }
         }
     }
 }

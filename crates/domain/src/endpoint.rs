@@ -12,10 +12,42 @@ pub enum Endpoint {
     ChatCompletions,
     Completions,
     Embeddings,
+    Responses,
+    /// Anthropic's.
+    Messages,
+    CountTokens,
+    Rerank,
+    Score,
+    Tokenize,
+    Detokenize,
+}
+
+/// Where an answer says its token counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// The last `usage` object, whole.
+    LastUsage,
+    /// All `usage` objects of a stream together, as Anthropic's API spreads the counts over them.
+    EveryUsage,
+    /// A number under `input_tokens`.
+    InputTokens,
+    /// A number under `count`, if anywhere.
+    Count,
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 3] = [Self::ChatCompletions, Self::Completions, Self::Embeddings];
+    pub const ALL: [Self; 10] = [
+        Self::ChatCompletions,
+        Self::Completions,
+        Self::Embeddings,
+        Self::Responses,
+        Self::Messages,
+        Self::CountTokens,
+        Self::Rerank,
+        Self::Score,
+        Self::Tokenize,
+        Self::Detokenize,
+    ];
 
     /// The path, the same at the gateway and at the engine.
     pub fn path(self) -> &'static str {
@@ -23,6 +55,13 @@ impl Endpoint {
             Self::ChatCompletions => "/v1/chat/completions",
             Self::Completions => "/v1/completions",
             Self::Embeddings => "/v1/embeddings",
+            Self::Responses => "/v1/responses",
+            Self::Messages => "/v1/messages",
+            Self::CountTokens => "/v1/messages/count_tokens",
+            Self::Rerank => "/v1/rerank",
+            Self::Score => "/v1/score",
+            Self::Tokenize => "/tokenize",
+            Self::Detokenize => "/detokenize",
         }
     }
 
@@ -33,28 +72,92 @@ impl Endpoint {
     /// What a key must be allowed to call it.
     pub fn scope(self) -> Scope {
         match self {
-            Self::ChatCompletions => Scope::Chat,
+            Self::ChatCompletions
+            | Self::Responses
+            | Self::Messages
+            | Self::CountTokens
+            | Self::Tokenize
+            | Self::Detokenize => Scope::Chat,
             Self::Completions => Scope::Completions,
-            Self::Embeddings => Scope::Embeddings,
+            Self::Embeddings | Self::Rerank | Self::Score => Scope::Embeddings,
         }
     }
 
-    /// The task that the model must have.
-    pub fn task(self) -> Task {
+    /// The task that the model must have; `None` if any will do.
+    pub fn task(self) -> Option<Task> {
         match self {
-            Self::ChatCompletions | Self::Completions => Task::Generate,
-            Self::Embeddings => Task::Embed,
+            Self::ChatCompletions
+            | Self::Completions
+            | Self::Responses
+            | Self::Messages
+            | Self::CountTokens => Some(Task::Generate),
+            Self::Embeddings | Self::Rerank | Self::Score => Some(Task::Embed),
+            Self::Tokenize | Self::Detokenize => None,
+        }
+    }
+
+    /// Where its answers say their token counts.
+    pub fn counted(self) -> Counted {
+        match self {
+            Self::ChatCompletions
+            | Self::Completions
+            | Self::Embeddings
+            | Self::Responses
+            | Self::Rerank
+            | Self::Score => Counted::LastUsage,
+            Self::Messages => Counted::EveryUsage,
+            Self::CountTokens => Counted::InputTokens,
+            Self::Tokenize | Self::Detokenize => Counted::Count,
         }
     }
 
     /// Whether `"stream": true` makes the engine answer with server-sent events here.
     pub fn streams(self) -> bool {
+        self.has_stream_options() || self.names_events()
+    }
+
+    /// Whether an engine gives token counts of a stream only if `stream_options` asks for them.
+    pub fn has_stream_options(self) -> bool {
         matches!(self, Self::ChatCompletions | Self::Completions)
+    }
+
+    /// Whether events of a stream have names (`event: …`), errors among them.
+    pub fn names_events(self) -> bool {
+        matches!(self, Self::Responses | Self::Messages)
+    }
+
+    /// Whether errors say `"type": "error"` beside `error`, without which Anthropic's clients can't read them.
+    pub fn types_errors(self) -> bool {
+        matches!(self, Self::Messages | Self::CountTokens)
+    }
+
+    /// Whether tokens are computed with the weights. Where they are only counted, nothing is ever estimated.
+    pub fn runs_model(self) -> bool {
+        !matches!(self, Self::CountTokens | Self::Tokenize | Self::Detokenize)
+    }
+
+    /// Whether a model's `request_defaults` are for it.
+    pub fn takes_defaults(self) -> bool {
+        matches!(self, Self::ChatCompletions | Self::Completions | Self::Responses)
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_own_path() {
+        for (at, endpoint) in Endpoint::ALL.into_iter().enumerate() {
+            assert_eq!(endpoint as usize, at, "tables are indexed by it");
+            assert_eq!(Endpoint::from_path(endpoint.path()), Some(endpoint));
+        }
+        assert_eq!(Endpoint::from_path("/v1/tokenize"), None);
     }
 }

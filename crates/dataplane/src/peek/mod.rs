@@ -51,6 +51,8 @@ enum Guard {
     /// Arrays with more elements.
     ElementsAtMost(u32),
     NotNegative,
+    /// What the engine takes for `true`.
+    NotTrue,
     /// Everything but `null`.
     Never,
 }
@@ -67,6 +69,8 @@ const GUARDS: &[(&str, Guard)] = &[
     ("n_keep", Guard::NotNegative),
     ("id_slot", Guard::NotNegative),
     ("chat_template", Guard::Never),
+    // Its answer comes before its tokens do, and is fetched from a path that is not proxied.
+    ("background", Guard::NotTrue),
 ];
 
 /// Checks and reads a request body.
@@ -92,6 +96,18 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
         scan::string(&text[model.span.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
     let (include_usage, usage_slot) = usage_slot(text, open + 1, top.options.as_ref());
     Ok(Peek { model, stream: top.stream.unwrap_or(false), include_usage, usage_slot })
+}
+
+/// Keys and raw values of a checked body's outermost object, in their order.
+pub(crate) fn members(body: &[u8]) -> Option<Vec<(Cow<'_, str>, &str)>> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut scanner = Scanner::new(text);
+    scanner.object_start().ok()?;
+    let (mut members, mut first) = (Vec::new(), true);
+    while let Some((key, value)) = scanner.member(&mut first, 1).ok()? {
+        members.push((key, &text[value.span]));
+    }
+    Some(members)
 }
 
 struct Top {
@@ -149,6 +165,7 @@ impl Guard {
                 (value.n_elements > max).then(|| format!("may have at most {max} elements"))
             }
             Self::NotNegative => as_number().filter(|it| *it < 0.0).map(|_| "may not be negative".to_owned()),
+            Self::NotTrue => is_true(text, value).then(|| "can't be metered".to_owned()),
             Self::Never => (raw != "null").then(|| "is the operator's to set".to_owned()),
         }
     }

@@ -69,6 +69,7 @@ fn guards_hold_and_their_limits_pass() {
         r#""id_slot":-1"#,
         r#""id_slot":"-2""#,
         r#""chat_template":"x""#,
+        r#""background":true"#,
         r#""chat_t\u0065mplate":"x""#,
     ];
     for member in refused {
@@ -81,6 +82,7 @@ fn guards_hold_and_their_limits_pass() {
         r#""top_logprobs":100"#,
         r#""n_keep":0"#,
         r#""chat_template":null"#,
+        r#""background":false"#,
         r#""deep":{"n":99,"chat_template":"x"}"#,
     ];
     for member in passed {

@@ -191,6 +191,13 @@ fn endpoint_code(endpoint: Endpoint) -> u8 {
         Endpoint::ChatCompletions => 1,
         Endpoint::Completions => 2,
         Endpoint::Embeddings => 3,
+        Endpoint::Responses => 4,
+        Endpoint::Messages => 5,
+        Endpoint::CountTokens => 6,
+        Endpoint::Rerank => 7,
+        Endpoint::Score => 8,
+        Endpoint::Tokenize => 9,
+        Endpoint::Detokenize => 10,
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn route(name: &str, task: Task, target: RouteTarget) -> Route {
         stream_idle_timeout: Duration::from_mins(5),
         created: Timestamp(1_700_000_000_000),
         max_model_len: Some(4096),
+        request_defaults: None,
     }
 }
 

@@ -4,9 +4,13 @@
 
 mod access;
 mod client;
+mod endpoints;
 mod engine;
 mod failures;
+mod fallback;
 mod gateway;
 mod lifecycle;
+mod simulated;
 mod streams;
+mod transcripts;
 mod unary;
