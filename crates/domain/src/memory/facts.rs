@@ -1,11 +1,12 @@
 //! The compact facts of one model, made from its tensor names, their sizes and the hyper-parameters.
 
-use super::{Hyper, Unknown, sum};
+use super::{Hyper, PerLayer, Recurrent, Unknown, sum};
 
 /// More layers than any model has; a header may claim anything.
 const MAX_LAYERS: u64 = 2048;
 /// Architectures whose memory follows other rules than those here.
-const OTHER_RULES: &[&str] = &["clip", "t5", "t5encoder", "wavtokenizer-dec", "deepseek4", "dflash", "eagle3"];
+const OTHER_RULES: &[&str] =
+    &["clip", "t5", "t5encoder", "wavtokenizer-dec", "deepseek4", "dflash", "eagle3"];
 
 /// One tensor as a file lists it.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +34,8 @@ pub struct Layer {
     pub latent: Option<(u64, u64)>,
     /// It sees only the last [`ModelFacts::window`] tokens.
     pub sliding: bool,
-    /// Elements of its state, per sequence.
-    pub state: u64,
+    /// It keeps a state of fixed size.
+    pub recurrent: Option<Recurrent>,
     /// Elements between its projections: of the dense part.
     pub n_ff: u64,
     /// Of one expert; 0 in a dense layer.
@@ -43,6 +44,13 @@ pub struct Layer {
     pub gated: bool,
     /// Queries and keys are normalised per head.
     pub qk_norm: bool,
+}
+
+impl Layer {
+    /// Elements of its state, per sequence.
+    pub(super) fn state(&self) -> u64 {
+        self.recurrent.map_or(0, |it| it.elements())
+    }
 }
 
 /// Everything about a model that its memory depends on.
@@ -79,10 +87,7 @@ impl ModelFacts {
     ///
     /// # Errors
     /// The fact that is missing.
-    pub fn new<'a>(
-        hyper: &Hyper,
-        tensors: impl IntoIterator<Item = Tensor<'a>>,
-    ) -> Result<Self, Unknown> {
+    pub fn new<'a>(hyper: &Hyper, tensors: impl IntoIterator<Item = Tensor<'a>>) -> Result<Self, Unknown> {
         let architecture = hyper.architecture.clone();
         if architecture.is_empty() {
             return Err(Unknown::because("the file names no architecture"));
@@ -188,8 +193,10 @@ impl ModelFacts {
         let recurrent = seen.recurrent
             || hyper.recurrent_layers.as_ref().and_then(|it| it.at(index)).is_some_and(|it| it != 0);
         if recurrent {
-            let state = hyper.recurrent.ok_or_else(|| Unknown::because("the size of its recurrent state"))?;
-            layer.state = state.elements();
+            let state = hyper
+                .recurrent
+                .ok_or_else(|| Unknown::because("the file does not say the size of its recurrent state"))?;
+            layer.recurrent = Some(state);
             if !seen.attention {
                 return Ok(());
             }
@@ -202,7 +209,7 @@ impl ModelFacts {
         if layer.n_head_kv == 0 {
             return Ok(());
         }
-        let each = self.n_embd.checked_div(hyper.n_head.as_ref().map_or(0, super::PerLayer::max));
+        let each = self.n_embd.checked_div(hyper.n_head.as_ref().map_or(0, PerLayer::max));
         layer.key_length = known(hyper.key_length.or(each), "the size of a head")?;
         layer.value_length = known(hyper.value_length.or(each), "the size of a head")?;
         if let Some(rank) = hyper.kv_lora_rank.filter(|it| *it > 0 && !hyper.encoder) {
@@ -244,12 +251,14 @@ struct Seen {
 
 impl Seen {
     fn note(&mut self, rest: &str) {
-        self.recurrent |= ["ssm_", "mamba.", "linear_attn.", "shortconv."].iter().any(|it| rest.starts_with(it));
+        self.recurrent |=
+            ["ssm_", "mamba.", "linear_attn.", "shortconv."].iter().any(|it| rest.starts_with(it));
         self.attention |= ["attn_k.", "attn_qkv.", "attn_kv_", "self_attn.", "attention."]
             .iter()
             .any(|it| rest.starts_with(it));
         self.gate |= rest.contains("ffn_gate.") || rest.contains("gate_proj");
-        self.dense |= rest.starts_with("ffn_down.") || rest.contains("shexp") || rest.contains("shared_expert");
+        self.dense |=
+            rest.starts_with("ffn_down.") || rest.contains("shexp") || rest.contains("shared_expert");
         self.qk_norm |= rest.starts_with("attn_q_norm.") || rest.contains(".q_norm.");
     }
 }
@@ -262,7 +271,10 @@ fn known<T>(value: Option<T>, what: &str) -> Result<T, Unknown> {
 fn layer_of(name: &str) -> Option<(usize, &str)> {
     let marks = ["blk.", "layers.", "layer.", "h.", "blocks."];
     // Towers for other media have layers of their own.
-    if ["visual", "vision", "audio", "v.", "mm."].iter().any(|it| name.starts_with(it) || name.contains("_tower")) {
+    if ["visual", "vision", "audio", "v.", "mm."]
+        .iter()
+        .any(|it| name.starts_with(it) || name.contains("_tower"))
+    {
         return None;
     }
     let rest = marks.iter().find_map(|mark| {
@@ -274,14 +286,18 @@ fn layer_of(name: &str) -> Option<(usize, &str)> {
 }
 
 fn is_output(name: &str) -> bool {
-    ["output.", "output_norm.", "cls.", "lm_head.", "score.", "classifier."].iter().any(|it| name.starts_with(it))
+    ["output.", "output_norm.", "cls.", "lm_head.", "score.", "classifier."]
+        .iter()
+        .any(|it| name.starts_with(it))
         || name == "model.norm.weight"
         || name.ends_with("language_model.norm.weight")
         || name.ends_with(".lm_head.weight")
 }
 
 fn is_input(name: &str) -> bool {
-    ["token_embd", "token_types", "position_embd", "per_layer_token_embd"].iter().any(|it| name.starts_with(it))
+    ["token_embd", "token_types", "position_embd", "per_layer_token_embd"]
+        .iter()
+        .any(|it| name.starts_with(it))
         || name.contains("embed_tokens")
         || name.contains("embeddings.")
         || name.contains(".wte.")

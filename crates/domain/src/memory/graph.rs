@@ -5,10 +5,10 @@
 //! out; latent attention and recurrent layers are approximate.
 
 use super::{
-    Layer, ModelFacts,
+    Layer, ModelFacts, Recurrent,
     kv::Cells,
     planner::{Graph, Id},
-    product,
+    product, sum,
 };
 
 /// Bytes of an activation.
@@ -68,20 +68,18 @@ impl<'a> Builder<'a> {
         let rows = batch.tokens;
         let position = graph.input(rows.saturating_mul(4));
         let out_ids = graph.input(batch.outputs.saturating_mul(4));
+        let of = |sliding: bool| facts.layers.iter().find(|it| it.n_head_kv > 0 && it.sliding == sliding);
         let mut mask = |layer: Option<&Layer>, seen: u64| {
+            let any = u64::from(layer.is_some());
+            let stored = any * u64::from(!facts.encoder);
             let values = layer.map_or(0, |it| it.n_head_kv.saturating_mul(it.value_length));
             Mask {
-                scores: graph.input(product([seen, rows, if batch.flash { 2 } else { F32 }])),
-                key_slots: graph.input(if facts.encoder { 0 } else { rows.saturating_mul(8) }),
+                scores: graph.input(product([any, seen, rows, if batch.flash { 2 } else { F32 }])),
+                key_slots: graph.input(product([stored, rows, 8])),
                 // Without flash attention values are stored transposed, one slot per element.
-                value_slots: graph.input(match (facts.encoder, batch.flash) {
-                    (true, _) => 0,
-                    (false, true) => rows.saturating_mul(8),
-                    (false, false) => product([rows, values, 8]),
-                }),
+                value_slots: graph.input(product([stored, rows, if batch.flash { 1 } else { values }, 8])),
             }
         };
-        let of = |sliding: bool| facts.layers.iter().find(|it| it.n_head_kv > 0 && it.sliding == sliding);
         let full = mask(of(false), if facts.encoder { rows } else { batch.cells.seen });
         let sliding = of(true).map(|it| mask(Some(it), batch.cells.seen_sliding));
         Self { facts, batch, graph, rows, position, out_ids, full, sliding }
@@ -139,10 +137,8 @@ impl<'a> Builder<'a> {
         let normal = self.norm(input);
         let mut out = if layer.n_head_kv > 0 {
             self.attention(layer, normal)
-        } else if layer.state > 0 {
-            let inner = self.wide(layer.state.min(width.saturating_mul(4)), &[normal]);
-            let mixed = self.wide(width.saturating_mul(2), &[inner]);
-            self.wide(width, &[mixed])
+        } else if let Some(recurrent) = layer.recurrent {
+            self.recurrence(&recurrent, normal)
         } else {
             normal
         };
@@ -152,6 +148,9 @@ impl<'a> Builder<'a> {
             residual = self.wide(width, &[residual, self.out_ids]);
         }
         let summed = self.over(width, &[out, residual]);
+        if layer.n_ff == 0 && layer.n_ff_expert == 0 {
+            return summed;
+        }
         let normal = self.norm(summed);
         let mut fed = self.feed_forward(layer, normal);
         if layer.n_ff > 0 && layer.n_ff_expert > 0 {
@@ -159,6 +158,31 @@ impl<'a> Builder<'a> {
             fed = self.over(width, &[fed, shared]);
         }
         self.over(width, &[fed, summed])
+    }
+
+    /// A state-space layer: projection, convolution over the kept steps and the new ones, scan, gate.
+    fn recurrence(&mut self, of: &Recurrent, normal: Id) -> Id {
+        let sequences = self.batch.cells.sequences;
+        let (inner, channels) = (of.d_inner, of.channels());
+        let projected = self.wide(channels.saturating_add(inner), &[normal]);
+        let kept = self.graph.result(product([of.convolution(), sequences, F32]), &[]);
+        let (fresh, gate) = (self.graph.view(projected), self.graph.view(projected));
+        let joined = sum([product([self.rows, channels, F32]), product([of.convolution(), sequences, F32])]);
+        let joined = self.graph.result(joined, &[kept, fresh]);
+        let convolved = self.wide(channels, &[joined]);
+        let biased = self.over(channels, &[convolved]);
+        let active = self.over(channels, &[biased]);
+        let values = self.graph.view(active);
+        let states = product([of.d_inner, of.d_state, sequences, F32]);
+        let scanned = self.graph.result(sum([product([self.rows, inner, F32]), states]), &[values]);
+        let copied = self.wide(inner, &[gate]);
+        let skipped = self.wide(inner, &[active]);
+        let scanned = self.graph.view(scanned);
+        let added = self.over(inner, &[scanned, skipped]);
+        let gated = self.wide(inner, &[copied, added]);
+        let gated = self.graph.view(gated);
+        let normal = self.wide(inner, &[gated]);
+        self.wide(self.facts.n_embd, &[normal])
     }
 
     fn attention(&mut self, layer: &Layer, normal: Id) -> Id {
@@ -278,7 +302,8 @@ impl<'a> Builder<'a> {
         };
         let (query, key, value) = (project(self, queries), project(self, keys), project(self, values));
         let mixed = if self.batch.flash {
-            let half = |it: &mut Self, width: u64, of: Id| it.graph.result(product([it.rows, width, 2]), &[of]);
+            let half =
+                |it: &mut Self, width: u64, of: Id| it.graph.result(product([it.rows, width, 2]), &[of]);
             let (key, value) = (half(self, keys, key), half(self, values, value));
             self.wide(queries, &[query, key, value, self.full.scores])
         } else {

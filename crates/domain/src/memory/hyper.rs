@@ -70,10 +70,16 @@ impl Recurrent {
     /// Elements per sequence: those of the convolution and of the state (llama.cpp `llama_hparams::n_embd_r` and
     /// `n_embd_s`, `src/llama-hparams.cpp`).
     pub(super) fn elements(&self) -> u64 {
-        let channels =
-            self.d_inner.saturating_add(self.n_group.saturating_mul(self.d_state).saturating_mul(2));
-        let convolution = self.d_conv.saturating_sub(1).saturating_mul(channels);
-        convolution.saturating_add(self.d_state.saturating_mul(self.d_inner))
+        self.convolution().saturating_add(self.d_state.saturating_mul(self.d_inner))
+    }
+
+    pub(super) fn convolution(&self) -> u64 {
+        self.d_conv.saturating_sub(1).saturating_mul(self.channels())
+    }
+
+    /// What the convolution runs over.
+    pub(super) fn channels(&self) -> u64 {
+        self.d_inner.saturating_add(self.n_group.saturating_mul(self.d_state).saturating_mul(2))
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn cells(facts: &ModelFacts, context: u64, slots: u64, unified: bool,
 
 /// What one layer keeps. Latent attention keeps no values (llama.cpp `llama_kv_cache`: `has_v = !is_mla`).
 pub(super) fn layer_bytes(layer: &Layer, cells: &Cells, key: CacheType, value: CacheType) -> u64 {
-    let state = product([layer.state, cells.sequences, 4]);
+    let state = product([layer.state(), cells.sequences, 4]);
     let count = if layer.sliding { cells.sliding } else { cells.all };
     let per_cell = match layer.latent {
         Some((latent, _)) => key.bytes(latent),

@@ -95,11 +95,10 @@ impl Default for LlamacppSettings<'_> {
 /// # Errors
 /// The fact that is missing.
 pub fn estimate_llamacpp(facts: &ModelFacts, settings: &LlamacppSettings<'_>) -> Result<Estimate, Unknown> {
-    let context = settings
-        .context
-        .filter(|it| *it > 0)
-        .or(facts.context_train)
-        .ok_or_else(|| Unknown::because("neither the context nor what the model was trained for is known"))?;
+    let context =
+        settings.context.filter(|it| *it > 0).or(facts.context_train).ok_or_else(|| {
+            Unknown::because("neither the context nor what the model was trained for is known")
+        })?;
     let plan = Plan::new(facts, settings);
     let mut estimate = plan.at(context);
     if let Some(longest) = facts.context_train
@@ -238,11 +237,8 @@ impl<'a> Plan<'a> {
             (false, true, Some(true)) => Some(true),
             (false, true, None) => self.places.iter().all(Option::is_some).then_some(true),
         };
-        let available = if used.is_empty() {
-            settings.host_ram_free
-        } else {
-            Some(sum(used.iter().map(|it| it.1.free)))
-        };
+        let available =
+            if used.is_empty() { settings.host_ram_free } else { Some(sum(used.iter().map(|it| it.1.free))) };
         Estimate {
             weights: sum(all().map(|it| it.weights)),
             kv_cache: sum(all().map(|it| it.kv_cache)),
@@ -277,7 +273,7 @@ fn notes(facts: &ModelFacts, settings: &LlamacppSettings<'_>, context: u64) -> V
             "the model was trained for {longest} tokens: no request may be longer, but memory is taken for {context}"
         ));
     }
-    if facts.layers.iter().any(|it| it.latent.is_some() || it.state > 0) {
+    if facts.layers.iter().any(|it| it.latent.is_some() || it.recurrent.is_some()) {
         notes.push("compute buffers of this kind of attention are approximate".to_owned());
     }
     notes

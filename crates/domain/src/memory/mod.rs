@@ -109,10 +109,10 @@ fn pad(value: u64, unit: u64) -> u64 {
 /// true again once it was false.
 fn largest(step: u64, most: u64, mut fits: impl FnMut(u64) -> bool) -> u64 {
     let step = step.max(1);
-    let (mut good, mut bad) = (0, most / step + 1);
+    let (mut good, mut bad) = (0, (most / step).saturating_add(1));
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if fits(middle * step) { good = middle } else { bad = middle }
+        if fits(middle.saturating_mul(step)) { good = middle } else { bad = middle }
     }
-    good * step
+    good.saturating_mul(step)
 }

@@ -89,10 +89,9 @@ impl Default for VllmSettings<'_> {
 /// # Errors
 /// The fact that is missing, or settings that vLLM refuses.
 pub fn estimate_vllm(facts: &ModelFacts, settings: &VllmSettings<'_>) -> Result<Estimate, Unknown> {
-    let length = settings
-        .max_model_len
-        .or(facts.context_train)
-        .ok_or_else(|| Unknown::because("neither `max_model_len` nor what the model was trained for is known"))?;
+    let length = settings.max_model_len.or(facts.context_train).ok_or_else(|| {
+        Unknown::because("neither `max_model_len` nor what the model was trained for is known")
+    })?;
     if settings.tensor_parallel == 0 || settings.pipeline_parallel == 0 {
         return Err(Unknown::because("parallelism starts at 1"));
     }
@@ -157,13 +156,11 @@ impl Worker<'_> {
             }
         }
         estimate.per_gpu.resize(settings.gpus.len(), GpuShare::default());
-        estimate.total =
-            sum([estimate.weights, estimate.kv_cache, estimate.compute, estimate.overhead]);
+        estimate.total = sum([estimate.weights, estimate.kv_cache, estimate.compute, estimate.overhead]);
         let in_ram = settings.host_ram_free.map(|free| estimate.host_ram <= free);
         if known {
             estimate.fits = Some(fits && in_ram != Some(false));
-            estimate.available =
-                Some(sum(settings.gpus.iter().take(workers as usize).map(|it| it.free)));
+            estimate.available = Some(sum(settings.gpus.iter().take(workers as usize).map(|it| it.free)));
             estimate.max_context_that_fits = (leaves != u64::MAX && !self.facts.encoder).then_some(leaves);
         } else if !on_gpus {
             (estimate.fits, estimate.available) = (in_ram, settings.host_ram_free);
@@ -218,7 +215,7 @@ impl Worker<'_> {
                     settings.kv_type.bytes(heads.saturating_mul(each))
                 }
             };
-            let recurrent = layer.state.saturating_mul(4).div_ceil(settings.tensor_parallel);
+            let recurrent = layer.state().saturating_mul(4).div_ceil(settings.tensor_parallel);
             count.saturating_mul(per_token).saturating_add(recurrent)
         }))
     }
@@ -265,7 +262,10 @@ impl Worker<'_> {
                 one.div_ceil(MIB)
             ));
         } else {
-            notes.push("on CPUs vLLM takes the cache that VLLM_CPU_KVCACHE_SPACE says; counted is one request".into());
+            notes.push(
+                "on CPUs vLLM takes the cache that VLLM_CPU_KVCACHE_SPACE says; counted is one request"
+                    .into(),
+            );
         }
         notes
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a real llama-server on the fixtures and writes what it reports about its buffers: one TSV row per run.
 
-usage: measure.py LLAMA_SERVER GGUF_DIR OUT.tsv
+usage: measure.py LLAMA_SERVER GGUF_DIR OUT.tsv [other]   (`other`: the files of architectures.py)
 The server needs `-lv 4` for these lines (b11434). Sizes are in hundredths of MiB, as it prints them."""
 import re, subprocess, sys, threading
 
@@ -67,9 +67,19 @@ def runs():
             yield model, f"{kind} {more}"
 
 
+def other_runs():
+    for model in ("x-qwen3-F16", "x-qwen3moe-F16", "x-gemma3-F16", "x-deepseek2-F16", "x-mamba2-F16"):
+        for context in (2048, 8192):
+            for ubatch in (128, 512):
+                for fa in ("on", "off"):
+                    yield model, f"-c {context} -ub {ubatch} -fa {fa}"
+        for more in ("", "-c 8192 -np 1", "-c 8192 -np 4", "-c 4096 -np 2 --kv-unified", "-c 4096 -ctk q8_0 -ctv q8_0 -fa on"):
+            yield model, more
+
+
 with open(OUT, "w") as out:
     out.write("# model\targs\tn_ctx\tn_ctx_seq\tn_seq_max\tn_ubatch\tmodel\tKV\tRS\tcompute\toutput\n")
-    for model, args in runs():
+    for model, args in (other_runs if sys.argv[4:] else runs)():
         if row := run(model, args):
             out.write(row + "\n")
             out.flush()
