@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "what helps a test fails like one")]
 
 use gantry_domain::memory::{
-    Estimate, GpuMemory, Hyper, LlamacppSettings, ModelFacts, PerLayer, SlidingWindow, Slots, SplitMode,
-    Tensor, Unknown, VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
+    Estimate, GpuMemory, Hyper, LlamacppSettings, ModelFacts, PerLayer, Recurrent, SlidingWindow, Slots,
+    SplitMode, Tensor, Unknown, VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
 };
 use proptest::prelude::*;
 
@@ -110,6 +110,41 @@ fn experts_of_the_first_layers_can_stay_in_ram() {
         llamacpp(&facts, &settings).per_gpu[0].weights
     };
     assert_eq!([at(0), at(1), at(2), at(9)], [3 * MIB, 2 * MIB, MIB, MIB]);
+}
+
+#[test]
+fn layers_without_a_cache_of_their_own_count_none() {
+    let hyper = Hyper {
+        architecture: "qwen3next".into(),
+        n_layer: Some(4),
+        n_embd: Some(256),
+        n_head: Some(PerLayer::All(8)),
+        n_head_kv: Some(PerLayer::All(2)),
+        key_length: Some(64),
+        value_length: Some(64),
+        n_ff: Some(PerLayer::All(512)),
+        n_vocab: Some(1000),
+        context_train: Some(4096),
+        recurrent: Some(Recurrent { d_conv: 4, d_inner: 512, d_state: 64, n_group: 1 }),
+        shared_kv_layers: Some(1),
+        ..Hyper::default()
+    };
+    // A delta-net layer, an attention layer, one that is both, and one that reads the cache of another.
+    let names = [
+        "blk.0.attn_qkv.weight",
+        "blk.0.ssm_out.weight",
+        "blk.1.attn_k.weight",
+        "blk.2.attn_k.weight",
+        "blk.2.ssm_out.weight",
+        "blk.3.attn_k.weight",
+        "model.visual.blocks.0.attn.qkv.weight",
+    ];
+    let tensors = names.iter().map(|name| Tensor { name, n_elements: 1, bytes: MIB });
+    let facts = ModelFacts::new(&hyper, tensors).unwrap();
+    assert_eq!((facts.layers[0].bytes, facts.other_bytes), (2 * MIB, MIB));
+    let settings = LlamacppSettings { context: Some(4096), ..LlamacppSettings::default() };
+    let (cache, state) = (4096 * 2 * (64 + 64) * 2, 4 * 4 * (3 * (512 + 2 * 64) + 64 * 512));
+    assert_eq!(llamacpp(&facts, &settings).kv_cache, 2 * cache + 2 * state);
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub struct Tensor<'a> {
 
 /// What one layer holds and keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct Layer {
     /// All weights, in bytes.
     pub bytes: u64,
@@ -34,6 +35,8 @@ pub struct Layer {
     pub latent: Option<(u64, u64)>,
     /// It sees only the last [`ModelFacts::window`] tokens.
     pub sliding: bool,
+    /// It reads the cache of an earlier layer and has none.
+    pub shares_cache: bool,
     /// It keeps a state of fixed size.
     pub recurrent: Option<Recurrent>,
     /// Elements between its projections: of the dense part.
@@ -176,6 +179,10 @@ impl ModelFacts {
         }
     }
 
+    fn layers_with_cache(&self, hyper: &Hyper) -> u64 {
+        (self.layers.len() as u64).saturating_sub(hyper.shared_kv_layers.unwrap_or(0))
+    }
+
     fn shape(&mut self, hyper: &Hyper, index: usize, seen: Seen) -> Result<(), Unknown> {
         let Some(layer) = self.layers.get_mut(index) else { return Ok(()) };
         layer.gated = seen.gate;
@@ -210,6 +217,9 @@ impl ModelFacts {
             return Ok(());
         }
         let each = self.n_embd.checked_div(hyper.n_head.as_ref().map_or(0, PerLayer::max));
+        let own = self.layers_with_cache(hyper);
+        let Some(layer) = self.layers.get_mut(index) else { return Ok(()) };
+        layer.shares_cache = index as u64 >= own;
         layer.key_length = known(hyper.key_length.or(each), "the size of a head")?;
         layer.value_length = known(hyper.value_length.or(each), "the size of a head")?;
         if let Some(rank) = hyper.kv_lora_rank.filter(|it| *it > 0 && !hyper.encoder) {
@@ -253,9 +263,9 @@ impl Seen {
     fn note(&mut self, rest: &str) {
         self.recurrent |=
             ["ssm_", "mamba.", "linear_attn.", "shortconv."].iter().any(|it| rest.starts_with(it));
-        self.attention |= ["attn_k.", "attn_qkv.", "attn_kv_", "self_attn.", "attention."]
-            .iter()
-            .any(|it| rest.starts_with(it));
+        // Only asked of layers with a state; those of Qwen3-Next have `attn_qkv` too, and keep no cache.
+        self.attention |=
+            ["attn_k.", "attn_kv_", "self_attn.", "attention."].iter().any(|it| rest.starts_with(it));
         self.gate |= rest.contains("ffn_gate.") || rest.contains("gate_proj");
         self.dense |=
             rest.starts_with("ffn_down.") || rest.contains("shexp") || rest.contains("shared_expert");
@@ -271,10 +281,8 @@ fn known<T>(value: Option<T>, what: &str) -> Result<T, Unknown> {
 fn layer_of(name: &str) -> Option<(usize, &str)> {
     let marks = ["blk.", "layers.", "layer.", "h.", "blocks."];
     // Towers for other media have layers of their own.
-    if ["visual", "vision", "audio", "v.", "mm."]
-        .iter()
-        .any(|it| name.starts_with(it) || name.contains("_tower"))
-    {
+    let tower = |it: &str| matches!(it, "v" | "mm") || it.starts_with("vis") || it.starts_with("audio");
+    if name.split('.').take(3).any(tower) {
         return None;
     }
     let rest = marks.iter().find_map(|mark| {

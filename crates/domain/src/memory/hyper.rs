@@ -107,6 +107,9 @@ pub struct Hyper {
     /// Tokens that the model was trained for.
     pub context_train: Option<u64>,
     pub sliding_window: Option<SlidingWindow>,
+    /// Layers, from the last, that use the cache of earlier ones (`attention.shared_kv_layers`,
+    /// `num_kv_shared_layers`).
+    pub shared_kv_layers: Option<u64>,
     /// Multi-head latent attention: elements of the compressed entry without its rotary part.
     pub kv_lora_rank: Option<u64>,
     /// Elements of the rotary part (`rope.dimension_count`, `qk_rope_head_dim`).

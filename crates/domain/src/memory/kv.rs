@@ -92,6 +92,9 @@ pub(super) fn cells(facts: &ModelFacts, context: u64, slots: u64, unified: bool,
 pub(super) fn layer_bytes(layer: &Layer, cells: &Cells, key: CacheType, value: CacheType) -> u64 {
     let state = product([layer.state(), cells.sequences, 4]);
     let count = if layer.sliding { cells.sliding } else { cells.all };
+    if layer.shares_cache {
+        return state;
+    }
     let per_cell = match layer.latent {
         Some((latent, _)) => key.bytes(latent),
         None => sum([

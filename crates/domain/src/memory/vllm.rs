@@ -207,6 +207,7 @@ impl Worker<'_> {
         sum(self.layers(stage).iter().map(|layer| {
             let count = if layer.sliding { sliding } else { tokens };
             let per_token = match layer.latent {
+                _ if layer.shares_cache => 0,
                 Some(_) if settings.kv_type == VllmKvType::LatentFp8 => 656,
                 Some((latent, _)) => settings.kv_type.bytes(latent),
                 None => {
