@@ -311,8 +311,8 @@ fn is_input(name: &str) -> bool {
         || name.contains(".wte.")
 }
 
-/// Whether llama.cpp converts the tensor for the CPU (`ggml/src/ggml-cpu/repack.cpp`, AVX2): matrices with 4.5 bits
-/// per weight (`Q4_0`, `Q4_K`, `IQ4_NL`).
+/// Whether llama.cpp converts the tensor for the CPU: matrices with 4.5 bits per weight (`Q4_0`, `Q4_K`, `IQ4_NL`).
+/// Measured for `Q4_0` on AVX2 only.
 fn repacked(tensor: &Tensor<'_>) -> bool {
     tensor.n_elements > 0 && tensor.bytes.saturating_mul(16) == tensor.n_elements.saturating_mul(9)
 }

@@ -9,8 +9,8 @@ use super::{
     product, sum,
 };
 
-/// Driver context, libraries and kernels of one GPU. Not part of what llama-server reports; seen between 300 and 600
-/// MiB with CUDA 12.
+/// Driver context, libraries and kernels of one GPU. Not part of what llama-server reports; 300 to 600 MiB
+/// by the literature, not measured here.
 const GPU_OVERHEAD: u64 = 500 * MIB;
 
 /// Requests that run at the same time.

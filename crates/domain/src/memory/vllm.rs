@@ -2,9 +2,10 @@
 
 use super::{Estimate, GpuMemory, GpuShare, Layer, MIB, ModelFacts, Unknown, largest, pad, product, sum};
 
-/// CUDA context, NCCL and libraries of one GPU, which vLLM subtracts as "non-torch memory"; 0.5 to 1 GiB are seen.
+/// CUDA context, NCCL and libraries of one GPU, which vLLM subtracts as "non-torch memory"; 0.5 to 1 GiB by the
+/// literature, not measured here.
 const GPU_OVERHEAD: u64 = 768 * MIB;
-/// CUDA graphs of one GPU, unless `--enforce-eager`; 0.2 to 1.5 GiB are seen.
+/// CUDA graphs of one GPU, unless `--enforce-eager`; 0.2 to 1.5 GiB by the literature, not measured here.
 const CUDA_GRAPHS: u64 = 512 * MIB;
 const MOST_WORKERS: u64 = 1024;
 
@@ -169,8 +170,7 @@ impl Worker<'_> {
         estimate
     }
 
-    /// The layers of a stage: as even as possible, the remainder to the later ones (vLLM
-    /// `vllm/distributed/utils.py`, `get_pp_indices`; its exact choice is not followed).
+    /// The layers of a stage, as even as possible. Where vLLM puts the remainder was not checked.
     fn layers(&self, stage: u64) -> &[Layer] {
         let (count, stages) = (self.facts.layers.len() as u64, self.settings.pipeline_parallel);
         let from = count.saturating_mul(stage) / stages;
