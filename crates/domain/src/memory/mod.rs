@@ -1,0 +1,118 @@
+//! How much memory a model needs under an engine: weights, KV cache, compute buffers, per GPU and in RAM.
+//!
+//! Pure arithmetic over facts that someone else read from the files. What can't be known is [`Unknown`], never a
+//! guess. Formulas, their sources and a table of predicted and measured sizes: `docs/memory-estimate.md`.
+
+mod facts;
+mod graph;
+mod hyper;
+mod kv;
+mod llamacpp;
+mod placement;
+mod planner;
+mod vllm;
+
+use std::fmt;
+
+pub use facts::{Layer, ModelFacts, Tensor};
+pub use hyper::{Hyper, PerLayer, Recurrent, SlidingWindow};
+pub use kv::CacheType;
+pub use llamacpp::{LlamacppSettings, Slots, SplitMode, estimate_llamacpp};
+pub use vllm::{VllmKvType, VllmSettings, estimate_vllm};
+
+const MIB: u64 = 1 << 20;
+
+/// Memory of one GPU, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuMemory {
+    pub total: u64,
+    /// What other processes leave; an estimate is compared with this, not with `total`.
+    pub free: u64,
+}
+
+/// What one GPU has to hold, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GpuShare {
+    pub weights: u64,
+    pub kv_cache: u64,
+    pub compute: u64,
+    /// Driver context and libraries: a constant, see `docs/memory-estimate.md`.
+    pub overhead: u64,
+}
+
+impl GpuShare {
+    pub fn total(&self) -> u64 {
+        sum([self.weights, self.kv_cache, self.compute, self.overhead])
+    }
+}
+
+/// The memory that a model needs, in bytes. The parts count GPUs and RAM together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Estimate {
+    pub weights: u64,
+    /// Keys and values of all slots, and the states of recurrent layers.
+    pub kv_cache: u64,
+    /// Scratch memory of the computation, and the buffer of its results.
+    pub compute: u64,
+    pub overhead: u64,
+    /// The part of `total` that lies in RAM.
+    pub host_ram: u64,
+    pub total: u64,
+    /// One entry per GPU given, in the same order; zeros for a GPU that is not used.
+    pub per_gpu: Vec<GpuShare>,
+    /// `None`: the memory of the GPUs, or the RAM, is unknown.
+    pub fits: Option<bool>,
+    /// What is free where the model goes: on its GPUs, or in RAM if it uses none. `None` if unknown.
+    pub available: Option<u64>,
+    /// Longest context, in tokens, with which it fits, all else unchanged; at most what the model was trained for.
+    /// `Some(0)`: none fits. `None`: unknown, or the memory does not depend on it.
+    pub max_context_that_fits: Option<u64>,
+    /// Sentences for an operator: what was left out, assumed, or will fail.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no estimate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    pub reason: String,
+}
+
+impl Unknown {
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// Sums without overflow: headers are untrusted, and a huge number must stay huge.
+fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
+    values.into_iter().fold(0, u64::saturating_add)
+}
+
+fn product<const N: usize>(values: [u64; N]) -> u64 {
+    values.into_iter().fold(1, u64::saturating_mul)
+}
+
+/// Rounds up to a multiple of `unit`, which is at least 1.
+fn pad(value: u64, unit: u64) -> u64 {
+    value.div_ceil(unit.max(1)).saturating_mul(unit)
+}
+
+/// The largest multiple of `step` up to `most` for which `fits` holds, 0 if there is none; `fits` must not become
+/// true again once it was false.
+fn largest(step: u64, most: u64, mut fits: impl FnMut(u64) -> bool) -> u64 {
+    let step = step.max(1);
+    let (mut good, mut bad) = (0, (most / step).saturating_add(1));
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if fits(middle.saturating_mul(step)) { good = middle } else { bad = middle }
+    }
+    good.saturating_mul(step)
+}
