@@ -140,6 +140,11 @@ fn listeners(config: &mut Config) -> io::Result<Vec<TcpListener>> {
     let mut sockets = std::mem::take(&mut config.listeners);
     if sockets.is_empty() {
         let mut addr = config.listen;
+        if addr.port() != 0 {
+            // Another gateway may listen here, and would share its connections with us. Without `SO_REUSEPORT` the
+            // kernel says so.
+            drop(TcpListener::bind(addr)?);
+        }
         for _ in 0..n {
             let socket = bind(addr)?;
             // With port 0 the first one decides for all.

@@ -10,7 +10,7 @@ use gantry_dataplane::{
 use gantry_domain::{
     ModelId,
     model::{
-        Model, ModelEvent, Phase, State, Wanted,
+        Model, ModelEvent, Phase, State,
         lifecycle::{self, Deadlines, Failure, Health, Instance, Observed, Step},
     },
 };
@@ -159,33 +159,35 @@ impl Worker {
         })
     }
 
-    /// The container runtime does not answer. What runs is left alone and probed all the same; a start fails.
+    /// The container runtime does not answer.
     async fn blind(&mut self, model: &Model, error: &RuntimeError) -> StoreResult<Next> {
-        let current = model.phase.generation() == model.generation;
-        match (&model.phase, model.wanted) {
-            (Phase::Running { port, .. }, _) if current => {
-                let port = *port;
-                // Its verdict goes to the breaker; a port that is refused while the runtime is away says nothing
-                // about the container.
-                self.probe(model, port).await?;
-                Ok(Next::In(self.control.config.probe_every))
-            }
-            (Phase::Failed { .. } | Phase::Stopped { .. }, _) if current => Ok(Next::WhenWoken),
-            (Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. }, Wanted::Running) => {
-                let failure = Failure::StartFailed { detail: error.to_string() };
-                self.store(model, self.failed(model, failure)).await?;
-                Ok(Next::WhenWoken)
-            }
-            (Phase::Stopping { until, .. }, _) if self.control.clock.now() >= *until => {
-                let failure = Failure::StopFailed { detail: error.to_string() };
-                self.store(model, self.failed(model, failure)).await?;
-                Ok(Next::In(self.control.config.reconcile_every))
-            }
-            _ => {
-                warn!(model = self.id.0, error = %error, "the container runtime does not answer");
-                Ok(Next::In(LOADING_PROBE))
-            }
+        let mut observed = Observed {
+            wanted: model.wanted,
+            generation: model.generation,
+            phase: &model.phase,
+            instance: None,
+            health: Health::Unknown,
+            boot: self.boot,
+            now: self.control.clock.now(),
+            deadlines: self.deadlines(model),
+        };
+        let mut step = lifecycle::plan_blind(&observed, &error.to_string());
+        if let Step::Probe { port } = step {
+            // Its verdict goes to the breaker; a port that is refused meanwhile says nothing about the container.
+            observed.health = self.probe(model, port).await?;
+            step = lifecycle::plan_blind(&observed, &error.to_string());
         }
+        if let Step::Record(phase) = step {
+            self.store(model, phase).await?;
+        }
+        Ok(match model.phase {
+            Phase::Running { .. } => Next::In(self.control.config.probe_every),
+            // The reconciler's tick looks again.
+            Phase::Stopped { .. } | Phase::Failed { .. } if model.phase.generation() == model.generation => {
+                Next::WhenWoken
+            }
+            _ => Next::In(LOADING_PROBE),
+        })
     }
 
     async fn probe(&mut self, model: &Model, port: u16) -> StoreResult<Health> {

@@ -306,8 +306,9 @@ impl Reader {
         }
         if let Some(split) = config.text("tensor_split") {
             let parts: Result<Vec<f64>, _> = split.split(',').map(|it| it.trim().parse::<f64>()).collect();
-            if !parts.is_ok_and(|parts| parts.iter().all(|it| *it >= 0.0) && parts.iter().sum::<f64>() > 0.0)
-            {
+            if !parts.is_ok_and(|parts| {
+                parts.iter().all(|it| it.is_finite() && *it >= 0.0) && parts.iter().sum::<f64>() > 0.0
+            }) {
                 self.problem::<()>("tensor_split", "`tensor_split` must be numbers such as `0.5,0.5`");
             }
         }

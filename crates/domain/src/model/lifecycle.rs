@@ -301,6 +301,45 @@ pub fn plan(o: &Observed<'_>) -> Step {
     }
 }
 
+/// The same decision while the container runtime does not answer, so that nothing is known of the container
+/// (`o.instance` is ignored). What runs is left alone and probed; a start fails; nothing stays in a transient state
+/// beyond its deadline. When the runtime is back, [`plan`] goes on from wherever this led.
+pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
+    let current = o.phase.generation() == o.generation;
+    let detail = why.to_owned();
+    match (o.phase, o.wanted) {
+        (Phase::Running { port, .. }, _) if current && o.health == Health::Unknown => {
+            Step::Probe { port: *port }
+        }
+        (Phase::Loading { since, until, .. }, _) if current && o.now >= *until => {
+            let seconds = until.since(*since).as_secs();
+            Step::Record(failed(o, Failure::StartupTimeout { seconds }))
+        }
+        (Phase::Running { .. } | Phase::Loading { .. } | Phase::Failed { .. } | Phase::Stopped { .. }, _)
+            if current =>
+        {
+            Step::Wait
+        }
+        // Nothing was made since, so there is nothing to remove.
+        (Phase::Stopped { .. }, Wanted::Stopped) => {
+            Step::Record(Phase::Stopped { generation: o.generation, lost: false })
+        }
+        (Phase::Stopping { until, .. }, _) if o.now >= *until => {
+            Step::Record(failed(o, Failure::StopFailed { detail }))
+        }
+        (Phase::Stopping { .. }, _) => Step::Wait,
+        // There is no container that a start would have to wait for.
+        (Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. }, Wanted::Running) => {
+            Step::Record(failed(o, Failure::StartFailed { detail }))
+        }
+        (phase, _) => Step::Record(Phase::Stopping {
+            generation: phase.generation(),
+            since: o.now,
+            until: o.now.plus(o.deadlines.stop),
+        }),
+    }
+}
+
 fn plan_stopped(o: &Observed<'_>) -> Step {
     match (o.instance, o.phase) {
         (None, Phase::Stopped { generation, .. }) if *generation == o.generation => Step::Wait,

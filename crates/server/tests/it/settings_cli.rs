@@ -312,6 +312,10 @@ async fn a_data_directory_and_a_port_serve_one_gateway() {
                 "{error}"
             );
         }
+        // Its own listeners share a port between them; nobody else's may join.
+        let own = gateway.url.trim_start_matches("http://").to_owned();
+        let error = refused(other.path(), &[("GATEWAY_LISTEN", own.as_str())]);
+        assert!(error.contains(&format!("can't listen on {own}")) && error.contains("in use"), "{error}");
         assert_eq!(owner.get("/auth/me").await.status, 200, "the first one goes on");
         assert_eq!(gateway.client().get("/readyz").await.json["checks"]["usage_spool"], "ok");
     }

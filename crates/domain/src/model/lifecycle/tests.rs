@@ -145,6 +145,40 @@ fn a_stop_that_the_runtime_does_not_carry_out_fails_but_is_tried_again() {
 }
 
 #[test]
+fn without_the_runtime_what_runs_is_left_alone_and_a_start_fails() {
+    let blind = |phase: &Phase| plan_blind(&observe(phase, None, Health::Unknown), "no socket");
+    assert_eq!(blind(&serving()), Step::Probe { port: 4000 });
+    let refused = Health::NotYet { detail: "refused".into() };
+    assert_eq!(plan_blind(&observe(&serving(), None, refused), "no socket"), Step::Wait);
+    assert_eq!(reason(&blind(&Phase::NEW)), "start_failed: no socket");
+    assert_eq!(blind(&loading()), Step::Wait);
+    let phase = loading();
+    let late = Observed { now: at(300), ..observe(&phase, None, Health::Unknown) };
+    assert_eq!(reason(&plan_blind(&late, "no socket")), "startup_timeout_after_300s");
+}
+
+#[test]
+fn without_the_runtime_no_command_stays_in_stopping_for_ever() {
+    let failure = Failure::ContainerExited { detail: "exit code 1".into() };
+    let failed = Phase::Failed { generation: 1, failure, at: at(0) };
+    let starting = Phase::Starting { generation: 1, since: at(0) };
+    for before in [failed, starting, loading(), serving(), Phase::NEW] {
+        for (wanted, generation) in [(Wanted::Stopped, 2), (Wanted::Running, 2)] {
+            let (mut phase, mut now) = (before.clone(), at(10));
+            for _ in 0..4 {
+                let o = Observed { wanted, generation, now, ..observe(&phase, None, Health::Unknown) };
+                if let Step::Record(next) = plan_blind(&o, "no socket") {
+                    phase = next;
+                }
+                now = Timestamp(now.0 + 60_000);
+            }
+            let settled = state(wanted, generation, &phase).0;
+            assert!(matches!(settled, State::Failed | State::Stopped), "{before:?} {wanted:?}: {phase:?}");
+        }
+    }
+}
+
+#[test]
 fn a_command_shows_before_the_reconciler_has_seen_it() {
     assert_eq!(state(Wanted::Running, 1, &Phase::NEW).0, State::Starting);
     assert_eq!(state(Wanted::Stopped, 2, &serving()).0, State::Stopping);
