@@ -85,6 +85,8 @@ pub trait Engines: Send + Sync + 'static {
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
+    /// What is known of a model right now.
+    fn live(&self, model: ModelId) -> Live;
     /// Whether the container runtime answers; the error is one line for an operator.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.
@@ -93,6 +95,15 @@ pub trait Engines: Send + Sync + 'static {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
     fn managed_routes(&self) -> Vec<ManagedRoute>;
+}
+
+/// What is known of a model while this process runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Live {
+    /// Why what runs is not what a start would make now, though the record was not edited.
+    pub drift: Option<&'static str>,
+    /// An image that is being pulled: bytes done and bytes known so far.
+    pub pull: Option<(u64, u64)>,
 }
 
 /// What an engine wrote. All empty when the model has no container.

@@ -8,6 +8,7 @@
 
 pub mod engine_http;
 pub mod engines;
+pub mod live;
 pub mod preview;
 mod probe;
 pub mod publish;
@@ -15,7 +16,11 @@ pub mod reconcile;
 pub mod ship;
 pub mod upkeep;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use gantry_dataplane::Shared;
 use gantry_domain::{
@@ -50,6 +55,8 @@ pub struct Config {
     pub pull_timeout: Duration,
     /// Time that an engine gets to stop by itself.
     pub stop_grace: Duration,
+    /// Time that requests in flight get when a model is applied.
+    pub drain: Duration,
     pub reconcile_every: Duration,
     pub probe_every: Duration,
     pub breaker: gantry_dataplane::breaker::Settings,
@@ -88,6 +95,10 @@ pub struct Control {
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,
+    pub live: Arc<live::Live>,
+    pub images: preview::Images,
+    /// Containers of ours without a record that were removed, since start.
+    pub orphans_stopped: AtomicU64,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

@@ -1,10 +1,16 @@
 //! What a start would do, without doing it: the command, the image and whether it is there.
 
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
 use gantry_domain::{
     engine::{self, EngineVersion, Launch, LaunchContext},
     model::Model,
 };
-use gantry_runtime::ImageInfo;
+use gantry_runtime::{ImageInfo, Runtime};
 
 use crate::Control;
 
@@ -22,7 +28,37 @@ pub struct Preview {
     pub n_gpus: usize,
 }
 
+/// What the container runtime said of images lately, so that comparing what runs with what would run asks nobody.
+#[derive(Default)]
+pub struct Images(Mutex<HashMap<String, (Instant, Option<ImageInfo>)>>);
+
+/// A tag may move meanwhile.
+const IMAGE_AGE: Duration = Duration::from_mins(1);
+
+impl Images {
+    async fn get(&self, runtime: &dyn Runtime, reference: &str) -> Option<ImageInfo> {
+        let known = self.map().get(reference).filter(|(at, _)| at.elapsed() < IMAGE_AGE).cloned();
+        if let Some((_, info)) = known {
+            return info;
+        }
+        let info = runtime.image(reference).await.ok()?;
+        self.map().insert(reference.to_owned(), (Instant::now(), info.clone()));
+        info
+    }
+
+    fn map(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<ImageInfo>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Control {
+    /// The container that a start would make now, if its image is there; as of the last minute.
+    pub(crate) async fn launch_now(&self, model: &Model) -> Option<Launch> {
+        let image = self.config.image(model);
+        let info = self.images.get(&*self.runtime, image).await?;
+        Some(self.launch_of(model, version(model, image, Some(&info))))
+    }
+
     /// The container that a start of `model` would make now. Looks for the image, changes nothing.
     pub async fn preview(&self, model: &Model) -> Preview {
         let image = self.config.image(model);

@@ -196,19 +196,21 @@ fn key_entry(key: ApiKey, state: Arc<gantry_dataplane::limits::KeyState>) -> Key
 }
 
 fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
+    // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
+    let engine = model.as_launched();
     let seconds = |name, default| {
         let set = model.config.int(name).and_then(|it| u64::try_from(it).ok());
         set.map_or(default, Duration::from_secs)
     };
     Route {
         served_name: model.served_name.clone(),
-        task: model.task,
-        engine: Some(model.engine),
+        task: engine.task,
+        engine: Some(engine.engine),
         target,
         request_timeout: seconds("request_timeout_sec", DEFAULT_REQUEST_TIMEOUT),
         stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
         created: model.created_at,
-        max_model_len: max_model_len.or(model.config.int("max_model_len")),
+        max_model_len: max_model_len.or(engine.config.int("max_model_len")),
         request_defaults: request_defaults(&model.config).map(Arc::new),
     }
 }

@@ -43,7 +43,7 @@ pub struct Found {
     /// [`Launch::spec_hash`] of what it was made from.
     pub spec_hash: String,
     pub key_fingerprint: String,
-    /// `None` if it was never started.
+    /// `None` if it was never started; [`Runtime::list`] may leave it out.
     pub started_at: Option<Timestamp>,
 }
 

@@ -10,12 +10,12 @@ use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_admin_api::{
     EngineLog, Engines, LogStream, TestReport, TestType,
-    app::{ManagedRoute, Preview},
+    app::{Live, ManagedRoute, Preview},
 };
-use gantry_control::Control;
+use gantry_control::{Control, live::Drift};
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
 use gantry_domain::{
-    ApiError, ErrorCode,
+    ApiError, ErrorCode, ModelId,
     model::{Model, lifecycle::InstanceStatus},
 };
 use http::Response;
@@ -94,6 +94,17 @@ impl Engines for Adapter {
             }
         }
         .boxed()
+    }
+
+    fn live(&self, model: ModelId) -> Live {
+        let seen = self.control.live.of(model);
+        Live {
+            drift: seen.drift.map(|it| match it {
+                Drift::Launch => "the gateway's settings or the engine's image changed since it was started",
+                Drift::InternalKey => "the internal engine key was changed since it was started",
+            }),
+            pull: seen.pull.map(|it| (it.done, it.known)),
+        }
     }
 
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>> {

@@ -114,7 +114,7 @@ async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
     if model.state().0.is_active() {
         return Ok(Some(model));
     }
-    tx.command(model.id, Wanted::Running, app.clock.now()).await.map_err(Into::into)
+    tx.command(model.id, Wanted::Running, None, app.clock.now()).await.map_err(Into::into)
 }
 
 /// A fresh key for the demo model; those of earlier starts are revoked.

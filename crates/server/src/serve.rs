@@ -168,6 +168,9 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
         shared: Arc::clone(shared),
         publisher: publish::Publisher::new(breaker),
+        live: Arc::default(),
+        images: gantry_control::preview::Images::default(),
+        orphans_stopped: AtomicU64::new(0),
         phases,
     })
 }
@@ -256,6 +259,7 @@ fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) 
         require_precache: settings.require_image_precache,
         pull_timeout: settings.image_pull_timeout,
         stop_grace: settings.stop_timeout_sec,
+        drain: settings.drain_timeout_sec,
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,

@@ -4,7 +4,7 @@
 use axum::{Json, extract::State};
 use gantry_domain::{
     ApiError, ModelId,
-    model::{EngineKind, Model, ModelDraft, Phase, Wanted},
+    model::{EngineKind, Model, ModelDraft},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -53,22 +53,7 @@ pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
 pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
     let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
     check(&app, &draft, &body.0).await?;
-    let now = app.clock.now();
-    let model = Model {
-        id: ModelId(0),
-        name: draft.name,
-        served_name: draft.served_name,
-        task: draft.task,
-        engine: draft.engine,
-        config: draft.config,
-        hub_token: draft.hub_token,
-        archived: draft.archived,
-        wanted: Wanted::Stopped,
-        generation: 0,
-        phase: Phase::NEW,
-        created_at: now,
-        updated_at: now,
-    };
+    let model = Model::new(ModelId(0), draft, app.clock.now());
     Ok(Json(preview(&app, &model).await?))
 }
 

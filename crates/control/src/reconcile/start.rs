@@ -1,7 +1,7 @@
 //! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
 //! than in an engine's log.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use gantry_domain::{
     engine::key_fingerprint,
@@ -10,7 +10,7 @@ use gantry_domain::{
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tracing::{info, warn};
 
-use crate::{Control, preview};
+use crate::{Control, live::Pull, preview};
 
 /// Why no container was made.
 pub(super) enum NoStart {
@@ -120,8 +120,10 @@ async fn pull(
         return unavailable("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)");
     }
     info!(model = model.id.0, image, "pulling the image");
+    let (live, id) = (Arc::clone(&control.live), model.id);
+    let progress = Box::new(move |done, known| live.change(id, |it| it.pull = Some(Pull { done, known })));
     let pulled = tokio::select! {
-        pulled = control.runtime.pull(image, config.pull_timeout, Box::new(|_, _| {})) => pulled,
+        pulled = control.runtime.pull(image, config.pull_timeout, progress) => pulled,
         () = superseded => return Err(NoStart::Superseded),
     };
     match pulled {

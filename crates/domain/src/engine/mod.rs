@@ -88,6 +88,26 @@ impl Launch {
     }
 }
 
+/// Whether both records lead to the same container, whatever the gateway's own settings are: they differ in nothing, or
+/// only in what the gateway does itself (time-outs, request defaults).
+pub fn same_container(a: &Model, b: &Model) -> bool {
+    let key = SecretString::from("");
+    // Large enough to cut no setting down.
+    let host = Host { cpus: 4096, gpus: (0..64).collect() };
+    let hash = |model: &Model| {
+        let cx = LaunchContext {
+            image: model.config.text("engine_image").unwrap_or_default(),
+            version: EngineVersion::Unknown(model.engine),
+            host: &host,
+            internal_key: &key,
+            offline: false,
+            hub_endpoint: None,
+        };
+        launch(model, &cx).spec_hash()
+    };
+    a.engine == b.engine && hash(a) == hash(b)
+}
+
 /// What the label of a container shows of the internal key it was started with: enough to see a rotation, useless to
 /// anyone else.
 pub fn key_fingerprint(key: &SecretString) -> String {

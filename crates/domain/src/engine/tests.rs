@@ -6,26 +6,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     ModelId, Role, Timestamp,
-    model::{ModelDraft, Phase, Wanted},
+    model::ModelDraft,
 };
 
 fn model(body: &Value) -> Model {
     let draft = ModelDraft::create(body.as_object().unwrap(), Role::Owner).unwrap();
-    Model {
-        id: ModelId(1),
-        name: draft.name,
-        served_name: draft.served_name,
-        task: draft.task,
-        engine: draft.engine,
-        config: draft.config,
-        hub_token: draft.hub_token,
-        archived: draft.archived,
-        wanted: Wanted::Stopped,
-        generation: 0,
-        phase: Phase::NEW,
-        created_at: Timestamp(0),
-        updated_at: Timestamp(0),
-    }
+    Model::new(ModelId(1), draft, Timestamp(0))
 }
 
 fn launch_at(body: &Value, version: &str) -> Launch {

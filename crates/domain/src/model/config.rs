@@ -2,6 +2,7 @@
 //! in the table.
 
 use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
@@ -60,7 +61,8 @@ const OWNED_ENV: &[&str] = &[
 ];
 
 /// Settings of a model, by the names of the field table; only those that were set.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ModelConfig(Map<String, Value>);
 
 impl ModelConfig {

@@ -1,5 +1,6 @@
 //! The model record: what an operator wants to run, how, and what became of it.
 
+mod blueprint;
 pub mod config;
 pub mod fields;
 pub mod lifecycle;
@@ -9,6 +10,7 @@ use std::fmt;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft};
 pub use lifecycle::{Phase, State, Wanted};
 
@@ -106,18 +108,60 @@ pub struct Model {
     /// Counts the operator's start, stop and apply commands. A container, a phase and a verdict belong to one of them.
     pub generation: i64,
     pub phase: Phase,
+    /// What the container of this generation is made from; `None` if the model was never started.
+    pub launched: Option<Blueprint>,
+    /// The last settings with which it got ready.
+    pub last_good: Option<Blueprint>,
+    /// The last command was an apply.
+    pub apply: Option<Apply>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Model {
+    /// A record that was never started.
+    pub fn new(id: ModelId, draft: ModelDraft, now: Timestamp) -> Self {
+        Self {
+            id,
+            name: draft.name,
+            served_name: draft.served_name,
+            task: draft.task,
+            engine: draft.engine,
+            config: draft.config,
+            hub_token: draft.hub_token,
+            archived: draft.archived,
+            wanted: Wanted::Stopped,
+            generation: 0,
+            phase: Phase::NEW,
+            launched: None,
+            last_good: None,
+            apply: None,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
     /// The API's `state` and `state_reason`, derived from what is wanted and what is seen.
     pub fn state(&self) -> (State, Option<String>) {
         lifecycle::state(self.wanted, self.generation, &self.phase)
     }
 
+    /// The model as its container was made, which is not what the record says when that was edited since.
+    pub fn as_launched(&self) -> Self {
+        self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
+    }
+
+    /// Name of the container of the last start; of the next one if there was none.
     pub fn container_name(&self) -> String {
-        self.engine.container_name(self.id)
+        self.launched.as_ref().map_or(self.engine, |it| it.engine).container_name(self.id)
+    }
+
+    /// Where requests wait for the new engine instead of failing.
+    pub fn is_swapping(&self) -> bool {
+        let swap = self.apply.as_ref().is_some_and(|it| it.swap);
+        let (state, _) = self.state();
+        swap && self.wanted == Wanted::Running
+            && matches!(state, State::Stopping | State::Starting | State::Loading)
     }
 }
 

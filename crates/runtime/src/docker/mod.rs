@@ -133,12 +133,17 @@ impl Docker {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&self.ours()).build();
         let call = self.client().await?.list_containers(Some(options));
         let summaries = self.within("list", ASK, call).await?;
-        let ids = summaries.into_iter().filter_map(|it| it.id);
-        // The list knows neither exit codes nor the out-of-memory flag.
-        let looks = ids.map(async |id| self.look(&id).await);
+        // What runs is the common case, and all of it is in the list; the rest is asked for one by one.
+        let looks = summaries.into_iter().map(async |it| match found::running(&it, &self.owner) {
+            Some(found) => Ok(Some(found)),
+            None => match it.id {
+                Some(id) => Ok(self.look(&id).await?.and_then(Seen::ours)),
+                None => Ok(None),
+            },
+        });
         let mut found: Vec<Found> = stream::iter(looks)
             .buffer_unordered(INSPECTS_AT_ONCE)
-            .try_filter_map(async |seen| Ok(seen.and_then(Seen::ours)))
+            .try_filter_map(async |found| Ok(found))
             .try_collect()
             .await?;
         found.sort_by_key(|it| (it.model_id, it.instance.generation));

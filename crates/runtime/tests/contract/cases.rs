@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use gantry_domain::model::lifecycle::{InstanceId, InstanceStatus};
-use gantry_runtime::RuntimeError;
+use gantry_runtime::{Found, RuntimeError};
 
 use crate::machine::{Behaviour, Machine, new_owner, poll};
 
@@ -23,8 +23,11 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
     assert!(found.started_at.is_some());
     let InstanceStatus::Running { port: Some(port) } = found.instance.status else { panic!("{found:?}") };
     assert_ne!(port, 0);
-    let names: Vec<String> = m.runtime.list().await.unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names, [a.name, b.name]);
+    let listed = m.runtime.list().await.unwrap();
+    let names: Vec<&str> = listed.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, [a.name.as_str(), b.name.as_str()]);
+    // A list says the same as a look at each, but perhaps for when it was started.
+    assert_eq!(Found { started_at: found.started_at, ..listed[0].clone() }, found);
 }
 
 pub(crate) async fn a_leftover_is_replaced(m: &Machine) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const DEADLINES: Deadlines = Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40) };
+const DEADLINES: Deadlines = Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40), drain: Duration::ZERO };
 
 fn at(second: i64) -> Timestamp {
     Timestamp(second * 1000)
@@ -41,6 +41,7 @@ fn observe<'a>(phase: &'a Phase, instance: Option<&'a Instance>, health: Health)
         boot: false,
         now: at(10),
         deadlines: DEADLINES,
+        in_flight: 0,
     }
 }
 
@@ -129,6 +130,27 @@ fn apply_stops_the_old_container_and_starts_anew() {
     assert_eq!(plan(&Observed { phase: &stopping, ..apply.clone() }), Step::Remove(id("c1")));
     let then = plan(&Observed { phase: &stopping, instance: None, ..apply });
     assert_eq!(then, Step::Record(Phase::Starting { generation: 2, since: at(10) }));
+}
+
+#[test]
+fn a_swap_lets_requests_in_flight_end_but_not_for_ever() {
+    let (phase, old) = (serving(), up(1));
+    let drain = Deadlines { drain: Duration::from_secs(20), ..DEADLINES };
+    let busy = Observed {
+        generation: 2,
+        deadlines: drain,
+        in_flight: 3,
+        ..observe(&phase, Some(&old), Health::Unknown)
+    };
+    let Step::Record(stopping) = plan(&busy) else { panic!("takes it out of the routes first") };
+    let busy = Observed { phase: &stopping, ..busy };
+    assert_eq!(plan(&busy), Step::Wait);
+    let remove = Step::Remove(id("c1"));
+    assert_eq!(plan(&Observed { in_flight: 0, ..busy.clone() }), remove);
+    assert_eq!(plan(&Observed { now: at(30), ..busy.clone() }), remove, "their time is up");
+    assert_eq!(plan(&Observed { now: at(69), ..busy.clone() }), remove);
+    let late = Observed { now: at(70), ..busy };
+    assert!(reason(&plan(&late)).starts_with("stop_failed: "), "the deadline counts from the start of the drain");
 }
 
 #[test]
@@ -239,6 +261,7 @@ impl World {
                 boot: self.boot,
                 now: self.now,
                 deadlines: DEADLINES,
+                in_flight: 0,
             });
             match step {
                 Step::Wait => {
