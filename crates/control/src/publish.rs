@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use gantry_dataplane::{
     limits::KeyLimits,
 };
 use gantry_domain::{
+    ModelId,
     key::ApiKey,
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
@@ -54,6 +55,8 @@ struct Known {
     upstreams: HashMap<Place, Arc<Upstream>>,
     /// Context lengths that engines reported, in tokens.
     contexts: HashMap<InstanceId, i64>,
+    /// Where each model's requests went last; alive as long as one of them is.
+    last: HashMap<ModelId, Weak<Upstream>>,
 }
 
 impl Publisher {
@@ -65,6 +68,11 @@ impl Publisher {
     pub(crate) async fn learn(&self, instance: &InstanceId, max_model_len: i64) -> bool {
         let mut known = self.known.lock().await;
         known.contexts.insert(instance.clone(), max_model_len) != Some(max_model_len)
+    }
+
+    /// The engine that requests for a model were sent to last, while there still are any.
+    pub(crate) async fn last_upstream(&self, id: ModelId) -> Option<Arc<Upstream>> {
+        self.known.lock().await.last.get(&id)?.upgrade()
     }
 
     /// Reads everything and swaps the new catalog in.
@@ -119,6 +127,8 @@ impl Publisher {
             }
         }
         let mut contexts = HashMap::new();
+        let mut last = std::mem::take(&mut known.last);
+        last.retain(|_, it| it.strong_count() > 0);
         for model in models {
             let target = match &model.phase {
                 Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
@@ -128,6 +138,7 @@ impl Publisher {
                     match self.upstream(known, &place, &url, Some(key)) {
                         Some(upstream) => {
                             upstreams.insert(place, Arc::clone(&upstream));
+                            last.insert(model.id, Arc::downgrade(&upstream));
                             RouteTarget::Up(upstream)
                         }
                         None => RouteTarget::Down { state: State::Failed },
@@ -140,7 +151,7 @@ impl Publisher {
             let route = managed_route(&model, target, context.map(|(_, context)| context));
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
-        *known = Known { upstreams, contexts };
+        *known = Known { upstreams, contexts, last };
         control.shared.catalog.store(Arc::new(next));
     }
 
@@ -197,20 +208,20 @@ fn key_entry(key: ApiKey, state: Arc<gantry_dataplane::limits::KeyState>) -> Key
 
 fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
     // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
-    let engine = model.as_launched();
+    let launched = model.as_launched();
     let seconds = |name, default| {
         let set = model.config.int(name).and_then(|it| u64::try_from(it).ok());
         set.map_or(default, Duration::from_secs)
     };
     Route {
         served_name: model.served_name.clone(),
-        task: engine.task,
-        engine: Some(engine.engine),
+        task: launched.task,
+        engine: Some(model.engine),
         target,
         request_timeout: seconds("request_timeout_sec", DEFAULT_REQUEST_TIMEOUT),
         stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
         created: model.created_at,
-        max_model_len: max_model_len.or(engine.config.int("max_model_len")),
+        max_model_len: max_model_len.or(launched.config.int("max_model_len")),
         request_defaults: request_defaults(&model.config).map(Arc::new),
     }
 }

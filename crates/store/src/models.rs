@@ -269,8 +269,8 @@ impl Tx {
         now: Timestamp,
     ) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
-            "UPDATE models SET engine = $3, task = $4, config = $5, wanted = 'running', \
-             generation = generation + 1, apply = $6, updated_at = $7 \
+            "UPDATE models SET task = $3, config = $4, wanted = 'running', \
+             generation = generation + 1, apply = $5, updated_at = $6 \
              WHERE id = $1 AND generation = $2 AND NOT deleting RETURNING ",
             columns!()
         );
@@ -279,7 +279,6 @@ impl Tx {
             sqlx::query_as(SQL)
                 .bind(model.id.0)
                 .bind(model.generation)
-                .bind(to.engine.as_str())
                 .bind(to.task.as_str())
                 .bind(config)
                 .bind(apply)

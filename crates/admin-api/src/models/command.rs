@@ -151,8 +151,10 @@ async fn command(
     now: Timestamp,
 ) -> Outcome<Model> {
     let (from, _) = model.state();
-    let model =
-        tx.command(model.id, wanted, apply.as_ref(), now).await?.ok_or_else(|| Parts::not_found("model", model.id))?;
+    let model = tx
+        .command(model.id, wanted, apply.as_ref(), now)
+        .await?
+        .ok_or_else(|| Parts::not_found("model", model.id))?;
     let (to, _) = model.state();
     let detail = Some(format!("{what} by {}", caller.user.username));
     tx.insert_event(model.id, &ModelEvent { at: now, from, to, reason: None, detail }).await?;

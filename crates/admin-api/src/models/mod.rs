@@ -40,7 +40,6 @@ pub(crate) fn view(app: &App, model: &Model) -> Value {
         "needs_apply_reason": needs_apply,
         "rolled_back": model.apply.as_ref().and_then(|it| it.rolled_back.as_ref()).map(|it| json!({
             "reason": it.reason,
-            "engine_type": it.replaced.engine,
             "task": it.replaced.task,
             "settings": it.replaced.config,
         })),

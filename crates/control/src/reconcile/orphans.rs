@@ -24,7 +24,10 @@ pub(super) async fn stop(control: &Control, left: Vec<Found>) {
         match stopped {
             Ok(true) => {
                 control.orphans_stopped.fetch_add(1, Relaxed);
-                warn!(container, model, "a container of ours that belongs to no record was stopped and removed");
+                warn!(
+                    container,
+                    model, "a container of ours that belongs to no record was stopped and removed"
+                );
             }
             Ok(false) => {}
             Err(error) => warn!(container, model, %error, "an orphaned container could not be removed"),

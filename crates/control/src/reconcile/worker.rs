@@ -296,7 +296,8 @@ impl Worker {
             Step::Halt(id, phase) => {
                 // First the truth, then the clean-up: no request may be sent there any more. When the clean-up is
                 // repeated, the truth is known.
-                if !matches!(model.phase, Phase::Failed { generation, .. } if generation == model.generation) {
+                if !matches!(model.phase, Phase::Failed { generation, .. } if generation == model.generation)
+                {
                     self.store(model, phase).await?;
                 }
                 let done = runtime.stop(&id, self.control.config.stop_grace).await;
@@ -354,7 +355,7 @@ impl Worker {
         }
         self.draining = match phase {
             Phase::Stopping { .. } if model.apply.as_ref().is_some_and(|it| it.swap) => {
-                self.upstream(model).map(|it| (it, Instant::now()))
+                control.publisher.last_upstream(model.id).await.map(|it| (it, Instant::now()))
             }
             _ => None,
         };
@@ -370,14 +371,6 @@ impl Worker {
         // Nobody may be listening.
         let _ = control.phases.send((model.id, phase));
         Ok(())
-    }
-
-    /// Where requests for the model go now.
-    fn upstream(&self, model: &Model) -> Option<Arc<Upstream>> {
-        match &self.control.shared.catalog.load().routes.get(&model.served_name)?.target {
-            RouteTarget::Up(upstream) => Some(Arc::clone(upstream)),
-            _ => None,
-        }
     }
 
     /// Starts the last good settings in place of those that just failed.

@@ -105,7 +105,7 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
         };
         launch(model, &cx).spec_hash()
     };
-    a.engine == b.engine && hash(a) == hash(b)
+    hash(a) == hash(b)
 }
 
 /// What the label of a container shows of the internal key it was started with: enough to see a rotation, useless to

@@ -4,10 +4,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    ModelId, Role, Timestamp,
-    model::ModelDraft,
-};
+use crate::{ModelId, Role, Timestamp, model::ModelDraft};
 
 fn model(body: &Value) -> Model {
     let draft = ModelDraft::create(body.as_object().unwrap(), Role::Owner).unwrap();

@@ -2,26 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EngineKind, Model, ModelConfig, Task};
+use super::{Model, ModelConfig, Task};
 use crate::Timestamp;
 
 /// The settings of a record that decide what its container is. Fixed when a start begins, so that an edit while it is
-/// under way changes neither the container nor where it is looked for.
+/// under way does not change what is being made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Blueprint {
-    pub engine: EngineKind,
     pub task: Task,
     pub config: ModelConfig,
 }
 
 impl Blueprint {
     pub fn of(model: &Model) -> Self {
-        Self { engine: model.engine, task: model.task, config: model.config.clone() }
+        Self { task: model.task, config: model.config.clone() }
     }
 
     /// The record with these settings in place of its own.
     pub fn put_into(&self, model: &Model) -> Model {
-        Model { engine: self.engine, task: self.task, config: self.config.clone(), ..model.clone() }
+        Model { task: self.task, config: self.config.clone(), ..model.clone() }
     }
 }
 

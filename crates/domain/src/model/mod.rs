@@ -151,9 +151,8 @@ impl Model {
         self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
     }
 
-    /// Name of the container of the last start; of the next one if there was none.
     pub fn container_name(&self) -> String {
-        self.launched.as_ref().map_or(self.engine, |it| it.engine).container_name(self.id)
+        self.engine.container_name(self.id)
     }
 
     /// Where requests wait for the new engine instead of failing.

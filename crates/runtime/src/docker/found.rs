@@ -53,11 +53,7 @@ fn from_labels(
         name: name.trim_start_matches('/').to_owned(),
         spec_hash: text(label::SPEC_HASH).unwrap_or_default().to_owned(),
         key_fingerprint: text(label::KEY_FINGERPRINT).unwrap_or_default().to_owned(),
-        instance: Instance {
-            id: InstanceId(id),
-            generation: text(label::GENERATION)?.parse().ok()?,
-            status,
-        },
+        instance: Instance { id: InstanceId(id), generation: text(label::GENERATION)?.parse().ok()?, status },
         started_at: None,
     })
 }

@@ -3,8 +3,8 @@
 use gantry_domain::{
     ModelId,
     model::{
-        Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, RolledBack, State, Task,
-        Wanted,
+        Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, RolledBack, State,
+        Task, Wanted,
         lifecycle::{Failure, InstanceId},
     },
 };
@@ -223,12 +223,12 @@ on_both! {
         assert_eq!((model.launched.as_ref(), &model.last_good, &model.apply), (Some(&good), &None, &None));
 
         // Edited while it starts: what got ready is what was started.
-        let edit = ModelDraft { engine: EngineKind::Vllm, config: ModelConfig::default(), ..draft("qwen") };
+        let edit = ModelDraft { task: Task::Generate, config: ModelConfig::default(), ..draft("qwen") };
         tx.update_model(id, &edit, NOW).await.unwrap();
         let running = Phase::Running { generation: 1, instance, port: 40_001, since: NOW };
         assert!(tx.record_phase(&model, &running).await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
-        assert_eq!((model.last_good.as_ref(), model.engine), (Some(&good), EngineKind::Vllm));
+        assert_eq!((model.last_good.as_ref(), model.task), (Some(&good), Task::Generate));
 
         let apply = Apply { at: at(3), swap: true, rollback: true, rolled_back: None };
         let model = tx.command(id, Wanted::Running, Some(&apply), at(3)).await.unwrap().unwrap();

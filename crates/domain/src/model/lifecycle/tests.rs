@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const DEADLINES: Deadlines = Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40), drain: Duration::ZERO };
+const DEADLINES: Deadlines =
+    Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40), drain: Duration::ZERO };
 
 fn at(second: i64) -> Timestamp {
     Timestamp(second * 1000)
@@ -150,7 +151,10 @@ fn a_swap_lets_requests_in_flight_end_but_not_for_ever() {
     assert_eq!(plan(&Observed { now: at(30), ..busy.clone() }), remove, "their time is up");
     assert_eq!(plan(&Observed { now: at(69), ..busy.clone() }), remove);
     let late = Observed { now: at(70), ..busy };
-    assert!(reason(&plan(&late)).starts_with("stop_failed: "), "the deadline counts from the start of the drain");
+    assert!(
+        reason(&plan(&late)).starts_with("stop_failed: "),
+        "the deadline counts from the start of the drain"
+    );
 }
 
 #[test]
