@@ -10,7 +10,7 @@ pub mod engine_http;
 pub mod engines;
 pub mod live;
 pub mod preview;
-mod probe;
+pub mod probe;
 pub mod publish;
 pub mod reconcile;
 pub mod ship;
@@ -91,6 +91,9 @@ pub struct Control {
     pub config: Config,
     pub store: Store,
     pub clock: Clock,
+    /// For deadlines: does not jump while the process lives.
+    pub steady: Clock,
+    pub prober: Arc<dyn probe::Prober>,
     pub runtime: Arc<dyn Runtime>,
     /// The data plane's side.
     pub shared: Arc<Shared>,

@@ -165,6 +165,8 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         config: control_config(settings, base, breaker),
         store: base.store.clone(),
         clock: base.clock.clone(),
+        steady: Clock::steady(),
+        prober: Arc::new(gantry_control::probe::HttpProber(base.internal_key.clone())),
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
         shared: Arc::clone(shared),
         publisher: publish::Publisher::new(breaker),

@@ -3,6 +3,8 @@
 //! each and hands every worker what concerns it; container events and API calls only make a worker look sooner.
 
 mod orphans;
+#[cfg(test)]
+mod simulation;
 mod start;
 mod worker;
 

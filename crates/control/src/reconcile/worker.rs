@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Mail, Mailbox, Sighting, start};
-use crate::{Control, live::Drift, probe};
+use crate::{Control, live::Drift};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ pub(super) struct Worker {
 }
 
 /// What to do after a pass.
-enum Next {
+pub(super) enum Next {
     /// Look again after this time, or when woken.
     In(Duration),
     /// Nothing changes by itself: look again when woken.
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     /// One look and what follows from it. `sighting` saves the first questions.
-    async fn pass(&mut self, mut sighting: Option<Sighting>) -> StoreResult<Next> {
+    pub(super) async fn pass(&mut self, mut sighting: Option<Sighting>) -> StoreResult<Next> {
         let mut health = Health::Unknown;
         for _ in 0..MAX_STEPS {
             let (model, deleting, found) = match sighting.take() {
@@ -171,7 +171,7 @@ impl Worker {
             instance: None,
             health: Health::Unknown,
             boot: self.boot,
-            now: self.control.clock.now(),
+            now: self.control.steady.now(),
             deadlines: self.deadlines(model),
             in_flight: self.draining.as_ref().map_or(0, in_flight),
         }
@@ -240,7 +240,7 @@ impl Worker {
 
     async fn probe(&mut self, model: &Model, port: u16) -> StoreResult<Health> {
         let launched = model.as_launched();
-        let probed = probe::probe(&launched, port, &self.control.config.internal_key).await;
+        let probed = self.control.prober.probe(&launched, port).await;
         let health = match probed.health {
             Health::Slow { .. } => {
                 self.slow += 1;
@@ -315,7 +315,7 @@ impl Worker {
     }
 
     fn failed(&self, model: &Model, failure: Failure) -> Phase {
-        Phase::Failed { generation: model.generation, failure, at: self.control.clock.now() }
+        Phase::Failed { generation: model.generation, failure, at: self.control.steady.now() }
     }
 
     /// Returns when the operator has given another command since.
@@ -345,7 +345,7 @@ impl Worker {
             return Ok(());
         }
         if from != to || reason.is_some() {
-            let detail = took(model, to, now);
+            let detail = took(model, to, control.steady.now());
             let event = ModelEvent { at: now, from, to, reason: reason.clone(), detail };
             tx.insert_event(model.id, &event).await?;
             tx.trim_events(model.id, KEPT_EVENTS).await?;

@@ -355,6 +355,12 @@ fn plan_stopped(o: &Observed<'_>) -> Step {
 fn plan_running(o: &Observed<'_>) -> Step {
     let current = o.phase.generation() == o.generation;
     let instance = match (o.instance, o.phase) {
+        // A command that failed while the container runtime was away left the container of the one before.
+        (Some(old), Phase::Failed { .. } | Phase::Stopped { .. })
+            if current && old.generation != o.generation && is_live(old) =>
+        {
+            return Step::Remove(old.id.clone());
+        }
         // `Launch` removes what is left over of an earlier start; only a live one goes through `stopping`.
         (Some(old), Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. })
             if old.generation != o.generation && !is_stop_failure(o.phase) =>
@@ -397,7 +403,9 @@ fn follow(o: &Observed<'_>, phase: &Phase, it: &Instance) -> Step {
             Step::Record(failed(o, Failure::ContainerExited { detail }))
         }
         (InstanceStatus::Running { port }, Phase::Loading { since, until, .. }) => {
-            loading(o, it, *port, (*since, *until))
+            // Another life of the gateway wrote it, perhaps by a clock that was set back since.
+            let until = (*until).min(o.now.plus(o.deadlines.startup));
+            loading(o, it, *port, (*since, until))
         }
         (InstanceStatus::Running { port }, Phase::Running { port: known, .. }) => {
             running(o, it, *port, *known)
@@ -486,6 +494,10 @@ fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
             until: o.now.plus(limit),
         }),
     }
+}
+
+fn is_live(it: &Instance) -> bool {
+    matches!(it.status, InstanceStatus::Running { .. })
 }
 
 fn is_stop_failure(phase: &Phase) -> bool {

@@ -25,6 +25,7 @@ pub(super) struct World {
     pub(super) scripts: BTreeMap<String, Script>,
     pub(super) calls: BTreeMap<Action, usize>,
     pub(super) launches: usize,
+    pub(super) replaced_a_running_twin: bool,
     faults: Vec<Fault>,
     down: Option<RuntimeError>,
     events: Option<Sender<(Owner, ModelId)>>,
@@ -61,6 +62,10 @@ impl World {
         self.faults.push(Fault { action, call, error, lost });
     }
 
+    pub(super) fn clear_faults(&mut self) {
+        self.faults.clear();
+    }
+
     pub(super) fn set_down(&mut self, error: Option<RuntimeError>) {
         self.down = error;
         self.events = None;
@@ -92,6 +97,10 @@ impl World {
         if other || self.foreign.contains(spec.name) {
             return Err(RuntimeError::NameInUse { name: spec.name.to_owned() });
         }
+        self.replaced_a_running_twin |= self.containers.get(spec.name).is_some_and(|it| {
+            let old = &it.found.instance;
+            old.generation == spec.generation && matches!(old.status, InstanceStatus::Running { .. })
+        });
         self.remove(spec.name);
         if !self.images.contains_key(&spec.launch.image) {
             return Err(RuntimeError::ImageMissing { image: spec.launch.image.clone() });

@@ -184,6 +184,16 @@ fn without_the_runtime_what_runs_is_left_alone_and_a_start_fails() {
 }
 
 #[test]
+fn what_a_start_without_the_runtime_left_running_is_removed_when_it_is_back() {
+    let old = up(1);
+    let failure = Failure::StartFailed { detail: "no socket".into() };
+    let failed = Phase::Failed { generation: 2, failure, at: at(5) };
+    let o = Observed { generation: 2, ..observe(&failed, Some(&old), Health::Unknown) };
+    assert_eq!(plan(&o), Step::Remove(id("c1")));
+    assert_eq!(plan(&Observed { instance: None, ..o }), Step::Wait, "and the failure stays");
+}
+
+#[test]
 fn without_the_runtime_no_command_stays_in_stopping_for_ever() {
     let failure = Failure::ContainerExited { detail: "exit code 1".into() };
     let failed = Phase::Failed { generation: 1, failure, at: at(0) };
