@@ -1,6 +1,6 @@
 //! What every handler can reach.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
@@ -48,8 +48,13 @@ pub struct Parts {
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
-    pub models_dir: std::path::PathBuf,
+    pub models_dir: PathBuf,
+    /// Of each of [`gantry_domain::model::EngineKind::ALL`].
     pub default_images: [String; 2],
+    /// Images are never pulled.
+    pub offline: bool,
+    /// Folders that packages are written to and read from.
+    pub export_dirs: Vec<PathBuf>,
     pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],
     pub trusted_proxies: IpList,
@@ -85,6 +90,10 @@ pub trait Engines: Send + Sync + 'static {
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
+    /// An image as the container runtime knows it; `None` if it is not there.
+    fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
+    /// Takes in the images of an archive; their references.
+    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
     /// What is known of a model right now.
     fn live(&self, model: ModelId) -> Live;
     /// Whether the container runtime answers; the error is one line for an operator.
@@ -104,6 +113,14 @@ pub struct Live {
     pub drift: Option<&'static str>,
     /// An image that is being pulled: bytes done and bytes known so far.
     pub pull: Option<(u64, u64)>,
+}
+
+/// An image on the machine of the container runtime.
+#[derive(Debug, Clone)]
+pub struct Image {
+    pub size_bytes: i64,
+    /// RFC 3339.
+    pub created: Option<String>,
 }
 
 /// What an engine wrote. All empty when the model has no container.

@@ -16,7 +16,7 @@ use gantry_domain::{ApiError, Role};
 use crate::{
     App, auth, bootstrap, guard, health, keys, models, orgs,
     policy::{self, Access, BodyLimit, Policy},
-    reg, usage, users,
+    reg, system, usage, users,
 };
 
 /// One row of the table.
@@ -103,6 +103,8 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/admin/models/{id}/readiness", ADMIN, NONE, models::watch::readiness),
         route(GET, "/admin/models/{id}/logs", ADMIN, NONE, models::watch::logs),
         route(GET, "/admin/models/{id}/events", ADMIN, NONE, models::watch::events),
+        route(GET, "/admin/system/container-images", ADMIN, NONE, system::images::status),
+        route(POST, "/admin/system/container-images/load", OWNER, BODY, system::images::load),
         route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
     ]
 }

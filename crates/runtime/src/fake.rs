@@ -7,6 +7,7 @@ mod world;
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -36,6 +37,7 @@ pub enum Action {
     FollowLogs,
     Image,
     Pull,
+    Load,
     Events,
 }
 
@@ -313,6 +315,19 @@ impl Runtime for Fake {
             progress(500, 1000);
             progress(1000, 1000);
             Ok(())
+        }
+        .boxed()
+    }
+
+    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        async move {
+            self.call(Action::Load, |world| {
+                // An archive of the imaginary machine holds one reference as text.
+                let reference = std::fs::read_to_string(archive).unwrap_or_default();
+                world.add_image(&reference);
+                Ok(vec![reference])
+            })
+            .await
         }
         .boxed()
     }

@@ -120,6 +120,10 @@ pub trait Runtime: Send + Sync + 'static {
         progress: Progress,
     ) -> BoxFuture<'a, RuntimeResult<()>>;
 
+    /// Takes in the images of an archive as `docker save` writes it (which the runtime also takes compressed); their
+    /// references, or ids where they have none. The file is streamed, whatever its size. Dropping the future cancels.
+    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>>;
+
     /// Hints that something happened to a container of ours. They carry no state, may repeat and may be lost: look
     /// with [`Runtime::find`]. Ends when the connection does.
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>>;

@@ -1,16 +1,19 @@
 //! Where the layers meet that do not know each other: the admin API's view of engines on top of the control plane,
 //! and the admin API behind the data plane's listener.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_admin_api::{
     EngineLog, Engines, LogStream, TestReport, TestType,
-    app::{Live, ManagedRoute, Preview},
+    app::{Image, Live, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
@@ -18,6 +21,7 @@ use gantry_domain::{
     ApiError, ErrorCode, ModelId,
     model::{Model, lifecycle::InstanceStatus},
 };
+use gantry_runtime::RuntimeError;
 use http::Response;
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -96,6 +100,28 @@ impl Engines for Adapter {
         .boxed()
     }
 
+    fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>> {
+        let (runtime, reference) = (Arc::clone(&self.control.runtime), reference.to_owned());
+        async move {
+            let info = runtime.image(&reference).await.map_err(|it| unavailable(&it))?;
+            Ok(info.map(|it| Image { size_bytes: it.size_bytes, created: it.created }))
+        }
+        .boxed()
+    }
+
+    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>> {
+        let runtime = Arc::clone(&self.control.runtime);
+        async move {
+            runtime.load(&archive).await.map_err(|error| match error {
+                RuntimeError::Refused { detail, .. } => {
+                    ApiError::invalid("path", format!("the file could not be loaded: {detail}"))
+                }
+                error => unavailable(&error),
+            })
+        }
+        .boxed()
+    }
+
     fn live(&self, model: ModelId) -> Live {
         let seen = self.control.live.of(model);
         Live {
@@ -150,6 +176,10 @@ impl Engines for Adapter {
         routes.sort_by(|a, b| a.served_name.cmp(&b.served_name));
         routes
     }
+}
+
+fn unavailable(error: &RuntimeError) -> ApiError {
+    ApiError::new(ErrorCode::RuntimeUnavailable, error.to_string())
 }
 
 /// The admin API for the data plane's listener. It runs on `control`, so that whatever it does can't hold up a

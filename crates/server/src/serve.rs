@@ -201,6 +201,8 @@ fn app(
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
+        offline: settings.offline_mode,
+        export_dirs: settings.export_dirs(),
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
         trusted_proxies: settings.trusted_proxies.clone(),

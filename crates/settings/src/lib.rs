@@ -48,6 +48,14 @@ impl Settings {
         self.models_dir.clone().unwrap_or_else(|| self.data_dir.join("models"))
     }
 
+    /// Where packages are written to and read from.
+    pub fn export_dirs(&self) -> Vec<std::path::PathBuf> {
+        match self.export_dirs.0.as_slice() {
+            [] => vec![self.data_dir.join("exports")],
+            dirs => dirs.iter().map(std::path::PathBuf::from).collect(),
+        }
+    }
+
     /// Where engines cache what they fetch from the hub.
     pub fn hub_cache_dir(&self) -> std::path::PathBuf {
         self.hub_cache_dir.clone().unwrap_or_else(|| self.data_dir.join("hub-cache"))

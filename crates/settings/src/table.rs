@@ -120,6 +120,9 @@ settings! {
         /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
         /// directory.
         hub_cache_dir: Option<PathBuf> = "";
+        /// Folders that deployment packages are written to and read from, separated by commas; empty is `exports` in
+        /// the data directory.
+        export_dirs: Words = "";
         /// Address of the model hub; empty is the engines' own default.
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.

@@ -7,10 +7,11 @@ mod create;
 mod error;
 mod found;
 mod launch;
+mod load;
 mod pull;
 mod streams;
 
-use std::{collections::HashMap, future::Future, time::Duration};
+use std::{collections::HashMap, future::Future, path::Path, time::Duration};
 
 use bollard::{
     API_DEFAULT_VERSION, Docker as Client,
@@ -307,6 +308,10 @@ impl Runtime for Docker {
             pulled.unwrap_or(Err(RuntimeError::Timeout { action: "pull the image" }))
         }
         .boxed()
+    }
+
+    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        self.load_archive(archive).boxed()
     }
 
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {

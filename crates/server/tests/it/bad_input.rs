@@ -80,6 +80,7 @@ fn forms() -> Vec<Form> {
             "task api_key",
         ),
         form("PATCH", "/admin/models/{id}", 262_144, json!({}), MODEL),
+        form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
     ]
 }
 

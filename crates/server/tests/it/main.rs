@@ -11,6 +11,8 @@ mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod docker_images;
+#[cfg(test)]
 mod docker_inference;
 #[cfg(test)]
 mod docker_lifecycle;

@@ -61,6 +61,8 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models/{id}/readiness", "admin", 200),
     ("GET", "/admin/models/{id}/logs", "admin", 503),
     ("GET", "/admin/models/{id}/events", "admin", 200),
+    ("GET", "/admin/system/container-images", "admin", 503),
+    ("POST", "/admin/system/container-images/load", "owner", 415),
     ("GET", "/admin/engines/spec", "admin", 200),
 ];
 

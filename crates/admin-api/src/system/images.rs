@@ -1,0 +1,139 @@
+//! `/admin/system/container-images`: which images an air-gapped start needs, which are there, and taking in those that
+//! are not from a file.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use axum::{Json, extract::State};
+use futures_util::future::try_join_all;
+use gantry_domain::{
+    ApiError, ErrorCode,
+    model::{EngineKind, Model},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    App,
+    app::Image,
+    error::{Outcome, Problem},
+    extract::{Fields, Object, Params, read},
+};
+
+/// Image cache
+///
+/// `offline_ready`: every image that a model which is not archived starts with is there.
+pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
+    let models = app.store.read().await?.models(false).await?;
+    let used = used(&app, &models);
+    let images = try_join_all(
+        used.keys()
+            .map(async |reference| Ok::<_, ApiError>((*reference, app.engines.image(reference).await?))),
+    );
+    let images: BTreeMap<&str, Option<Image>> = images.await?.into_iter().collect();
+
+    let is_there = |reference: &str| images.get(reference).is_some_and(Option::is_some);
+    let missing: Vec<&str> = used
+        .iter()
+        .filter(|(reference, models)| !models.is_empty() && !is_there(reference))
+        .map(|(reference, _)| *reference)
+        .collect();
+    let engines: Map<String, Value> = EngineKind::ALL
+        .iter()
+        .zip(&app.default_images)
+        .map(|(kind, image)| (kind.to_string(), view(image, images.get(image.as_str()))))
+        .collect();
+    let own = used.iter().filter(|(reference, _)| !app.default_images.iter().any(|it| it == *reference));
+    let of_models: Vec<Value> = own
+        .map(|(reference, models)| {
+            let mut view = view(reference, images.get(reference));
+            view["models"] = json!(models);
+            view
+        })
+        .collect();
+    Ok(Json(json!({
+        "offline_mode": app.offline,
+        "offline_ready": missing.is_empty(),
+        "engines": engines,
+        // Gantry itself is one program: it needs no image.
+        "infrastructure": [],
+        "models": of_models,
+        "summary": {
+            "critical_images_cached": missing.is_empty(),
+            "total_images_checked": images.len(),
+            "cached_count": images.values().flatten().count(),
+        },
+        "recommendations": missing.iter().map(|it| advice(it, app.offline)).collect::<Vec<_>>(),
+    })))
+}
+
+/// Load images from a file
+///
+/// `path` names an archive as `docker save` writes it, in one of the folders of EXPORT_DIRS. Answers when the images
+/// are there, which may take minutes.
+pub(crate) async fn load(app: State<App>, body: Object) -> Outcome<Json<Value>> {
+    let mut fields = Fields::new(body);
+    let path = fields.required("path", "text of 1 to 1000 characters", read::name(1000));
+    fields.finish()?;
+    let path = path.unwrap_or_default();
+    let dirs = app.export_dirs.clone();
+    let found = tokio::task::spawn_blocking(move || archive(&dirs, &path));
+    let archive = found.await.map_err(|_| ApiError::internal())??;
+    let loaded = app.engines.load_images(archive).await?;
+    Ok(Json(json!({ "loaded": loaded })))
+}
+
+/// Every image that is looked for, with the ids of the models that start with it.
+fn used<'a>(app: &'a App, models: &'a [Model]) -> BTreeMap<&'a str, Vec<i64>> {
+    let mut used: BTreeMap<&str, Vec<i64>> =
+        app.default_images.iter().map(|it| (it.as_str(), Vec::new())).collect();
+    for model in models {
+        let [primary, secondary] = &app.default_images;
+        let default = match model.engine {
+            EngineKind::Vllm => primary,
+            EngineKind::Llamacpp => secondary,
+        };
+        let image = model.config.text("engine_image").unwrap_or(default);
+        used.entry(image).or_default().push(model.id.0);
+    }
+    used
+}
+
+fn view(reference: &str, image: Option<&Option<Image>>) -> Value {
+    let image = image.and_then(Option::as_ref);
+    json!({
+        "image": reference,
+        "cached": image.is_some(),
+        "size_mb": image.map(|it| (it.size_bytes as f64 / 1e6 * 10.0).round() / 10.0),
+        "created": image.and_then(|it| it.created.as_deref()),
+    })
+}
+
+fn advice(image: &str, offline: bool) -> String {
+    if offline {
+        format!(
+            "{image} is missing: on a machine with a network run `docker pull {image} && docker save {image} -o image.tar`, \
+             put the file into a folder of EXPORT_DIRS and load it here"
+        )
+    } else {
+        format!("{image} is missing: it is pulled at the first start, or now with `docker pull {image}`")
+    }
+}
+
+/// The file behind `path`, which must lie in one of `dirs` with all links followed.
+fn archive(dirs: &[PathBuf], path: &str) -> Result<PathBuf, Problem> {
+    let refused =
+        |message: &str| Problem(ApiError::new(ErrorCode::PathNotAllowed, message).with_param("path"));
+    let inside = |dir: &Path| {
+        let dir = dir.canonicalize().ok()?;
+        let real = dir.join(path).canonicalize().ok()?;
+        real.starts_with(&dir).then_some(real)
+    };
+    match dirs.iter().find_map(|dir| inside(dir)) {
+        Some(file) if file.is_file() => Ok(file),
+        Some(_) => Err(refused("`path` is not a file")),
+        None => Err(refused("there is no such file in the folders of EXPORT_DIRS")),
+    }
+}

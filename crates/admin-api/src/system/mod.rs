@@ -1,0 +1,3 @@
+//! `/admin/system`: the machine, the container runtime and what they hold.
+
+pub(crate) mod images;
