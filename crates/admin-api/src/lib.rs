@@ -7,6 +7,7 @@
 pub mod app;
 mod auth;
 pub mod bootstrap;
+mod chat;
 mod error;
 mod extract;
 mod guard;

@@ -14,7 +14,7 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, auth, bootstrap, guard, health, keys, models, orgs,
+    App, auth, bootstrap, chat, guard, health, keys, models, orgs,
     policy::{self, Access, BodyLimit, Policy},
     reg, system, usage, users,
 };
@@ -105,6 +105,12 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/admin/models/{id}/events", ADMIN, NONE, models::watch::events),
         route(GET, "/admin/system/container-images", ADMIN, NONE, system::images::status),
         route(POST, "/admin/system/container-images/load", OWNER, BODY, system::images::load),
+        route(GET, "/v1/chat/sessions", ANYONE, NONE, chat::list),
+        route(POST, "/v1/chat/sessions", ANYONE, BODY, chat::create),
+        route(DELETE, "/v1/chat/sessions", ANYONE, NONE, chat::clear),
+        route(GET, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::show),
+        route(DELETE, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::delete),
+        route(POST, "/v1/chat/sessions/{id}/messages", ANYONE, BodyLimit::CHAT, chat::add_message),
         route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
     ]
 }

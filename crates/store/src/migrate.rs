@@ -29,6 +29,7 @@ macro_rules! versions {
 
 const VERSIONS: &[Version] = versions! {
     1 => "0001_initial",
+    5 => "0005_chat",
     8 => "0008_apply",
 };
 

@@ -80,6 +80,20 @@ fn forms() -> Vec<Form> {
             "task api_key",
         ),
         form("PATCH", "/admin/models/{id}", 262_144, json!({}), MODEL),
+        form(
+            "POST",
+            "/v1/chat/sessions",
+            262_144,
+            json!({ "model_name": "m", "engine_type": "vllm" }),
+            "constraints",
+        ),
+        form(
+            "POST",
+            "/v1/chat/sessions/{id}/messages",
+            1 << 20,
+            json!({ "role": "user", "content": "x" }),
+            "metrics",
+        ),
         form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
     ]
 }

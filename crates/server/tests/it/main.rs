@@ -7,6 +7,8 @@ mod bad_input;
 #[cfg(test)]
 mod browser_rules;
 #[cfg(test)]
+mod chat_sessions;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod crash;

@@ -63,6 +63,12 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models/{id}/events", "admin", 200),
     ("GET", "/admin/system/container-images", "admin", 503),
     ("POST", "/admin/system/container-images/load", "owner", 415),
+    ("GET", "/v1/chat/sessions", "user", 200),
+    ("POST", "/v1/chat/sessions", "user", 415),
+    ("DELETE", "/v1/chat/sessions", "user", 200),
+    ("GET", "/v1/chat/sessions/{id}", "user", 404),
+    ("DELETE", "/v1/chat/sessions/{id}", "user", 404),
+    ("POST", "/v1/chat/sessions/{id}/messages", "user", 415),
     ("GET", "/admin/engines/spec", "admin", 200),
 ];
 
