@@ -2,6 +2,7 @@
 
 mod base;
 mod groups;
+mod measure;
 mod recommend;
 mod response;
 mod walk;
@@ -13,6 +14,7 @@ use serde::Serialize;
 pub(crate) use self::base::{Entry, Kind};
 pub use self::{
     base::{Base, InspectError},
+    measure::{Measured, Precision, measure},
     response::{
         EngineRecommendation, GgufGroup, GgufMetadata, GgufValidation, Inspection, SafetensorInfo, SideFile,
         Status,
