@@ -3,11 +3,13 @@
 //! - [`reconcile`]: one worker for each model brings its container in line with its record
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
+//! - [`machine`]: GPUs and RAM of this machine
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`engines`]: logs and test requests, for the admin API
 
 pub mod engine_http;
 pub mod engines;
+pub mod machine;
 pub mod preview;
 mod probe;
 pub mod publish;
@@ -88,6 +90,7 @@ pub struct Control {
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,
+    pub machine: Arc<machine::Machine>,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }
