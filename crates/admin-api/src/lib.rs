@@ -19,6 +19,7 @@ pub mod policy;
 mod reg;
 pub mod routes;
 pub mod session;
+mod system;
 mod throttle;
 mod usage;
 mod users;

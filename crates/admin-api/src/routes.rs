@@ -16,7 +16,7 @@ use gantry_domain::{ApiError, Role};
 use crate::{
     App, auth, bootstrap, guard, health, keys, models, orgs,
     policy::{self, Access, BodyLimit, Policy},
-    reg, usage, users,
+    reg, system, usage, users,
 };
 
 /// One row of the table.
@@ -104,6 +104,7 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/admin/models/{id}/logs", ADMIN, NONE, models::watch::logs),
         route(GET, "/admin/models/{id}/events", ADMIN, NONE, models::watch::events),
         route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
+        route(GET, "/admin/system/gpus", ADMIN, NONE, system::gpus),
     ]
 }
 

@@ -11,7 +11,11 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
 };
-use gantry_control::{Control, publish, reconcile, ship, upkeep};
+use gantry_control::{
+    Control,
+    machine::{InventoryError, Machine},
+    publish, reconcile, ship, upkeep,
+};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
 use gantry_domain::{Clock, ModelId, engine::Host};
 use gantry_runtime::Owner;
@@ -50,7 +54,8 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
 async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
-    let control = Arc::new(control(&settings, &base, &shared)?);
+    let machine = machine(&settings).await?;
+    let control = Arc::new(control(&settings, &base, &shared, machine)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
 
     let (wake, hints) = mpsc::channel(1024);
@@ -153,7 +158,31 @@ impl Base {
     }
 }
 
-fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Result<Control> {
+/// The machine, and which of its GPUs containers can be given.
+struct Hardware {
+    machine: Arc<Machine>,
+    gpus: Vec<u32>,
+}
+
+/// Off the runtime: drivers may take their time.
+async fn machine(settings: &Settings) -> anyhow::Result<Hardware> {
+    let inventory = settings.gpu_inventory_file.clone();
+    let look = move || {
+        let machine = Machine::new(inventory.as_deref())?;
+        // Without the driver's library there may still be devices.
+        let gpus = machine.nvidia_gpus().unwrap_or_else(gantry_runtime::host_gpus);
+        Ok::<_, InventoryError>(Hardware { machine: Arc::new(machine), gpus })
+    };
+    let found = tokio::task::spawn_blocking(look).await.context("the look at the GPUs failed")?;
+    found.context("GPU_INVENTORY_FILE can't be used")
+}
+
+fn control(
+    settings: &Settings,
+    base: &Base,
+    shared: &Arc<Shared>,
+    hardware: Hardware,
+) -> anyhow::Result<Control> {
     let owner = Owner { instance: base.instance.clone() };
     let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
     let breaker = breaker::Settings {
@@ -162,12 +191,13 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
     };
     let (phases, _) = broadcast::channel(256);
     Ok(Control {
-        config: control_config(settings, base, breaker),
+        config: control_config(settings, base, breaker, hardware.gpus),
         store: base.store.clone(),
         clock: base.clock.clone(),
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
         shared: Arc::clone(shared),
         publisher: publish::Publisher::new(breaker),
+        machine: hardware.machine,
         phases,
     })
 }
@@ -195,6 +225,7 @@ fn app(
         phases: control.phases.clone(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
+        hub_cache_dir: base.hub_cache_dir.clone(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
@@ -241,7 +272,12 @@ fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
 }
 
-fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) -> gantry_control::Config {
+fn control_config(
+    settings: &Settings,
+    base: &Base,
+    breaker: breaker::Settings,
+    gpus: Vec<u32>,
+) -> gantry_control::Config {
     gantry_control::Config {
         models_dir: base.models_dir.clone(),
         hub_cache_dir: base.hub_cache_dir.clone(),
@@ -259,7 +295,7 @@ fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) 
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
-        host: Host { cpus: cpus(), gpus: gantry_runtime::host_gpus() },
+        host: Host { cpus: cpus(), gpus },
         usage_retention_days: settings.usage_retention_days,
     }
 }

@@ -2,6 +2,7 @@
 
 mod base;
 mod groups;
+mod hub;
 mod measure;
 mod recommend;
 mod response;
@@ -14,6 +15,7 @@ use serde::Serialize;
 pub(crate) use self::base::{Entry, Kind};
 pub use self::{
     base::{Base, InspectError},
+    hub::{cached_gguf, cached_snapshot},
     measure::{Measured, Precision, measure},
     response::{
         EngineRecommendation, GgufGroup, GgufMetadata, GgufValidation, Inspection, SafetensorInfo, SideFile,

@@ -62,6 +62,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models/{id}/logs", "admin", 503),
     ("GET", "/admin/models/{id}/events", "admin", 200),
     ("GET", "/admin/engines/spec", "admin", 200),
+    ("GET", "/admin/system/gpus", "admin", 200),
 ];
 
 const ROLES: [&str; 5] = ["-", "user", "org_admin", "admin", "owner"];
