@@ -258,11 +258,8 @@ impl VllmCommand {
     }
 
     fn estimate(&self, facts: &ModelFacts, room: Room<'_>) -> Result<Estimate, Unknown> {
-        let settings = VllmSettings {
-            gpus: room.gpus,
-            host_ram_free: room.host_ram_free,
-            ..self.settings.clone()
-        };
+        let settings =
+            VllmSettings { gpus: room.gpus, host_ram_free: room.host_ram_free, ..self.settings.clone() };
         let mut estimate = estimate_vllm(&served(facts, self.pooled), &settings)?;
         estimate.notes.extend(self.notes.iter().cloned());
         Ok(estimate)
@@ -321,7 +318,10 @@ impl<'a> Words<'a> {
     }
 
     fn odd(self, names: &[&str], text: &str) -> Unknown {
-        Unknown::because(format!("what `{} {text}` means for memory is unknown", names.first().unwrap_or(&"")))
+        Unknown::because(format!(
+            "what `{} {text}` means for memory is unknown",
+            names.first().unwrap_or(&"")
+        ))
     }
 
     fn left_out(self, table: &[(&[&str], &str)]) -> Vec<String> {

@@ -30,12 +30,7 @@ impl fmt::Display for Number {
 
 /// What to change so that a model fits whose `estimate` says that it does not; `None` if nothing was found. A shorter
 /// context comes first, since it costs nothing but length.
-pub fn remedy(
-    command: &Command,
-    facts: &ModelFacts,
-    room: Room<'_>,
-    estimate: &Estimate,
-) -> Option<Remedy> {
+pub fn remedy(command: &Command, facts: &ModelFacts, room: Room<'_>, estimate: &Estimate) -> Option<Remedy> {
     let fits = |command: &Command| command.estimate(facts, room).is_ok_and(|it| it.fits == Some(true));
     let longest = estimate.max_context_that_fits.filter(|it| *it > 0);
     match command {

@@ -77,6 +77,8 @@ pub fn cached_gguf(cache: &Path, repo: &str) -> Result<String, Unknown> {
     match (usable.next(), usable.next()) {
         (Some(only), None) => Ok(only.path.clone()),
         (None, _) => Err(Unknown::because(format!("the files of `{repo}` are not in the hub cache yet"))),
-        _ => Err(Unknown::because(format!("the hub cache has several models of `{repo}`; name one with `:`"))),
+        _ => {
+            Err(Unknown::because(format!("the hub cache has several models of `{repo}`; name one with `:`")))
+        }
     }
 }
