@@ -11,11 +11,7 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
 };
-use gantry_control::{
-    Control,
-    machine::{InventoryError, Machine},
-    publish, reconcile, ship, upkeep,
-};
+use gantry_control::{Control, machine::Machine, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
 use gantry_domain::{Clock, ModelId, engine::Host};
 use gantry_runtime::Owner;
@@ -52,9 +48,9 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
+    let machine = machine(&settings).await?;
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
-    let machine = machine(&settings).await?;
     let control = Arc::new(control(&settings, &base, &shared, machine)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
 
@@ -164,17 +160,12 @@ struct Hardware {
     gpus: Vec<u32>,
 }
 
-/// Off the runtime: drivers may take their time.
 async fn machine(settings: &Settings) -> anyhow::Result<Hardware> {
-    let inventory = settings.gpu_inventory_file.clone();
-    let look = move || {
-        let machine = Machine::new(inventory.as_deref())?;
-        // Without the driver's library there may still be devices.
-        let gpus = machine.nvidia_gpus().unwrap_or_else(gantry_runtime::host_gpus);
-        Ok::<_, InventoryError>(Hardware { machine: Arc::new(machine), gpus })
-    };
-    let found = tokio::task::spawn_blocking(look).await.context("the look at the GPUs failed")?;
-    found.context("GPU_INVENTORY_FILE can't be used")
+    let machine = Machine::new(settings.gpu_inventory_file.as_deref());
+    let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
+    // Without the driver's library there may still be devices.
+    let gpus = machine.nvidia_gpus().await.unwrap_or_else(gantry_runtime::host_gpus);
+    Ok(Hardware { machine, gpus })
 }
 
 fn control(

@@ -80,10 +80,12 @@ impl Machine {
         }
     }
 
-    /// Indexes of the GPUs that containers can be given; `None` if nobody knows them here. Blocking.
-    pub fn nvidia_gpus(&self) -> Option<Vec<u32>> {
-        let all = self.recorded.clone().or_else(|| self.nvidia())?;
-        Some(all.iter().filter(|it| it.vendor == GpuVendor::Nvidia).map(|it| it.index).collect())
+    /// Indexes of the GPUs that containers can be given; `None` if neither the driver nor a file tells.
+    pub async fn nvidia_gpus(self: &Arc<Self>) -> Option<Vec<u32>> {
+        let seen = self.look().await;
+        let nvidia = seen.gpus.iter().filter(|it| it.vendor == GpuVendor::Nvidia);
+        let found: Vec<u32> = nvidia.map(|it| it.index).collect();
+        (self.recorded.is_some() || !found.is_empty()).then_some(found)
     }
 
     fn fresh(&self) -> Option<Arc<Seen>> {

@@ -125,7 +125,7 @@ impl LlamacppCommand {
         };
         let cache = |names: &[&str]| match words.last(names) {
             None => Ok(CacheType::F16),
-            Some(text) => CacheType::parse(text).ok_or_else(|| words.odd(names, text)),
+            Some(text) => CacheType::parse(text).ok_or_else(|| odd(names, text)),
         };
         let flash = match words.last(&["--flash-attn", "-fa"]) {
             Some("on" | "1" | "true" | "enabled") => Some(true),
@@ -145,14 +145,14 @@ impl LlamacppCommand {
             None => Ok(Vec::new()),
             Some(text) => text
                 .split([',', '/'])
-                .map(|it| it.trim().parse().map_err(|_| words.odd(&tensor_split, text)))
+                .map(|it| it.trim().parse().map_err(|_| odd(&tensor_split, text)))
                 .collect(),
         };
         let split_mode = match words.last(&["--split-mode", "-sm"]) {
             None | Some("layer") => SplitMode::Layer,
             Some("none") => SplitMode::None,
             Some("row") => SplitMode::Row,
-            Some(other) => return Err(words.odd(&["--split-mode"], other)),
+            Some(other) => return Err(odd(&["--split-mode"], other)),
         };
         let experts = if words.has(&["--cpu-moe", "-cmoe"]) {
             u64::MAX
@@ -225,7 +225,7 @@ impl VllmCommand {
         let kv_type = match words.last(&kv) {
             None | Some("auto") if single => VllmKvType::Single,
             None => VllmKvType::Half,
-            Some(text) => VllmKvType::parse(text).ok_or_else(|| words.odd(&kv, text))?,
+            Some(text) => VllmKvType::parse(text).ok_or_else(|| odd(&kv, text))?,
         };
         let pooled = words.last(&["--runner"]) == Some("pooling")
             || words.last(&["--task"]).is_some_and(|it| it != "auto" && it != "generate");
@@ -308,20 +308,13 @@ impl<'a> Words<'a> {
             _ => (text, 1),
         };
         let number = digits.parse::<u64>().ok().and_then(|it| it.checked_mul(unit));
-        number.map(Some).ok_or_else(|| self.odd(names, text))
+        number.map(Some).ok_or_else(|| odd(names, text))
     }
 
     fn float(self, names: &[&str]) -> Result<Option<f64>, Unknown> {
         let Some(text) = self.last(names) else { return Ok(None) };
         let number = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it >= 0.0);
-        number.map(Some).ok_or_else(|| self.odd(names, text))
-    }
-
-    fn odd(self, names: &[&str], text: &str) -> Unknown {
-        Unknown::because(format!(
-            "what `{} {text}` means for memory is unknown",
-            names.first().unwrap_or(&"")
-        ))
+        number.map(Some).ok_or_else(|| odd(names, text))
     }
 
     fn left_out(self, table: &[(&[&str], &str)]) -> Vec<String> {
@@ -331,4 +324,8 @@ impl<'a> Words<'a> {
             .map(|(_, what)| format!("not counted: {what}"))
             .collect()
     }
+}
+
+fn odd(names: &[&str], text: &str) -> Unknown {
+    Unknown::because(format!("what `{} {text}` means for memory is unknown", names.first().unwrap_or(&"")))
 }

@@ -1,6 +1,6 @@
 //! Models in a hub cache: what an engine fetched for a repository.
 //!
-//! Layout: huggingface_hub `docs/source/en/guides/manage-cache.md` (`models--<org>--<name>`, with `refs` and
+//! Layout: `huggingface_hub` `docs/source/en/guides/manage-cache.md` (`models--<org>--<name>`, with `refs` and
 //! `snapshots`). `HF_HOME` (vLLM) has it below `hub`, `LLAMA_CACHE` (llama.cpp builds of 2026) directly.
 
 use std::{io::Read, path::Path};

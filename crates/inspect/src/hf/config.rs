@@ -38,6 +38,7 @@ pub struct Rope {
 
 /// What `config.json` says; of a multimodal model, its language part.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct HfConfig {
     pub architecture: Option<String>,
     pub model_type: Option<String>,

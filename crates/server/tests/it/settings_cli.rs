@@ -308,6 +308,7 @@ fn a_gpu_inventory_that_can_not_be_used_is_refused_by_the_name_of_its_setting() 
         let error = refused(dir.path(), &env);
         assert!(error.contains("GPU_INVENTORY_FILE can't be used") && error.contains(said), "{error}");
     }
+    assert!(!data.exists(), "a refused start writes nothing");
 }
 
 #[tokio::test]
