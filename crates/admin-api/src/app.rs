@@ -5,6 +5,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     ApiError, Clock, ErrorCode, ModelId,
+    engine::EngineVersion,
+    machine::{Gpu, HostMemory},
     model::{Model, Phase},
     net::IpList,
 };
@@ -49,6 +51,7 @@ pub struct Parts {
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
     pub models_dir: PathBuf,
+    pub hub_cache_dir: PathBuf,
     /// Of each of [`gantry_domain::model::EngineKind::ALL`].
     pub default_images: [String; 2],
     /// Images are never pulled.
@@ -88,6 +91,8 @@ pub trait Engines: Send + Sync + 'static {
     fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>>;
     /// One small request straight to the engine.
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
+    /// The machine that engines run on.
+    fn machine(&self) -> BoxFuture<'static, MachineView>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
     /// An image as the container runtime knows it; `None` if it is not there.
@@ -144,14 +149,23 @@ pub struct Preview {
     /// The image is our simulator.
     pub simulator: bool,
     /// Of the engine, as far as the image tells.
-    pub version: String,
+    pub version: EngineVersion,
     /// Entry point (where we set it) and arguments.
     pub command: Vec<String>,
     /// With secrets in clear: to be redacted before it is shown.
     pub env: Vec<(String, String)>,
     /// Settings that this version can't express, with the reason.
     pub unsupported: Vec<(&'static str, String)>,
-    pub n_gpus: usize,
+    /// Indexes of the GPUs that the container is given.
+    pub gpus: Vec<u32>,
+}
+
+/// What the machine has, as it was seen last.
+#[derive(Debug, Clone, Default)]
+pub struct MachineView {
+    pub gpus: Vec<Gpu>,
+    /// `None`: unknown.
+    pub memory: Option<HostMemory>,
 }
 
 /// A route to a container of ours.

@@ -112,6 +112,7 @@ pub fn routes() -> Vec<Route> {
         route(DELETE, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::delete),
         route(POST, "/v1/chat/sessions/{id}/messages", ANYONE, BodyLimit::CHAT, chat::add_message),
         route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
+        route(GET, "/admin/system/gpus", ADMIN, NONE, system::gpus::gpus),
     ]
 }
 

@@ -3,12 +3,14 @@
 //! - [`reconcile`]: one worker for each model brings its container in line with its record
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
+//! - [`machine`]: GPUs and RAM of this machine
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`engines`]: logs and test requests, for the admin API
 
 pub mod engine_http;
 pub mod engines;
 pub mod live;
+pub mod machine;
 pub mod preview;
 pub mod probe;
 pub mod publish;
@@ -102,6 +104,7 @@ pub struct Control {
     pub images: preview::Images,
     /// Containers of ours without a record that were removed, since start.
     pub orphans_stopped: AtomicU64,
+    pub machine: Arc<machine::Machine>,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

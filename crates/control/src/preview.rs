@@ -25,7 +25,6 @@ pub struct Preview {
     pub version: EngineVersion,
     /// Why the image could not be had, if it is missing.
     pub image_refused: Option<&'static str>,
-    pub n_gpus: usize,
 }
 
 /// What the container runtime said of images lately, so that comparing what runs with what would run asks nobody.
@@ -77,7 +76,6 @@ impl Control {
             simulator: info.is_some_and(|it| it.simulator),
             version,
             image_refused: refused.filter(|_| matches!(found, Ok(None))),
-            n_gpus: self.config.host.gpus.len(),
         }
     }
 

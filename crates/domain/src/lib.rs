@@ -12,6 +12,7 @@ pub mod error;
 pub mod id;
 pub mod identity;
 pub mod key;
+pub mod machine;
 pub mod memory;
 pub mod model;
 pub mod net;

@@ -152,13 +152,14 @@ fn no_input_makes_a_reader_allocate_more_than_64_mib() {
         let reader = Endless { head: b"\"".to_vec(), tail: b"x".to_vec(), at: 0 };
         outcome(json::read_value(reader, json::Limits::STREAMED))
     }));
-    peaks.push(many_large_parts());
+    peaks.extend(many_large_parts());
+    peaks.push(checkpoint_of_many_tensors(&head, size));
     let most = peaks.into_iter().max().unwrap_or(0);
     assert!(most < BOUND, "{most} bytes");
 }
 
 /// A set of many parts, each with a large header.
-fn many_large_parts() -> usize {
+fn many_large_parts() -> [usize; 2] {
     let dir = tempfile::TempDir::new().unwrap();
     let large = (0..120).fold(Gguf::llama(1), |built, n| built.array(&format!("{n}"), 0, 4096, &[0; 4096]));
     let (head, size) = large.tensor("token_embd.weight", &[32], 0, 128).finish();
@@ -167,8 +168,23 @@ fn many_large_parts() -> usize {
         file.write_all(&head).unwrap();
         file.set_len(size).unwrap();
     }
-    peak("folder: 100 parts of 8 MB each", || {
+    let inspected = peak("folder: 100 parts of 8 MB each", || {
         let found = folder::inspect(dir.path(), "").unwrap();
         found.gguf_validation.errors.last().cloned().unwrap_or_default()
-    })
+    });
+    [inspected, peak("measure: 100 parts of 8 MB each", || measured(dir.path(), "x-00001-of-00100.gguf"))]
+}
+
+fn checkpoint_of_many_tensors(head: &[u8], size: u64) -> usize {
+    let dir = tempfile::TempDir::new().unwrap();
+    std::fs::write(dir.path().join("config.json"), r#"{ "model_type": "llama" }"#).unwrap();
+    let mut file = File::create(dir.path().join("model.safetensors")).unwrap();
+    file.write_all(head).unwrap();
+    file.set_len(size).unwrap();
+    peak("measure: 500,000 tensors", || measured(dir.path(), ""))
+}
+
+fn measured(base: &std::path::Path, rel: &str) -> String {
+    let base = folder::Base::open(base).unwrap();
+    outcome(folder::measure(&base, rel, folder::Precision::Half))
 }

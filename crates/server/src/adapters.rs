@@ -13,7 +13,7 @@ use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_admin_api::{
     EngineLog, Engines, LogStream, TestReport, TestType,
-    app::{Image, Live, ManagedRoute, Preview},
+    app::{Image, Live, MachineView, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
@@ -79,6 +79,15 @@ impl Engines for Adapter {
         .boxed()
     }
 
+    fn machine(&self) -> BoxFuture<'static, MachineView> {
+        let machine = Arc::clone(&self.control.machine);
+        async move {
+            let seen = machine.look().await;
+            MachineView { gpus: seen.gpus.clone(), memory: seen.memory }
+        }
+        .boxed()
+    }
+
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview> {
         let (control, model) = (Arc::clone(&self.control), model.clone());
         async move {
@@ -90,11 +99,11 @@ impl Engines for Adapter {
                 image_cached: preview.image_cached,
                 image_refused: preview.image_refused,
                 simulator: preview.simulator,
-                version: preview.version.to_string(),
+                version: preview.version,
                 command: launch.entrypoint.unwrap_or_default().into_iter().chain(launch.args).collect(),
                 env: launch.env.into_iter().map(env).collect(),
                 unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),
-                n_gpus: preview.n_gpus,
+                gpus: launch.gpus,
             }
         }
         .boxed()

@@ -11,7 +11,7 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
 };
-use gantry_control::{Control, publish, reconcile, ship, upkeep};
+use gantry_control::{Control, machine::Machine, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
 use gantry_domain::{Clock, ModelId, engine::Host};
 use gantry_runtime::Owner;
@@ -48,9 +48,10 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
+    let machine = machine(&settings).await?;
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
-    let control = Arc::new(control(&settings, &base, &shared)?);
+    let control = Arc::new(control(&settings, &base, &shared, machine)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
 
     let (wake, hints) = mpsc::channel(1024);
@@ -153,7 +154,26 @@ impl Base {
     }
 }
 
-fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Result<Control> {
+/// The machine, and which of its GPUs containers can be given.
+struct Hardware {
+    machine: Arc<Machine>,
+    gpus: Vec<u32>,
+}
+
+async fn machine(settings: &Settings) -> anyhow::Result<Hardware> {
+    let machine = Machine::new(settings.gpu_inventory_file.as_deref());
+    let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
+    // Without the driver's library there may still be devices.
+    let gpus = machine.nvidia_gpus().await.unwrap_or_else(gantry_runtime::host_gpus);
+    Ok(Hardware { machine, gpus })
+}
+
+fn control(
+    settings: &Settings,
+    base: &Base,
+    shared: &Arc<Shared>,
+    hardware: Hardware,
+) -> anyhow::Result<Control> {
     let owner = Owner { instance: base.instance.clone() };
     let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
     let breaker = breaker::Settings {
@@ -162,7 +182,7 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
     };
     let (phases, _) = broadcast::channel(256);
     Ok(Control {
-        config: control_config(settings, base, breaker),
+        config: control_config(settings, base, breaker, hardware.gpus),
         store: base.store.clone(),
         clock: base.clock.clone(),
         steady: Clock::steady(),
@@ -173,6 +193,7 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         live: Arc::default(),
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
+        machine: hardware.machine,
         phases,
     })
 }
@@ -200,6 +221,7 @@ fn app(
         phases: control.phases.clone(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
+        hub_cache_dir: base.hub_cache_dir.clone(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),
@@ -248,7 +270,12 @@ fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
 }
 
-fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) -> gantry_control::Config {
+fn control_config(
+    settings: &Settings,
+    base: &Base,
+    breaker: breaker::Settings,
+    gpus: Vec<u32>,
+) -> gantry_control::Config {
     gantry_control::Config {
         models_dir: base.models_dir.clone(),
         hub_cache_dir: base.hub_cache_dir.clone(),
@@ -267,7 +294,7 @@ fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) 
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
-        host: Host { cpus: cpus(), gpus: gantry_runtime::host_gpus() },
+        host: Host { cpus: cpus(), gpus },
         usage_retention_days: settings.usage_retention_days,
     }
 }

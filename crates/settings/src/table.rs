@@ -146,6 +146,9 @@ settings! {
         container_runtime: ContainerRuntime = "auto";
         /// Address of the container runtime; empty is `DOCKER_HOST`, else the local socket.
         container_host: Option<String> = "";
+        /// File with the GPUs of the container host, as `GET /admin/system/gpus` shows them, for a gateway that can't
+        /// see them; empty: the driver is asked.
+        gpu_inventory_file: Option<PathBuf> = "";
         /// Longest time in `loading` of a model on vLLM, in seconds.
         primary_startup_timeout_sec: Duration = "600";
         /// Longest time in `loading` of a model on llama.cpp, in seconds.

@@ -9,7 +9,7 @@ use gantry_domain::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{check, files, find};
+use super::{check, estimate, files, find};
 use crate::{
     App,
     app::Preview,
@@ -24,7 +24,7 @@ const PLAIN_ENV: &[&str] =
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Severity {
+pub(super) enum Severity {
     /// A start fails.
     Error,
     Warning,
@@ -32,13 +32,15 @@ enum Severity {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Warning {
-    severity: Severity,
-    category: &'static str,
-    title: String,
-    message: String,
-    fix: Option<String>,
-    field: Option<&'static str>,
+pub(super) struct Warning {
+    pub(super) severity: Severity,
+    pub(super) category: &'static str,
+    pub(super) title: String,
+    pub(super) message: String,
+    pub(super) fix: Option<String>,
+    pub(super) field: Option<&'static str>,
+    /// Values that were tried and help, as a change request takes them.
+    pub(super) set: Option<Map<String, Value>>,
 }
 
 /// Preview a saved model's command
@@ -71,9 +73,12 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
                 message: format!("there is no `{path}` below the models base directory"),
                 fix: Some(format!("put it there, or change `{field}`")),
                 field: Some(field),
+                set: None,
             }
         }));
     }
+    let memory = estimate::report(app, model, &preview).await?;
+    warnings.extend(memory.warnings);
     let valid = warnings.iter().all(|it| it.severity != Severity::Error);
     let env: Map<String, Value> =
         preview.env.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect();
@@ -84,11 +89,11 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
         "env": env,
         "image": preview.image,
         "image_cached": preview.image_cached,
-        "engine_version": preview.version,
+        "engine_version": preview.version.to_string(),
         "simulator": preview.simulator,
         // Unknown rather than a guess.
-        "vram_estimate_gb": null,
-        "vram_estimate": null,
+        "vram_estimate_gb": memory.gb,
+        "vram_estimate": memory.estimate,
         "warnings": warnings,
     }))
 }
@@ -117,6 +122,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: message.clone(),
             fix: Some(format!("unset `{field}`, or use another `engine_image`")),
             field: Some(field),
+            set: None,
         })
         .collect();
     match (preview.image_cached, &preview.image_refused) {
@@ -127,6 +133,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: format!("image {} is not available locally and {why}", preview.image),
             fix: Some("load the image, or go online".to_owned()),
             field: Some("engine_image"),
+            set: None,
         }),
         (Some(false), None) => warnings.push(Warning {
             severity: Severity::Info,
@@ -135,6 +142,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: format!("image {} is not on this machine yet", preview.image),
             fix: None,
             field: Some("engine_image"),
+            set: None,
         }),
         (None, _) => warnings.push(Warning {
             severity: Severity::Error,
@@ -143,6 +151,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: "the container runtime does not answer, so nothing can be started".to_owned(),
             fix: Some("start it, or set CONTAINER_HOST".to_owned()),
             field: None,
+            set: None,
         }),
         (Some(true), _) => {}
     }
@@ -153,18 +162,26 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
 
 fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
     let of = |name| model.config.int(name).unwrap_or(1);
-    let wanted = of("tensor_parallel_size").saturating_mul(of("pipeline_parallel_size"));
-    let here = preview.n_gpus.max(1) as i64;
-    (model.engine == EngineKind::Vllm && wanted > here).then(|| Warning {
+    let (tensor, pipeline) = (of("tensor_parallel_size"), of("pipeline_parallel_size"));
+    let wanted = tensor.saturating_mul(pipeline);
+    let given = preview.gpus.len();
+    let most = given.max(1) as i64;
+    // Whichever alone is too much, else the one that multiplies.
+    let (field, value) = if tensor > most || pipeline == 1 {
+        ("tensor_parallel_size", (most / pipeline).max(1))
+    } else {
+        ("pipeline_parallel_size", (most / tensor).max(1))
+    };
+    (model.engine == EngineKind::Vllm && wanted > most).then(|| Warning {
         severity: Severity::Warning,
         category: "vram",
         title: "More GPUs than there are".to_owned(),
         message: format!(
-            "tensor parallel × pipeline parallel is {wanted}, and this machine has {} GPUs",
-            preview.n_gpus
+            "tensor parallel × pipeline parallel is {wanted}, and the model is given {given} GPUs"
         ),
-        fix: Some(format!("set `tensor_parallel_size` to {here} or less")),
-        field: Some("tensor_parallel_size"),
+        fix: Some(format!("set `{field}` to {value} or less")),
+        field: Some(field),
+        set: None,
     })
 }
 
@@ -178,6 +195,7 @@ fn odd_split(model: &Model) -> Option<Warning> {
         message: format!("its parts sum to {sum}; the engine takes them as proportions"),
         fix: None,
         field: Some("tensor_split"),
+        set: None,
     })
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod command;
 pub(crate) mod dry_run;
+mod estimate;
 mod files;
 pub(crate) mod folders;
 pub(crate) mod spec;

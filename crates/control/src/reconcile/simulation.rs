@@ -130,6 +130,7 @@ impl Sim {
             shared: Arc::new(Shared::new(Catalog::default(), clock)),
             publisher: Publisher::new(breaker),
             live: Arc::default(),
+            machine: Arc::new(crate::machine::Machine::new(None).unwrap()),
             images: crate::preview::Images::default(),
             orphans_stopped: 0.into(),
             phases: tokio::sync::broadcast::channel(16).0,

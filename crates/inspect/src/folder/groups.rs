@@ -20,7 +20,7 @@ use crate::{
 const MAX_READ: usize = 2_000;
 /// Memory for the headers of one set, in bytes, beyond which no further part is read. With the largest header
 /// on top, it stays below 64 MiB.
-const SET_BYTES: usize = 16 << 20;
+pub(super) const SET_BYTES: usize = 16 << 20;
 /// Missing parts that are named one by one.
 const NAMED: usize = 5;
 
@@ -36,11 +36,11 @@ pub(super) struct Grouped {
 
 /// The place of a file in its set.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Set<'a> {
+pub(super) struct Set<'a> {
     /// Path up to the number; of a single file, all of it.
-    prefix: &'a str,
+    pub(super) prefix: &'a str,
     /// 0 for a single file.
-    parts: u64,
+    pub(super) parts: u64,
 }
 
 /// A file with what was read of it.
@@ -101,7 +101,7 @@ fn join(at: &str, rel: &str) -> String {
 }
 
 /// The set that a file belongs to by its name, and its number there.
-fn split_name(rel: &str) -> (Set<'_>, u64) {
+pub(super) fn split_name(rel: &str) -> (Set<'_>, u64) {
     let split = || {
         let stem = rel.get(..rel.len().checked_sub(5)?)?;
         let (prefix, number, parts) = (

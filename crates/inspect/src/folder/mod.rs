@@ -2,6 +2,8 @@
 
 mod base;
 mod groups;
+mod hub;
+mod measure;
 mod recommend;
 mod response;
 mod walk;
@@ -13,6 +15,8 @@ use serde::Serialize;
 pub(crate) use self::base::{Entry, Kind};
 pub use self::{
     base::{Base, InspectError},
+    hub::{cached_gguf, cached_snapshot},
+    measure::{Measured, Precision, measure},
     response::{
         EngineRecommendation, GgufGroup, GgufMetadata, GgufValidation, Inspection, SafetensorInfo, SideFile,
         Status,

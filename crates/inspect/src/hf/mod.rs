@@ -21,7 +21,7 @@ use crate::{
     TaskHint,
     folder::{Base, Entry, InspectError, Kind},
     json::{self, Brief, JsonError, Limits},
-    known,
+    known, safetensors,
 };
 
 /// Names looked at in the folder itself.
@@ -87,6 +87,15 @@ pub fn read_config(reader: impl Read) -> Result<(HfConfig, Option<Quantization>)
 
 /// `folder` is a path that [`Base`] gave.
 pub(crate) fn read_in(base: &Base, folder: &Path) -> HfFolder {
+    read_in_with(base, folder, &mut |_| {})
+}
+
+/// As [`read_in`], and shows every tensor to `visit`, those of damaged files too.
+pub(crate) fn read_in_with(
+    base: &Base,
+    folder: &Path,
+    visit: &mut dyn FnMut(&safetensors::Entry<'_>),
+) -> HfFolder {
     let mut out = HfFolder::default();
     let Ok(listing) = base.list(folder, MAX_NAMES) else {
         out.errors.push("the folder can't be read".to_owned());
@@ -110,7 +119,7 @@ pub(crate) fn read_in(base: &Base, folder: &Path) -> HfFolder {
         base_model: config::text(&it, "base_model_name_or_path"),
         rank: config::whole(&it, "r"),
     });
-    out.weights = weights::read(base, folder, &listing.entries, out.quantization.as_ref());
+    out.weights = weights::read(base, folder, &listing.entries, out.quantization.as_ref(), visit);
     out.errors.extend(out.weights.errors.iter().cloned());
     out.warnings.extend(out.weights.warnings.iter().cloned());
 

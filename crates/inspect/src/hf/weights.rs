@@ -66,6 +66,7 @@ pub(super) fn read(
     folder: &Path,
     entries: &[Entry],
     quantization: Option<&Quantization>,
+    visit: &mut dyn FnMut(&Tensor<'_>),
 ) -> Weights {
     let mut weights = Weights { sound: true, ..Weights::default() };
     let files = |suffix: &'static str| {
@@ -104,6 +105,7 @@ pub(super) fn read(
             continue;
         };
         let count = &mut |tensor: &Tensor<'_>| {
+            visit(tensor);
             parameters = parameters.and_then(|sum| sum.checked_add(weights_of(tensor, quantization)?));
         };
         match safetensors::read_header_with(file, len, count) {

@@ -25,6 +25,8 @@ mod keys;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod model_files;
 #[cfg(test)]
 mod model_places;

@@ -70,6 +70,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("DELETE", "/v1/chat/sessions/{id}", "user", 404),
     ("POST", "/v1/chat/sessions/{id}/messages", "user", 415),
     ("GET", "/admin/engines/spec", "admin", 200),
+    ("GET", "/admin/system/gpus", "admin", 200),
 ];
 
 const ROLES: [&str; 5] = ["-", "user", "org_admin", "admin", "owner"];
