@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, ModelId,
+    ApiError, Clock, ErrorCode, ModelId, ModelsDir,
     model::{Model, Phase},
+    models_dir::ModelsDirRules,
     net::IpList,
 };
 use gantry_store::Store;
@@ -48,7 +49,8 @@ pub struct Parts {
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
-    pub models_dir: std::path::PathBuf,
+    pub models_dir: ModelsDir,
+    pub models_dir_rules: ModelsDirRules,
     pub default_images: [String; 2],
     pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],

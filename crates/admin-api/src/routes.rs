@@ -52,6 +52,7 @@ where
 pub fn routes() -> Vec<Route> {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;
+    const PUT: MethodFilter = MethodFilter::PUT;
     const PATCH: MethodFilter = MethodFilter::PATCH;
     const DELETE: MethodFilter = MethodFilter::DELETE;
     const NONE: BodyLimit = BodyLimit::NONE;
@@ -84,7 +85,8 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list),
         route(GET, "/admin/models", ADMIN, NONE, models::list),
         route(POST, "/admin/models", ADMIN, BODY, models::create),
-        route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir),
+        route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir::show),
+        route(PUT, "/admin/models/base-dir", OWNER, BODY, models::base_dir::change),
         route(GET, "/admin/models/local-folders", ADMIN, NONE, models::folders::local_folders),
         route(GET, "/admin/models/inspect-folder", ADMIN, NONE, models::folders::inspect_folder),
         route(POST, "/admin/models/dry-run", ADMIN, BODY, models::dry_run::unsaved),

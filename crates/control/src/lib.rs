@@ -19,7 +19,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use gantry_dataplane::Shared;
 use gantry_domain::{
-    Clock, ModelId,
+    Clock, ModelId, ModelsDir,
     engine::Host,
     model::{EngineKind, Phase},
 };
@@ -32,7 +32,7 @@ use tokio::sync::broadcast;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Models base directory on the host.
-    pub models_dir: PathBuf,
+    pub models_dir: ModelsDir,
     pub hub_cache_dir: PathBuf,
     pub hub_endpoint: Option<String>,
     /// Default image of each engine.

@@ -13,7 +13,7 @@ use gantry_admin_api::{
 };
 use gantry_control::{Control, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, ModelId, engine::Host};
+use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, models_dir::ModelsDirRules};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
@@ -105,7 +105,8 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
 struct Base {
     clock: Clock,
     data_dir: PathBuf,
-    models_dir: PathBuf,
+    models_dir: ModelsDir,
+    models_dir_rules: ModelsDirRules,
     hub_cache_dir: PathBuf,
     store: Store,
     /// Id of this database; the label of our containers.
@@ -120,7 +121,7 @@ impl Base {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
         secrets::private_dir(&data_dir)?;
-        let models_dir = folder(&settings.models_dir(), "MODELS_DIR")?;
+        let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
         let hub_cache_dir =
             std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
         let secret = |name, given: &Option<gantry_settings::Secret>| {
@@ -135,6 +136,12 @@ impl Base {
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
         let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
         let instance = instance(&store).await?;
+        let models_dir_rules = ModelsDirRules {
+            data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
+            configured,
+            roots: settings.models_roots.0.iter().map(|it| real(it)).collect(),
+        };
+        let models_dir = models_dir(&store, &models_dir_rules).await?;
         // So that an operator (and our tests) can tell whose containers are whose.
         std::fs::write(data_dir.join("instance"), &instance).context("can't write into DATA_DIR")?;
         let passwords = Passwords::default();
@@ -143,6 +150,7 @@ impl Base {
             clock,
             data_dir,
             models_dir,
+            models_dir_rules,
             hub_cache_dir,
             store,
             instance,
@@ -195,6 +203,7 @@ fn app(
         phases: control.phases.clone(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
+        models_dir_rules: base.models_dir_rules.clone(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
@@ -239,6 +248,29 @@ fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(path)
         .with_context(|| format!("can't create the folder {} ({name})", path.display()))?;
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
+}
+
+/// A directory without links; of one that is not there (yet), its name.
+fn real(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+/// The directory that an owner chose, as long as the rules of this start allow it, else that of `MODELS_DIR`. One that is
+/// not there stays chosen: a disk that is not mounted yet must not make models appear to be elsewhere.
+async fn models_dir(store: &Store, rules: &ModelsDirRules) -> anyhow::Result<ModelsDir> {
+    let Some(chosen) = store.read().await?.models_dir().await? else {
+        return Ok(ModelsDir::new(&rules.configured));
+    };
+    if let Err(why) = rules.check(&real(&chosen)) {
+        warn!(dir = %chosen.display(), %why, "the chosen models base directory is not allowed; MODELS_DIR is used");
+        return Ok(ModelsDir::new(&rules.configured));
+    }
+    if chosen.is_dir() {
+        info!(dir = %chosen.display(), "the models base directory is the one that an owner chose");
+    } else {
+        warn!(dir = %chosen.display(), "the chosen models base directory is not there");
+    }
+    Ok(ModelsDir::new(&chosen))
 }
 
 fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) -> gantry_control::Config {

@@ -6,7 +6,7 @@ use gantry_domain::net::IpList;
 
 use crate::{
     load::{Origin, SettingsError, Sources},
-    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Secret, Value, Words},
+    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, Secret, Value, Words},
 };
 
 /// One setting as `gantry settings` and the reference page show it.
@@ -115,8 +115,12 @@ settings! {
         gateway_dev_allow_remote: bool = "false";
     }
     "Models and engines" {
-        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory.
+        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory. A
+        /// directory that an owner chose with `PUT /admin/models/base-dir` wins over this one.
         models_dir: Option<PathBuf> = "";
+        /// Directories below which an owner may choose the models base directory; empty is any that is not the
+        /// system's or the gateway's own.
+        models_roots: Paths = "";
         /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
         /// directory.
         hub_cache_dir: Option<PathBuf> = "";

@@ -13,7 +13,7 @@ use crate::{
 /// Folders with model files
 pub(crate) async fn local_folders(app: State<App>, params: Params) -> Outcome<Json<Vec<LocalFolder>>> {
     params.finish()?;
-    let base = app.models_dir.clone();
+    let base = app.models_dir.get();
     look(move || folder::local_folders(&base)).await
 }
 
@@ -22,7 +22,7 @@ pub(crate) async fn inspect_folder(app: State<App>, mut params: Params) -> Outco
     let selected = params.text("folder");
     params.finish()?;
     let selected = selected.ok_or_else(|| Problem::invalid("folder", "`folder` is required"))?;
-    let base = app.models_dir.clone();
+    let base = app.models_dir.get();
     look(move || folder::inspect(&base, &selected)).await
 }
 

@@ -65,6 +65,7 @@ fn forms() -> Vec<Form> {
             json!({ "engine_type": "vllm", "served_name": "x", "local_path": "m" }),
             MODEL,
         ),
+        form("PUT", "/admin/models/base-dir", 262_144, json!({ "base_dir": "/nowhere" }), ""),
         form(
             "POST",
             "/admin/models/dry-run",

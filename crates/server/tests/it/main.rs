@@ -5,6 +5,8 @@ mod auth;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod base_dir;
+#[cfg(test)]
 mod browser_rules;
 #[cfg(test)]
 mod commands;

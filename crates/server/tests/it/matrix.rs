@@ -41,6 +41,8 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models", "admin", 200),
     ("POST", "/admin/models", "admin", 201),
     ("GET", "/admin/models/base-dir", "admin", 200),
+    // A directory that is not there.
+    ("PUT", "/admin/models/base-dir", "owner", 422),
     ("GET", "/admin/models/local-folders", "admin", 200),
     // Without saying which folder.
     ("GET", "/admin/models/inspect-folder", "admin", 422),
@@ -130,6 +132,7 @@ fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<V
         }
         ("POST", "/auth/login") => json!({ "username": "uwe", "password": PASSWORD }),
         ("POST", "/auth/password") => json!({ "current_password": password, "new_password": password }),
+        ("PUT", "/admin/models/base-dir") => json!({ "base_dir": "/nowhere/at/all" }),
         ("POST", "/admin/orgs") => json!({ "name": names.next() }),
         ("POST", "/admin/users") => json!({ "username": names.next(), "password": PASSWORD }),
         ("POST", "/admin/models" | "/admin/models/dry-run") => {
