@@ -135,6 +135,8 @@ pub struct ManagedRoute {
     pub url: String,
     pub task: gantry_domain::model::Task,
     pub engine: gantry_domain::model::EngineKind,
+    /// Context length in tokens: as the engine reports it, else as the record says.
+    pub max_model_len: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

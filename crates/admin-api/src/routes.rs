@@ -14,7 +14,7 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, auth, bootstrap, guard, health, keys, models, orgs,
+    App, auth, bootstrap, guard, health, keys, models, orgs, playground,
     policy::{self, Access, BodyLimit, Policy},
     reg, usage, users,
 };
@@ -105,6 +105,9 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/admin/models/{id}/readiness", ADMIN, NONE, models::watch::readiness),
         route(GET, "/admin/models/{id}/logs", ADMIN, NONE, models::watch::logs),
         route(GET, "/admin/models/{id}/events", ADMIN, NONE, models::watch::events),
+        route(GET, "/v1/models/running", ANYONE, NONE, playground::running),
+        // The name may contain slashes, so that it and the last word are one capture.
+        route(GET, "/v1/models/{*name_constraints}", ANYONE, NONE, playground::constraints),
         route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
     ]
 }

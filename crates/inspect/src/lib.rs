@@ -15,6 +15,7 @@
 
 mod known;
 
+pub mod chat;
 pub mod folder;
 pub mod gguf;
 pub mod hf;

@@ -132,6 +132,7 @@ impl Engines for Adapter {
                     url: format!("http://{}", upstream.authority()),
                     task: route.task,
                     engine,
+                    max_model_len: route.max_model_len,
                 }),
                 _ => None,
             })

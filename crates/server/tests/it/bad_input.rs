@@ -6,7 +6,7 @@ use reqwest::{Body, Method};
 use serde_json::{Value, json};
 
 use crate::{
-    matrix::TABLE,
+    matrix::{TABLE, filled},
     support::{assert_error, assert_invalid, gateway},
     team::{PASSWORD, Team, everything, id, make_key, make_model},
 };
@@ -115,7 +115,7 @@ impl Targets {
             Some("keys") => self.key,
             _ => 1,
         };
-        pattern.replace("{id}", &id.to_string()).replace("{*served_name}", "x")
+        filled(pattern, &id.to_string(), "x")
     }
 }
 

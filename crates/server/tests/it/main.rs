@@ -30,6 +30,8 @@ mod models;
 #[cfg(test)]
 mod orgs;
 #[cfg(test)]
+mod playground;
+#[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
 mod registry;

@@ -63,6 +63,8 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models/{id}/readiness", "admin", 200),
     ("GET", "/admin/models/{id}/logs", "admin", 503),
     ("GET", "/admin/models/{id}/events", "admin", 200),
+    ("GET", "/v1/models/running", "user", 200),
+    ("GET", "/v1/models/{*name_constraints}", "user", 200),
     ("GET", "/admin/engines/spec", "admin", 200),
 ];
 
@@ -98,6 +100,13 @@ impl Names {
     }
 }
 
+/// The path of the object with this id or name.
+pub(crate) fn filled(path: &str, id: &str, name: &str) -> String {
+    path.replace("{id}", id)
+        .replace("{*served_name}", name)
+        .replace("{*name_constraints}", &format!("{name}/constraints"))
+}
+
 /// The path with an object that was made for this request alone, belonging to `caller` or to his organisation.
 async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller: &Client) -> String {
     let (owner, name) = (&team.owner, names.next());
@@ -111,6 +120,10 @@ async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller:
             None => format!("{path}?served_name={name}"),
             Some(path) => format!("{path}{name}"),
         };
+    }
+    if let Some(path) = path.strip_suffix("{*name_constraints}") {
+        make_model(owner, &name).await;
+        return format!("{path}{name}/constraints");
     }
     if !path.contains("{id}") {
         return path.to_owned();
@@ -224,11 +237,12 @@ async fn what_is_not_there_is_404_for_who_may_look_and_403_for_others() {
         let team = Team::on(database).await;
         let mut names = Names(0);
         for (method, path, least, _) in TABLE.iter().filter(|(_, path, ..)| path.contains('{')) {
-            let target = path.replace("{id}", "999999").replace("{*served_name}", "no/such");
+            let target = filled(path, "999999", "no/such");
             let body = body(&mut names, method, path, PASSWORD);
             let answer = call(&team.owner, method, &target, body.as_ref()).await;
             assert_eq!(answer.status, 404, "{method} {path}: {}", answer.text);
-            assert_error(&answer, 404, "not_found");
+            let code = if path.starts_with("/v1") { "model_not_found" } else { "not_found" };
+            assert_error(&answer, 404, code);
             if *least != "user" {
                 assert_error(&call(&team.user, method, &target, body.as_ref()).await, 403, "forbidden");
             }
@@ -245,7 +259,7 @@ async fn a_path_takes_its_own_methods_and_says_which() {
     paths.dedup();
     for path in paths {
         let own: Vec<_> = TABLE.iter().filter(|it| it.1 == path).map(|it| it.0).collect();
-        let target = path.replace("{id}", "1").replace("{*served_name}", "a/b");
+        let target = filled(path, "1", "a/b");
         for other in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
             if own.contains(&other) {
                 continue;
