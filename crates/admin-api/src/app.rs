@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     ApiError, Clock, ErrorCode, ModelId, ModelsDir,
+    engine_metrics::EngineMetrics,
     model::{Model, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
@@ -85,6 +86,8 @@ pub trait Engines: Send + Sync + 'static {
     fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>>;
     /// One small request straight to the engine.
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
+    /// What the engine of a model that runs counts; the error is one line for an operator. Takes 2 s at most.
+    fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
     /// Whether the container runtime answers; the error is one line for an operator.

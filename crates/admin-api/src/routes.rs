@@ -94,6 +94,7 @@ pub fn routes() -> Vec<Route> {
         route(POST, "/admin/models/registry", OWNER, BODY, reg::add),
         route(DELETE, "/admin/models/registry", OWNER, NONE, reg::remove),
         route(DELETE, "/admin/models/registry/{*served_name}", OWNER, NONE, reg::remove),
+        route(GET, "/admin/models/metrics", ADMIN, NONE, models::metrics::list),
         route(GET, "/admin/models/{id}", ADMIN, NONE, models::show),
         route(PATCH, "/admin/models/{id}", ADMIN, BODY, models::change),
         route(DELETE, "/admin/models/{id}", ADMIN, NONE, models::command::delete),

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod diagnosis;
 pub mod endpoint;
 pub mod engine;
+pub mod engine_metrics;
 pub mod error;
 pub mod id;
 pub mod identity;

@@ -16,6 +16,7 @@ use gantry_control::Control;
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
 use gantry_domain::{
     ApiError, ErrorCode,
+    engine_metrics::EngineMetrics,
     model::{Model, lifecycle::InstanceStatus},
 };
 use http::Response;
@@ -73,6 +74,11 @@ impl Engines for Adapter {
             }
         }
         .boxed()
+    }
+
+    fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>> {
+        let (control, model) = (Arc::clone(&self.control), model.clone());
+        async move { control.metrics(&model).await }.boxed()
     }
 
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview> {

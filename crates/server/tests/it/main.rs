@@ -25,6 +25,8 @@ mod matrix;
 #[cfg(test)]
 mod model_files;
 #[cfg(test)]
+mod model_metrics;
+#[cfg(test)]
 mod model_places;
 mod models;
 #[cfg(test)]

@@ -51,6 +51,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("POST", "/admin/models/registry", "owner", 201),
     ("DELETE", "/admin/models/registry", "owner", 200),
     ("DELETE", "/admin/models/registry/{*served_name}", "owner", 200),
+    ("GET", "/admin/models/metrics", "admin", 200),
     ("GET", "/admin/models/{id}", "admin", 200),
     ("PATCH", "/admin/models/{id}", "admin", 200),
     ("DELETE", "/admin/models/{id}", "admin", 200),
