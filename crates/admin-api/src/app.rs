@@ -88,6 +88,12 @@ pub trait Engines: Send + Sync + 'static {
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
     /// What the engine of a model that runs counts; the error is one line for an operator. Takes 2 s at most.
     fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>>;
+    /// What the model hub says of `repo_id`, which is `owner/name`. Takes 10 s at most.
+    fn hub_repository(
+        &self,
+        repo_id: &str,
+        token: Option<SecretString>,
+    ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
     /// Whether the container runtime answers; the error is one line for an operator.
@@ -98,6 +104,15 @@ pub trait Engines: Send + Sync + 'static {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
     fn managed_routes(&self) -> Vec<ManagedRoute>;
+}
+
+/// A repository of the model hub.
+#[derive(Debug, Clone)]
+pub struct HubRepository {
+    /// `config.json` as it came; `None` if there is none.
+    pub config: Option<bytes::Bytes>,
+    /// Names of all files; `None` if the hub did not tell.
+    pub files: Option<Vec<String>>,
 }
 
 /// What an engine wrote. All empty when the model has no container.

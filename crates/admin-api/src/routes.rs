@@ -89,6 +89,7 @@ pub fn routes() -> Vec<Route> {
         route(PUT, "/admin/models/base-dir", OWNER, BODY, models::base_dir::change),
         route(GET, "/admin/models/local-folders", ADMIN, NONE, models::folders::local_folders),
         route(GET, "/admin/models/inspect-folder", ADMIN, NONE, models::folders::inspect_folder),
+        route(GET, "/admin/models/hub-config", ADMIN, NONE, models::hub_config::hub_config),
         route(POST, "/admin/models/dry-run", ADMIN, BODY, models::dry_run::unsaved),
         route(GET, "/admin/models/registry", ADMIN, NONE, reg::list),
         route(POST, "/admin/models/registry", OWNER, BODY, reg::add),

@@ -8,6 +8,7 @@
 
 pub mod engine_http;
 pub mod engines;
+pub mod hub;
 pub mod preview;
 mod probe;
 pub mod publish;
@@ -88,6 +89,7 @@ pub struct Control {
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,
+    pub hub: hub::Hub,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

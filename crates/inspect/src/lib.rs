@@ -19,6 +19,7 @@ pub mod chat;
 pub mod folder;
 pub mod gguf;
 pub mod hf;
+pub mod hub;
 pub mod json;
 pub mod safetensors;
 

@@ -10,7 +10,7 @@ use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_admin_api::{
     EngineLog, Engines, LogStream, TestReport, TestType,
-    app::{ManagedRoute, Preview},
+    app::{HubRepository, ManagedRoute, Preview},
 };
 use gantry_control::Control;
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
@@ -79,6 +79,19 @@ impl Engines for Adapter {
     fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>> {
         let (control, model) = (Arc::clone(&self.control), model.clone());
         async move { control.metrics(&model).await }.boxed()
+    }
+
+    fn hub_repository(
+        &self,
+        repo_id: &str,
+        token: Option<SecretString>,
+    ) -> BoxFuture<'static, Result<HubRepository, ApiError>> {
+        let (control, repo_id) = (Arc::clone(&self.control), repo_id.to_owned());
+        async move {
+            let found = control.hub.repository(&repo_id, token.as_ref()).await?;
+            Ok(HubRepository { config: found.config, files: found.files })
+        }
+        .boxed()
     }
 
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview> {

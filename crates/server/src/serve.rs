@@ -11,7 +11,7 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
 };
-use gantry_control::{Control, publish, reconcile, ship, upkeep};
+use gantry_control::{Control, hub, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
 use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, models_dir::ModelsDirRules};
 use gantry_runtime::Owner;
@@ -169,6 +169,10 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         cooldown: settings.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
+    let endpoint = settings.hub_endpoint.as_deref().map(|it| {
+        hub::Endpoint::parse(it)
+            .context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
+    });
     Ok(Control {
         config: control_config(settings, base, breaker),
         store: base.store.clone(),
@@ -176,6 +180,7 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
         shared: Arc::clone(shared),
         publisher: publish::Publisher::new(breaker),
+        hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
         phases,
     })
 }

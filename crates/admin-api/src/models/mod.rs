@@ -5,6 +5,7 @@ pub(crate) mod command;
 pub(crate) mod dry_run;
 mod files;
 pub(crate) mod folders;
+pub(crate) mod hub_config;
 pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod watch;

@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, io::Read, path::Path};
 
 use serde_json::Value;
 
+pub(crate) use self::quantization::of_config as quantization_of;
 pub use self::{
     config::{AttentionKind, HfConfig, Rope},
     quantization::Quantization,

@@ -19,6 +19,8 @@ mod docker_lifecycle;
 #[cfg(test)]
 mod engines;
 #[cfg(test)]
+mod hub_config;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod matrix;

@@ -46,6 +46,8 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models/local-folders", "admin", 200),
     // Without saying which folder.
     ("GET", "/admin/models/inspect-folder", "admin", 422),
+    // Without saying which repository.
+    ("GET", "/admin/models/hub-config", "admin", 422),
     ("POST", "/admin/models/dry-run", "admin", 200),
     ("GET", "/admin/models/registry", "admin", 200),
     ("POST", "/admin/models/registry", "owner", 201),
