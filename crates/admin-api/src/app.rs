@@ -52,6 +52,7 @@ pub struct Parts {
     pub setup_token: SecretString,
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
+    pub headers: Headers,
     pub default_images: [String; 2],
     pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],
@@ -59,6 +60,10 @@ pub struct Parts {
     pub allowed_hosts: Vec<String>,
     pub cors_origins: Vec<String>,
 }
+
+/// Headers of model files that were read before; see [`gantry_inspect::Cache`].
+#[derive(Clone, Default)]
+pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
 
 /// Makes the data plane see what was committed: keys, sessions, users, routes.
 #[derive(Clone)]

@@ -4,13 +4,14 @@
 //! Where templates lie: transformers 5 `chat_template.jinja`, before that `chat_template` in `tokenizer_config.json`
 //! (`src/transformers/tokenization_utils_base.py`); GGUF `tokenizer.chat_template` (llama.cpp `src/llama-arch.cpp`).
 
-use std::{fmt, io::Read, path::Path};
+use std::{fmt, io::Read, path::Path, sync::Arc};
 
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::{
-    folder::{Base, InspectError},
-    gguf, hf,
+    Cache,
+    folder::{Base, InspectError, gguf_header},
+    hf,
     json::{self, Limits},
 };
 
@@ -31,15 +32,17 @@ pub struct ChatFacts {
 ///
 /// # Errors
 /// For the path only.
-pub fn facts(base: &Path, rel: &str) -> Result<ChatFacts, InspectError> {
-    let base = Base::open(base)?;
+pub fn facts(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<ChatFacts, InspectError> {
+    let base = Base::open(base)?.with_cache(cache);
     let path = base.resolve(rel)?;
     if path.is_file() {
-        let header = base.open_file(&path).ok().and_then(|(file, len)| gguf::read(file, len).ok());
-        return Ok(header.map_or_else(ChatFacts::default, |it| ChatFacts {
-            context_length: it.context_length(),
-            template: it.text("tokenizer.chat_template").map(str::to_owned),
-        }));
+        return Ok(gguf_header(&base, &path).map_or_else(
+            |_| ChatFacts::default(),
+            |it| ChatFacts {
+                context_length: it.context_length(),
+                template: it.text("tokenizer.chat_template").map(str::to_owned),
+            },
+        ));
     }
     let config = base.file_in(&path, "config.json").and_then(|(file, _)| hf::read_config(file).ok());
     let template = base

@@ -13,6 +13,7 @@
 //! # Use
 //! Blocking I/O throughout: call from `spawn_blocking`.
 
+mod cache;
 mod known;
 
 pub mod chat;
@@ -23,6 +24,7 @@ pub mod hub;
 pub mod json;
 pub mod safetensors;
 
+pub use cache::Cache;
 use serde::Serialize;
 
 /// What a model is for, as far as its files tell.

@@ -9,7 +9,11 @@ use std::{
 
 use anyhow::Context;
 use gantry_admin_api::{
-    App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
+    App, Refresh,
+    app::{Headers, Parts},
+    bootstrap::create_owner,
+    password::Passwords,
+    session::Cookies,
 };
 use gantry_control::{Control, hub, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
@@ -209,6 +213,7 @@ fn app(
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         models_dir_rules: base.models_dir_rules.clone(),
+        headers: Headers::default(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],

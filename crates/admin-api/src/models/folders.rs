@@ -3,12 +3,16 @@
 use axum::{Json, extract::State};
 use gantry_domain::{ApiError, ErrorCode};
 use gantry_inspect::folder::{self, InspectError, Inspection, LocalFolder};
+use tokio::sync::Semaphore;
 
 use crate::{
     App,
     error::{Outcome, Problem},
     extract::Params,
 };
+
+/// One inspection at a time: each may take 64 MiB. What was looked at before takes no time.
+static ONE: Semaphore = Semaphore::const_new(1);
 
 /// Folders with model files
 pub(crate) async fn local_folders(app: State<App>, params: Params) -> Outcome<Json<Vec<LocalFolder>>> {
@@ -23,7 +27,9 @@ pub(crate) async fn inspect_folder(app: State<App>, mut params: Params) -> Outco
     params.finish()?;
     let selected = selected.ok_or_else(|| Problem::invalid("folder", "`folder` is required"))?;
     let base = app.models_dir.get();
-    look(move || folder::inspect(&base, &selected)).await
+    let headers = app.headers.clone();
+    let _turn = ONE.acquire().await.map_err(|_| ApiError::internal())?;
+    look(move || folder::inspect_cached(&base, &selected, &headers.0)).await
 }
 
 /// Reads the disk off the runtime.

@@ -115,7 +115,7 @@ impl Targets {
             Some("keys") => self.key,
             _ => 1,
         };
-        filled(pattern, &id.to_string(), "x")
+        filled(pattern, &id.to_string(), "target")
     }
 }
 
@@ -340,8 +340,9 @@ async fn a_query_parameter_that_is_unknown_or_out_of_bounds_is_named() {
             }
             for query in ["?", "?&", "?&&"] {
                 let answer = owner.get(&format!("{path}{query}")).await;
-                // It must say which folder.
-                let empty = if path.ends_with("/inspect-folder") { 422 } else { 503 };
+                // These must say which folder, and which repository.
+                let which = path.ends_with("/inspect-folder") || path.ends_with("/hub-config");
+                let empty = if which { 422 } else { 503 };
                 assert!(answer.status < 400 || answer.status == empty, "{path}{query}: {}", answer.text);
             }
             for query in ["%ff=1", "limit=%ff", "%", "=", "a=%zz", "limit[]=1"] {
