@@ -2,7 +2,7 @@
 //!
 //! The host is the operator's (`HUB_ENDPOINT`), never a caller's: all that a request decides is the repository, whose
 //! name is checked. A token goes to that host alone; redirects to another one are not followed. Addresses of the hub's
-//! API: huggingface_hub 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and `hf_api.py` (`model_info`).
+//! API: `huggingface_hub` 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and `hf_api.py` (`model_info`).
 
 mod connect;
 

@@ -91,13 +91,12 @@ impl ModelsDirRules {
         if dir == self.configured {
             return Ok(());
         }
-        let same = |it: &&str| dir == Path::new(it);
         // `/home/ada`: keys and mail of a person.
         let home = dir.parent() == Some(Path::new("/home"));
         if SYSTEM.iter().any(|it| dir.starts_with(it)) {
             return Err(RefusedDir::System);
         }
-        if home || WIDE.iter().any(|it| same(&it)) {
+        if home || WIDE.iter().any(|it| dir == Path::new(it)) {
             return Err(RefusedDir::TooWide);
         }
         if self.data_dir.starts_with(dir) {

@@ -54,12 +54,14 @@ pub(crate) struct Shard {
     pub(crate) parameters: Option<u64>,
 }
 
+/// Method and bits of a quantisation.
+pub(crate) type Packing = (String, Option<u64>);
+
 /// Shared by all inspections; see [`crate::folder::inspect_cached`].
 #[derive(Debug, Default)]
 pub struct Cache {
     pub(crate) gguf: Kept<Stamp, Arc<GgufHeader>>,
-    /// By method and bits of the quantisation.
-    pub(crate) shards: Kept<(Stamp, Option<(String, Option<u64>)>), Shard>,
+    pub(crate) shards: Kept<(Stamp, Option<Packing>), Shard>,
     pub(crate) tokenizers: Kept<Stamp, Picked>,
 }
 

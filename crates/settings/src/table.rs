@@ -124,7 +124,7 @@ settings! {
         /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
         /// directory.
         hub_cache_dir: Option<PathBuf> = "";
-        /// Address of the model hub, as https://host; empty is the engines' own default, and the gateway itself then
+        /// Address of the model hub, beginning with `https://`; empty is the engines' own default, and the gateway itself then
         /// asks no hub (`hub-config`).
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.

@@ -40,13 +40,11 @@ impl Tx {
     /// Notes the choice, or takes it back.
     pub async fn set_models_dir(&mut self, dir: Option<&str>) -> StoreResult<()> {
         const SQL: &str = "DELETE FROM meta WHERE key = $1";
-        match dir {
-            Some(dir) => self.meta_set(MODELS_DIR, dir).await,
-            None => {
-                on_db!(self, |conn| sqlx::query(SQL).bind(MODELS_DIR).execute(conn).await.map(drop))?;
-                Ok(())
-            }
+        if let Some(dir) = dir {
+            return self.meta_set(MODELS_DIR, dir).await;
         }
+        on_db!(self, |conn| sqlx::query(SQL).bind(MODELS_DIR).execute(conn).await.map(drop))?;
+        Ok(())
     }
 
     /// Adds or replaces a value.

@@ -77,7 +77,7 @@ fn given(headers: &HeaderMap) -> Outcome<Option<SecretString>> {
 }
 
 /// `owner/name` as the hub allows them: letters, digits, `_`, `-` and `.`, of which the last two neither begin nor end a
-/// part nor follow themselves (huggingface_hub `utils/_validators.py`, `validate_repo_id`). So the name can't be a path.
+/// part nor follow themselves (`huggingface_hub` `utils/_validators.py`, `validate_repo_id`). So the name can't be a path.
 fn is_repo_id(text: &str) -> bool {
     let part = |it: &str| {
         (1..=96).contains(&it.len())
@@ -87,5 +87,6 @@ fn is_repo_id(text: &str) -> bool {
             && !it.contains("--")
             && !it.contains("..")
     };
-    text.split_once('/').is_some_and(|(owner, name)| part(owner) && part(name) && !name.ends_with(".git"))
+    text.split_once('/')
+        .is_some_and(|(owner, name)| part(owner) && part(name) && name.strip_suffix(".git").is_none())
 }

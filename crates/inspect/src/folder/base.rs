@@ -84,6 +84,7 @@ impl Base {
     }
 
     /// The same, with headers that were read before.
+    #[must_use]
     pub fn with_cache(self, cache: &Arc<Cache>) -> Self {
         Self { cache: Some(Arc::clone(cache)), ..self }
     }

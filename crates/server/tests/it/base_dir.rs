@@ -119,9 +119,9 @@ async fn directories_that_hold_more_than_models_are_refused() {
         assert_invalid(&team.owner.put(PATH, &json!({ "base_dir": dir })).await, &["base_dir"]);
     }
     assert_eq!(team.owner.get(PATH).await.expect(200)["base_dir"], before);
-    let fine = text(&links);
-    assert_error(&team.admin.put(PATH, &json!({ "base_dir": fine })).await, 403, "forbidden");
-    assert_eq!(team.owner.put(PATH, &json!({ "base_dir": fine })).await.expect(200)["base_dir"], fine);
+    let allowed = text(&links);
+    assert_error(&team.admin.put(PATH, &json!({ "base_dir": allowed })).await, 403, "forbidden");
+    assert_eq!(team.owner.put(PATH, &json!({ "base_dir": allowed })).await.expect(200)["base_dir"], allowed);
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ fn script(path: &str, head: &str, stream: &mut TcpStream) {
         }
         "/me/gated/resolve/main/config.json" if head.contains(TOKEN) => ok(CONFIG),
         "/me/gated/resolve/main/config.json" => {
-            reply(stream, "401 Unauthorized", "x-error-code: GatedRepo\r\n", "no")
+            reply(stream, "401 Unauthorized", "x-error-code: GatedRepo\r\n", "no");
         }
         "/me/forbidden/resolve/main/config.json" => reply(stream, "403 Forbidden", "", "no"),
         "/me/busy/resolve/main/config.json" => reply(stream, "503 Service Unavailable", "", "later"),
