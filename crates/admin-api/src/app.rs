@@ -4,10 +4,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, ModelId,
+    ApiError, Clock, ErrorCode, ModelId, ModelsDir,
     engine::EngineVersion,
+    engine_metrics::EngineMetrics,
     machine::{Gpu, HostMemory},
     model::{Model, Phase},
+    models_dir::ModelsDirRules,
     net::IpList,
 };
 use gantry_store::Store;
@@ -50,7 +52,9 @@ pub struct Parts {
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
-    pub models_dir: PathBuf,
+    pub models_dir: ModelsDir,
+    pub models_dir_rules: ModelsDirRules,
+    pub headers: Headers,
     pub hub_cache_dir: PathBuf,
     /// Of each of [`gantry_domain::model::EngineKind::ALL`].
     pub default_images: [String; 2],
@@ -64,6 +68,10 @@ pub struct Parts {
     pub allowed_hosts: Vec<String>,
     pub cors_origins: Vec<String>,
 }
+
+/// Headers of model files that were read before; see [`gantry_inspect::Cache`].
+#[derive(Clone, Default)]
+pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
 
 /// Makes the data plane see what was committed: keys, sessions, users, routes.
 #[derive(Clone)]
@@ -93,6 +101,14 @@ pub trait Engines: Send + Sync + 'static {
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
     /// The machine that engines run on.
     fn machine(&self) -> BoxFuture<'static, MachineView>;
+    /// What the engine of a model that runs counts; the error is one line for an operator. Takes 2 s at most.
+    fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>>;
+    /// What the model hub says of `repo_id`, which is `owner/name`. Takes 10 s at most.
+    fn hub_repository(
+        &self,
+        repo_id: &str,
+        token: Option<SecretString>,
+    ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
     /// An image as the container runtime knows it; `None` if it is not there.
@@ -126,6 +142,15 @@ pub struct Image {
     pub size_bytes: i64,
     /// RFC 3339.
     pub created: Option<String>,
+}
+
+/// A repository of the model hub.
+#[derive(Debug, Clone)]
+pub struct HubRepository {
+    /// `config.json` as it came; `None` if there is none.
+    pub config: Option<bytes::Bytes>,
+    /// Names of all files; `None` if the hub did not tell.
+    pub files: Option<Vec<String>>,
 }
 
 /// What an engine wrote. All empty when the model has no container.
@@ -175,6 +200,8 @@ pub struct ManagedRoute {
     pub url: String,
     pub task: gantry_domain::model::Task,
     pub engine: gantry_domain::model::EngineKind,
+    /// Context length in tokens: as the engine reports it, else as the record says.
+    pub max_model_len: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

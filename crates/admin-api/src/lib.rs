@@ -1,4 +1,4 @@
-//! `/admin`, `/auth` and `/readyz`: what people and their tools call. Writes what is wanted to the database, wakes the
+//! `/admin`, `/auth`, `/readyz` and the chat page's part of `/v1`: what people and their tools call. Writes what is wanted to the database, wakes the
 //! reconciler and answers; never touches containers.
 //!
 //! A feature's file is found by its URL: `POST /admin/models/{id}/start` is `models/command.rs` below `models/`. The
@@ -16,6 +16,7 @@ mod keys;
 mod models;
 mod orgs;
 pub mod password;
+mod playground;
 pub mod policy;
 mod reg;
 pub mod routes;

@@ -9,6 +9,7 @@
 
 pub mod engine_http;
 pub mod engines;
+pub mod hub;
 pub mod live;
 pub mod machine;
 pub mod preview;
@@ -26,7 +27,7 @@ use std::{
 
 use gantry_dataplane::Shared;
 use gantry_domain::{
-    Clock, ModelId,
+    Clock, ModelId, ModelsDir,
     engine::Host,
     model::{EngineKind, Phase},
 };
@@ -39,7 +40,7 @@ use tokio::sync::broadcast;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Models base directory on the host.
-    pub models_dir: PathBuf,
+    pub models_dir: ModelsDir,
     pub hub_cache_dir: PathBuf,
     pub hub_endpoint: Option<String>,
     /// Default image of each engine.
@@ -105,6 +106,7 @@ pub struct Control {
     /// Containers of ours without a record that were removed, since start.
     pub orphans_stopped: AtomicU64,
     pub machine: Arc<machine::Machine>,
+    pub hub: hub::Hub,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

@@ -70,6 +70,8 @@ error_codes! {
     ModelNotAllowed = "model_not_allowed", 403, "permission_error", final;
     /// The key may not be used from this address.
     IpNotAllowed = "ip_not_allowed", 403, "permission_error", final;
+    /// The model hub refuses: the repository is gated or private, and the token is missing or may not read it.
+    HubAccessDenied = "hub_access_denied", 403, "permission_error", final;
     /// No such object, or it belongs to another organisation.
     NotFound = "not_found", 404, "not_found_error", final;
     /// No such path.
@@ -112,12 +114,14 @@ error_codes! {
     ModelUnavailable = "model_unavailable", 502, "server_error", retry;
     /// The engine refuses the gateway's internal key: apply the model.
     EngineKeyMismatch = "engine_key_mismatch", 502, "server_error", final;
-    /// The engine's answer made no sense.
+    /// The answer of an engine, or of the model hub, made no sense.
     BadUpstream = "bad_upstream", 502, "server_error", retry;
     /// The model exists but does not run.
     ModelNotRunning = "model_not_running", 503, "service_unavailable_error", final;
     /// The engine image is not available and can't be fetched.
     ImageNotAvailable = "image_not_available", 503, "service_unavailable_error", final;
+    /// The model hub can't be reached, is not set up, or may not be asked in offline mode.
+    HubUnavailable = "hub_unavailable", 503, "service_unavailable_error", retry;
     /// The container runtime can't be reached.
     RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry;
     /// The database can't be reached.
@@ -126,7 +130,7 @@ error_codes! {
     MeteringUnavailable = "metering_unavailable", 503, "service_unavailable_error", retry;
     /// The gateway is shutting down.
     ShuttingDown = "shutting_down", 503, "service_unavailable_error", retry;
-    /// The engine did not answer in time.
+    /// An engine, or the model hub, did not answer in time.
     UpstreamTimeout = "upstream_timeout", 504, "server_error", retry;
 }
 

@@ -13,12 +13,13 @@ use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_admin_api::{
     EngineLog, Engines, LogStream, TestReport, TestType,
-    app::{Image, Live, MachineView, ManagedRoute, Preview},
+    app::{HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
 use gantry_domain::{
     ApiError, ErrorCode, ModelId,
+    engine_metrics::EngineMetrics,
     model::{Model, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
@@ -84,6 +85,24 @@ impl Engines for Adapter {
         async move {
             let seen = machine.look().await;
             MachineView { gpus: seen.gpus.clone(), memory: seen.memory }
+        }
+        .boxed()
+    }
+
+    fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>> {
+        let (control, model) = (Arc::clone(&self.control), model.clone());
+        async move { control.metrics(&model).await }.boxed()
+    }
+
+    fn hub_repository(
+        &self,
+        repo_id: &str,
+        token: Option<SecretString>,
+    ) -> BoxFuture<'static, Result<HubRepository, ApiError>> {
+        let (control, repo_id) = (Arc::clone(&self.control), repo_id.to_owned());
+        async move {
+            let found = control.hub.repository(&repo_id, token.as_ref()).await?;
+            Ok(HubRepository { config: found.config, files: found.files })
         }
         .boxed()
     }
@@ -178,6 +197,7 @@ impl Engines for Adapter {
                     url: format!("http://{}", upstream.authority()),
                     task: route.task,
                     engine,
+                    max_model_len: route.max_model_len,
                 }),
                 _ => None,
             })

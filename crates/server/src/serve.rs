@@ -9,11 +9,15 @@ use std::{
 
 use anyhow::Context;
 use gantry_admin_api::{
-    App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
+    App, Refresh,
+    app::{Headers, Parts},
+    bootstrap::create_owner,
+    password::Passwords,
+    session::Cookies,
 };
-use gantry_control::{Control, machine::Machine, publish, reconcile, ship, upkeep};
+use gantry_control::{Control, hub, machine::Machine, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, ModelId, engine::Host};
+use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, models_dir::ModelsDirRules};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
@@ -106,7 +110,8 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
 struct Base {
     clock: Clock,
     data_dir: PathBuf,
-    models_dir: PathBuf,
+    models_dir: ModelsDir,
+    models_dir_rules: ModelsDirRules,
     hub_cache_dir: PathBuf,
     store: Store,
     /// Id of this database; the label of our containers.
@@ -121,7 +126,7 @@ impl Base {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
         secrets::private_dir(&data_dir)?;
-        let models_dir = folder(&settings.models_dir(), "MODELS_DIR")?;
+        let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
         let hub_cache_dir =
             std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
         let secret = |name, given: &Option<gantry_settings::Secret>| {
@@ -136,6 +141,12 @@ impl Base {
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
         let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
         let instance = instance(&store).await?;
+        let models_dir_rules = ModelsDirRules {
+            data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
+            configured,
+            roots: settings.models_roots.0.iter().map(|it| real(it)).collect(),
+        };
+        let models_dir = models_dir(&store, &models_dir_rules).await?;
         // So that an operator (and our tests) can tell whose containers are whose.
         std::fs::write(data_dir.join("instance"), &instance).context("can't write into DATA_DIR")?;
         let passwords = Passwords::default();
@@ -144,6 +155,7 @@ impl Base {
             clock,
             data_dir,
             models_dir,
+            models_dir_rules,
             hub_cache_dir,
             store,
             instance,
@@ -181,6 +193,10 @@ fn control(
         cooldown: settings.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
+    let endpoint = settings.hub_endpoint.as_deref().map(|it| {
+        hub::Endpoint::parse(it)
+            .context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
+    });
     Ok(Control {
         config: control_config(settings, base, breaker, hardware.gpus),
         store: base.store.clone(),
@@ -194,6 +210,7 @@ fn control(
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
         machine: hardware.machine,
+        hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
         phases,
     })
 }
@@ -222,6 +239,8 @@ fn app(
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         hub_cache_dir: base.hub_cache_dir.clone(),
+        models_dir_rules: base.models_dir_rules.clone(),
+        headers: Headers::default(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),
@@ -268,6 +287,29 @@ fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(path)
         .with_context(|| format!("can't create the folder {} ({name})", path.display()))?;
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
+}
+
+/// A directory without links; of one that is not there (yet), its name.
+fn real(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+/// The directory that an owner chose, as long as the rules of this start allow it, else that of `MODELS_DIR`. One that is
+/// not there stays chosen: a disk that is not mounted yet must not make models appear to be elsewhere.
+async fn models_dir(store: &Store, rules: &ModelsDirRules) -> anyhow::Result<ModelsDir> {
+    let Some(chosen) = store.read().await?.models_dir().await? else {
+        return Ok(ModelsDir::new(&rules.configured));
+    };
+    if let Err(why) = rules.check(&real(&chosen)) {
+        warn!(dir = %chosen.display(), %why, "the chosen models base directory is not allowed; MODELS_DIR is used");
+        return Ok(ModelsDir::new(&rules.configured));
+    }
+    if chosen.is_dir() {
+        info!(dir = %chosen.display(), "the models base directory is the one that an owner chose");
+    } else {
+        warn!(dir = %chosen.display(), "the chosen models base directory is not there");
+    }
+    Ok(ModelsDir::new(&chosen))
 }
 
 fn control_config(

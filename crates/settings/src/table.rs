@@ -6,7 +6,7 @@ use gantry_domain::net::IpList;
 
 use crate::{
     load::{Origin, SettingsError, Sources},
-    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Secret, Value, Words},
+    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, Secret, Value, Words},
 };
 
 /// One setting as `gantry settings` and the reference page show it.
@@ -115,15 +115,20 @@ settings! {
         gateway_dev_allow_remote: bool = "false";
     }
     "Models and engines" {
-        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory.
+        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory. A
+        /// directory that an owner chose with `PUT /admin/models/base-dir` wins over this one.
         models_dir: Option<PathBuf> = "";
+        /// Directories below which an owner may choose the models base directory; empty is any that is not the
+        /// system's or the gateway's own.
+        models_roots: Paths = "";
         /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
         /// directory.
         hub_cache_dir: Option<PathBuf> = "";
         /// Folders that deployment packages are written to and read from, separated by commas; empty is `exports` in
         /// the data directory.
         export_dirs: Words = "";
-        /// Address of the model hub; empty is the engines' own default.
+        /// Address of the model hub, beginning with `https://`; empty is the engines' own default, and the gateway itself then
+        /// asks no hub (`hub-config`).
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.
         primary_engine_image: String = "vllm/vllm-openai:v0.32.0";

@@ -216,7 +216,9 @@ impl Place {
     fn of(app: &App, config: &ModelConfig) -> Self {
         match (config.is_online(), config.text("repo_id"), config.text("local_path")) {
             (true, Some(repo), _) => Self::Hub { cache: app.hub_cache_dir.clone(), repo: repo.to_owned() },
-            (_, _, Some(path)) => Self::Below { base: app.models_dir.clone(), path: path.to_owned() },
+            (_, _, Some(path)) => {
+                Self::Below { base: app.models_dir.get().to_path_buf(), path: path.to_owned() }
+            }
             _ => Self::Nowhere,
         }
     }

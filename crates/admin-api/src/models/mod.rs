@@ -1,10 +1,13 @@
 //! `/admin/models`: the records. Commands are in [`command`], what runs is looked at in [`watch`].
 
+pub(crate) mod base_dir;
 pub(crate) mod command;
 pub(crate) mod dry_run;
 mod estimate;
 mod files;
 pub(crate) mod folders;
+pub(crate) mod hub_config;
+pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod watch;
 
@@ -134,21 +137,9 @@ pub(crate) async fn change(
     Ok(Json(view(&app, &model)))
 }
 
-/// The models base directory
-pub(crate) async fn base_dir(app: State<App>, params: Params) -> Outcome<Json<Value>> {
-    params.finish()?;
-    let dir = app.models_dir.clone();
-    let space = tokio::task::spawn_blocking({
-        let dir = dir.clone();
-        move || files::space(&dir)
-    });
-    let (free, total) = space.await.ok().flatten().unzip();
-    Ok(Json(json!({ "base_dir": dir.display().to_string(), "free_bytes": free, "total_bytes": total })))
-}
-
 /// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
-    let (base, paths) = (app.models_dir.clone(), files::paths(draft));
+    let (base, paths) = (app.models_dir.get(), files::paths(draft));
     let outside = tokio::task::spawn_blocking(move || files::first_outside(&base, &paths)).await;
     if let Some(param) = outside.map_err(|_| ApiError::internal())? {
         let message = format!("`{param}` leaves the models base directory");

@@ -130,6 +130,7 @@ impl Sim {
             shared: Arc::new(Shared::new(Catalog::default(), clock)),
             publisher: Publisher::new(breaker),
             live: Arc::default(),
+            hub: crate::hub::Hub::new(None, true),
             machine: Arc::new(crate::machine::Machine::new(None).unwrap()),
             images: crate::preview::Images::default(),
             orphans_stopped: 0.into(),
@@ -417,7 +418,7 @@ impl Sim {
 
 fn config(breaker: breaker::Settings) -> Config {
     Config {
-        models_dir: "/nowhere".into(),
+        models_dir: gantry_domain::ModelsDir::new("/nowhere".as_ref()),
         hub_cache_dir: "/nowhere".into(),
         hub_endpoint: None,
         primary_image: IMAGE.to_owned(),

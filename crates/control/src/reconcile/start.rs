@@ -1,7 +1,7 @@
 //! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
 //! than in an engine's log.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, path::Path, sync::Arc};
 
 use gantry_domain::{
     engine::key_fingerprint,
@@ -44,8 +44,10 @@ pub(super) async fn launch(
         Some(info) => info,
         None => pull(control, model, image, superseded).await?,
     };
+    // Once: the directory that was checked is the one that is mounted.
+    let models_dir = config.models_dir.get();
     if !info.simulator {
-        files(control, model).await?;
+        files(Arc::clone(&models_dir), model).await?;
     }
     if model.config.is_online() {
         let dir = config.hub_cache_dir.clone();
@@ -65,7 +67,7 @@ pub(super) async fn launch(
         model_id: model.id,
         generation: model.generation,
         launch: &launch,
-        models_dir: &config.models_dir,
+        models_dir: &models_dir,
         hub_cache_dir: &config.hub_cache_dir,
         key_fingerprint: &key_fingerprint(&config.internal_key),
     };
@@ -75,8 +77,7 @@ pub(super) async fn launch(
 
 /// The files that the settings name are there. Links that lead out of the base directory were refused when the model
 /// was saved; one that was made since is refused here.
-async fn files(control: &Control, model: &Model) -> Result<(), NoStart> {
-    let base = control.config.models_dir.clone();
+async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
     let names = ["local_path", "hub_config_path", "chat_template_file", "mmproj"];
     let paths: Vec<(&str, String)> = names
         .into_iter()

@@ -166,7 +166,7 @@ impl HfConfig {
 
     /// By the class's name, as vLLM's table of suffixes decides (`vllm/config/model.py`,
     /// `_SUFFIX_TO_DEFAULTS`).
-    pub(super) fn task(&self, sentence_transformer: bool) -> TaskHint {
+    pub(crate) fn task(&self, sentence_transformer: bool) -> TaskHint {
         let name = self.architecture.as_deref().unwrap_or_default();
         let ends = |suffixes: &[&str]| suffixes.iter().any(|it| name.ends_with(it));
         if ends(&[

@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, io::Read, path::Path};
 
 use serde_json::Value;
 
+pub(crate) use self::quantization::of_config as quantization_of;
 pub use self::{
     config::{AttentionKind, HfConfig, Rope},
     quantization::Quantization,
@@ -180,11 +181,23 @@ fn small(base: &Base, folder: &Path, name: &str) -> Option<Value> {
 }
 
 fn picked(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> json::Picked {
-    let Some((file, _)) = base.file_in(folder, name) else { return json::Picked::new() };
-    json::pick(file, &["chat_template", "model_max_length"]).unwrap_or_else(|error| {
-        out.warnings.push(format!("{name}: {error}"));
-        json::Picked::new()
-    })
+    let Some((file, _, stamp)) = base.stamped_in(folder, name) else { return json::Picked::new() };
+    let cache = base.cache().map(|it| &it.tokenizers);
+    if let Some(picked) = cache.and_then(|it| it.get(&stamp)) {
+        return picked;
+    }
+    match json::pick(file, &["chat_template", "model_max_length"]) {
+        Ok(picked) => {
+            if let Some(cache) = cache {
+                cache.put(stamp, picked.clone(), size_of::<json::Picked>());
+            }
+            picked
+        }
+        Err(error) => {
+            out.warnings.push(format!("{name}: {error}"));
+            json::Picked::new()
+        }
+    }
 }
 
 fn generation(value: &Value) -> BTreeMap<String, f64> {

@@ -5,6 +5,8 @@ mod auth;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod base_dir;
+#[cfg(test)]
 mod browser_rules;
 #[cfg(test)]
 mod chat_sessions;
@@ -21,6 +23,8 @@ mod docker_lifecycle;
 #[cfg(test)]
 mod engines;
 #[cfg(test)]
+mod hub_config;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod matrix;
@@ -29,10 +33,14 @@ mod memory;
 #[cfg(test)]
 mod model_files;
 #[cfg(test)]
+mod model_metrics;
+#[cfg(test)]
 mod model_places;
 mod models;
 #[cfg(test)]
 mod orgs;
+#[cfg(test)]
+mod playground;
 #[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
