@@ -4,8 +4,10 @@
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
+//! - [`diagnose`]: why a model failed, kept with its record
 //! - [`engines`]: logs and test requests, for the admin API
 
+mod diagnose;
 pub mod engine_http;
 pub mod engines;
 pub mod preview;

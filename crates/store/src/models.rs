@@ -3,12 +3,14 @@
 
 use gantry_domain::{
     ModelId, Timestamp,
+    diagnosis::Diagnosis,
     model::{EngineKind, Model, ModelConfig, ModelDraft, Phase, Task, Wanted},
 };
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     StoreError, StoreResult, Tx,
+    page::clean,
     tx::{Both, on_db, row},
 };
 
@@ -25,6 +27,7 @@ row! {
         wanted: String,
         generation: i64,
         phase: String,
+        diagnosis: Option<String>,
         created_at: i64,
         updated_at: i64,
     }
@@ -49,6 +52,8 @@ impl TryFrom<ModelRow> for Model {
             config: ModelConfig::from_stored(config),
             wanted: Wanted::parse(&row.wanted).ok_or_else(|| corrupt("wanted"))?,
             phase: serde_json::from_str(&row.phase).map_err(|_| corrupt("phase"))?,
+            // Advice only: what another version wrote and this one can't read is no reason to lose the model.
+            diagnosis: row.diagnosis.and_then(|it| serde_json::from_str(&it).ok()),
             name: row.name,
             served_name: row.served_name,
             hub_token: row.hub_token.map(SecretString::from),
@@ -76,7 +81,7 @@ fn encode(error: serde_json::Error) -> StoreError {
 macro_rules! columns {
     () => {
         "id, name, served_name, task, engine, config, hub_token, archived, wanted, generation, phase, \
-         created_at, updated_at"
+         diagnosis, created_at, updated_at"
     };
 }
 
@@ -180,7 +185,7 @@ impl Tx {
         row.map(Model::try_from).transpose()
     }
 
-    /// Notes what the operator wants now, as a new generation. `None` also for a model that is being deleted.
+    /// Notes what the operator wants now, as a new generation; a start forgets why the last one failed. `None` also for a model that is being deleted.
     pub async fn command(
         &mut self,
         id: ModelId,
@@ -188,32 +193,62 @@ impl Tx {
         now: Timestamp,
     ) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
-            "UPDATE models SET wanted = $2, generation = generation + 1, updated_at = $3 \
+            "UPDATE models SET wanted = $2, generation = generation + 1, updated_at = $3, \
+             diagnosis = CASE WHEN $4 THEN NULL ELSE diagnosis END \
              WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
         let row: Option<ModelRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(id.0).bind(wanted.as_str()).bind(now.0);
+            let query = query.bind(wanted == Wanted::Running);
             query.fetch_optional(conn).await
         })?;
         row.map(Model::try_from).transpose()
     }
 
     /// Notes what the reconciler saw, unless there was a command since it looked: `false` if the generation is no
-    /// longer `expected_generation`, or the model is gone.
+    /// longer `expected_generation`, or the model is gone. What runs has no diagnosis.
     pub async fn record_phase(
         &mut self,
         id: ModelId,
         expected_generation: i64,
         phase: &Phase,
     ) -> StoreResult<bool> {
-        const SQL: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
+        const SQL: &str = "UPDATE models SET phase = $3, diagnosis = CASE WHEN $4 THEN NULL ELSE diagnosis END \
+                           WHERE id = $1 AND generation = $2";
+        let runs = matches!(phase, Phase::Running { .. });
         let phase = phase_text(phase)?;
         let rows = on_db!(self, |conn| {
-            let query = sqlx::query(SQL).bind(id.0).bind(expected_generation).bind(phase);
+            let query = sqlx::query(SQL).bind(id.0).bind(expected_generation).bind(phase).bind(runs);
             query.execute(conn).await.map(|done| done.rows_affected())
         })?;
         Ok(rows > 0)
+    }
+
+    /// Notes why the model failed, in its record and in the last entry of its timeline. `false`, and nothing changed, if
+    /// the generation is no longer `expected_generation`, or the model is gone.
+    pub async fn record_diagnosis(
+        &mut self,
+        id: ModelId,
+        expected_generation: i64,
+        diagnosis: &Diagnosis,
+    ) -> StoreResult<bool> {
+        const MODEL: &str = "UPDATE models SET diagnosis = $3 WHERE id = $1 AND generation = $2";
+        const EVENT: &str = "UPDATE model_events SET detail = CASE WHEN detail IS NULL THEN $2 ELSE detail || ': ' || $2 END \
+                             WHERE to_state = 'failed' AND id = (SELECT MAX(id) FROM model_events WHERE model_id = $1)";
+        let text = serde_json::to_string(diagnosis).map_err(encode)?;
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(MODEL).bind(id.0).bind(expected_generation).bind(text);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        if rows == 0 {
+            return Ok(false);
+        }
+        let line = diagnosis.line();
+        on_db!(self, |conn| {
+            sqlx::query(EVENT).bind(id.0).bind(clean(&line)).execute(conn).await.map(drop)
+        })?;
+        Ok(true)
     }
 
     /// Notes that the model is to be stopped and deleted: it vanishes from lists, its served name is free, and the

@@ -66,6 +66,7 @@ pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Ou
         wanted: Wanted::Stopped,
         generation: 0,
         phase: Phase::NEW,
+        diagnosis: None,
         created_at: now,
         updated_at: now,
     };

@@ -34,6 +34,7 @@ pub(crate) fn view(model: &Model) -> Value {
         "engine_type": model.engine,
         "state": state,
         "state_reason": reason,
+        "diagnosis": model.diagnosis,
         "archived": model.archived,
         "hub_token_set": model.hub_token.is_some(),
         "created_at": model.created_at.rfc3339(),

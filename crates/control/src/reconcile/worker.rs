@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::start;
-use crate::{Control, probe};
+use crate::{Control, diagnose, probe};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
@@ -149,6 +149,10 @@ impl Worker {
             tx.commit().await?;
             info!(model = self.id.0, "the record is deleted");
             return Ok(Next::Never);
+        }
+        if model.diagnosis.is_none() {
+            // The gateway ended between the failure and its diagnosis.
+            diagnose::note(&self.control, model).await;
         }
         Ok(match model.phase {
             Phase::Running { .. } => Next::In(self.control.config.probe_every),
@@ -300,6 +304,7 @@ impl Worker {
         } else {
             info!(model = model.id.0, from = %from, to = %to, reason, "model state");
         }
+        diagnose::note(control, &after).await;
         // Nobody may be listening.
         let _ = control.phases.send((model.id, phase));
         Ok(())

@@ -23,6 +23,7 @@ fn model(body: &Value) -> Model {
         wanted: Wanted::Stopped,
         generation: 0,
         phase: Phase::NEW,
+        diagnosis: None,
         created_at: Timestamp(0),
         updated_at: Timestamp(0),
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use config::{ModelConfig, ModelDraft};
 pub use lifecycle::{Phase, State, Wanted};
 
-use crate::{ModelId, Timestamp};
+use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 
 /// What a model is for; decides which endpoints reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,6 +106,8 @@ pub struct Model {
     /// Counts the operator's start, stop and apply commands. A container, a phase and a verdict belong to one of them.
     pub generation: i64,
     pub phase: Phase,
+    /// Why it failed last; gone with the next start.
+    pub diagnosis: Option<Diagnosis>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
