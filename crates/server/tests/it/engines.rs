@@ -1,5 +1,9 @@
 //! The real engines, from their files to their usage: llama.cpp's server, and vLLM where its image is at hand.
 
+mod broken;
+mod diagnosed;
+mod llamacpp_failures;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,6 +13,8 @@ use std::{
 use gantry_testkit::{Client, Gateway, Managed, Options, copy, docker, events, skip};
 use reqwest::Method;
 use serde_json::{Value, json};
+
+use diagnosed::Case;
 
 const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 const CHAT: &str = "/v1/chat/completions";
@@ -113,6 +119,26 @@ impl Engine {
         }
         let tested = model.command(&self.owner, "test").await.expect(200);
         assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("chat")), "{tested}");
+    }
+
+    /// Starts a model for each case and checks what is said about their failures, all wrong ones at once.
+    async fn fail_all(&self, cases: &[Case]) -> Vec<Managed> {
+        let mut models = Vec::new();
+        for case in cases {
+            let mut body = llama(case.name, "tiny-llama-F16.gguf");
+            for (name, value) in case.set.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            models.push(Managed::create(&self.owner, &body).await);
+        }
+        // A start answers when the container runs: together they take less time.
+        futures_util::future::join_all(models.iter().map(|it| it.start(&self.owner))).await;
+        let mut wrong = Vec::new();
+        for (case, model) in cases.iter().zip(&models) {
+            wrong.extend(case.check(&self.owner, model).await.err());
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+        models
     }
 
     async fn stop(&self, model: &Managed) {
