@@ -68,6 +68,10 @@ const REASONS: &[(&str, &str)] = &[
         "image_not_found",
     ),
     (
+        "start_failed: image x:1 could not be pulled: the container engine refused to pull the image: no matching manifest for linux/arm64/v8 in the manifest list entries",
+        "image_wrong_platform",
+    ),
+    (
         "start_failed: image x:1 could not be pulled: the container engine refused to pull the image: toomanyrequests: rate limit",
         "image_pull_failed",
     ),

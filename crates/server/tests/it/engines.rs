@@ -2,6 +2,7 @@
 
 mod broken;
 mod diagnosed;
+mod docker_failures;
 mod llamacpp_failures;
 
 use std::{
@@ -42,7 +43,11 @@ struct Engine {
 
 impl Engine {
     async fn start(setting: &str, image: &str) -> Self {
-        let gateway = Gateway::start(GANTRY, Options::containers().env(setting, image)).await;
+        Self::with(Options::containers().env(setting, image)).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let gateway = Gateway::start(GANTRY, options).await;
         let owner = gateway.owner().await;
         let (_, client) = owner.new_key(&json!({})).await;
         Self { gateway, owner, client }
@@ -121,8 +126,8 @@ impl Engine {
         assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("chat")), "{tested}");
     }
 
-    /// Starts a model for each case and checks what is said about their failures, all wrong ones at once.
-    async fn fail_all(&self, cases: &[Case]) -> Vec<Managed> {
+    /// A model for each case.
+    async fn make_all(&self, cases: &[Case]) -> Vec<Managed> {
         let mut models = Vec::new();
         for case in cases {
             let mut body = llama(case.name, "tiny-llama-F16.gguf");
@@ -131,14 +136,24 @@ impl Engine {
             }
             models.push(Managed::create(&self.owner, &body).await);
         }
-        // A start answers when the container runs: together they take less time.
-        futures_util::future::join_all(models.iter().map(|it| it.start(&self.owner))).await;
+        models
+    }
+
+    /// Starts them together, since each start answers when its container runs, or can't.
+    async fn start_all(&self, models: &[Managed]) {
+        let answers = models.iter().map(|it| it.command(&self.owner, "start"));
+        for answer in futures_util::future::join_all(answers).await {
+            assert!(answer.status == 202 || answer.code() == "image_not_available", "{}", answer.text);
+        }
+    }
+
+    /// Checks what is said about each failure; tells of all wrong ones at once.
+    async fn check_all(&self, cases: &[Case], models: &[Managed]) {
         let mut wrong = Vec::new();
-        for (case, model) in cases.iter().zip(&models) {
+        for (case, model) in cases.iter().zip(models) {
             wrong.extend(case.check(&self.owner, model).await.err());
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-        models
     }
 
     async fn stop(&self, model: &Managed) {

@@ -25,7 +25,7 @@ fn files(engine: &Engine) -> Vec<Case> {
         ("truncated", broken::truncated(&good), "llamacpp_file_truncated", "local_path"),
         ("bad-magic", broken::renamed(&good, "GGUF", "GGML"), "llamacpp_not_gguf", "local_path"),
         ("web-page", b"<html>please sign in</html>".to_vec(), "llamacpp_html_page", "local_path"),
-        ("lfs-pointer", lfs.into(), "llamacpp_lfs_pointer", "local_path"),
+        ("lfs-pointer", lfs.into(), "llamacpp_git_lfs_pointer", "local_path"),
         ("empty-file", Vec::new(), "llamacpp_file_empty", "local_path"),
         ("version-99", broken::of_version(&good, [99, 0, 0, 0]), "llamacpp_gguf_too_new", "engine_image"),
         ("big-endian", broken::of_version(&good, [0, 0, 0, 3]), "llamacpp_big_endian", "local_path"),
@@ -57,7 +57,11 @@ fn files(engine: &Engine) -> Vec<Case> {
 
 /// Of a good file with settings that do not go with it, or with the machine.
 fn settings() -> Vec<Case> {
-    let memory = json!({ "context_size": 100_000_000, "extra_args": ["--override-kv", "llama.context_length=int:100000000"] });
+    // The model is told that it was made for long contexts: else the engine shortens them.
+    let memory = json!({
+        "context_size": 500_000, "batch_size": 65_536, "ubatch_size": 65_536, "flash_attn": "off",
+        "extra_args": ["--override-kv", "llama.context_length=int:500000"],
+    });
     vec![
         case("projector", json!({ "mmproj": GOOD }), "llamacpp_projector_not_usable", Some("mmproj")).cured_by(json!(null)),
         case("draft-missing", json!({ "draft_model_path": "nowhere.gguf" }), "llamacpp_file_not_found", Some("draft_model_path")),
@@ -70,7 +74,7 @@ fn settings() -> Vec<Case> {
         case("cache-without-flash", json!({ "cache_type_v": "q4_0", "flash_attn": "off" }), "llamacpp_kv_quant_needs_flash_attn", Some("flash_attn"))
             .offers(json!("on")),
         case("cache-block", json!({ "cache_type_k": "q8_0" }), "llamacpp_kv_quant_block", Some("cache_type_k")).cured_by(json!("f16")),
-        case("memory", memory, "llamacpp_out_of_memory", Some("context_size")).offers(json!(49_999_872)),
+        case("memory", memory, "llamacpp_out_of_memory", Some("context_size")).offers(json!(249_856)),
     ]
 }
 
@@ -80,8 +84,9 @@ async fn llamacpp_failures_are_diagnosed() {
     let engine = Engine::start("SECONDARY_ENGINE_IMAGE", &image).await;
     let mut cases = files(&engine);
     cases.extend(settings());
-    let models = engine.fail_all(&cases).await;
-    // What is stopped or cured holds no container of a failure any more.
+    let models = engine.make_all(&cases).await;
+    engine.start_all(&models).await;
+    engine.check_all(&cases, &models).await;
     for (case, model) in cases.iter().zip(&models).filter(|it| it.0.cures) {
         case.cure(&engine.owner, model).await;
     }
