@@ -13,6 +13,7 @@ mod hub;
 mod lines;
 mod llamacpp;
 mod pattern;
+pub mod reference;
 mod runtime;
 mod signature;
 mod summary;

@@ -4,6 +4,7 @@ mod broken;
 mod diagnosed;
 mod docker_failures;
 mod llamacpp_failures;
+mod vllm_failures;
 
 use std::{
     fs,
@@ -126,11 +127,12 @@ impl Engine {
         assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("chat")), "{tested}");
     }
 
-    /// A model for each case.
-    async fn make_all(&self, cases: &[Case]) -> Vec<Managed> {
+    /// A model for each case, with these settings besides its own.
+    async fn make_all(&self, cases: &[Case], common: &Value) -> Vec<Managed> {
         let mut models = Vec::new();
         for case in cases {
-            let mut body = llama(case.name, "tiny-llama-F16.gguf");
+            let mut body = common.clone();
+            body["served_name"] = json!(case.name);
             for (name, value) in case.set.as_object().unwrap() {
                 body[name] = value.clone();
             }
@@ -147,12 +149,17 @@ impl Engine {
         }
     }
 
-    /// Checks what is said about each failure; tells of all wrong ones at once.
-    async fn check_all(&self, cases: &[Case], models: &[Managed]) {
+    /// What is not as it must be of what is said about each failure.
+    async fn wrong(&self, cases: &[Case], models: &[Managed], limit: Duration) -> Vec<String> {
         let mut wrong = Vec::new();
         for (case, model) in cases.iter().zip(models) {
-            wrong.extend(case.check(&self.owner, model).await.err());
+            wrong.extend(case.check(&self.owner, model, limit).await.err());
         }
+        wrong
+    }
+
+    async fn check_all(&self, cases: &[Case], models: &[Managed]) {
+        let wrong = self.wrong(cases, models, Duration::from_mins(1)).await;
         assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     }
 

@@ -38,8 +38,8 @@ impl Case {
     }
 
     /// Waits for the failure and looks at it from all sides; what differs from what must be said comes back.
-    pub(super) async fn check(&self, owner: &Client, model: &Managed) -> Result<(), String> {
-        let record = failed(owner, model).await;
+    pub(super) async fn check(&self, owner: &Client, model: &Managed, limit: Duration) -> Result<(), String> {
+        let record = diagnosed(owner, model, limit).await;
         let found = &record["diagnosis"];
         let fixes = found["fixes"].as_array().cloned().unwrap_or_default();
         let first = fixes.into_iter().find(|it| it["field"].is_string()).unwrap_or_default();
@@ -79,15 +79,10 @@ impl Case {
 }
 
 /// Waits for the failure and its diagnosis.
-pub(super) async fn failed(owner: &Client, model: &Managed) -> Value {
-    model.fails(owner).await;
-    diagnosed(owner, model, Duration::from_secs(20)).await
-}
-
-/// Waits for the diagnosis of a failed model.
 pub(super) async fn diagnosed(owner: &Client, model: &Managed, limit: Duration) -> Value {
     eventually(&format!("a diagnosis of {}", model.served_name), limit, async || {
         let record = model.record(owner).await;
+        assert_ne!(record["state"], "running", "{}", model.served_name);
         record["diagnosis"].is_object().then_some(record)
     })
     .await

@@ -1,6 +1,6 @@
 //! Starts of a real llama-server that fail because of its image, its container or the machine, and what Gantry says.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
 use gantry_testkit::{Foreign, Managed, Options, docker_cli};
 use serde_json::json;
@@ -12,12 +12,19 @@ use super::{
 };
 
 const GOOD: &str = "tiny-llama-F16.gguf";
-/// Images that these tests make.
-const EMPTY: &str = "gantry-test/empty:1";
-const FOREIGN: &str = "gantry-test/other-processor:1";
+
+/// An image that a test made; removed with this value.
+struct Image(String);
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = Command::new("docker").args(["rmi", "-f", &self.0]).output();
+    }
+}
 
 /// An image with these files, the first of which an engine's image has as its program.
-fn make_image(name: &str, files: &[(&str, Vec<u8>)]) {
+fn make_image(name: &str, files: &[(&str, Vec<u8>)]) -> Image {
+    let name = format!("gantry-test/{name}:{}", std::process::id());
     let dir = tempfile::TempDir::new().unwrap();
     for (path, content) in files {
         let file = dir.path().join(path.trim_start_matches('/'));
@@ -31,6 +38,7 @@ fn make_image(name: &str, files: &[(&str, Vec<u8>)]) {
     );
     let made = Command::new("sh").args(["-c", &import]).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Image(name)
 }
 
 /// A shell, as most images have one, and the libraries that it needs.
@@ -69,11 +77,12 @@ fn feed(path: &Path, text: &str) {
 #[tokio::test]
 async fn failures_around_a_llamacpp_are_diagnosed() {
     let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", "engines: failed starts of containers") else { return };
-    make_image(EMPTY, &[("nothing", Vec::new())]);
+    // Declared before the gateway: they go when its containers are gone.
+    let empty = make_image("empty", &[("nothing", Vec::new())]);
     let shell = shell();
     let mut files = vec![("app/llama-server", foreign_program())];
     files.extend(shell.iter().map(|(path, content)| (path.as_str(), content.clone())));
-    make_image(FOREIGN, &files);
+    let other_processor = make_image("other-processor", &files);
     let options = Options::containers()
         .env("SECONDARY_ENGINE_IMAGE", &image)
         .env("ENGINE_IMAGE_ALLOWLIST", "gantry-test/*")
@@ -92,15 +101,15 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
     });
     let cases = [
         case("image-missing", json!({ "engine_image": "gantry-test/none:1" }), "image_not_available", Some("engine_image")),
-        case("image-empty", json!({ "engine_image": EMPTY }), "entrypoint_missing", Some("engine_image")).cured_by(json!(null)),
-        case("image-of-another-processor", json!({ "engine_image": FOREIGN }), "image_wrong_platform", Some("engine_image")),
+        case("image-empty", json!({ "engine_image": empty.0 }), "entrypoint_missing", Some("engine_image")).cured_by(json!(null)),
+        case("image-of-another-processor", json!({ "engine_image": other_processor.0 }), "image_wrong_platform", Some("engine_image")),
         case("file-missing", json!({ "local_path": "nowhere.gguf" }), "model_file_not_found", Some("local_path")),
         case("name-taken", json!({}), "container_name_in_use", None),
         case("timeout", hangs_for_long, "startup_timeout", Some("startup_timeout_sec")).offers(json!(10)),
         case("killed", hangs, "killed", Some("context_size")).offers(json!(1024)),
         case("out-of-memory", greedy, "host_out_of_memory", Some("context_size")).offers(json!(499_968)),
     ];
-    let models = engine.make_all(&cases).await;
+    let models = engine.make_all(&cases, &llama("", GOOD)).await;
     let of = |name: &str| &models[cases.iter().position(|it| it.name == name).unwrap()];
     let foreign = Foreign::run(&of("name-taken").container, &[], &image, &["--version"]);
     engine.start_all(&models).await;
@@ -122,5 +131,5 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
     let case = case("no-models-dir", json!({}), "models_dir_missing", None);
     let model = Managed::create(owner, &llama(case.name, GOOD)).await;
     model.start(owner).await;
-    case.check(owner, &model).await.unwrap();
+    case.check(owner, &model, Duration::from_mins(1)).await.unwrap();
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     Engine, broken,
     diagnosed::{Case, case},
-    fixture, image,
+    fixture, image, llama,
 };
 
 const GOOD: &str = "tiny-llama-F16.gguf";
@@ -84,7 +84,7 @@ async fn llamacpp_failures_are_diagnosed() {
     let engine = Engine::start("SECONDARY_ENGINE_IMAGE", &image).await;
     let mut cases = files(&engine);
     cases.extend(settings());
-    let models = engine.make_all(&cases).await;
+    let models = engine.make_all(&cases, &llama("", GOOD)).await;
     engine.start_all(&models).await;
     engine.check_all(&cases, &models).await;
     for (case, model) in cases.iter().zip(&models).filter(|it| it.0.cures) {
