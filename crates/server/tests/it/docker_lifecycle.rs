@@ -1,5 +1,6 @@
 //! Models on a real Docker engine: what an operator does with them, and what he sees.
 
+mod diagnosis;
 mod failures;
 mod life;
 mod names;
