@@ -219,6 +219,9 @@ fn values_are_made_from_what_is_set() {
             json!(0.55),
         ),
         ("llamacpp-removed-mlock", json!({"mlock": true}), "mlock", json!(false)),
+        ("llamacpp-bad-template", json!({"chat_template_file": "a.jinja"}), "chat_template_file", json!(null)),
+        ("llamacpp-tmpl-bad", json!({"chat_template_file": "a.jinja"}), "chat_template_file", json!(null)),
+        ("llamacpp-tmpl-unknown", json!({"chat_template": "foo"}), "chat_template", json!(null)),
     ];
     for (name, set, field, wanted) in cases {
         let found = failed(engine_of(name), &read(name), &set);

@@ -60,6 +60,7 @@ fn field(advice: &Advice) -> Option<&'static str> {
     match advice.target {
         Target::None => None,
         Target::Field(name) | Target::Path(name) => Some(name),
+        Target::FirstSet(names) => names.first().copied(),
         Target::Flag => Some("…"),
     }
 }

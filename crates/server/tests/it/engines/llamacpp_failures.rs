@@ -66,7 +66,7 @@ fn settings() -> Vec<Case> {
         case("projector", json!({ "mmproj": GOOD }), "llamacpp_projector_not_usable", Some("mmproj")).cured_by(json!(null)),
         case("draft-missing", json!({ "draft_model_path": "nowhere.gguf" }), "llamacpp_file_not_found", Some("draft_model_path")),
         case("lora", json!({ "lora_adapters": [format!("a={GOOD}")] }), "llamacpp_lora_not_usable", Some("lora_adapters")),
-        case("template", json!({ "chat_template_file": "broken.jinja" }), "llamacpp_chat_template_invalid", Some("chat_template_file")),
+        case("template", json!({ "chat_template_file": "broken.jinja" }), "llamacpp_chat_template_invalid", Some("chat_template_file")).cured_by(json!(null)),
         case("argument-unknown", json!({ "extra_args": ["--frobnicate"] }), "llamacpp_unknown_argument", Some("extra_args")),
         case("argument-removed", json!({ "extra_args": ["--draft-max", "4"] }), "llamacpp_argument_removed", Some("extra_args")),
         case("argument-value", json!({ "extra_args": ["--threads", "many"] }), "llamacpp_invalid_value", Some("extra_args")),
