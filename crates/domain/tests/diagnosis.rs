@@ -219,7 +219,12 @@ fn values_are_made_from_what_is_set() {
             json!(0.55),
         ),
         ("llamacpp-removed-mlock", json!({"mlock": true}), "mlock", json!(false)),
-        ("llamacpp-bad-template", json!({"chat_template_file": "a.jinja"}), "chat_template_file", json!(null)),
+        (
+            "llamacpp-bad-template",
+            json!({"chat_template_file": "a.jinja"}),
+            "chat_template_file",
+            json!(null),
+        ),
         ("llamacpp-tmpl-bad", json!({"chat_template_file": "a.jinja"}), "chat_template_file", json!(null)),
         ("llamacpp-tmpl-unknown", json!({"chat_template": "foo"}), "chat_template", json!(null)),
     ];
@@ -234,7 +239,10 @@ fn values_are_made_from_what_is_set() {
 fn a_path_points_to_the_field_that_holds_it() {
     let set = json!({"local_path": "tiny-llama-F16.gguf", "draft_model_path": "none.gguf"});
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-draft-missing"), &set);
-    assert_eq!((found.error_type.as_ref(), found.field.as_deref()), ("llamacpp_file_not_found", Some("draft_model_path")));
+    assert_eq!(
+        (found.error_type.as_ref(), found.field.as_deref()),
+        ("llamacpp_file_not_found", Some("draft_model_path"))
+    );
     let set = json!({"local_path": "tiny-llama-F16.gguf", "mmproj": "none.gguf"});
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-mmproj-missing"), &set);
     assert_eq!(found.field.as_deref(), Some("mmproj"));
@@ -255,7 +263,10 @@ fn tokenizer_offline() -> Diagnosis {
 #[test]
 fn a_tokenizer_from_the_hub_is_told_from_a_model() {
     let found = tokenizer_offline();
-    assert_eq!((found.error_type.as_ref(), found.field.as_deref()), ("hub_tokenizer_not_cached", Some("tokenizer")));
+    assert_eq!(
+        (found.error_type.as_ref(), found.field.as_deref()),
+        ("hub_tokenizer_not_cached", Some("tokenizer"))
+    );
 }
 
 #[test]

@@ -27,7 +27,10 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sign {
     /// The first of the texts that are looked for, and how many others there are.
-    Text { first: String, others: usize },
+    Text {
+        first: String,
+        others: usize,
+    },
     ExitCodes(&'static [i64]),
     OutOfMemory,
 }

@@ -158,9 +158,23 @@ impl Engine {
         wrong
     }
 
-    async fn check_all(&self, cases: &[Case], models: &[Managed]) {
-        let wrong = self.wrong(cases, models, Duration::from_mins(1)).await;
+    /// Provokes each failure, so many of them together, and checks what is said about them.
+    async fn fail_all(
+        &self,
+        cases: &[Case],
+        common: &Value,
+        together: usize,
+        limit: Duration,
+    ) -> Vec<Managed> {
+        let (mut all, mut wrong) = (Vec::new(), Vec::new());
+        for group in cases.chunks(together) {
+            let models = self.make_all(group, common).await;
+            self.start_all(&models).await;
+            wrong.extend(self.wrong(group, &models, limit).await);
+            all.extend(models);
+        }
         assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+        all
     }
 
     async fn stop(&self, model: &Managed) {

@@ -102,6 +102,7 @@ async fn a_container_runtime_that_is_away_is_named() {
     model.start(&owner).await;
     let found = diagnosis(&owner, &model).await;
     assert_eq!(found["error_type"], "docker_unreachable", "{found}");
-    let message = "the container runtime does not answer: there is no socket at `unix:///nowhere/docker.sock`";
+    let message =
+        "the container runtime does not answer: there is no socket at `unix:///nowhere/docker.sock`";
     assert_eq!(found["message"], message);
 }

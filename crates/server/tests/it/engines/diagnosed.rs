@@ -20,7 +20,12 @@ pub(super) struct Case {
 }
 
 /// A case without a value to try.
-pub(super) fn case(name: &'static str, set: Value, error_type: &'static str, field: Option<&'static str>) -> Case {
+pub(super) fn case(
+    name: &'static str,
+    set: Value,
+    error_type: &'static str,
+    field: Option<&'static str>,
+) -> Case {
     Case { name, set, error_type, field, value: None, cures: false }
 }
 
@@ -47,7 +52,11 @@ impl Case {
         let seen = (found["error_type"].as_str().unwrap_or_default(), found["field"].as_str(), value);
         if seen != (self.error_type, self.field, self.value.clone()) {
             let log = owner.get(&model.path("logs?tail=60")).await;
-            return Err(format!("{}: {seen:?}\n{record}\n{}", self.name, log.json["logs"].as_str().unwrap_or("")));
+            return Err(format!(
+                "{}: {seen:?}\n{record}\n{}",
+                self.name,
+                log.json["logs"].as_str().unwrap_or("")
+            ));
         }
         assert_eq!((&found["detected"], &found["severity"]), (&json!(true), &json!("error")), "{found}");
         assert!(!found["evidence"].as_array().unwrap().is_empty(), "{found}");

@@ -5,11 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::
 use gantry_testkit::{Foreign, Managed, Options, docker_cli};
 use serde_json::json;
 
-use super::{
-    Engine,
-    diagnosed::case,
-    image, llama,
-};
+use super::{Engine, diagnosed::case, image, llama};
 
 const GOOD: &str = "tiny-llama-F16.gguf";
 
@@ -76,7 +72,9 @@ fn feed(path: &Path, text: &str) {
 
 #[tokio::test]
 async fn failures_around_a_llamacpp_are_diagnosed() {
-    let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", "engines: failed starts of containers") else { return };
+    let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", "engines: failed starts of containers") else {
+        return;
+    };
     // Declared before the gateway: they go when its containers are gone.
     let empty = make_image("empty", &[("nothing", Vec::new())]);
     let shell = shell();
@@ -100,10 +98,26 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
         "extra_args": ["--override-kv", "llama.context_length=int:1000000", "--no-warmup"],
     });
     let cases = [
-        case("image-missing", json!({ "engine_image": "gantry-test/none:1" }), "image_not_available", Some("engine_image")),
-        case("image-empty", json!({ "engine_image": empty.0 }), "entrypoint_missing", Some("engine_image")).cured_by(json!(null)),
-        case("image-of-another-processor", json!({ "engine_image": other_processor.0 }), "image_wrong_platform", Some("engine_image")),
-        case("file-missing", json!({ "local_path": "nowhere.gguf" }), "model_file_not_found", Some("local_path")),
+        case(
+            "image-missing",
+            json!({ "engine_image": "gantry-test/none:1" }),
+            "image_not_available",
+            Some("engine_image"),
+        ),
+        case("image-empty", json!({ "engine_image": empty.0 }), "entrypoint_missing", Some("engine_image"))
+            .cured_by(json!(null)),
+        case(
+            "image-of-another-processor",
+            json!({ "engine_image": other_processor.0 }),
+            "image_wrong_platform",
+            Some("engine_image"),
+        ),
+        case(
+            "file-missing",
+            json!({ "local_path": "nowhere.gguf" }),
+            "model_file_not_found",
+            Some("local_path"),
+        ),
         case("name-taken", json!({}), "container_name_in_use", None),
         case("timeout", hangs_for_long, "startup_timeout", Some("startup_timeout_sec")).offers(json!(10)),
         case("killed", hangs, "killed", Some("context_size")).offers(json!(1024)),
@@ -120,7 +134,8 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
     greedy.reaches(owner, "loading").await;
     docker_cli(&["update", "--memory", "64m", "--memory-swap", "64m", &greedy.container]);
     feed(&dir.join("hangs.jinja"), "{{ messages }}");
-    engine.check_all(&cases, &models).await;
+    let wrong = engine.wrong(&cases, &models, Duration::from_mins(1)).await;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     for (case, model) in cases.iter().zip(&models).filter(|it| it.0.cures) {
         case.cure(owner, model).await;
     }

@@ -55,13 +55,33 @@ fn cases(base: &Path) -> Vec<Case> {
         case("v-architecture", at(other), "vllm_architecture_unsupported", Some("engine_image")),
         case("v-weights-missing", at(no_weights), "vllm_weights_missing", Some("local_path")),
         case("v-weights-damaged", at(damaged), "vllm_weights_damaged", Some("local_path")),
-        case("v-context", json!({ "local_path": good, "max_model_len": 100_000 }), "vllm_context_too_long", Some("max_model_len"))
-            .offers(json!(2048)),
-        case("v-quantization", json!({ "local_path": "good", "quantization": "awq" }), "vllm_not_quantized", Some("quantization"))
-            .offers(json!(null)),
-        case("v-heads", json!({ "local_path": "good", "tensor_parallel_size": 3 }), "heads_not_divisible", Some("tensor_parallel_size"))
-            .offers(json!(2)),
-        case("v-argument", json!({ "local_path": "good", "extra_args": ["--frobnicate"] }), "vllm_unknown_argument", Some("extra_args")),
+        case(
+            "v-context",
+            json!({ "local_path": good, "max_model_len": 100_000 }),
+            "vllm_context_too_long",
+            Some("max_model_len"),
+        )
+        .offers(json!(2048)),
+        case(
+            "v-quantization",
+            json!({ "local_path": "good", "quantization": "awq" }),
+            "vllm_not_quantized",
+            Some("quantization"),
+        )
+        .offers(json!(null)),
+        case(
+            "v-heads",
+            json!({ "local_path": "good", "tensor_parallel_size": 3 }),
+            "heads_not_divisible",
+            Some("tensor_parallel_size"),
+        )
+        .offers(json!(2)),
+        case(
+            "v-argument",
+            json!({ "local_path": "good", "extra_args": ["--frobnicate"] }),
+            "vllm_unknown_argument",
+            Some("extra_args"),
+        ),
     ]
 }
 
@@ -73,14 +93,5 @@ async fn vllm_failures_are_diagnosed() {
     let common = json!({
         "engine_type": "vllm", "device": "cpu", "dtype": "float32", "max_model_len": 512, "startup_timeout_sec": 900,
     });
-    let mut wrong = Vec::new();
-    for group in cases.chunks(TOGETHER) {
-        let models = engine.make_all(group, &common).await;
-        engine.start_all(&models).await;
-        wrong.extend(engine.wrong(group, &models, LIMIT).await);
-        for model in &models {
-            model.command(&engine.owner, "stop").await.expect(202);
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    engine.fail_all(&cases, &common, TOGETHER, LIMIT).await;
 }
