@@ -1,7 +1,7 @@
 //! Why a model failed, found out at once and kept with its record.
 //!
-//! It runs after the failure is stored and published, so that nothing waits for it; what goes wrong here costs the
-//! diagnosis only.
+//! What the reason alone says is stored with the failure. For the rest the log is read, after the failure is stored and
+//! published, so that nothing waits for it; what goes wrong here costs the diagnosis only.
 
 use std::time::Duration;
 
@@ -31,18 +31,24 @@ struct End {
     out_of_memory: bool,
 }
 
-/// Keeps why `model` failed, unless its phase is another, or there has been a command since.
+/// Why `model` fails with this phase, where the reason alone says so: to be stored together with it.
+pub(crate) fn at_once(model: &Model, phase: &Phase) -> Option<Diagnosis> {
+    let Phase::Failed { failure, .. } = phase else { return None };
+    diagnosis::from_reason(&without_log(model, &failure.to_string()))
+}
+
+/// Keeps why `model` failed if that is not known yet, unless its phase is another, or there has been a command since.
 pub(crate) async fn note(control: &Control, model: &Model) {
     let Phase::Failed { generation, failure, .. } = &model.phase else { return };
     if *generation != model.generation {
         return;
     }
+    if let Some(known) = &model.diagnosis {
+        return tell(model, known);
+    }
     let found = find_out(control, model, failure).await;
     match keep(control, model, &found).await {
-        Ok(true) => {
-            let (kind, field) = (&found.error_type, found.field.as_deref());
-            warn!(model = model.id.0, kind = %kind, field, "{}", found.line());
-        }
+        Ok(true) => tell(model, &found),
         Ok(false) => {}
         Err(error) => {
             let cause = &error as &dyn std::error::Error;
@@ -51,19 +57,23 @@ pub(crate) async fn note(control: &Control, model: &Model) {
     }
 }
 
-async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagnosis {
-    let reason = failure.to_string();
-    let input = Input {
+fn tell(model: &Model, found: &Diagnosis) {
+    let (kind, field) = (&found.error_type, found.field.as_deref());
+    warn!(model = model.id.0, kind = %kind, field, "{}", found.line());
+}
+
+fn without_log<'a>(model: &'a Model, reason: &'a str) -> Input<'a> {
+    Input {
         engine: model.engine,
         log: "",
         exit_code: None,
         out_of_memory: false,
-        reason: Some(&reason),
+        reason: Some(reason),
         config: &model.config,
-    };
-    if let Some(known) = diagnosis::from_reason(&input) {
-        return known;
     }
+}
+
+async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagnosis {
     // How an engine that will not stop had started says nothing.
     let end = if matches!(failure, Failure::StopFailed { .. }) {
         End::default()
@@ -78,7 +88,9 @@ async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagno
         }
     };
     let End { log, exit_code, out_of_memory } = &end;
-    diagnosis::diagnose(&Input { log, exit_code: *exit_code, out_of_memory: *out_of_memory, ..input })
+    let reason = failure.to_string();
+    let known = without_log(model, &reason);
+    diagnosis::diagnose(&Input { log, exit_code: *exit_code, out_of_memory: *out_of_memory, ..known })
 }
 
 /// Of the container that this start made; empty without one.

@@ -286,7 +286,8 @@ impl Worker {
     async fn store(&self, model: &Model, phase: Phase) -> StoreResult<()> {
         let control = &self.control;
         let (from, _) = model.state();
-        let after = Model { phase: phase.clone(), ..model.clone() };
+        let diagnosis = diagnose::at_once(model, &phase);
+        let after = Model { phase: phase.clone(), diagnosis, ..model.clone() };
         let (to, reason) = after.state();
         let mut tx = control.store.write().await?;
         if !tx.record_phase(model.id, model.generation, &phase).await? {
@@ -297,6 +298,9 @@ impl Worker {
             let event = ModelEvent { at: control.clock.now(), from, to, reason: reason.clone(), detail };
             tx.insert_event(model.id, &event).await?;
             tx.trim_events(model.id, KEPT_EVENTS).await?;
+        }
+        if let Some(known) = &after.diagnosis {
+            tx.record_diagnosis(model.id, model.generation, known).await?;
         }
         control.publisher.commit(control, tx).await?;
         if to == State::Failed {

@@ -90,19 +90,3 @@ async fn a_log_that_cannot_be_had_costs_the_diagnosis_only() {
     let detail = events[0]["detail"].as_str().unwrap();
     assert!(detail.contains(found["title"].as_str().unwrap()), "{events}");
 }
-
-/// A failure of the container runtime itself: nothing but its own words is needed, and they are there at once.
-#[tokio::test]
-async fn a_container_runtime_that_is_away_is_named() {
-    let options = Options::default().env("DOCKER_HOST", "unix:///nowhere/docker.sock");
-    let gateway = Gateway::start(GANTRY, options).await;
-    let owner = gateway.owner().await;
-    let body = json!({ "served_name": "m", "engine_type": "llamacpp", "local_path": "m.gguf" });
-    let model = Managed::create(&owner, &body).await;
-    model.start(&owner).await;
-    let found = diagnosis(&owner, &model).await;
-    assert_eq!(found["error_type"], "docker_unreachable", "{found}");
-    let message =
-        "the container runtime does not answer: there is no socket at `unix:///nowhere/docker.sock`";
-    assert_eq!(found["message"], message);
-}
