@@ -5,14 +5,20 @@ use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 use anyhow::{Context, bail};
 use gantry_domain::{
     ErrorCode,
+    diagnosis::reference::{self, Entry, Sign},
     model::fields::{self, Default, Emit, Field, Kind, SetBy},
 };
 use gantry_settings::{Settings, Sources};
 
 const DIR: &str = "docs/reference";
 
-fn pages() -> anyhow::Result<[(&'static str, String); 3]> {
-    Ok([("settings.md", settings()?), ("model-fields.md", model_fields()), ("errors.md", errors())])
+fn pages() -> anyhow::Result<[(&'static str, String); 4]> {
+    Ok([
+        ("settings.md", settings()?),
+        ("model-fields.md", model_fields()),
+        ("errors.md", errors()),
+        ("diagnosis.md", diagnosis()),
+    ])
 }
 
 /// Writes every page.
@@ -153,6 +159,60 @@ fn errors() -> String {
         );
     }
     out
+}
+
+fn diagnosis() -> String {
+    let mut out = head(
+        "Known failures",
+        "What a diagnosis knows ([how it works](../diagnosis.md)), in the order in which it is tried. `…` stands for \
+         what differs; the first of several texts and the first of several fixes are shown, and the first field that a fix names. A \
+         value `…` is made from \
+         the log and from what is set.",
+    );
+    let engines = |entry: &Entry| match entry.engine {
+        None => "Both engines, and the containers",
+        Some(gantry_domain::model::EngineKind::Vllm) => "vLLM (primary)",
+        Some(gantry_domain::model::EngineKind::Llamacpp) => "llama.cpp (secondary)",
+    };
+    for title in ["Both engines, and the containers", "vLLM (primary)", "llama.cpp (secondary)"] {
+        let _ = write!(
+            out,
+            "\n## {title}\n\n| Failure | `error_type` | Recognised by | Field, value to try | What to do |\n|---|---|---|---|---|\n"
+        );
+        for entry in reference::entries().filter(|it| engines(it) == title) {
+            let _ = writeln!(out, "{}", failure(&entry));
+        }
+    }
+    out
+}
+
+fn failure(entry: &Entry) -> String {
+    let sign = match &entry.sign {
+        Sign::Text { first, others: 0 } => code(first),
+        Sign::Text { first, others } => format!("{} and {others} more", code(first)),
+        Sign::ExitCodes(codes) => {
+            let codes: Vec<_> = codes.iter().map(i64::to_string).collect();
+            format!("exit code {}", codes.join(", "))
+        }
+        Sign::OutOfMemory => "the kernel killed it for memory".to_owned(),
+    };
+    let field = match (entry.field, &entry.value) {
+        (Some(field), Some(value)) => format!("`{field}` = `{value}`"),
+        (Some(field), None) => format!("`{field}`"),
+        (None, _) => String::new(),
+    };
+    format!(
+        "| {} | `{}` | {} | {field} | {} |",
+        cell(entry.title),
+        entry.error_type,
+        cell(&sign),
+        cell(&entry.fix)
+    )
+}
+
+/// A text in the type of code, which may hold backticks itself.
+fn code(text: &str) -> String {
+    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
 /// One line, safe inside a table.

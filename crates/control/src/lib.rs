@@ -5,8 +5,10 @@
 //! - [`ship`]: moves usage rows from the spool to the database
 //! - [`machine`]: GPUs and RAM of this machine
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
+//! - [`diagnose`]: why a model failed, kept with its record
 //! - [`engines`]: logs and test requests, for the admin API
 
+mod diagnose;
 pub mod engine_http;
 pub mod engines;
 pub mod hub;

@@ -29,8 +29,8 @@ macro_rules! versions {
 
 const VERSIONS: &[Version] = versions! {
     1 => "0001_initial",
-    5 => "0005_chat",
-    8 => "0008_apply",
+    4 => "0004_chat",
+    5 => "0005_lifecycle",
 };
 
 /// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.

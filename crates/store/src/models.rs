@@ -3,6 +3,7 @@
 
 use gantry_domain::{
     ModelId, Timestamp,
+    diagnosis::Diagnosis,
     model::{Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, Phase, Task, Wanted},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -10,6 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     StoreError, StoreResult, Tx,
+    page::clean,
     tx::{Both, on_db, row},
 };
 
@@ -26,6 +28,7 @@ row! {
         wanted: String,
         generation: i64,
         phase: String,
+        diagnosis: Option<String>,
         launched: Option<String>,
         last_good: Option<String>,
         apply: Option<String>,
@@ -56,6 +59,8 @@ impl TryFrom<ModelRow> for Model {
             config: ModelConfig::from_stored(config),
             wanted: Wanted::parse(&row.wanted).ok_or_else(|| corrupt("wanted"))?,
             phase: serde_json::from_str(&row.phase).map_err(|_| corrupt("phase"))?,
+            // Advice only: what another version wrote and this one can't read is no reason to lose the model.
+            diagnosis: row.diagnosis.as_deref().and_then(|it| serde_json::from_str(it).ok()),
             launched: json(row.launched.as_deref()).map_err(|_| corrupt("launched"))?,
             last_good: json(row.last_good.as_deref()).map_err(|_| corrupt("last_good"))?,
             apply: json(row.apply.as_deref()).map_err(|_| corrupt("apply"))?,
@@ -86,7 +91,7 @@ fn encode(error: serde_json::Error) -> StoreError {
 macro_rules! columns {
     () => {
         "id, name, served_name, task, engine, config, hub_token, archived, wanted, generation, phase, \
-         launched, last_good, apply, created_at, updated_at"
+         diagnosis, launched, last_good, apply, created_at, updated_at"
     };
 }
 
@@ -200,8 +205,8 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Notes what the operator wants now, as a new generation; `apply` says how, if it is an apply. `None` also for a
-    /// model that is being deleted.
+    /// Notes what the operator wants now, as a new generation; `apply` says how, if it is an apply. A start forgets why
+    /// the last one failed. `None` also for a model that is being deleted.
     pub async fn command(
         &mut self,
         id: ModelId,
@@ -210,13 +215,14 @@ impl Tx {
         now: Timestamp,
     ) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
-            "UPDATE models SET wanted = $2, generation = generation + 1, apply = $3, updated_at = $4 \
-             WHERE id = $1 AND NOT deleting RETURNING ",
+            "UPDATE models SET wanted = $2, generation = generation + 1, apply = $3, updated_at = $4, \
+             diagnosis = CASE WHEN $5 THEN NULL ELSE diagnosis END WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
         let apply = apply.map(json_text).transpose()?;
         let row: Option<ModelRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(id.0).bind(wanted.as_str()).bind(apply).bind(now.0);
+            let query = query.bind(wanted == Wanted::Running);
             query.fetch_optional(conn).await
         })?;
         row.map(Model::try_from).transpose()
@@ -230,8 +236,7 @@ impl Tx {
     pub async fn record_phase(&mut self, model: &Model, phase: &Phase) -> StoreResult<bool> {
         const PLAIN: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
         const BEGIN: &str = "UPDATE models SET phase = $3, launched = $4 WHERE id = $1 AND generation = $2";
-        const READY: &str =
-            "UPDATE models SET phase = $3, last_good = $4, apply = $5 WHERE id = $1 AND generation = $2";
+        const READY: &str = "UPDATE models SET phase = $3, last_good = $4, apply = $5, diagnosis = NULL WHERE id = $1 AND generation = $2";
         let text = json_text(phase)?;
         let rows = match phase {
             Phase::Starting { .. } => {
@@ -259,6 +264,32 @@ impl Tx {
         Ok(rows > 0)
     }
 
+    /// Notes why the model failed, in its record and in the last entry of its timeline. `false`, and nothing changed, if
+    /// the generation is no longer `expected_generation`, or the model is gone.
+    pub async fn record_diagnosis(
+        &mut self,
+        id: ModelId,
+        expected_generation: i64,
+        diagnosis: &Diagnosis,
+    ) -> StoreResult<bool> {
+        const MODEL: &str = "UPDATE models SET diagnosis = $3 WHERE id = $1 AND generation = $2";
+        const EVENT: &str = "UPDATE model_events SET detail = CASE WHEN detail IS NULL THEN $2 ELSE detail || ': ' || $2 END \
+                             WHERE to_state = 'failed' AND id = (SELECT MAX(id) FROM model_events WHERE model_id = $1)";
+        let text = json_text(diagnosis)?;
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(MODEL).bind(id.0).bind(expected_generation).bind(text);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        if rows == 0 {
+            return Ok(false);
+        }
+        let line = diagnosis.line();
+        on_db!(self, |conn| {
+            sqlx::query(EVENT).bind(id.0).bind(clean(&line)).execute(conn).await.map(drop)
+        })?;
+        Ok(true)
+    }
+
     /// Puts a blueprint back into the record and starts it as a new generation, unless there was a command since
     /// `model` was read.
     pub async fn roll_back(
@@ -270,7 +301,7 @@ impl Tx {
     ) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
             "UPDATE models SET task = $3, config = $4, wanted = 'running', \
-             generation = generation + 1, apply = $5, updated_at = $6 \
+             generation = generation + 1, apply = $5, diagnosis = NULL, updated_at = $6 \
              WHERE id = $1 AND generation = $2 AND NOT deleting RETURNING ",
             columns!()
         );

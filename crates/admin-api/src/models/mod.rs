@@ -44,9 +44,11 @@ pub(crate) fn view(app: &App, model: &Model) -> Value {
         "needs_apply_reason": needs_apply,
         "rolled_back": model.apply.as_ref().and_then(|it| it.rolled_back.as_ref()).map(|it| json!({
             "reason": it.reason,
+            "diagnosis": it.diagnosis,
             "task": it.replaced.task,
             "settings": it.replaced.config,
         })),
+        "diagnosis": model.diagnosis,
         "archived": model.archived,
         "hub_token_set": model.hub_token.is_some(),
         "created_at": model.created_at.rfc3339(),

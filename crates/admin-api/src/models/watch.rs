@@ -40,7 +40,10 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
         ModelState::Loading => ("loading", "the container runs, the engine does not answer yet".to_owned()),
         ModelState::Stopping => ("stopped", "the container is being stopped".to_owned()),
         ModelState::Stopped => ("stopped", "the model is not started".to_owned()),
-        ModelState::Failed => ("error", reason.clone().unwrap_or_default()),
+        ModelState::Failed => {
+            let why = model.diagnosis.as_ref().map(diagnosis::Diagnosis::line).or_else(|| reason.clone());
+            ("error", why.unwrap_or_default())
+        }
     };
     let since = match &model.phase {
         Phase::Starting { since, .. } | Phase::Loading { since, .. } => Some(*since),

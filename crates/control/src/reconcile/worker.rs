@@ -19,12 +19,12 @@ use gantry_domain::{
     },
 };
 use gantry_runtime::RuntimeError;
-use gantry_store::{StoreResult, Tx};
+use gantry_store::StoreResult;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Mail, Mailbox, Sighting, start};
-use crate::{Control, live::Drift};
+use crate::{Control, diagnose, live::Drift};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
@@ -206,6 +206,13 @@ impl Worker {
             info!(model = self.id.0, "the record is deleted");
             return Ok(Next::Never);
         }
+        if model.diagnosis.is_none() {
+            // The gateway ended between the failure and its diagnosis.
+            diagnose::note(&self.control, model).await;
+        }
+        if model.rollback_to().is_some() && self.roll_back().await? {
+            return Ok(Next::In(Duration::ZERO));
+        }
         Ok(match model.phase {
             Phase::Running { .. } => Next::In(self.control.config.probe_every),
             Phase::Stopping { .. } if self.draining.is_some() => Next::In(DRAINING_LOOK),
@@ -338,7 +345,8 @@ impl Worker {
         let control = Arc::clone(&self.control);
         let now = control.clock.now();
         let (from, _) = model.state();
-        let after = Model { phase: phase.clone(), ..model.clone() };
+        let diagnosis = diagnose::at_once(model, &phase);
+        let after = Model { phase: phase.clone(), diagnosis, ..model.clone() };
         let (to, reason) = after.state();
         let mut tx = control.store.write().await?;
         if !tx.record_phase(model, &phase).await? {
@@ -350,8 +358,8 @@ impl Worker {
             tx.insert_event(model.id, &event).await?;
             tx.trim_events(model.id, KEPT_EVENTS).await?;
         }
-        if to == State::Failed && back_to(model).is_some() {
-            self.roll_back(&mut tx, model, reason.clone().unwrap_or_default()).await?;
+        if let Some(known) = &after.diagnosis {
+            tx.record_diagnosis(model.id, model.generation, known).await?;
         }
         self.draining = match phase {
             Phase::Stopping { .. } if model.apply.as_ref().is_some_and(|it| it.swap) => {
@@ -368,26 +376,34 @@ impl Worker {
         if to != State::Running {
             control.live.change(self.id, |it| it.drift = None);
         }
+        diagnose::note(&control, &after).await;
         // Nobody may be listening.
         let _ = control.phases.send((model.id, phase));
         Ok(())
     }
 
-    /// Starts the last good settings in place of those that just failed.
-    async fn roll_back(&self, tx: &mut Tx, model: &Model, reason: String) -> StoreResult<()> {
-        let (Some(apply), Some(good)) = (&model.apply, back_to(model)) else { return Ok(()) };
+    /// Starts the last good settings in place of those that failed, unless the operator was faster.
+    async fn roll_back(&self) -> StoreResult<bool> {
         let now = self.control.clock.now();
-        let replaced = Blueprint::of(model);
-        let rolled_back = Some(RolledBack { reason, replaced });
-        let apply = Apply { at: apply.at, swap: apply.swap, rollback: false, rolled_back };
-        if let Some(after) = tx.roll_back(model, good, &apply, now).await? {
-            let detail = Some("rolled back to the last settings that got ready".to_owned());
-            let (to, _) = after.state();
-            let event = ModelEvent { at: now, from: State::Failed, to, reason: None, detail };
-            tx.insert_event(model.id, &event).await?;
-            warn!(model = model.id.0, "the new settings did not get ready: rolled back");
-        }
-        Ok(())
+        let mut tx = self.control.store.write().await?;
+        // Read again, for its diagnosis.
+        let Some((model, false)) = tx.model_for_reconcile(self.id).await? else { return Ok(false) };
+        let (Some(apply), Some(good)) = (&model.apply, model.rollback_to()) else { return Ok(false) };
+        let rolled_back = RolledBack {
+            reason: model.state().1.unwrap_or_default(),
+            diagnosis: model.diagnosis.clone(),
+            replaced: Blueprint::of(&model),
+        };
+        let (at, swap) = (apply.at, apply.swap);
+        let apply = Apply { at, swap, rollback: false, rolled_back: Some(rolled_back) };
+        let Some(after) = tx.roll_back(&model, good, &apply, now).await? else { return Ok(false) };
+        let detail = Some("rolled back to the last settings that got ready".to_owned());
+        let (to, _) = after.state();
+        let event = ModelEvent { at: now, from: State::Failed, to, reason: None, detail };
+        tx.insert_event(model.id, &event).await?;
+        self.control.publisher.commit(&self.control, tx).await?;
+        warn!(model = model.id.0, "the new settings did not get ready: rolled back");
+        Ok(true)
     }
 
     /// Compares the container that runs with the one that a start of its blueprint would make now.
@@ -430,14 +446,6 @@ fn is_quiet(it: &Sighting) -> bool {
 fn in_flight((upstream, since): &(Arc<Upstream>, Instant)) -> u32 {
     let n = upstream.in_flight.load(Relaxed);
     if since.elapsed() < DRAINING_LOOK { n.max(1) } else { n }
-}
-
-/// The settings to go back to, if a start of `model` with these fails.
-fn back_to(model: &Model) -> Option<&Blueprint> {
-    let apply = model.apply.as_ref()?;
-    let good = model.last_good.as_ref()?;
-    let starting = !matches!(model.phase, Phase::Running { .. });
-    (apply.rollback && starting && model.launched.as_ref() != Some(good)).then_some(good)
 }
 
 /// How long the state before took, where that is worth knowing.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Model, ModelConfig, Task};
-use crate::Timestamp;
+use crate::{Timestamp, diagnosis::Diagnosis};
 
 /// The settings of a record that decide what its container is. Fixed when a start begins, so that an edit while it is
 /// under way does not change what is being made.
@@ -42,6 +42,9 @@ pub struct Apply {
 pub struct RolledBack {
     /// `state_reason` of the start that failed.
     pub reason: String,
+    /// Why, if that was found out.
+    #[serde(default)]
+    pub diagnosis: Option<Diagnosis>,
     /// The settings as they were then, so that nothing of an operator's work is lost.
     pub replaced: Blueprint,
 }

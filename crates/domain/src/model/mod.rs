@@ -14,7 +14,7 @@ pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft};
 pub use lifecycle::{Phase, State, Wanted};
 
-use crate::{ModelId, Timestamp};
+use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 
 /// What a model is for; decides which endpoints reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -114,6 +114,8 @@ pub struct Model {
     pub last_good: Option<Blueprint>,
     /// The last command was an apply.
     pub apply: Option<Apply>,
+    /// Why it failed last; gone with the next start.
+    pub diagnosis: Option<Diagnosis>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -133,6 +135,7 @@ impl Model {
             wanted: Wanted::Stopped,
             generation: 0,
             phase: Phase::NEW,
+            diagnosis: None,
             launched: None,
             last_good: None,
             apply: None,
@@ -155,12 +158,21 @@ impl Model {
         self.engine.container_name(self.id)
     }
 
-    /// Where requests wait for the new engine instead of failing.
+    /// The settings that an apply which failed goes back to; only until it has got ready once.
+    pub fn rollback_to(&self) -> Option<&Blueprint> {
+        let good = self.last_good.as_ref().filter(|it| self.launched.as_ref() != Some(it))?;
+        let wanted = self.apply.as_ref().is_some_and(|it| it.rollback) && self.wanted == Wanted::Running;
+        (wanted && self.state().0 == State::Failed).then_some(good)
+    }
+
+    /// Requests wait for the new engine instead of failing.
     pub fn is_swapping(&self) -> bool {
-        let swap = self.apply.as_ref().is_some_and(|it| it.swap);
-        let (state, _) = self.state();
-        swap && self.wanted == Wanted::Running
-            && matches!(state, State::Stopping | State::Starting | State::Loading)
+        let swap = self.apply.as_ref().is_some_and(|it| it.swap) && self.wanted == Wanted::Running;
+        match self.state().0 {
+            State::Stopping | State::Starting | State::Loading => swap,
+            State::Failed => swap && self.rollback_to().is_some(),
+            State::Running | State::Stopped => false,
+        }
     }
 }
 

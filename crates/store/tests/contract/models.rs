@@ -2,6 +2,7 @@
 
 use gantry_domain::{
     ModelId,
+    diagnosis::{Diagnosis, Fix, Severity},
     model::{
         Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, RolledBack, State,
         Task, Wanted,
@@ -24,6 +25,20 @@ fn draft(served_name: &str) -> ModelDraft {
         archived: false,
         hub_token: Some("hf_secret".to_owned().into()),
         config: ModelConfig::from_stored(config.as_object().unwrap().clone()),
+    }
+}
+
+fn diagnosis(message: &str) -> Diagnosis {
+    let fix = |value| Fix { text: "change it".to_owned(), field: Some("local_path".into()), value };
+    Diagnosis {
+        detected: true,
+        title: "Damaged".to_owned(),
+        message: message.to_owned(),
+        fixes: vec![fix(None), fix(Some(json!(null))), fix(Some(json!(7)))],
+        field: Some("local_path".into()),
+        severity: Severity::Error,
+        error_type: "damaged".into(),
+        evidence: vec!["E: damaged".to_owned()],
     }
 }
 
@@ -116,6 +131,56 @@ on_both! {
         assert!(!tx.record_phase(&gone, &late).await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         assert_eq!((model.generation, model.phase), (2, Phase::Stopped { generation: 1, lost: true }));
+    }
+
+    async fn a_diagnosis_is_kept_until_the_next_start(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
+        assert_eq!(tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap().diagnosis, None);
+        let failed = |detail: Option<&str>| ModelEvent {
+            at: NOW,
+            from: State::Loading,
+            to: State::Failed,
+            reason: Some("exit code 1".to_owned()),
+            detail: detail.map(str::to_owned),
+        };
+        let found = diagnosis("\u{0} is not a model");
+        tx.insert_event(id, &failed(Some("after 1 s"))).await.unwrap();
+        assert!(tx.record_diagnosis(id, 1, &found).await.unwrap());
+        tx.insert_event(id, &failed(None)).await.unwrap();
+        assert!(tx.record_diagnosis(id, 1, &found).await.unwrap());
+        let details: Vec<_> = tx.events(id, 9).await.unwrap().into_iter().map(|it| it.detail.unwrap()).collect();
+        assert_eq!(details, ["Damaged: \u{fffd} is not a model", "after 1 s: Damaged: \u{fffd} is not a model"]);
+        // Null is a value to try; none is another thing.
+        assert_eq!(tx.model(id).await.unwrap().unwrap().diagnosis, Some(found.clone()));
+
+        // Another command was given meanwhile, or the model is gone.
+        let stopped = tx.command(id, Wanted::Stopped, None, NOW).await.unwrap().unwrap();
+        assert_eq!(stopped.diagnosis, Some(found.clone()));
+        assert!(!tx.record_diagnosis(id, 1, &diagnosis("late")).await.unwrap());
+        assert!(!tx.record_diagnosis(ModelId(99), 0, &found).await.unwrap());
+        assert_eq!(tx.models(true).await.unwrap()[0].diagnosis, Some(found.clone()));
+        assert_eq!(tx.events(id, 9).await.unwrap().len(), 2);
+
+        let model = tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap();
+        assert_eq!(model.diagnosis, None);
+        // What came up again without a command runs without one, too.
+        assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
+        let runs = Phase::Running { generation: 3, instance: InstanceId("c".to_owned()), port: 1, since: NOW };
+        assert!(tx.record_phase(&model, &Phase::Starting { generation: 3, since: NOW }).await.unwrap());
+        assert!(tx.model(id).await.unwrap().unwrap().diagnosis.is_some());
+        assert!(tx.record_phase(&model, &runs).await.unwrap());
+        assert_eq!(tx.model(id).await.unwrap().unwrap().diagnosis, None);
+        // The last entry of the timeline tells of something else than a failure.
+        let event = ModelEvent { to: State::Running, reason: None, ..failed(Some("after 2 s")) };
+        tx.insert_event(id, &event).await.unwrap();
+        assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
+        assert_eq!(tx.events(id, 1).await.unwrap()[0].detail.as_deref(), Some("after 2 s"));
+        tx.commit().await.unwrap();
+
+        // What another version wrote is no reason to lose the model.
+        db.tamper("UPDATE models SET diagnosis = '{}'").await.unwrap();
+        assert_eq!(db.store.read().await.unwrap().model(id).await.unwrap().unwrap().diagnosis, None);
     }
 
     async fn a_deletion_is_remembered_until_it_is_done(db: &Database) {
@@ -236,7 +301,7 @@ on_both! {
         assert!(tx.record_phase(&model, &starting(2)).await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         assert_eq!(model.launched, Some(Blueprint::of(&model)));
-        let replaced = RolledBack { reason: "container_exited: 1".to_owned(), replaced: Blueprint::of(&model) };
+        let replaced = RolledBack { reason: "container_exited: 1".to_owned(), diagnosis: None, replaced: Blueprint::of(&model) };
         let back = Apply { rollback: false, rolled_back: Some(replaced), ..apply };
         let after = tx.roll_back(&model, &good, &back, at(4)).await.unwrap().unwrap();
         assert_eq!((after.generation, Blueprint::of(&after), after.apply.as_ref()), (3, good, Some(&back)));
