@@ -39,6 +39,8 @@ const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 pub struct Publisher {
     next_id: AtomicU64,
     breaker: breaker::Settings,
+    /// See [`Upstream::with_stall_floor`].
+    stall_floor: Duration,
     known: Mutex<Known>,
 }
 
@@ -58,7 +60,14 @@ struct Known {
 
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
-        Self { next_id: AtomicU64::new(1), breaker, known: Mutex::default() }
+        let stall_floor = Duration::from_secs(30);
+        Self { next_id: AtomicU64::new(1), breaker, stall_floor, known: Mutex::default() }
+    }
+
+    /// See [`Upstream::with_stall_floor`].
+    #[must_use]
+    pub fn with_stall_floor(self, stall_floor: Duration) -> Self {
+        Self { stall_floor, ..self }
     }
 
     /// Notes what a probe learnt of the engine in a container, for the next catalog; whether that is news.
@@ -141,7 +150,7 @@ impl Publisher {
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
         *known = Known { upstreams, contexts };
-        control.shared.catalog.store(Arc::new(next));
+        control.shared.publish(next);
     }
 
     fn upstream(&self, known: &Known, place: &Place, url: &str, key: Option<&str>) -> Option<Arc<Upstream>> {
@@ -150,7 +159,7 @@ impl Publisher {
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => Some(Arc::new(upstream)),
+            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor))),
             Err(error) => {
                 warn!(url, %error, "an engine can't be routed to");
                 None

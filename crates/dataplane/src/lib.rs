@@ -25,6 +25,8 @@ pub mod patch;
 pub mod peek;
 mod plane;
 mod pool;
+pub mod progress;
+mod returning;
 mod service;
 mod shared;
 pub mod spool;
@@ -33,7 +35,7 @@ mod tap;
 mod tokens;
 mod worker;
 
-pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream};
+pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};
 pub use config::{BoxError, Config, Other, OtherBody, Peer, SessionCheck};
 pub use defaults::RequestDefaults;
 pub use plane::DataPlane;

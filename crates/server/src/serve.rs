@@ -167,7 +167,7 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         clock: base.clock.clone(),
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
         shared: Arc::clone(shared),
-        publisher: publish::Publisher::new(breaker),
+        publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
         phases,
     })
 }

@@ -161,6 +161,9 @@ settings! {
         breaker_failures: u32 = "5";
         /// Time until an open breaker lets one trial through, in seconds.
         breaker_cooldown_sec: Duration = "30";
+        /// Silence of an engine while requests wait for it that is never taken for a stall, in seconds. Beyond it and
+        /// beyond what is usual for the engine it gets no new requests until it sends again.
+        stall_floor_sec: Duration = "30";
     }
     "Logging" {
         /// Format of the log on standard error.
