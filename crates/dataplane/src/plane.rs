@@ -55,12 +55,14 @@ impl DataPlane {
         let addr = first.local_addr()?;
         let (phase, phases) = watch::channel(Phase::Run);
         let config = Arc::new(config);
+        let all_closed = Arc::new(tokio::sync::Barrier::new(listeners.len()));
         for (listener, n) in listeners.into_iter().zip(0..) {
             let thread = Thread {
                 n,
                 boot,
                 listener,
                 inherited,
+                all_closed: Arc::clone(&all_closed),
                 config: Arc::clone(&config),
                 shared: Arc::clone(&shared),
                 other: Arc::clone(&other),
@@ -113,6 +115,7 @@ struct Thread {
     boot: uuid::Uuid,
     listener: TcpListener,
     inherited: bool,
+    all_closed: Arc<tokio::sync::Barrier>,
     config: Arc<Config>,
     shared: Arc<Shared>,
     other: Other,
@@ -147,7 +150,7 @@ impl Thread {
         let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
         let worker = Rc::new(Worker::new(self.config, self.shared, self.other, writer));
         let _ = tell.send(Ok(()));
-        worker::run(runtime, &worker, listener, self.inherited, self.phase);
+        worker::run(runtime, &worker, listener, self.inherited, &self.all_closed, self.phase);
     }
 }
 

@@ -222,15 +222,17 @@ fn sync(files: Vec<std::fs::File>) {
     }
 }
 
-/// Runs a thread until it is told to end. `inherited`: whoever comes after it accepts from the same socket.
+/// Runs a thread until it is told to end. `inherited`: whoever comes after it accepts from the same socket. At
+/// `all_closed` the threads meet that have no connections any more.
 pub(crate) fn run(
     runtime: LocalRuntime,
     worker: &Rc<Worker>,
     listener: TcpListener,
     inherited: bool,
+    all_closed: &tokio::sync::Barrier,
     phase: watch::Receiver<Phase>,
 ) {
-    runtime.block_on(serve(worker, listener, inherited, phase.clone()));
+    runtime.block_on(serve(worker, listener, inherited, all_closed, phase.clone()));
     // Ends what is still there; guards write its rows.
     drop(runtime);
     worker.close();
@@ -238,7 +240,13 @@ pub(crate) fn run(
     drop(phase);
 }
 
-async fn serve(worker: &Rc<Worker>, listener: TcpListener, inherited: bool, phase: watch::Receiver<Phase>) {
+async fn serve(
+    worker: &Rc<Worker>,
+    listener: TcpListener,
+    inherited: bool,
+    all_closed: &tokio::sync::Barrier,
+    phase: watch::Receiver<Phase>,
+) {
     let clockwork = Rc::clone(worker);
     conn::spawn(async move {
         let mut ticks = tokio::time::interval(TICK);
@@ -265,16 +273,18 @@ async fn serve(worker: &Rc<Worker>, listener: TcpListener, inherited: bool, phas
         Some(listener)
     };
     worker.enter(Phase::Drain);
+    let closed = async {
+        if tokio::time::timeout(FIRST_REQUEST_GRACE, worker.until_all_closed()).await.is_err() {
+            worker.silent_end.set(true);
+            worker.wake_connections();
+            worker.until_all_closed().await;
+        }
+        // The others are waited for: a socket that closes resets the connections that came to it.
+        all_closed.wait().await;
+    };
     let ended = async {
         tokio::select! {
-            () = worker.until_all_closed() => return true,
-            () = tokio::time::sleep(FIRST_REQUEST_GRACE) => {}
-            () = reached(phase.clone(), Phase::Cut) => return false,
-        }
-        worker.silent_end.set(true);
-        worker.wake_connections();
-        tokio::select! {
-            () = worker.until_all_closed() => true,
+            () = closed => true,
             () = reached(phase, Phase::Cut) => false,
         }
     };

@@ -87,8 +87,11 @@ settings! {
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: usize = "33554432";
-        /// How long requests may go on after a signal to stop, in seconds.
+        /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
         drain_timeout_sec: Duration = "30";
+        /// How long, before that, the gateway serves as ever while `/readyz` says that it leaves, in seconds: as long as
+        /// a load balancer takes to notice.
+        shutdown_delay_sec: u32 = "0";
     }
     "Data" {
         /// Folder for the database, secrets and the usage spool; empty is `~/.local/share/gantry`.

@@ -32,7 +32,13 @@ mod raw_requests;
 #[cfg(test)]
 mod registry;
 #[cfg(test)]
+mod restarts;
+#[cfg(test)]
 mod settings_cli;
+#[cfg(test)]
+mod shutdown;
+#[cfg(test)]
+mod simulator;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
