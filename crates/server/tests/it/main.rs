@@ -11,6 +11,8 @@ mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod deploy;
+#[cfg(test)]
 mod docker_inference;
 #[cfg(test)]
 mod docker_lifecycle;
