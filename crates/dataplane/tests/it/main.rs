@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod access;
+mod breaker;
 mod client;
 mod endpoints;
 mod engine;
