@@ -7,7 +7,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
 use crate::{
-    Peer, service,
+    Peer,
+    malformed::Shaping,
+    service,
     worker::{Guest, Phase, Worker},
 };
 
@@ -49,7 +51,9 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: G
         asks.set(true);
         service::handle(&inner, request, Peer { addr }, guest)
     });
-    let mut http = std::pin::pin!(worker.http.serve_connection(TokioIo::new(stream), service));
+    let mut http = std::pin::pin!(
+        worker.http.serve_connection(TokioIo::new(Shaping::new(stream, Rc::clone(&worker))), service)
+    );
     let mut guard = None;
     let mut told = false;
     let ended = std::future::poll_fn(|cx| {

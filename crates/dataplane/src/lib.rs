@@ -19,6 +19,7 @@ mod fallback;
 mod forward;
 mod inference;
 pub mod limits;
+mod malformed;
 mod meter;
 mod models;
 pub mod patch;
