@@ -22,6 +22,7 @@ impl Sockets {
     ///
     /// # Errors
     /// Something else than a TCP socket was handed over.
+    #[expect(clippy::disallowed_methods, reason = "the service manager says it, not the operator")]
     pub(crate) fn take() -> anyhow::Result<Self> {
         // Before it is gone.
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();

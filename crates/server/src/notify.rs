@@ -21,6 +21,7 @@ pub(crate) struct Notify {
 }
 
 impl Notify {
+    #[expect(clippy::disallowed_methods, reason = "the service manager says it, not the operator")]
     pub(crate) fn from_env() -> Self {
         let Some(path) = env::var_os("NOTIFY_SOCKET") else { return Self::default() };
         let path = path.into_encoded_bytes();

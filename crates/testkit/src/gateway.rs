@@ -275,19 +275,15 @@ async fn spawn(
     schema: Option<&(String, String)>,
 ) -> (Child, String, Option<String>) {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("log")).unwrap();
-    let mut command = match &options.listener {
-        None => Command::new(program),
-        Some(_) => {
+    let (mut command, stdin) = match &options.listener {
+        None => (Command::new(program), Stdio::null()),
+        Some(listener) => {
             // The shell puts what is its standard input to where the program looks for it, under its own id.
             let hand_over = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\"";
             let mut command = Command::new("sh");
             command.args(["-c", hand_over, program]);
-            command
+            (command, Stdio::from(OwnedFd::from(listener.try_clone().unwrap())))
         }
-    };
-    let stdin = match &options.listener {
-        None => Stdio::null(),
-        Some(listener) => Stdio::from(OwnedFd::from(listener.try_clone().unwrap())),
     };
     command.arg("serve").current_dir(dir.path()).env_clear();
     // What the program needs of the surroundings; a developer's own settings must not leak in.

@@ -83,7 +83,8 @@ impl Drop for Process {
 }
 
 #[tokio::test]
-#[ignore = "not a test: the process that the test below starts"]
+#[ignore = "not a test: the process that the tests below start"]
+#[expect(clippy::disallowed_methods, reason = "how the process is told")]
 async fn simulator_process() {
     let Ok(port) = std::env::var("SIMULATOR_PORT") else { return };
     let words = ["sim:m", "--served-model-name", "m", "--api-key", "internal"].map(str::to_owned);
