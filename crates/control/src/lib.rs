@@ -62,6 +62,8 @@ pub struct Config {
     pub stop_grace: Duration,
     /// Time that requests in flight get when a model is applied.
     pub drain: Duration,
+    /// Longest that requests for a model that is being applied wait for it.
+    pub apply_wait: Duration,
     pub reconcile_every: Duration,
     pub probe_every: Duration,
     pub breaker: gantry_dataplane::breaker::Settings,

@@ -40,6 +40,8 @@ const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 pub struct Publisher {
     next_id: AtomicU64,
     breaker: breaker::Settings,
+    /// See [`Upstream::with_stall_floor`].
+    stall_floor: Duration,
     known: Mutex<Known>,
 }
 
@@ -61,7 +63,14 @@ struct Known {
 
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
-        Self { next_id: AtomicU64::new(1), breaker, known: Mutex::default() }
+        let stall_floor = Duration::from_secs(30);
+        Self { next_id: AtomicU64::new(1), breaker, stall_floor, known: Mutex::default() }
+    }
+
+    /// See [`Upstream::with_stall_floor`].
+    #[must_use]
+    pub fn with_stall_floor(self, stall_floor: Duration) -> Self {
+        Self { stall_floor, ..self }
     }
 
     /// Notes what a probe learnt of the engine in a container, for the next catalog; whether that is news.
@@ -144,7 +153,12 @@ impl Publisher {
                         None => RouteTarget::Down { state: State::Failed },
                     }
                 }
-                _ => RouteTarget::Down { state: model.state().0 },
+                _ => match &model.apply {
+                    Some(apply) if model.is_swapping() => {
+                        RouteTarget::Returning { until: apply.at.plus(control.config.apply_wait) }
+                    }
+                    _ => RouteTarget::Down { state: model.state().0 },
+                },
             };
             let context = model.phase.instance().and_then(|it| Some((it, *known.contexts.get(it)?)));
             contexts.extend(context.map(|(instance, context)| (instance.clone(), context)));
@@ -152,7 +166,7 @@ impl Publisher {
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
         *known = Known { upstreams, contexts, last };
-        control.shared.catalog.store(Arc::new(next));
+        control.shared.publish(next);
     }
 
     fn upstream(&self, known: &Known, place: &Place, url: &str, key: Option<&str>) -> Option<Arc<Upstream>> {
@@ -161,7 +175,7 @@ impl Publisher {
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => Some(Arc::new(upstream)),
+            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor))),
             Err(error) => {
                 warn!(url, %error, "an engine can't be routed to");
                 None

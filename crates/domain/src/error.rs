@@ -108,6 +108,8 @@ error_codes! {
     RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry;
     /// Too many failed sign-ins.
     TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry;
+    /// The request's head has too many bytes (its address included) or too many headers.
+    HeadTooLarge = "request_head_too_large", 431, "invalid_request_error", final;
     /// Something went wrong inside the gateway; the log has the request id.
     Internal = "internal", 500, "server_error", retry;
     /// The engine of a running model can't be reached, or broke before it answered.

@@ -16,7 +16,7 @@ use gantry_admin_api::{
     app::{HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
+use gantry_dataplane::{Other, RouteTarget, UpstreamHealth, breaker::State as BreakerState};
 use gantry_domain::{
     ApiError, ErrorCode, ModelId,
     engine_metrics::EngineMetrics,
@@ -174,14 +174,15 @@ impl Engines for Adapter {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
         let catalog = self.control.shared.catalog.load();
         match &catalog.routes.get(served_name)?.target {
-            RouteTarget::Down { .. } => Some((false, "closed")),
+            RouteTarget::Returning { .. } | RouteTarget::Down { .. } => Some((false, "closed")),
             RouteTarget::Up(upstream) => {
                 let breaker = match upstream.breaker.snapshot(std::time::Instant::now()).state {
                     BreakerState::Closed => "closed",
                     BreakerState::Open => "open",
                     BreakerState::HalfOpen => "half_open",
                 };
-                Some((breaker == "closed", breaker))
+                let health = upstream.health(std::time::Instant::now());
+                Some((health == UpstreamHealth::Ok, breaker))
             }
         }
     }

@@ -1,11 +1,14 @@
 //! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`) and small tools.
 
+mod activation;
 mod adapters;
 mod cli;
 mod demo;
 mod metrics;
+mod notify;
 mod secrets;
 mod serve;
+mod shutdown;
 mod supervisor;
 mod telemetry;
 mod ui;

@@ -24,20 +24,31 @@ use gantry_store::Store;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
-    signal::unix::{SignalKind, signal},
     sync::{broadcast, mpsc, oneshot},
 };
 use tracing::{info, warn};
 
-use crate::{adapters, demo, metrics, secrets, supervisor::Supervisor, telemetry, ui};
+use crate::{
+    activation::Sockets,
+    adapters, demo, metrics,
+    notify::Notify,
+    secrets,
+    shutdown::{End, Signals},
+    supervisor::Supervisor,
+    telemetry, ui,
+};
 
-/// Time for the background work to end after the last request.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+/// At the end, connections are told to close with an answer for so long, before idle ones are closed: a client that
+/// asks again at that moment would find its connection gone.
+const LEAVE_GRACE: Duration = Duration::from_millis(250);
 /// More data-plane threads than this only help machines that do nothing else.
 const MAX_AUTO_THREADS: usize = 8;
 
-pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
     telemetry::init(&settings)?;
+    // While there is one thread.
+    let sockets = Sockets::take()?;
+    sockets.apply(&mut settings)?;
     // The data plane has threads of its own; this is for SQL, containers and the admin API.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -45,14 +56,15 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("can't start the control runtime")?;
-    let clean = runtime.block_on(serve(settings, demo))?;
+    let clean = runtime.block_on(serve(settings, sockets, demo))?;
     // Blocking work that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
+async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow::Result<bool> {
     let machine = machine(&settings).await?;
+    let notify = Arc::new(Notify::from_env());
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
     let control = Arc::new(control(&settings, &base, &shared, machine)?);
@@ -67,12 +79,15 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
     let router = gantry_admin_api::router(app.clone(), ui::routes());
     let plane = DataPlane::start(
-        plane_config(&settings, spool_dir, base.cookies.clone()),
+        gantry_dataplane::Config {
+            listeners: sockets.gateway,
+            ..plane_config(&settings, spool_dir, base.cookies.clone())
+        },
         Arc::clone(&shared),
         adapters::other(router, Handle::current()),
     )
     .with_context(|| format!("can't listen on {}", settings.gateway_listen))?;
-    let metrics = tokio::net::TcpListener::bind(settings.metrics_listen)
+    let metrics = metrics::listener(sockets.metrics, settings.metrics_listen)
         .await
         .with_context(|| format!("can't listen on {} (METRICS_LISTEN)", settings.metrics_listen))?;
 
@@ -87,22 +102,25 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let shipper = Arc::clone(&control);
     shipping.spawn("usage", |stop| ship::run(shipper, reader, stop));
 
+    let watchdog = Arc::clone(&notify);
+    supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });
+
+    // From here on a signal ends us in order. Before, it kills us, which does no harm.
+    let mut signals = Signals::listen()?;
     announce(&settings, &base.store, &plane, &setup_token).await?;
+    notify.ready();
     if with_demo {
         let addr = plane.addr();
         supervisor.spawn("demo", |stop| demo::run(app, addr, stop));
     }
-    wait_for_the_end(&supervisor).await?;
-
-    info!("stopping: running requests may end for {} s", settings.drain_timeout_sec.as_secs());
-    let drained = plane.drain(settings.drain_timeout_sec).await;
-    let mut clean = supervisor.shutdown(STOP_GRACE).await;
-    clean &= shipping.shutdown(STOP_GRACE).await;
-    if settings.stop_models_on_shutdown {
-        stop_models(&control).await;
+    tokio::select! {
+        () = signals.next() => {}
+        () = supervisor.stopped() => warn!("a background task ended; the gateway stops"),
     }
+    notify.stopping();
+    let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
+    let clean = end.run(&mut signals).await;
     base.store.close().await;
-    info!(drained, clean, models_stopped = settings.stop_models_on_shutdown, "stopped");
     Ok(clean)
 }
 
@@ -205,12 +223,12 @@ fn control(
         prober: Arc::new(gantry_control::probe::HttpProber(base.internal_key.clone())),
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
         shared: Arc::clone(shared),
-        publisher: publish::Publisher::new(breaker),
         live: Arc::default(),
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
         machine: hardware.machine,
         hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
+        publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
         phases,
     })
 }
@@ -333,6 +351,7 @@ fn control_config(
         pull_timeout: settings.image_pull_timeout,
         stop_grace: settings.stop_timeout_sec,
         drain: settings.drain_timeout_sec,
+        apply_wait: settings.apply_wait_sec,
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
@@ -359,6 +378,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
         session: Arc::new(move |cookie| cookies.verify(cookie)),
         allow_all_keys: settings.gateway_dev_allow_all_keys,
         spool_dir,
+        leave_grace: Duration::from_secs(settings.shutdown_delay_sec.into()).max(LEAVE_GRACE),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..gantry_dataplane::Config::default()
     }
@@ -385,34 +405,4 @@ async fn announce(
     }
     demo::say(&lines.join("\n"));
     Ok(())
-}
-
-/// A signal, or a task that ended though it should not have.
-async fn wait_for_the_end(supervisor: &Supervisor) -> anyhow::Result<()> {
-    let mut term = signal(SignalKind::terminate()).context("can't listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("can't listen for Ctrl-C")?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
-        () = supervisor.stopped() => warn!("a background task ended; the gateway stops"),
-    }
-    Ok(())
-}
-
-/// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time. The containers go too: one that ended
-/// would look like an engine that died when the gateway comes back.
-async fn stop_models(control: &Control) {
-    let Ok(found) = control.runtime.list().await else {
-        warn!("the container runtime does not answer; models go on");
-        return;
-    };
-    let stops = found.iter().map(async |it| {
-        control.runtime.stop(&it.instance.id, control.config.stop_grace).await?;
-        control.runtime.remove(&it.instance.id).await
-    });
-    for (found, stopped) in found.iter().zip(futures_util::future::join_all(stops).await) {
-        if let Err(error) = stopped {
-            warn!(container = found.name, %error, "a model could not be stopped");
-        }
-    }
 }

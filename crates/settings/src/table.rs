@@ -87,8 +87,11 @@ settings! {
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: usize = "33554432";
-        /// How long requests may go on after a signal to stop, in seconds.
+        /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
         drain_timeout_sec: Duration = "30";
+        /// How long, before that, the gateway serves as ever while `/readyz` says that it leaves, in seconds: as long as
+        /// a load balancer takes to notice.
+        shutdown_delay_sec: u32 = "0";
     }
     "Data" {
         /// Folder for the database, secrets and the usage spool; empty is `~/.local/share/gantry`.
@@ -145,6 +148,9 @@ settings! {
         require_image_precache: bool = "false";
         /// Longest time for pulling an image, in seconds.
         image_pull_timeout: Duration = "1800";
+        /// Longest time that requests for a model which is being applied wait for its new engine, in seconds; 0 lets them
+        /// fail at once.
+        apply_wait_sec: Duration = "300";
         /// Key with which the gateway calls engines; empty: generated once into the data directory.
         internal_engine_api_key: Option<Secret> = "";
         /// Which container runtime runs the engines.
@@ -172,6 +178,9 @@ settings! {
         breaker_failures: u32 = "5";
         /// Time until an open breaker lets one trial through, in seconds.
         breaker_cooldown_sec: Duration = "30";
+        /// Silence of an engine while requests wait for it that is never taken for a stall, in seconds. Beyond it and
+        /// beyond what is usual for the engine it gets no new requests until it sends again.
+        stall_floor_sec: Duration = "30";
     }
     "Logging" {
         /// Format of the log on standard error.

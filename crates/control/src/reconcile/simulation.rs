@@ -433,6 +433,7 @@ fn config(breaker: breaker::Settings) -> Config {
         // A container that ignores it really takes it.
         stop_grace: Duration::from_millis(1),
         drain: Duration::from_secs(30),
+        apply_wait: Duration::from_mins(5),
         reconcile_every: Duration::from_secs(15),
         probe_every: Duration::from_secs(15),
         breaker,

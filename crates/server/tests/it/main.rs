@@ -15,6 +15,8 @@ mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod deploy;
+#[cfg(test)]
 mod docker_images;
 #[cfg(test)]
 mod docker_inference;
@@ -46,7 +48,13 @@ mod raw_requests;
 #[cfg(test)]
 mod registry;
 #[cfg(test)]
+mod restarts;
+#[cfg(test)]
 mod settings_cli;
+#[cfg(test)]
+mod shutdown;
+#[cfg(test)]
+mod simulator;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -24,7 +24,8 @@ async fn applying_makes_a_new_container_with_the_new_settings() {
     assert_eq!(owner.chat("m").await.status, 200);
 
     model.command(&owner, "apply").await.expect(202);
-    model.reaches(&owner, "running").await;
+    let waited = owner.chat("m").await;
+    assert_eq!(waited.status, 200, "it waits for the new engine: {}", waited.text);
     let seen = model.inspect().unwrap();
     assert_ne!(seen["Id"], before);
     assert_eq!(seen["Config"]["Labels"]["gantry.generation"], "2");
