@@ -76,7 +76,7 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let preview = app.engines.preview(model).await;
     let mut warnings = warnings(model, &preview);
     if !preview.simulator && !model.config.is_online() {
-        let (base, paths) = (app.models_dir.clone(), files::local_paths(&model.config));
+        let (base, paths) = (app.models_dir.clone(), model.config.paths());
         let missing = tokio::task::spawn_blocking(move || files::missing(&base, &paths)).await;
         warnings.extend(missing.map_err(|_| ApiError::internal())?.into_iter().map(|(field, path)| {
             Warning {

@@ -127,7 +127,7 @@ pub(crate) async fn base_dir(app: State<App>, params: Params) -> Outcome<Json<Va
 
 /// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
-    let (base, paths) = (app.models_dir.clone(), files::paths(draft));
+    let (base, paths) = (app.models_dir.clone(), draft.config.paths());
     let outside = tokio::task::spawn_blocking(move || files::first_outside(&base, &paths)).await;
     if let Some(param) = outside.map_err(|_| ApiError::internal())? {
         let message = format!("`{param}` leaves the models base directory");

@@ -77,12 +77,9 @@ pub(super) async fn launch(
 /// was saved; one that was made since is refused here.
 async fn files(control: &Control, model: &Model) -> Result<(), NoStart> {
     let base = control.config.models_dir.clone();
-    let names = ["local_path", "hub_config_path", "chat_template_file", "mmproj"];
-    let paths: Vec<(&str, String)> = names
-        .into_iter()
-        .filter(|name| *name != "local_path" || !model.config.is_online())
-        .filter_map(|name| Some((name, model.config.text(name)?.to_owned())))
-        .collect();
+    let online = model.config.is_online();
+    let paths: Vec<_> =
+        model.config.paths().into_iter().filter(|(name, _)| *name != "local_path" || !online).collect();
     let check = tokio::task::spawn_blocking(move || {
         let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
         for (name, path) in paths {

@@ -2,8 +2,8 @@
 
 use secrecy::SecretString;
 
-use super::{Args, HUB_CACHE_MOUNT, Launch, LaunchContext, MODELS_MOUNT, gpus, in_container};
-use crate::model::{Model, Task, fields::llamacpp_builds as builds};
+use super::{Args, HUB_CACHE_MOUNT, Launch, LaunchContext, gpus, in_container};
+use crate::model::{Model, Task, check::below_models, fields::llamacpp_builds as builds};
 
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
@@ -45,6 +45,20 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     if !drafting {
         skip.extend(["draft_n", "draft_p_min"]);
     }
+    // The default stands for "all that fit". Where there is no GPU, llama-server would only warn about it.
+    match config.int("ngl") {
+        None if gpus.is_empty() => skip.push("ngl"),
+        Some(layers) if layers > 0 && gpus.is_empty() => {
+            args.warn("ngl", "the container gets no GPU, so all layers stay in RAM");
+        }
+        _ => {}
+    }
+    for name in ["tokenizer", "hub_config_path"] {
+        if config.get(name).is_some() {
+            args.warn(name, "llama.cpp reads the tokenizer and the configuration from the GGUF file");
+        }
+    }
+    super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
     threads(cx, &mut args);
     let locks_memory = memory(&mut args);
@@ -97,11 +111,22 @@ pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
 fn files(args: &mut Args<'_>) {
     let config = &args.model.config;
     if let Some(path) = config.text("mmproj") {
-        args.push(&["--mmproj", &in_container(path)]);
+        if args.version >= builds::MMPROJ {
+            args.push(&["--mmproj", &in_container(path)]);
+        } else {
+            args.warn("mmproj", "this build of llama-server has no multimodal input");
+        }
     }
     if let Some(file) = config.text("chat_template_file") {
+        if args.version < builds::JINJA_DEFAULT && config.get("jinja").is_none() {
+            args.push(&["--jinja"]);
+        }
         args.push(&["--chat-template-file", &in_container(file)]);
     } else if let Some(template) = config.text("chat_template") {
+        if args.version < builds::JINJA_DEFAULT && template.contains('{') && config.get("jinja").is_none() {
+            // Such builds know their own templates by name, and others only with this before.
+            args.push(&["--jinja"]);
+        }
         args.push(&["--chat-template", template]);
     }
     for entry in config.texts("lora_adapters") {
@@ -113,10 +138,7 @@ fn files(args: &mut Args<'_>) {
 /// Speculative decoding; `false` when there is no draft model.
 fn draft(model: &Model, args: &mut Args<'_>) -> bool {
     let Some(path) = model.config.text("draft_model_path") else { return false };
-    let inside = match path.strip_prefix(MODELS_MOUNT) {
-        Some(_) => path.to_owned(),
-        None => in_container(path),
-    };
+    let inside = in_container(below_models(path));
     args.push(&["--model-draft", &inside]);
     if args.version >= builds::SPEC_TYPE {
         // Without it newer builds load the draft model and never use it.

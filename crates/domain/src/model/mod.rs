@@ -1,5 +1,6 @@
 //! The model record: what an operator wants to run, how, and what became of it.
 
+pub mod check;
 pub mod config;
 pub mod fields;
 pub mod lifecycle;

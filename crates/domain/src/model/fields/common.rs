@@ -6,16 +6,18 @@ pub(super) const FIELDS: &[Field] = &[
     Field::new("mode", "source", Kind::OneOf(&["online", "offline"]), Special,
         "`offline`: local files only. `online`: the engine fetches the weights from the model hub and caches them. \
          Unset: online when there is a `repo_id` and no `local_path`."),
-    Field::new("repo_id", "source", Kind::Text { max: 200 }, Special,
-        "Model-hub repository such as `Qwen/Qwen3-8B` (online mode)."),
+    Field::new("repo_id", "source", Kind::Repo, Special,
+        "Model-hub repository (online mode).").examples(&["Qwen/Qwen3-8B"]),
     Field::new("local_path", "source", Kind::Path, Special,
         "Folder or `.gguf` file, relative to the models base directory."),
     Field::new("tokenizer", "source", Kind::Text { max: 200 }, Special,
-        "Tokenizer repository or folder; GGUF on vLLM needs it."),
+        "Tokenizer repository or folder, as the container sees it; GGUF on vLLM needs it.")
+        .examples(&["Qwen/Qwen3-8B", "/models/qwen3-8b"]),
     Field::new("hub_config_path", "source", Kind::Path, Special,
         "Folder with a `config.json`, for GGUF on vLLM."),
     Field::new("engine_image", "engine", Kind::Text { max: 300 }, Special,
-        "Container image that replaces the gateway's default for this engine.").owner(),
+        "Container image that replaces the gateway's default for this engine.")
+        .examples(&["vllm/vllm-openai:v0.32.0"]).owner(),
     Field::new("startup_timeout_sec", "engine", Kind::Int { min: 5, max: 86_400 }, Special,
         "Longest time in `loading` before the model counts as failed. Unset: 600 for vLLM, 300 for llama.cpp.")
         .unit("s"),
@@ -27,11 +29,12 @@ pub(super) const FIELDS: &[Field] = &[
         "Where the model runs. `auto`: on GPUs where there are any.").default(Default::Text("auto")),
     Field::new("selected_gpus", "hardware", Kind::IntList { min: 0, max: 63 }, Special,
         "Indexes of the GPUs that the container may use. Unset: all."),
-    Field::new("chat_template", "chat", Kind::Text { max: 65_536 }, Special,
-        "Jinja chat template, or (llama.cpp) the name of a built-in one."),
+    Field::new("chat_template", "chat", Kind::Lines { max: 65_536 }, Special,
+        "Jinja chat template, or (llama.cpp) the name of a built-in one.")
+        .examples(&["{% for m in messages %}{{ m.content }}{% endfor %}"]),
     Field::new("chat_template_file", "chat", Kind::Path, Special,
         "File with a Jinja chat template."),
-    Field::new("lora_adapters", "adapters", Kind::TextList { max: 32 }, Special,
+    Field::new("lora_adapters", "adapters", Kind::NamedPaths { max: 32 }, Special,
         "LoRA adapters as `name=path`, paths relative to the models base directory."),
     Field::new("seed", "engine", Kind::Int { min: 0, max: 4_294_967_295 }, super::Emit::Flag("--seed"),
         "Seed of the sampler."),

@@ -11,10 +11,22 @@ use crate::model::EngineKind::Llamacpp;
 pub(crate) const FLASH_ATTN_VALUE: Version = [6343, 0, 0];
 /// Build in which `--mlock` and `--no-mmap` gave way to `--load-mode` (seen: b10114 has it, b10875 lost the old ones).
 pub(crate) const LOAD_MODE: Version = [10114, 0, 0];
-/// Build in which `--draft-max` became `--spec-draft-n-max` (2026-04-28).
-const SPEC_DRAFT: Version = [8600, 0, 0];
-/// Build from which a draft model needs `--spec-type` (2026-05-12).
-pub(crate) const SPEC_TYPE: Version = [8760, 0, 0];
+/// Build in which `--draft-max` became `--spec-draft-n-max` (#22397, merged on 2026-04-28, when builds were at 8953;
+/// 8982 is of 2026-04-30).
+const SPEC_DRAFT: Version = [8960, 0, 0];
+/// Build from which a draft model needs `--spec-type` (#22964, 2026-05-12; 9174 is of 2026-05-16). Too early would be
+/// refused, too late only doesn't speculate.
+pub(crate) const SPEC_TYPE: Version = [9150, 0, 0];
+/// Build that began to know `--override-tensor` (#11397, 2025-04-02).
+const OVERRIDE_TENSOR: Version = [5028, 0, 0];
+/// Build that began to know `--n-cpu-moe` (#15077, 2025-08-04).
+const N_CPU_MOE: Version = [6088, 0, 0];
+/// Build that began to know `--fit` (#16653, 2025-12).
+const FIT: Version = [7400, 0, 0];
+/// Build in which Jinja templates became the default of the server (#17524 and #17911, 2025-12).
+pub(crate) const JINJA_DEFAULT: Version = [7400, 0, 0];
+/// Build in which the server took up multimodal input again (#12898, 2025-05-09).
+pub(crate) const MMPROJ: Version = [5331, 0, 0];
 const CACHE_TYPES: Kind =
     Kind::OneOf(&["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]);
 
@@ -34,7 +46,7 @@ pub(super) const FIELDS: &[Field] = &[
         "hardware",
         Kind::Int { min: 0, max: 9999 },
         Flag("--n-gpu-layers"),
-        "Layers that are kept on GPUs; 999 is all that fit.",
+        "Layers that are kept on GPUs; 999 is all that fit. The default counts only where the container gets GPUs.",
     )
     .of(Llamacpp)
     .unit("layers")
@@ -83,6 +95,7 @@ pub(super) const FIELDS: &[Field] = &[
         Flag("--tensor-split"),
         "Share of each GPU, comma-separated, summing to about 1.",
     )
+    .examples(&["0.5,0.5", "3,1"])
     .of(Llamacpp),
     Field::new(
         "split_mode",
@@ -135,7 +148,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field::new(
         "rope_freq_base",
         "context",
-        Kind::Float { min: 0.0, max: 1e12 },
+        Kind::Float { min: 1.0, max: 1e12 },
         Flag("--rope-freq-base"),
         "Base frequency of RoPE. Unset: the model's.",
     )
@@ -143,7 +156,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field::new(
         "rope_freq_scale",
         "context",
-        Kind::Float { min: 0.0, max: 1000.0 },
+        Kind::Float { min: 0.001, max: 1000.0 },
         Flag("--rope-freq-scale"),
         "Frequency scale of RoPE. Unset: 1.0.",
     )
@@ -162,7 +175,7 @@ pub(super) const FIELDS: &[Field] = &[
         "n_cpu_moe",
         "hardware",
         Kind::Int { min: 0, max: 9999 },
-        Flag("--n-cpu-moe"),
+        Since(&[(N_CPU_MOE, V_LAST, Flag("--n-cpu-moe"))]),
         "Layers whose experts stay in RAM.",
     )
     .of(Llamacpp)
@@ -171,22 +184,23 @@ pub(super) const FIELDS: &[Field] = &[
         "override_tensor",
         "expert",
         Kind::Text { max: 4000 },
-        Flag("--override-tensor"),
-        "Placement of tensors by name, such as `exps=CPU`.",
+        Since(&[(OVERRIDE_TENSOR, V_LAST, Flag("--override-tensor"))]),
+        "Placement of tensors by name: `pattern=device`, comma-separated.",
     )
+    .examples(&["exps=CPU", r"\.ffn_.*_exps\.=CPU,token_embd=CPU"])
     .of(Llamacpp),
     Field::new(
         "fit_memory",
         "memory",
         Kind::OneOf(&["on", "off"]),
-        Since(&[([7400, 0, 0], V_LAST, Flag("--fit"))]),
+        Since(&[(FIT, V_LAST, Flag("--fit"))]),
         "Shrinks settings that are not set until they fit. Unset: on.",
     )
     .of(Llamacpp),
     Field::new(
         "draft_model_path",
         "speculative",
-        Kind::Text { max: 1000 },
+        Kind::ModelPath,
         Special,
         "Draft GGUF for speculative decoding, relative to the models base directory or below `/models/`.",
     )
@@ -230,7 +244,11 @@ pub(super) const FIELDS: &[Field] = &[
         "jinja",
         "chat",
         Kind::Bool,
-        Switch("--jinja", Some("--no-jinja")),
+        Since(&[
+            // It was off, and nothing could switch it off.
+            (V_FIRST, JINJA_DEFAULT, Switch("--jinja", None)),
+            (JINJA_DEFAULT, V_LAST, Switch("--jinja", Some("--no-jinja"))),
+        ]),
         "Renders chat templates with Jinja; tools need it.",
     )
     .of(Llamacpp),

@@ -2,7 +2,7 @@
 
 use super::{
     Default,
-    Emit::{Flag, Since, Special, Switch, Words},
+    Emit::{Choice, Flag, Positive, Since, Special, Switch, Words},
     Field, Kind, V_FIRST, V_LAST,
 };
 use crate::model::EngineKind::Vllm;
@@ -21,9 +21,10 @@ pub(super) const FIELDS: &[Field] = &[
         "quantization",
         "precision",
         Kind::Text { max: 64 },
-        Flag("--quantization"),
-        "Quantisation method (fp8, awq, gptq, …). Unset: read from the checkpoint.",
+        Choice("--quantization", &[("gguf", V_FIRST, [0, 24, 0]), ("bitsandbytes", V_FIRST, [0, 28, 0])]),
+        "Quantisation method. Unset: read from the checkpoint.",
     )
+    .examples(&["fp8", "awq", "gptq", "compressed-tensors"])
     .of(Vllm),
     Field::new(
         "tensor_parallel_size",
@@ -126,6 +127,7 @@ pub(super) const FIELDS: &[Field] = &[
         ]),
         "Batch sizes for which CUDA graphs are captured, comma-separated; only without `enforce_eager`.",
     )
+    .examples(&["1,2,4,8"])
     .of(Vllm),
     Field::new(
         "cpu_offload_gb",
@@ -142,7 +144,7 @@ pub(super) const FIELDS: &[Field] = &[
         Kind::Float { min: 0.0, max: 100_000.0 },
         Since(&[
             (V_FIRST, [0, 18, 0], Flag("--swap-space")),
-            ([0, 18, 0], V_LAST, Flag("--kv-offloading-size")),
+            ([0, 18, 0], V_LAST, Positive("--kv-offloading-size")),
         ]),
         "CPU memory into which the KV cache may spill.",
     )
@@ -160,7 +162,16 @@ pub(super) const FIELDS: &[Field] = &[
         "prefix_caching_hash_algo",
         "batching",
         Kind::OneOf(&["builtin", "sha256", "sha256_cbor", "sha256_cbor_64bit", "xxhash", "xxhash_cbor"]),
-        Flag("--prefix-caching-hash-algo"),
+        Choice(
+            "--prefix-caching-hash-algo",
+            &[
+                ("builtin", V_FIRST, [0, 10, 2]),
+                ("sha256_cbor_64bit", V_FIRST, [0, 10, 2]),
+                ("sha256_cbor", [0, 10, 2], V_LAST),
+                ("xxhash", [0, 13, 0], V_LAST),
+                ("xxhash_cbor", [0, 13, 0], V_LAST),
+            ],
+        ),
         "Hash of cached blocks.",
     )
     .of(Vllm),
@@ -176,9 +187,10 @@ pub(super) const FIELDS: &[Field] = &[
         "attention_backend",
         "expert",
         Kind::Text { max: 64 },
-        Since(&[([0, 11, 1], V_LAST, Flag("--attention-backend"))]),
+        Since(&[([0, 13, 0], V_LAST, Flag("--attention-backend"))]),
         "Attention implementation.",
     )
+    .examples(&["FLASH_ATTN", "FLASHINFER", "TRITON_ATTN"])
     .of(Vllm),
     Field::new(
         "trust_remote_code",
@@ -204,6 +216,7 @@ pub(super) const FIELDS: &[Field] = &[
         Flag("--reasoning-parser"),
         "Separates reasoning from the answer.",
     )
+    .examples(&["deepseek_r1", "qwen3"])
     .of(Vllm),
     Field::new(
         "tool_call_parser",
@@ -212,6 +225,7 @@ pub(super) const FIELDS: &[Field] = &[
         Flag("--tool-call-parser"),
         "Reads tool calls out of the answer; `enable_auto_tool_choice` needs it.",
     )
+    .examples(&["hermes", "llama3_json", "mistral"])
     .of(Vllm),
     Field::new(
         "enable_auto_tool_choice",
