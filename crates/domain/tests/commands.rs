@@ -127,7 +127,12 @@ fn words(launch: &Launch) -> Vec<String> {
 /// What came and what went between two launches, then the new warnings.
 fn difference(before: &Launch, after: &Launch) -> String {
     let (old, new) = (words(before), words(after));
-    let start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let mut start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    // A value is shown with its option.
+    let is_value = |words: &[String]| words.get(start).is_some_and(|it| !it.starts_with(['-', '[']));
+    if start > 0 && old[start - 1].starts_with("--") && is_value(&old) && is_value(&new) {
+        start -= 1;
+    }
     let rest = old[start..].iter().rev().zip(new[start..].iter().rev());
     let end = rest.take_while(|(a, b)| a == b).count();
     let (went, came) = (&old[start..old.len() - end], &new[start..new.len() - end]);

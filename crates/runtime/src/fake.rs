@@ -20,7 +20,8 @@ use tokio::sync::broadcast::error::RecvError;
 
 use self::world::World;
 use crate::{
-    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    RuntimeResult,
 };
 
 /// A call to a [`Runtime`].
@@ -36,6 +37,7 @@ pub enum Action {
     FollowLogs,
     Image,
     Pull,
+    Probe,
     Events,
 }
 
@@ -84,6 +86,12 @@ impl Fake {
 
     pub fn remove_image(&self, reference: &str) {
         self.world().images.remove(reference);
+    }
+
+    /// What a program of this image prints when its last argument is `last` (`None`: it runs for ever).
+    pub fn set_probe(&self, reference: &str, last: &str, prints: Option<&str>) {
+        let key = (reference.to_owned(), last.to_owned());
+        self.world().probes.insert(key, prints.map(str::to_owned));
     }
 
     /// How containers of this name behave from their next start on.
@@ -282,6 +290,20 @@ impl Runtime for Fake {
             progress(500, 1000);
             progress(1000, 1000);
             Ok(())
+        }
+        .boxed()
+    }
+
+    fn probe<'a>(&'a self, probe: &'a ImageProbe<'a>, limit: Duration) -> BoxFuture<'a, RuntimeResult<String>> {
+        async move {
+            let printed = self.call(Action::Probe, |world| world.probe(probe))?;
+            match printed {
+                Some(text) => Ok(text),
+                None => {
+                    tokio::time::sleep(limit).await;
+                    Err(RuntimeError::Timeout { action: "ask the image" })
+                }
+            }
         }
         .boxed()
     }

@@ -178,6 +178,10 @@ fn memory(args: &mut Args<'_>) -> bool {
         Some("mlock") => (true, true),
         Some("mmap+mlock") => (true, false),
         Some("none") => (false, true),
+        Some("dio") => {
+            args.warn("load_mode", "this build of llama-server has no `dio`: the file is mapped");
+            (false, false)
+        }
         Some(_) => (false, false),
     };
     if mlock {

@@ -1,5 +1,9 @@
 //! The real engines, from their files to their usage: llama.cpp's server, and vLLM where its image is at hand.
 
+mod llama_parser;
+mod records;
+mod vllm_parser;
+
 use std::{
     fs,
     path::{Path, PathBuf},

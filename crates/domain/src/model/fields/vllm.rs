@@ -112,7 +112,11 @@ pub(super) const FIELDS: &[Field] = &[
         "enforce_eager",
         "batching",
         Kind::Bool,
-        Switch("--enforce-eager", Some("--no-enforce-eager")),
+        // Off is the engine's default; whether versions before those measured know the negative is not sure.
+        Since(&[
+            (V_FIRST, [0, 10, 0], Switch("--enforce-eager", None)),
+            ([0, 10, 0], V_LAST, Switch("--enforce-eager", Some("--no-enforce-eager"))),
+        ]),
         "Runs without CUDA graphs: starts faster, generates slower.",
     )
     .of(Vllm)
@@ -166,7 +170,7 @@ pub(super) const FIELDS: &[Field] = &[
             "--prefix-caching-hash-algo",
             &[
                 ("builtin", V_FIRST, [0, 10, 2]),
-                ("sha256_cbor_64bit", V_FIRST, [0, 10, 2]),
+                ("sha256_cbor_64bit", [0, 10, 0], [0, 10, 2]),
                 ("sha256_cbor", [0, 10, 2], V_LAST),
                 ("xxhash", [0, 13, 0], V_LAST),
                 ("xxhash_cbor", [0, 13, 0], V_LAST),
