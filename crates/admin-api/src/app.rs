@@ -117,6 +117,9 @@ pub struct Preview {
     pub simulator: bool,
     /// Of the engine, as far as the image tells.
     pub version: String,
+    pub version_known: bool,
+    /// The image is being asked just now.
+    pub version_pending: bool,
     /// Entry point (where we set it) and arguments.
     pub command: Vec<String>,
     /// With secrets in clear: to be redacted before it is shown.

@@ -4,6 +4,7 @@
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
+//! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
 
 pub mod engine_http;
@@ -14,6 +15,7 @@ pub mod publish;
 pub mod reconcile;
 pub mod ship;
 pub mod upkeep;
+pub mod versions;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -85,6 +87,7 @@ pub struct Control {
     pub store: Store,
     pub clock: Clock,
     pub runtime: Arc<dyn Runtime>,
+    pub versions: versions::Versions,
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,

@@ -16,6 +16,7 @@ use gantry_control::Control;
 use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
 use gantry_domain::{
     ApiError, ErrorCode,
+    engine::EngineVersion,
     model::{Model, lifecycle::InstanceStatus},
 };
 use http::Response;
@@ -87,6 +88,8 @@ impl Engines for Adapter {
                 image_refused: preview.image_refused,
                 simulator: preview.simulator,
                 version: preview.version.to_string(),
+                version_known: matches!(preview.version, EngineVersion::Known(..)),
+                version_pending: preview.version_pending,
                 command: launch.entrypoint.unwrap_or_default().into_iter().chain(launch.args).collect(),
                 env: launch.env.into_iter().map(env).collect(),
                 unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),

@@ -11,7 +11,7 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
 };
-use gantry_control::{Control, publish, reconcile, ship, upkeep};
+use gantry_control::{Control, publish, reconcile, ship, upkeep, versions};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
 use gantry_domain::{Clock, ModelId, engine::Host};
 use gantry_runtime::Owner;
@@ -50,7 +50,8 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
 async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
-    let control = Arc::new(control(&settings, &base, &shared)?);
+    let (versions, questions) = versions::Versions::new();
+    let control = Arc::new(control(&settings, &base, &shared, versions)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
 
     let (wake, hints) = mpsc::channel(1024);
@@ -73,6 +74,8 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
 
     let supervisor = Supervisor::default();
     let (publisher, reconciler, keeper) = (Arc::clone(&control), Arc::clone(&control), Arc::clone(&control));
+    let asking = Arc::clone(&control);
+    supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
@@ -153,7 +156,12 @@ impl Base {
     }
 }
 
-fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Result<Control> {
+fn control(
+    settings: &Settings,
+    base: &Base,
+    shared: &Arc<Shared>,
+    versions: versions::Versions,
+) -> anyhow::Result<Control> {
     let owner = Owner { instance: base.instance.clone() };
     let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
     let breaker = breaker::Settings {
@@ -166,6 +174,7 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         store: base.store.clone(),
         clock: base.clock.clone(),
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
+        versions,
         shared: Arc::clone(shared),
         publisher: publish::Publisher::new(breaker),
         phases,

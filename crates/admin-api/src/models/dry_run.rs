@@ -161,9 +161,30 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
         }),
         (Some(true), _) => {}
     }
+    warnings.extend(unknown_version(preview));
     warnings.extend(too_many_gpus(model, preview));
     warnings.extend(odd_split(model));
     warnings
+}
+
+/// The command is made for the newest version that the field table describes where nothing tells which one it is.
+fn unknown_version(preview: &Preview) -> Option<Warning> {
+    if preview.version_known || preview.simulator || preview.image_cached.is_none() {
+        return None;
+    }
+    let (severity, why, fix) = match (preview.image_cached, preview.version_pending) {
+        (Some(false), _) => (Severity::Info, "is not on this machine and its tag names no version", None),
+        (_, true) => (Severity::Info, "is being asked for its version", Some("look again in a minute")),
+        _ => (Severity::Warning, "does not tell its version", Some("use an image whose tag names a version")),
+    };
+    Some(Warning {
+        severity,
+        category: "engine",
+        title: "The engine's version is not known".to_owned(),
+        message: format!("image {} {why}: this command is for the newest version", preview.image),
+        fix: fix.map(str::to_owned),
+        field: Some("engine_image"),
+    })
 }
 
 fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {

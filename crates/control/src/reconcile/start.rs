@@ -4,13 +4,13 @@
 use std::future::Future;
 
 use gantry_domain::{
-    engine::key_fingerprint,
+    engine::{EngineVersion, key_fingerprint},
     model::{Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tracing::{info, warn};
 
-use crate::{Control, preview};
+use crate::{Control, versions::START_WAITS};
 
 /// Why no container was made.
 pub(super) enum NoStart {
@@ -40,9 +40,10 @@ pub(super) async fn launch(
 ) -> Result<(), NoStart> {
     let config = &control.config;
     let image = config.image(model);
+    let mut superseded = std::pin::pin!(superseded);
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
-        None => pull(control, model, image, superseded).await?,
+        None => pull(control, model, image, superseded.as_mut()).await?,
     };
     if !info.simulator {
         files(control, model).await?;
@@ -53,7 +54,14 @@ pub(super) async fn launch(
             .await
             .map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
-    let version = preview::version(model, image, Some(&info));
+    let found = tokio::select! {
+        found = control.version(model.engine, image, Some(&info), START_WAITS) => found,
+        () = superseded => return Err(NoStart::Superseded),
+    };
+    let version = found.version;
+    if matches!(version, EngineVersion::Unknown(_)) && !info.simulator {
+        warn!(model = model.id.0, image, "the image's version is not known: it gets the newest arguments");
+    }
     let launch = control.launch_of(model, version);
     for warning in &launch.warnings {
         warn!(model = model.id.0, field = warning.field, "{}", warning.message);

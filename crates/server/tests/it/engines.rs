@@ -1,6 +1,7 @@
 //! The real engines, from their files to their usage: llama.cpp's server, and vLLM where its image is at hand.
 
 mod llama_parser;
+mod llama_version;
 mod records;
 mod vllm_parser;
 

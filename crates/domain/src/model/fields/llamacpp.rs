@@ -27,6 +27,15 @@ const FIT: Version = [7400, 0, 0];
 pub(crate) const JINJA_DEFAULT: Version = [7400, 0, 0];
 /// Build in which the server took up multimodal input again (#12898, 2025-05-09).
 pub(crate) const MMPROJ: Version = [5331, 0, 0];
+/// Options by the first build that has them, newest first: what `--help` tells of a build without a number.
+pub(crate) const OPTIONS: &[(&str, Version)] = &[
+    ("--load-mode", LOAD_MODE),
+    ("--spec-draft-n-max", SPEC_DRAFT),
+    ("--fit", FIT),
+    ("--n-cpu-moe", N_CPU_MOE),
+    ("--override-tensor", OVERRIDE_TENSOR),
+    ("--ctx-size", V_FIRST),
+];
 const CACHE_TYPES: Kind =
     Kind::OneOf(&["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]);
 
