@@ -28,7 +28,9 @@ fn versions(engine: EngineKind) -> [&'static str; 3] {
 fn base(engine: EngineKind) -> Value {
     match engine {
         EngineKind::Vllm => json!({"served_name": "m", "engine_type": "vllm", "local_path": "m"}),
-        EngineKind::Llamacpp => json!({"served_name": "m", "engine_type": "llamacpp", "local_path": "m.gguf"}),
+        EngineKind::Llamacpp => {
+            json!({"served_name": "m", "engine_type": "llamacpp", "local_path": "m.gguf"})
+        }
     }
 }
 
@@ -136,7 +138,8 @@ fn difference(before: &Launch, after: &Launch) -> String {
     let rest = old[start..].iter().rev().zip(new[start..].iter().rev());
     let end = rest.take_while(|(a, b)| a == b).count();
     let (went, came) = (&old[start..old.len() - end], &new[start..new.len() - end]);
-    let mut out = if came.is_empty() && went.is_empty() { "(no argument)".to_owned() } else { came.join(" ") };
+    let mut out =
+        if came.is_empty() && went.is_empty() { "(no argument)".to_owned() } else { came.join(" ") };
     if !went.is_empty() {
         let _ = write!(out, "  instead of  {}", went.join(" "));
     }
@@ -175,7 +178,9 @@ fn table(engine: EngineKind) -> String {
         ("online, with a token", json!({"mode": "online", "repo_id": "a/b", "hub_token": "hf_x"}), &gpus[..]),
     ] {
         let _ = writeln!(out, "\n{title}");
-        per_version(&mut out, engine, |it| words(&launch_of(&with(&base(engine), &more), it, gpus)).join(" "));
+        per_version(&mut out, engine, |it| {
+            words(&launch_of(&with(&base(engine), &more), it, gpus)).join(" ")
+        });
     }
     for field in fields::all().filter(|it| it.applies_to(engine)) {
         let more = companions(field.name);
@@ -188,7 +193,8 @@ fn table(engine: EngineKind) -> String {
             after.insert(field.name.to_owned(), value.clone());
             let _ = writeln!(out, "  {value}");
             // The record without the field may be refused for want of it.
-            let start = if field.name == "repo_id" { with(&base(engine), &json!({})) } else { before.clone() };
+            let start =
+                if field.name == "repo_id" { with(&base(engine), &json!({})) } else { before.clone() };
             per_version(&mut out, engine, |it| {
                 difference(&launch_of(&start, it, gpus), &launch_of(&after, it, gpus))
             });

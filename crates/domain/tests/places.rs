@@ -35,7 +35,10 @@ const SPECIAL: &[(&str, &str)] = &[
     // Fields that are the gateway's own business, not the engine's.
     ("crates/control/src/lib.rs", "engine_image startup_timeout_sec"),
     ("crates/control/src/engines.rs", "pooling"),
-    ("crates/control/src/publish.rs", "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len"),
+    (
+        "crates/control/src/publish.rs",
+        "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len",
+    ),
     ("crates/control/src/reconcile/start.rs", "local_path"),
     ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec"),
     // Advice before a start, and the record that `--demo` makes.

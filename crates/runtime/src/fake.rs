@@ -294,7 +294,11 @@ impl Runtime for Fake {
         .boxed()
     }
 
-    fn probe<'a>(&'a self, probe: &'a ImageProbe<'a>, limit: Duration) -> BoxFuture<'a, RuntimeResult<String>> {
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
         async move {
             let printed = self.call(Action::Probe, |world| world.probe(probe))?;
             match printed {

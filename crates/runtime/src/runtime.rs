@@ -136,7 +136,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// # Errors
     /// [`ImageMissing`](crate::RuntimeError::ImageMissing) and [`Timeout`](crate::RuntimeError::Timeout) beside the
     /// general ones.
-    fn probe<'a>(&'a self, probe: &'a ImageProbe<'a>, limit: Duration) -> BoxFuture<'a, RuntimeResult<String>>;
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>>;
 
     /// Hints that something happened to a container of ours. They carry no state, may repeat and may be lost: look
     /// with [`Runtime::find`]. Ends when the connection does.

@@ -180,7 +180,9 @@ impl<'a> Args<'a> {
         match (self.model.config.get(field.name), field.default) {
             (Some(Value::String(text)), _) => Some(text.clone()),
             // Engines read into single precision, and llama-server refuses what is too small for that.
-            (Some(value), _) if value.as_f64().is_some_and(|it| it != 0.0 && it.abs() < 1e-9) => Some("0".into()),
+            (Some(value), _) if value.as_f64().is_some_and(|it| it != 0.0 && it.abs() < 1e-9) => {
+                Some("0".into())
+            }
             (Some(Value::Null), _) | (None, Default::Engine) => None,
             (Some(value), _) => Some(value.to_string()),
             (None, Default::Bool(it)) => Some(it.to_string()),
@@ -222,15 +224,13 @@ impl<'a> Args<'a> {
                     self.push(&[flag, value]);
                 }
             }
-            Emit::Choice(flag, values) => {
-                match values.iter().find(|it| it.0 == value) {
-                    Some((_, from, before)) if !(*from..*before).contains(&self.version) => self.warn(
-                        field.name,
-                        format!("this version of the engine does not know the value `{value}`"),
-                    ),
-                    _ => self.push(&[flag, value]),
-                }
-            }
+            Emit::Choice(flag, values) => match values.iter().find(|it| it.0 == value) {
+                Some((_, from, before)) if !(*from..*before).contains(&self.version) => self.warn(
+                    field.name,
+                    format!("this version of the engine does not know the value `{value}`"),
+                ),
+                _ => self.push(&[flag, value]),
+            },
             Emit::Since(ways) => {
                 let way = ways.iter().find(|(from, before, _)| (*from..*before).contains(&self.version));
                 match way {

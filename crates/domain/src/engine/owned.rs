@@ -124,17 +124,16 @@ pub fn argument(engine: EngineKind, word: &str) -> Option<&'static str> {
         EngineKind::Vllm => {
             let flag = flag.split('.').next().unwrap_or(flag).replace('_', "-");
             // Short options of vLLM's have several letters and are nobody's beginning.
-            VLLM_ARGS.iter().find(|it| **it == flag || (flag.starts_with("--") && it.starts_with(&flag))).copied()
+            VLLM_ARGS
+                .iter()
+                .find(|it| **it == flag || (flag.starts_with("--") && it.starts_with(&flag)))
+                .copied()
         }
         EngineKind::Llamacpp => {
             let flag = if flag.starts_with("--") { flag.replace('_', "-") } else { flag.to_owned() };
             // `--gpt-oss-20b-default` and its like choose and fetch a model of their own.
             let presets = flag.ends_with("-default") || flag.ends_with("-spec");
-            LLAMACPP_ARGS
-                .iter()
-                .find(|it| **it == flag)
-                .copied()
-                .or(presets.then_some("--model"))
+            LLAMACPP_ARGS.iter().find(|it| **it == flag).copied().or(presets.then_some("--model"))
         }
     }
 }
@@ -152,10 +151,13 @@ mod tests {
     #[test]
     fn spellings_that_the_engines_accept_are_recognised() {
         let vllm = |word| argument(EngineKind::Vllm, word);
-        for word in ["--api-key", "--api-k", "--api_key=x", "--api_key.a", "--served", "--mod", "--config=x"] {
+        for word in ["--api-key", "--api-k", "--api_key=x", "--api_key.a", "--served", "--mod", "--config=x"]
+        {
             assert!(vllm(word).is_some(), "{word}");
         }
-        for word in ["--model-impl", "--max-model-len", "-tp", "-", "--", "port", "8000", "--api-server-count"] {
+        for word in
+            ["--model-impl", "--max-model-len", "-tp", "-", "--", "port", "8000", "--api-server-count"]
+        {
             assert_eq!(vllm(word), None, "{word}");
         }
         let llama = |word| argument(EngineKind::Llamacpp, word);

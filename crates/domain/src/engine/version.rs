@@ -47,7 +47,9 @@ impl EngineVersion {
     /// first. The answer to each goes to [`Self::of_output`].
     pub fn questions(engine: EngineKind) -> [Question; 2] {
         match engine {
-            EngineKind::Vllm => [(Some(&["vllm"]), &["--version"]), (Some(&["vllm"]), &["serve", "--help=all"])],
+            EngineKind::Vllm => {
+                [(Some(&["vllm"]), &["--version"]), (Some(&["vllm"]), &["serve", "--help=all"])]
+            }
             EngineKind::Llamacpp => [(None, &["--version"]), (None, &["--help"])],
         }
     }

@@ -36,21 +36,24 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
         }
         Kind::Text { max } => fits(
             value.as_str().is_some_and(|it| is_text(it, max) && !it.chars().any(char::is_control)),
-            format!("a text of 1 to {max} characters without control characters that does not begin with `-`"),
+            format!(
+                "a text of 1 to {max} characters without control characters that does not begin with `-`"
+            ),
         ),
         Kind::Lines { max } => fits(
-            value
-                .as_str()
-                .is_some_and(|it| is_text(it, max) && !it.chars().any(|it| it.is_control() && !"\n\r\t".contains(it))),
+            value.as_str().is_some_and(|it| {
+                is_text(it, max) && !it.chars().any(|it| it.is_control() && !"\n\r\t".contains(it))
+            }),
             format!("a text of 1 to {max} characters that does not begin with `-`"),
         ),
         Kind::Repo => fits(
             value.as_str().is_some_and(|it| is_repo(it, engine)),
             "a repository of the hub such as `owner/name`".into(),
         ),
-        Kind::OneOf(allowed) => {
-            fits(value.as_str().is_some_and(|it| allowed.contains(&it)), format!("one of {}", allowed.join(", ")))
-        }
+        Kind::OneOf(allowed) => fits(
+            value.as_str().is_some_and(|it| allowed.contains(&it)),
+            format!("one of {}", allowed.join(", ")),
+        ),
         Kind::Path => match value.as_str() {
             Some(path) => path_of(name, path),
             None => fits(false, "a path relative to the models base directory".into()),
@@ -60,7 +63,9 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             None => fits(false, "a path relative to the models base directory, or below `/models/`".into()),
         },
         Kind::IntList { min, max } => fits(
-            value.as_array().is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max))),
+            value
+                .as_array()
+                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max))),
             format!("an array of whole numbers from {min} to {max}"),
         ),
         Kind::NamedPaths { max } => match texts(value, max) {
@@ -121,7 +126,10 @@ fn named_path(name: &str, entry: &str) -> Result<(), Wrong> {
     let shape = || format!("`{name}` entries look like `name=folder/file`, without commas");
     match entry.split_once('=') {
         Some((adapter, path))
-            if !adapter.is_empty() && !adapter.starts_with('-') && !entry.contains(',') && !path.contains('=') =>
+            if !adapter.is_empty()
+                && !adapter.starts_with('-')
+                && !entry.contains(',')
+                && !path.contains('=') =>
         {
             path_of(name, path)
         }
@@ -136,7 +144,8 @@ fn variables(name: &str, map: &Map<String, Value>) -> Result<(), Wrong> {
             && variable.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
         let plain = |it: &str| it.len() <= LONGEST_WORD && !it.chars().any(char::is_control);
         if !legal || !value.as_str().is_some_and(plain) {
-            let message = format!("`{name}` must map names such as `NAME_1` to texts without control characters");
+            let message =
+                format!("`{name}` must map names such as `NAME_1` to texts without control characters");
             return Err((ErrorCode::ValidationError, message));
         }
         if owned::variable(variable) {
@@ -158,7 +167,10 @@ pub fn below_models(path: &str) -> &str {
 /// Says what is wrong with it: [`ErrorCode::PathNotAllowed`] if it would leave, or be read as something else.
 pub fn relative_path(path: &str) -> Result<(), (ErrorCode, &'static str)> {
     if path.is_empty() || path.len() > LONGEST_PATH || path.chars().any(char::is_control) {
-        return Err((ErrorCode::ValidationError, "must be a path of 1 to 1000 characters, none a control character"));
+        return Err((
+            ErrorCode::ValidationError,
+            "must be a path of 1 to 1000 characters, none a control character",
+        ));
     }
     if path.starts_with(['/', '-']) {
         return Err((ErrorCode::PathNotAllowed, "must be relative to the models base directory"));

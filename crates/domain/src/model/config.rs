@@ -271,10 +271,16 @@ impl Reader {
     /// What the engines' own parsers would make of the served name.
     fn name_for_engine(&mut self, name: &str, engine: EngineKind) {
         if name.starts_with('-') {
-            self.problem::<()>("served_name", "`served_name` must not begin with `-`: engines take it for an option");
+            self.problem::<()>(
+                "served_name",
+                "`served_name` must not begin with `-`: engines take it for an option",
+            );
         }
         if engine == EngineKind::Llamacpp && name.contains(',') {
-            self.problem::<()>("served_name", "`served_name` must not contain `,`: llama.cpp takes it for two names");
+            self.problem::<()>(
+                "served_name",
+                "`served_name` must not contain `,`: llama.cpp takes it for two names",
+            );
         }
     }
 
@@ -302,7 +308,10 @@ impl Reader {
             );
         }
         if config.text("chat_template").is_some_and(|it| !it.contains(['{', '}', '\n'])) {
-            self.problem::<()>("chat_template", "`chat_template` must be a Jinja template: vLLM has none built in");
+            self.problem::<()>(
+                "chat_template",
+                "`chat_template` must be a Jinja template: vLLM has none built in",
+            );
         }
     }
 
@@ -314,9 +323,9 @@ impl Reader {
             self.problem::<()>("local_path", "the llamacpp engine needs a `.gguf` file");
         }
         if let Some(placement) = config.text("override_tensor")
-            && !placement
-                .split(',')
-                .all(|it| it.split_once('=').is_some_and(|(pattern, device)| !pattern.is_empty() && !device.is_empty()))
+            && !placement.split(',').all(|it| {
+                it.split_once('=').is_some_and(|(pattern, device)| !pattern.is_empty() && !device.is_empty())
+            })
         {
             self.problem::<()>(
                 "override_tensor",
@@ -356,7 +365,10 @@ impl Reader {
                     && parts.iter().all(|it| *it == 0.0 || (1e-6..=1e6).contains(it))
                     && parts.iter().sum::<f64>() > 0.0
             }) {
-                self.problem::<()>("tensor_split", "`tensor_split` must be at most 15 numbers such as `0.5,0.5`");
+                self.problem::<()>(
+                    "tensor_split",
+                    "`tensor_split` must be at most 15 numbers such as `0.5,0.5`",
+                );
             }
         }
         if let Some(sizes) = config.text("cuda_graph_sizes")

@@ -9,7 +9,9 @@ mod vllm;
 
 /// Builds of llama-server in which the meaning of a field changed.
 pub(crate) mod llamacpp_builds {
-    pub(crate) use super::llamacpp::{FLASH_ATTN_VALUE, JINJA_DEFAULT, LOAD_MODE, MMPROJ, OPTIONS, SPEC_TYPE};
+    pub(crate) use super::llamacpp::{
+        FLASH_ATTN_VALUE, JINJA_DEFAULT, LOAD_MODE, MMPROJ, OPTIONS, SPEC_TYPE,
+    };
 }
 
 use crate::model::EngineKind;
@@ -133,6 +135,8 @@ pub struct Field {
     pub set_by: SetBy,
     pub emit: Emit,
     pub help: &'static str,
+    /// What it becomes, in words, where `emit` does not say it.
+    pub becomes: &'static str,
     /// Values to show for a text whose legal values are the engine's to say. Every engine version that the table
     /// describes accepts them, unless `emit` says otherwise.
     pub examples: &'static [&'static str],
@@ -156,6 +160,7 @@ impl Field {
             set_by: SetBy::Admin,
             emit,
             help,
+            becomes: "",
             examples: &[],
         }
     }
@@ -172,6 +177,11 @@ impl Field {
 
     const fn unit(mut self, unit: &'static str) -> Self {
         self.unit = Some(unit);
+        self
+    }
+
+    const fn becomes(mut self, words: &'static str) -> Self {
+        self.becomes = words;
         self
     }
 
@@ -221,6 +231,13 @@ mod tests {
             n_cpu_moe override_tensor fit_memory draft_model_path draft_n draft_p_min";
         for name in wanted.split_whitespace() {
             assert!(all().any(|row| row.name == name), "{name} is missing");
+        }
+    }
+
+    #[test]
+    fn every_row_says_what_it_becomes() {
+        for row in all() {
+            assert_eq!(row.emit == Emit::Special, !row.becomes.is_empty(), "{}", row.name);
         }
     }
 

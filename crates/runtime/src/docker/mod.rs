@@ -308,7 +308,11 @@ impl Runtime for Docker {
         .boxed()
     }
 
-    fn probe<'a>(&'a self, probe: &'a ImageProbe<'a>, limit: Duration) -> BoxFuture<'a, RuntimeResult<String>> {
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
         self.probe_image(probe, limit).boxed()
     }
 

@@ -6,16 +6,17 @@ use bollard::{
     Docker as Client,
     models::{ContainerCreateBody, HealthConfig, HostConfig},
     query_parameters::{
-        ListContainersOptionsBuilder, RemoveContainerOptions, RemoveContainerOptionsBuilder, StartContainerOptions,
-        WaitContainerOptions,
+        ListContainersOptionsBuilder, RemoveContainerOptions, RemoveContainerOptionsBuilder,
+        StartContainerOptions, WaitContainerOptions,
     },
 };
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
 use super::{
-    ASK, Docker, create, label,
+    ASK, Docker, create,
     error::{message, status},
+    label,
 };
 use crate::{ImageProbe, RuntimeError, RuntimeResult};
 
@@ -59,7 +60,10 @@ impl Docker {
                 (label::INSTANCE.to_owned(), self.owner.instance.clone()),
                 (label::PROBE.to_owned(), "true".to_owned()),
             ])),
-            healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..HealthConfig::default()
+            }),
             host_config: Some(HostConfig {
                 init: Some(true),
                 network_mode: Some("none".to_owned()),

@@ -193,7 +193,11 @@ pub(crate) async fn the_runtime_introduces_itself(m: &Machine) {
 pub(crate) async fn an_image_is_asked_and_nothing_is_left(m: &Machine) {
     let image = m.image.clone();
     let shell = ["/bin/sh", "-c"];
-    let ask = |script: &'static [&'static str]| ImageProbe { image: &image, entrypoint: Some(&shell), args: script };
+    let ask = |script: &'static [&'static str]| ImageProbe {
+        image: &image,
+        entrypoint: Some(&shell),
+        args: script,
+    };
     m.prints("echo b42; exit 3", Some("b42\n"));
     let said = m.runtime.probe(&ask(&["echo b42; exit 3"]), GRACE).await;
     assert_eq!(said.as_deref(), Ok("b42\n"), "an exit code other than 0 does not matter");

@@ -87,6 +87,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "CPU threads; never more than the machine has CPUs.",
     )
+        .becomes("`--threads`, at most the CPUs of the machine")
     .of(Llamacpp)
     .default(Default::Int(32)),
     Field::new(
@@ -129,12 +130,15 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "Flash attention; a quantised V cache needs it.",
     )
+        .becomes("`--flash-attn VALUE` from b6343; `--flash-attn` <b6343")
     .of(Llamacpp)
     .default(Default::Text("on")),
     Field::new("mlock", "memory", Kind::Bool, Special, "Locks the weights in RAM.")
+        .becomes("with `no_mmap`: `--load-mode` from b10114; `--mlock` <b10114")
         .of(Llamacpp)
         .default(Default::Bool(true)),
     Field::new("no_mmap", "memory", Kind::Bool, Special, "Reads the weights instead of mapping the file.")
+        .becomes("with `mlock`: `--load-mode` from b10114; `--no-mmap` <b10114")
         .of(Llamacpp)
         .default(Default::Bool(true)),
     Field::new(
@@ -144,6 +148,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "How the weights get into memory; overrides `mlock` and `no_mmap`.",
     )
+        .becomes("`--load-mode` from b10114; `--mlock`, `--no-mmap` <b10114")
     .of(Llamacpp),
     Field::new(
         "numa",
@@ -152,6 +157,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "Placement on machines with several memory nodes.",
     )
+        .becomes("`--numa`, not for `none`")
     .of(Llamacpp)
     .default(Default::Text("isolate")),
     Field::new(
@@ -213,6 +219,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "Draft GGUF for speculative decoding, relative to the models base directory or below `/models/`.",
     )
+        .becomes("`--model-draft`; from b9150 also `--spec-type draft-simple`")
     .of(Llamacpp),
     Field::new(
         "draft_n",
@@ -240,6 +247,7 @@ pub(super) const FIELDS: &[Field] = &[
     .of(Llamacpp)
     .default(Default::Float(0.5)),
     Field::new("mmproj", "adapters", Kind::Path, Special, "Projector file of a multimodal model.")
+        .becomes("`--mmproj` from b5331")
         .of(Llamacpp),
     Field::new(
         "pooling",

@@ -212,6 +212,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "Load format of GGUF on vLLM (up to 0.23).",
     )
+    .becomes("`--load-format gguf` <0.24.0")
     .of(Vllm),
     Field::new(
         "reasoning_parser",

@@ -25,7 +25,8 @@ impl Parser {
     fn of(image: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         let container = docker_cli(&["create", image]);
-        let mut export = Command::new("docker").args(["export", &container]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut export =
+            Command::new("docker").args(["export", &container]).stdout(Stdio::piped()).spawn().unwrap();
         let tar = Command::new("tar")
             .args(["-x", "--no-same-owner", "--exclude=dev", "-C"])
             .arg(root.path())
@@ -46,7 +47,8 @@ impl Parser {
         let loader = ["lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1"].map(|it| root.join(it));
         let loader = loader.iter().find(|it| it.exists()).expect("the image's loader");
         let folders = ["lib", "usr/lib"].iter().flat_map(|it| {
-            ["x86_64-linux-gnu", "aarch64-linux-gnu"].map(|arch| root.join(it).join(arch).display().to_string())
+            ["x86_64-linux-gnu", "aarch64-linux-gnu"]
+                .map(|arch| root.join(it).join(arch).display().to_string())
         });
         let libraries: Vec<String> = folders.chain([root.join("app").display().to_string()]).collect();
         let program = ["app/llama-server", "llama-server"].map(|it| root.join(it));
@@ -84,7 +86,9 @@ impl Parser {
 
 #[test]
 fn llama_server_accepts_the_command_line_of_any_valid_record() {
-    let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", "engines: command lines for llama.cpp") else { return };
+    let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", "engines: command lines for llama.cpp") else {
+        return;
+    };
     let parser = Parser::of(&image);
     // The check can fail.
     let wrong = parser.reads(&["--model".to_owned(), "/models/m.gguf".to_owned(), "--mlock".to_owned()]);
@@ -105,22 +109,46 @@ fn llama_server_accepts_the_command_line_of_any_valid_record() {
 /// Whatever spelling of an option of ours the parser accepts, the record does not.
 #[test]
 fn llama_server_accepts_no_spelling_of_our_options_that_a_record_may_carry() {
-    let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", "engines: hostile arguments for llama.cpp") else { return };
+    let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", "engines: hostile arguments for llama.cpp") else {
+        return;
+    };
     let parser = Parser::of(&image);
     // Each of these, taken over, would lead past the gateway; the parser itself says how they may be written.
     let help = parser.says(&["--help".to_owned()]);
     let ours = [
-        "--host", "--port", "--api-key", "--api-key-file", "--model", "--model-url", "--hf-repo", "--hf-file",
-        "--hf-token", "--docker-repo", "--alias", "--offline", "--ssl-key-file", "--ssl-cert-file", "--api-prefix",
-        "--models-dir", "--mmproj-url", "--spec-draft-hf", "--rpc", "--path", "--gpt-oss-20b-default",
+        "--host",
+        "--port",
+        "--api-key",
+        "--api-key-file",
+        "--model",
+        "--model-url",
+        "--hf-repo",
+        "--hf-file",
+        "--hf-token",
+        "--docker-repo",
+        "--alias",
+        "--offline",
+        "--ssl-key-file",
+        "--ssl-cert-file",
+        "--api-prefix",
+        "--models-dir",
+        "--mmproj-url",
+        "--spec-draft-hf",
+        "--rpc",
+        "--path",
+        "--gpt-oss-20b-default",
     ];
     let mut spellings = 0;
     for option in ours {
         let aliases = help
             .lines()
             .filter(|it| it.starts_with('-'))
-            .map(|it| it.split("  ").map(str::trim).filter(|it| it.starts_with('-')).collect::<Vec<_>>().join(" "))
-            .map(|it| it.split([',', ' ']).map(str::to_owned).filter(|it| it.starts_with('-')).collect::<Vec<_>>())
+            .map(|it| {
+                it.split("  ").map(str::trim).filter(|it| it.starts_with('-')).collect::<Vec<_>>().join(" ")
+            })
+            .map(|it| {
+                it.split([',', ' ']).map(str::to_owned).filter(|it| it.starts_with('-')).collect::<Vec<_>>()
+            })
             .find(|it| it.iter().any(|it| it == option))
             .unwrap_or_else(|| panic!("{option} is not in the help"));
         for alias in aliases {

@@ -53,7 +53,8 @@ async fn an_image_without_a_version_is_asked_for_it_once() {
     let since = docker_cli(&["info", "--format", "{{.SystemTime}}"]);
     let engine = Engine::start("SECONDARY_ENGINE_IMAGE", &image.0).await;
     engine.add("gguf/tiny-llama-F16.gguf");
-    let body = json!({ "served_name": "tiny", "engine_type": "llamacpp", "local_path": "tiny-llama-F16.gguf" });
+    let body =
+        json!({ "served_name": "tiny", "engine_type": "llamacpp", "local_path": "tiny-llama-F16.gguf" });
     let known = eventually("the version is known", Duration::from_secs(60), async || {
         let seen = engine.owner.post("/admin/models/dry-run", &body).await.expect(200);
         (seen["engine_version"] == "b11434").then_some(seen)
@@ -66,11 +67,29 @@ async fn an_image_without_a_version_is_asked_for_it_once() {
 
     let until = docker_cli(&["info", "--format", "{{.SystemTime}}"]);
     let asked = docker_cli(&[
-        "events", "--since", &since, "--until", &until, "--filter", "label=gantry.probe", "--filter",
-        &format!("image={}", image.0), "--filter", "event=create", "--format", "{{.ID}}",
+        "events",
+        "--since",
+        &since,
+        "--until",
+        &until,
+        "--filter",
+        "label=gantry.probe",
+        "--filter",
+        &format!("image={}", image.0),
+        "--filter",
+        "event=create",
+        "--format",
+        "{{.ID}}",
     ]);
     assert_eq!(asked.lines().count(), 1, "{asked}");
-    let left = docker_cli(&["ps", "-aq", "--filter", "label=gantry.probe", "--filter", &format!("ancestor={}", image.0)]);
+    let left = docker_cli(&[
+        "ps",
+        "-aq",
+        "--filter",
+        "label=gantry.probe",
+        "--filter",
+        &format!("ancestor={}", image.0),
+    ]);
     assert_eq!(left, "");
 }
 
@@ -93,6 +112,9 @@ async fn an_image_that_does_not_tell_gets_the_newest_arguments_and_a_warning() {
     })
     .await;
     let message = warning["message"].as_str().unwrap();
-    assert!(message.ends_with("does not tell its version: this command is for the newest version"), "{message}");
+    assert!(
+        message.ends_with("does not tell its version: this command is for the newest version"),
+        "{message}"
+    );
     assert_eq!(warning["field"], "engine_image");
 }

@@ -98,7 +98,9 @@ fn record(engine: EngineKind) -> BoxedStrategy<(Map<String, Value>, bool)> {
 fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
     let number = 1e-6..1e6_f64;
     match (field.name, field.kind) {
-        ("tensor_split", _) => proptest::collection::vec(number, 1..15).prop_map(|it| json!(joined(&it))).boxed(),
+        ("tensor_split", _) => {
+            proptest::collection::vec(number, 1..15).prop_map(|it| json!(joined(&it))).boxed()
+        }
         ("cuda_graph_sizes", _) => {
             proptest::collection::vec(1..9999_u32, 1..9).prop_map(|it| json!(joined(&it))).boxed()
         }
@@ -123,7 +125,8 @@ fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
         }
         (_, Kind::Path | Kind::ModelPath) => select(FILES).prop_map(|it| json!(it)).boxed(),
         (_, Kind::NamedPaths { .. }) => {
-            let entry = ("[a-z][a-z0-9/ -]{0,9}", select(FILES)).prop_map(|(name, path)| format!("{name}={path}"));
+            let entry =
+                ("[a-z][a-z0-9/ -]{0,9}", select(FILES)).prop_map(|(name, path)| format!("{name}={path}"));
             proptest::collection::vec(entry, 0..4).prop_map(|it| json!(it)).boxed()
         }
         (_, Kind::IntList { min, max }) => {

@@ -33,7 +33,19 @@ fn python(test: &str, models: &Path) -> Option<Command> {
             let image = image("GANTRY_TEST_VLLM_IMAGE", test)?;
             let mount = format!("{0}:{0}:ro", models.display());
             let mut docker = Command::new("docker");
-            docker.args(["run", "--rm", "-i", "--network", "none", "-v", &mount, "--entrypoint", "sh", &image, "-c"]);
+            docker.args([
+                "run",
+                "--rm",
+                "-i",
+                "--network",
+                "none",
+                "-v",
+                &mount,
+                "--entrypoint",
+                "sh",
+                &image,
+                "-c",
+            ]);
             docker.args(["exec $(command -v /opt/vllm/bin/python || command -v python3) \"$@\"", "sh"]);
             docker
         }
@@ -61,7 +73,9 @@ fn judged(test: &str, models: &Path, lines: &[Vec<String>]) -> Option<Vec<Value>
     let here = format!("{}/", models.display());
     let input: Vec<String> = lines
         .iter()
-        .map(|line| json!(line.iter().map(|it| it.replace("/models/", &here)).collect::<Vec<_>>()).to_string())
+        .map(|line| {
+            json!(line.iter().map(|it| it.replace("/models/", &here)).collect::<Vec<_>>()).to_string()
+        })
         .collect();
     let mut stdin = child.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all((input.join("\n") + "\n").as_bytes()));
@@ -100,15 +114,29 @@ fn vllm_accepts_the_command_line_of_any_valid_record() {
 #[test]
 fn vllm_accepts_no_spelling_of_our_options_that_a_record_may_carry() {
     let options = [
-        "--host", "--port", "--api-key", "--model", "--served-model-name", "--uds", "--root-path", "--hf-token",
-        "--grpc", "--headless", "--ssl-keyfile", "--ssl-certfile", "--config", "--ssl-ca-certs",
+        "--host",
+        "--port",
+        "--api-key",
+        "--model",
+        "--served-model-name",
+        "--uds",
+        "--root-path",
+        "--hf-token",
+        "--grpc",
+        "--headless",
+        "--ssl-keyfile",
+        "--ssl-certfile",
+        "--config",
+        "--ssl-ca-certs",
     ];
     let mut extras = vec![Vec::new()];
     for option in options {
         // Every beginning of it, and every way to write that.
         for end in 3..=option.len() {
             let flag = &option[..end];
-            for flag in [flag.to_owned(), flag.replace('-', "_").replacen("__", "--", 1), flag[1..].to_owned()] {
+            for flag in
+                [flag.to_owned(), flag.replace('-', "_").replacen("__", "--", 1), flag[1..].to_owned()]
+            {
                 extras.push(vec![flag.clone()]);
                 extras.push(vec![flag.clone(), "1234".to_owned()]);
                 extras.push(vec![format!("{flag}=1234")]);
