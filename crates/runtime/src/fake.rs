@@ -301,13 +301,11 @@ impl Runtime for Fake {
     ) -> BoxFuture<'a, RuntimeResult<String>> {
         async move {
             let printed = self.call(Action::Probe, |world| world.probe(probe))?;
-            match printed {
-                Some(text) => Ok(text),
-                None => {
-                    tokio::time::sleep(limit).await;
-                    Err(RuntimeError::Timeout { action: "ask the image" })
-                }
+            if let Some(text) = printed {
+                return Ok(text);
             }
+            tokio::time::sleep(limit).await;
+            Err(RuntimeError::Timeout { action: "ask the image" })
         }
         .boxed()
     }

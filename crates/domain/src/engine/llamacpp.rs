@@ -45,18 +45,8 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     if !drafting {
         skip.extend(["draft_n", "draft_p_min"]);
     }
-    // The default stands for "all that fit". Where there is no GPU, llama-server would only warn about it.
-    match config.int("ngl") {
-        None if gpus.is_empty() => skip.push("ngl"),
-        Some(layers) if layers > 0 && gpus.is_empty() => {
-            args.warn("ngl", "the container gets no GPU, so all layers stay in RAM");
-        }
-        _ => {}
-    }
-    for name in ["tokenizer", "hub_config_path"] {
-        if config.get(name).is_some() {
-            args.warn(name, "llama.cpp reads the tokenizer and the configuration from the GGUF file");
-        }
+    if gpus.is_empty() {
+        without_gpu(&mut args, &mut skip);
     }
     super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
@@ -73,6 +63,11 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         }
     }
     files(&mut args);
+    for name in ["tokenizer", "hub_config_path"] {
+        if config.get(name).is_some() {
+            args.warn(name, "llama.cpp reads the tokenizer and the configuration from the GGUF file");
+        }
+    }
     args.words.extend(config.texts("extra_args").map(str::to_owned));
 
     let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
@@ -96,6 +91,15 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         mounts_hub_cache: online,
         locks_memory,
         warnings,
+    }
+}
+
+/// The default of `ngl` stands for "all that fit". Where there is no GPU, llama-server would only warn about it.
+fn without_gpu(args: &mut Args<'_>, skip: &mut Vec<&str>) {
+    match args.model.config.int("ngl") {
+        None => skip.push("ngl"),
+        Some(0) => {}
+        Some(_) => args.warn("ngl", "the container gets no GPU, so all layers stay in RAM"),
     }
 }
 

@@ -101,7 +101,7 @@ const VARIABLES: &[&str] = &[
 ];
 /// Beginnings of variables. Every argument of llama-server has a `LLAMA_ARG_` variable, so that `extra_args` says all
 /// that they could.
-const VARIABLE_PREFIXES: &[&str] = &["LLAMA_", "HF_", "HUGGINGFACE_", "HUGGING_FACE_", "LD_", "GANTRY_"];
+const VARIABLE_PREFIXES: &[&str] = &["LLAMA_", "HF_", "HUGGINGFACE_", "HUGGING_FACE_", "LD_"];
 /// Of those, the ones that only tune downloads.
 const HARMLESS: &[&str] = &[
     "HF_HUB_DOWNLOAD_TIMEOUT",

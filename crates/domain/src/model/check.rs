@@ -18,9 +18,8 @@ const LONGEST_WORD: usize = 4000;
 /// Whether `value` fits the field's type and bounds.
 pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<(), Wrong> {
     let name = field.name;
-    let fits = |fits: bool, what: String| match fits {
-        true => Ok(()),
-        false => Err((ErrorCode::ValidationError, format!("`{name}` must be {what}"))),
+    let fits = |fits: bool, what: String| {
+        if fits { Ok(()) } else { Err((ErrorCode::ValidationError, format!("`{name}` must be {what}"))) }
     };
     let whole = |value: &Value, min, max| value.as_i64().is_some_and(|it| (min..=max).contains(&it));
     match field.kind {

@@ -55,7 +55,7 @@ async fn an_image_without_a_version_is_asked_for_it_once() {
     engine.add("gguf/tiny-llama-F16.gguf");
     let body =
         json!({ "served_name": "tiny", "engine_type": "llamacpp", "local_path": "tiny-llama-F16.gguf" });
-    let known = eventually("the version is known", Duration::from_secs(60), async || {
+    let known = eventually("the version is known", Duration::from_mins(1), async || {
         let seen = engine.owner.post("/admin/models/dry-run", &body).await.expect(200);
         (seen["engine_version"] == "b11434").then_some(seen)
     })
@@ -104,7 +104,7 @@ async fn an_image_that_does_not_tell_gets_the_newest_arguments_and_a_warning() {
     let owner = gateway.owner().await;
     gantry_testkit::copy(&fixture("gguf/tiny-llama-F16.gguf"), &gateway.models_dir().join("m.gguf"));
     let body = json!({ "served_name": "m", "engine_type": "llamacpp", "local_path": "m.gguf" });
-    let warning = eventually("the image has been asked", Duration::from_secs(60), async || {
+    let warning = eventually("the image has been asked", Duration::from_mins(1), async || {
         let seen = owner.post("/admin/models/dry-run", &body).await.expect(200);
         assert_eq!(seen["engine_version"], "unknown");
         assert!(seen["command_str"].as_str().unwrap().contains("--load-mode mlock"), "{seen}");
