@@ -88,6 +88,9 @@ const LEAVING: &[&str] = &[
     "up/data/gantry.db",
     "in/escape/passwd",
 ];
+/// Those of them that only the links show.
+const LINKS: &[&str] =
+    &["out", "out/", "out/secret", "etc/passwd", "chain/secret", "up/data/gantry.db", "in/escape/passwd"];
 const STAYING: &[&str] =
     &["m", "m/", "a b/ü.gguf", "not/there/yet", "..a", "a..b/c", "in/x", "%2e%2e/x", "..\\x", "~/x"];
 
@@ -134,7 +137,9 @@ async fn paths_stay_below_the_base_directory() {
                 // What is no path at all is told from one that leads out.
                 let shapeless = path.is_empty()
                     || path.chars().any(char::is_control)
-                    || (field == "lora_adapters" && path.contains('='));
+                    || (field == "lora_adapters" && path.contains('='))
+                    // Links are followed only for a record that is right in itself, and this one names no GGUF.
+                    || (model == l && field == "local_path" && LINKS.contains(path));
                 let code = if shapeless { "validation_error" } else { "path_not_allowed" };
                 assert_eq!(answer.code(), code, "{field} = {path:?}: {}", answer.text);
                 if let Some(details) = answer.json["error"]["details"].as_array() {
