@@ -175,6 +175,8 @@ pub struct Preview {
     pub simulator: bool,
     /// Of the engine, as far as the image tells.
     pub version: EngineVersion,
+    /// The image is being asked just now.
+    pub version_pending: bool,
     /// Entry point (where we set it) and arguments.
     pub command: Vec<String>,
     /// With secrets in clear: to be redacted before it is shown.

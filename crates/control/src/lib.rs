@@ -6,6 +6,7 @@
 //! - [`machine`]: GPUs and RAM of this machine
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`diagnose`]: why a model failed, kept with its record
+//! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
 
 mod diagnose;
@@ -20,6 +21,7 @@ pub mod publish;
 pub mod reconcile;
 pub mod ship;
 pub mod upkeep;
+pub mod versions;
 
 use std::{
     path::PathBuf,
@@ -102,6 +104,7 @@ pub struct Control {
     pub steady: Clock,
     pub prober: Arc<dyn probe::Prober>,
     pub runtime: Arc<dyn Runtime>,
+    pub versions: versions::Versions,
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,

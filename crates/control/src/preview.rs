@@ -12,7 +12,10 @@ use gantry_domain::{
 };
 use gantry_runtime::{ImageInfo, Runtime};
 
-use crate::Control;
+use crate::{
+    Control,
+    versions::{Finding, PREVIEW_WAITS},
+};
 
 /// See [`Control::preview`].
 pub struct Preview {
@@ -21,8 +24,10 @@ pub struct Preview {
     pub image_cached: Option<bool>,
     /// The image is there, and is our simulator.
     pub simulator: bool,
-    /// `unknown` where neither label nor tag tells.
+    /// `unknown` where neither tag nor label nor the image itself tells, or the image is not here.
     pub version: EngineVersion,
+    /// The image is being asked for its version; look again.
+    pub version_pending: bool,
     /// Why the image could not be had, if it is missing.
     pub image_refused: Option<&'static str>,
 }
@@ -51,11 +56,13 @@ impl Images {
 }
 
 impl Control {
-    /// The container that a start would make now, if its image is there; as of the last minute.
+    /// The container that a start would make now, if its image is there and its version known; as
+    /// of the last minute.
     pub(crate) async fn launch_now(&self, model: &Model) -> Option<Launch> {
         let image = self.config.image(model);
         let info = self.images.get(&*self.runtime, image).await?;
-        Some(self.launch_of(model, version(model, image, Some(&info))))
+        let version = self.version_unasked(model.engine, image, Some(&info)).await.ok()?;
+        Some(self.launch_of(model, version))
     }
 
     /// The container that a start of `model` would make now. Looks for the image, changes nothing.
@@ -63,7 +70,7 @@ impl Control {
         let image = self.config.image(model);
         let found = self.runtime.image(image).await;
         let info = found.as_ref().ok().and_then(Option::as_ref);
-        let version = version(model, image, info);
+        let Finding { version, pending } = self.version(model.engine, image, info, PREVIEW_WAITS).await;
         let launch = self.launch_of(model, version);
         let refused = match (self.config.offline, self.config.require_precache) {
             (true, _) => Some("the system is in offline mode"),
@@ -75,6 +82,7 @@ impl Control {
             image_cached: found.as_ref().ok().map(Option::is_some),
             simulator: info.is_some_and(|it| it.simulator),
             version,
+            version_pending: pending,
             image_refused: refused.filter(|_| matches!(found, Ok(None))),
         }
     }
@@ -90,14 +98,5 @@ impl Control {
             hub_endpoint: config.hub_endpoint.as_deref(),
         };
         engine::launch(model, &cx)
-    }
-}
-
-/// The image's label says it, else its tag.
-pub(crate) fn version(model: &Model, image: &str, info: Option<&ImageInfo>) -> EngineVersion {
-    let label = info.and_then(|it| it.version_label.as_deref());
-    match label.map(|it| EngineVersion::parse(model.engine, it)) {
-        Some(version @ EngineVersion::Known(..)) => version,
-        _ => EngineVersion::of_image(model.engine, image),
     }
 }

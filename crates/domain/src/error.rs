@@ -142,6 +142,20 @@ pub struct FieldProblem {
     /// Name of the field, or of the query parameter.
     pub param: String,
     pub message: String,
+    /// `validation_error`, or what makes this one special.
+    pub code: ErrorCode,
+}
+
+impl FieldProblem {
+    pub fn new(param: &str, message: impl Into<String>) -> Self {
+        Self { param: param.to_owned(), message: message.into(), code: ErrorCode::ValidationError }
+    }
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 /// An error on its way to a client. Says nothing that a client may not know; causes go to the log.
@@ -178,16 +192,17 @@ impl ApiError {
         Self::new(ErrorCode::Internal, "something went wrong inside the gateway; its log has this request id")
     }
 
-    /// 422 with every problem found; `param` is the first one's field. `problems` must not be empty.
+    /// 422 with every problem found; `param` and `code` are the first one's. `problems` must not be empty.
     pub fn validation(problems: Vec<FieldProblem>) -> Self {
         let message = problems.iter().map(|it| it.message.as_str()).collect::<Vec<_>>().join("; ");
         let param = problems.first().map(|it| it.param.clone());
-        Self { param, details: problems, ..Self::new(ErrorCode::ValidationError, message) }
+        let code = problems.first().map_or(ErrorCode::ValidationError, |it| it.code);
+        Self { param, details: problems, ..Self::new(code, message) }
     }
 
     /// 422 about one field.
     pub fn invalid(param: &str, message: impl Into<String>) -> Self {
-        Self::validation(vec![FieldProblem { param: param.to_owned(), message: message.into() }])
+        Self::validation(vec![FieldProblem::new(param, message)])
     }
 
     #[must_use]
@@ -230,8 +245,7 @@ mod tests {
 
     #[test]
     fn the_body_has_the_openai_shape_and_lists_every_problem() {
-        let problem =
-            |param: &str| FieldProblem { param: param.into(), message: format!("`{param}` is bad") };
+        let problem = |param: &str| FieldProblem::new(param, format!("`{param}` is bad"));
         let error = ApiError::validation(vec![problem("a"), problem("b")]);
         assert_eq!(
             error.body("r1"),
@@ -240,7 +254,8 @@ mod tests {
                     "message": "`a` is bad; `b` is bad", "type": "invalid_request_error", "param": "a",
                     "code": "validation_error",
                     "details": [
-                        {"param": "a", "message": "`a` is bad"}, {"param": "b", "message": "`b` is bad"}
+                        {"param": "a", "message": "`a` is bad", "code": "validation_error"},
+                        {"param": "b", "message": "`b` is bad", "code": "validation_error"}
                     ],
                 },
                 "request_id": "r1",

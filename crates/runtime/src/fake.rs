@@ -21,7 +21,8 @@ use tokio::{sync::broadcast::error::RecvError, task::yield_now};
 
 use self::world::World;
 use crate::{
-    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    RuntimeResult,
 };
 
 /// A call to a [`Runtime`].
@@ -38,6 +39,7 @@ pub enum Action {
     Image,
     Pull,
     Load,
+    Probe,
     Events,
 }
 
@@ -86,6 +88,12 @@ impl Fake {
 
     pub fn remove_image(&self, reference: &str) {
         self.world().images.remove(reference);
+    }
+
+    /// What a program of this image prints when its last argument is `last` (`None`: it runs for ever).
+    pub fn set_probe(&self, reference: &str, last: &str, prints: Option<&str>) {
+        let key = (reference.to_owned(), last.to_owned());
+        self.world().probes.insert(key, prints.map(str::to_owned));
     }
 
     /// How containers of this name behave from their next start on.
@@ -328,6 +336,22 @@ impl Runtime for Fake {
                 Ok(vec![reference])
             })
             .await
+        }
+        .boxed()
+    }
+
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
+        async move {
+            let printed = self.call(Action::Probe, |world| world.probe(probe)).await?;
+            if let Some(text) = printed {
+                return Ok(text);
+            }
+            tokio::time::sleep(limit).await;
+            Err(RuntimeError::Timeout { action: "ask the image" })
         }
         .boxed()
     }

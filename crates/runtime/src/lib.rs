@@ -15,4 +15,4 @@ pub use docker::{Docker, docker};
 pub use error::{RuntimeError, RuntimeResult};
 pub use fake::{Action, Fake, Script};
 pub use gpus::host_gpus;
-pub use runtime::{ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeInfo};
+pub use runtime::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeInfo};

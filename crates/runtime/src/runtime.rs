@@ -61,6 +61,15 @@ pub struct ImageInfo {
     pub simulator: bool,
 }
 
+/// A question to an image: what a program of it prints.
+#[derive(Debug, Clone, Copy)]
+pub struct ImageProbe<'a> {
+    pub image: &'a str,
+    /// Replaces the image's entry point.
+    pub entrypoint: Option<&'a [&'a str]>,
+    pub args: &'a [&'a str],
+}
+
 /// Which container runtime answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeInfo {
@@ -123,6 +132,19 @@ pub trait Runtime: Send + Sync + 'static {
     /// Takes in the images of an archive as `docker save` writes it (which the runtime also takes compressed); their
     /// references, or ids where they have none. The file is streamed, whatever its size. Dropping the future cancels.
     fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>>;
+
+    /// Runs a program of an image without network, mounts and devices, and gives what it printed on stdout and stderr,
+    /// whatever its exit code. Nothing of it is left, also where it takes longer than `limit` or the future is dropped.
+    /// One at a time: a second one ends the first.
+    ///
+    /// # Errors
+    /// [`ImageMissing`](crate::RuntimeError::ImageMissing) and [`Timeout`](crate::RuntimeError::Timeout) beside the
+    /// general ones.
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>>;
 
     /// Hints that something happened to a container of ours. They carry no state, may repeat and may be lost: look
     /// with [`Runtime::find`]. Ends when the connection does.

@@ -119,6 +119,7 @@ impl Engines for Adapter {
                 image_refused: preview.image_refused,
                 simulator: preview.simulator,
                 version: preview.version,
+                version_pending: preview.version_pending,
                 command: launch.entrypoint.unwrap_or_default().into_iter().chain(launch.args).collect(),
                 env: launch.env.into_iter().map(env).collect(),
                 unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),

@@ -15,7 +15,7 @@ use gantry_admin_api::{
     password::Passwords,
     session::Cookies,
 };
-use gantry_control::{Control, hub, machine::Machine, publish, reconcile, ship, upkeep};
+use gantry_control::{Control, hub, machine::Machine, publish, reconcile, ship, upkeep, versions};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
 use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, models_dir::ModelsDirRules};
 use gantry_runtime::Owner;
@@ -67,7 +67,8 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
     let notify = Arc::new(Notify::from_env());
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
-    let control = Arc::new(control(&settings, &base, &shared, machine)?);
+    let (versions, questions) = versions::Versions::new();
+    let control = Arc::new(control(&settings, &base, &shared, machine, versions)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
 
     let (wake, hints) = mpsc::channel(1024);
@@ -93,6 +94,8 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
 
     let supervisor = Supervisor::default();
     let (publisher, reconciler, keeper) = (Arc::clone(&control), Arc::clone(&control), Arc::clone(&control));
+    let asking = Arc::clone(&control);
+    supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
@@ -203,6 +206,7 @@ fn control(
     base: &Base,
     shared: &Arc<Shared>,
     hardware: Hardware,
+    versions: versions::Versions,
 ) -> anyhow::Result<Control> {
     let owner = Owner { instance: base.instance.clone() };
     let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
@@ -222,6 +226,7 @@ fn control(
         steady: Clock::steady(),
         prober: Arc::new(gantry_control::probe::HttpProber(base.internal_key.clone())),
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
+        versions,
         shared: Arc::clone(shared),
         live: Arc::default(),
         images: gantry_control::preview::Images::default(),

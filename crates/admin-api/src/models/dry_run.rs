@@ -4,6 +4,7 @@
 use axum::{Json, extract::State};
 use gantry_domain::{
     ApiError, ModelId,
+    engine::EngineVersion,
     model::{EngineKind, Model, ModelDraft},
 };
 use serde::Serialize;
@@ -63,7 +64,7 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let preview = app.engines.preview(model).await;
     let mut warnings = warnings(model, &preview);
     if !preview.simulator && !model.config.is_online() {
-        let (base, paths) = (app.models_dir.get(), files::local_paths(&model.config));
+        let (base, paths) = (app.models_dir.get(), model.config.paths());
         let missing = tokio::task::spawn_blocking(move || files::missing(&base, &paths)).await;
         warnings.extend(missing.map_err(|_| ApiError::internal())?.into_iter().map(|(field, path)| {
             Warning {
@@ -155,9 +156,32 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
         }),
         (Some(true), _) => {}
     }
+    warnings.extend(unknown_version(preview));
     warnings.extend(too_many_gpus(model, preview));
     warnings.extend(odd_split(model));
     warnings
+}
+
+/// The command is made for the newest version that the field table describes where nothing tells which one it is.
+fn unknown_version(preview: &Preview) -> Option<Warning> {
+    let known = matches!(preview.version, EngineVersion::Known(..));
+    if known || preview.simulator || preview.image_cached.is_none() {
+        return None;
+    }
+    let (severity, why, fix) = match (preview.image_cached, preview.version_pending) {
+        (Some(false), _) => (Severity::Info, "is not on this machine and its tag names no version", None),
+        (_, true) => (Severity::Info, "is being asked for its version", Some("look again in a minute")),
+        _ => (Severity::Warning, "does not tell its version", Some("use an image whose tag names a version")),
+    };
+    Some(Warning {
+        severity,
+        category: "engine",
+        title: "The engine's version is not known".to_owned(),
+        message: format!("image {} {why}: this command is for the newest version", preview.image),
+        fix: fix.map(str::to_owned),
+        field: Some("engine_image"),
+        set: None,
+    })
 }
 
 fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {

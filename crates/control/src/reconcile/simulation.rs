@@ -131,6 +131,7 @@ impl Sim {
             publisher: Publisher::new(breaker),
             live: Arc::default(),
             hub: crate::hub::Hub::new(None, true),
+            versions: crate::versions::Versions::new().0,
             machine: Arc::new(crate::machine::Machine::new(None).unwrap()),
             images: crate::preview::Images::default(),
             orphans_stopped: 0.into(),

@@ -4,13 +4,13 @@
 use std::{future::Future, path::Path, sync::Arc};
 
 use gantry_domain::{
-    engine::key_fingerprint,
+    engine::{EngineVersion, key_fingerprint},
     model::{Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tracing::{info, warn};
 
-use crate::{Control, live::Pull, preview};
+use crate::{Control, live::Pull, versions::START_WAITS};
 
 /// Why no container was made.
 pub(super) enum NoStart {
@@ -40,9 +40,10 @@ pub(super) async fn launch(
 ) -> Result<(), NoStart> {
     let config = &control.config;
     let image = config.image(model);
+    let mut superseded = std::pin::pin!(superseded);
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
-        None => pull(control, model, image, superseded).await?,
+        None => pull(control, model, image, superseded.as_mut()).await?,
     };
     // Once: the directory that was checked is the one that is mounted.
     let models_dir = config.models_dir.get();
@@ -55,7 +56,14 @@ pub(super) async fn launch(
             .await
             .map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
-    let version = preview::version(model, image, Some(&info));
+    let found = tokio::select! {
+        found = control.version(model.engine, image, Some(&info), START_WAITS) => found,
+        () = superseded => return Err(NoStart::Superseded),
+    };
+    let version = found.version;
+    if matches!(version, EngineVersion::Unknown(_)) && !info.simulator {
+        warn!(model = model.id.0, image, "the image's version is not known: it gets the newest arguments");
+    }
     let launch = control.launch_of(model, version);
     for warning in &launch.warnings {
         warn!(model = model.id.0, field = warning.field, "{}", warning.message);
@@ -78,12 +86,9 @@ pub(super) async fn launch(
 /// The files that the settings name are there. Links that lead out of the base directory were refused when the model
 /// was saved; one that was made since is refused here.
 async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
-    let names = ["local_path", "hub_config_path", "chat_template_file", "mmproj"];
-    let paths: Vec<(&str, String)> = names
-        .into_iter()
-        .filter(|name| *name != "local_path" || !model.config.is_online())
-        .filter_map(|name| Some((name, model.config.text(name)?.to_owned())))
-        .collect();
+    let online = model.config.is_online();
+    let paths: Vec<_> =
+        model.config.paths().into_iter().filter(|(name, _)| *name != "local_path" || !online).collect();
     let check = tokio::task::spawn_blocking(move || {
         let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
         for (name, path) in paths {

@@ -32,12 +32,12 @@ fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
     assert_eq!(
         launch_at(&body, "b11434").args.join(" "),
         "--model /models/t/x.gguf --alias tiny --host 0.0.0.0 --port 8000 --metrics --no-webui --ctx-size 8192 \
-         --n-gpu-layers 999 --batch-size 512 --threads 8 --load-mode mlock --numa isolate --flash-attn on"
+         --batch-size 512 --threads 8 --load-mode mlock --numa isolate --flash-attn on"
     );
     assert_eq!(
         launch_at(&body, "b5000").args.join(" "),
         "--model /models/t/x.gguf --alias tiny --host 0.0.0.0 --port 8000 --metrics --no-webui --ctx-size 8192 \
-         --n-gpu-layers 999 --batch-size 512 --threads 8 --mlock --no-mmap --numa isolate --flash-attn"
+         --batch-size 512 --threads 8 --mlock --no-mmap --numa isolate --flash-attn"
     );
 }
 

@@ -1,6 +1,7 @@
 //! The model record: what an operator wants to run, how, and what became of it.
 
 mod blueprint;
+pub mod check;
 pub mod config;
 pub mod fields;
 pub mod lifecycle;

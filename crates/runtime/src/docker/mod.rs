@@ -8,6 +8,7 @@ mod error;
 mod found;
 mod launch;
 mod load;
+mod probe;
 mod pull;
 mod streams;
 
@@ -30,7 +31,8 @@ use tokio::{
 
 use self::error::{meaning, status};
 use crate::{
-    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    RuntimeResult,
 };
 
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
@@ -55,6 +57,8 @@ mod label {
     pub(super) const GENERATION: &str = "gantry.generation";
     pub(super) const SPEC_HASH: &str = "gantry.spec_hash";
     pub(super) const KEY_FINGERPRINT: &str = "gantry.key_fingerprint";
+    /// Of containers that live only to be asked something.
+    pub(super) const PROBE: &str = "gantry.probe";
     /// Of images.
     pub(super) const SIMULATOR: &str = "gantry.simulator";
     pub(super) const VERSION: &str = "org.opencontainers.image.version";
@@ -312,6 +316,14 @@ impl Runtime for Docker {
 
     fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
         self.load_archive(archive).boxed()
+    }
+
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
+        self.probe_image(probe, limit).boxed()
     }
 
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {

@@ -9,7 +9,7 @@ use gantry_domain::{
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::{Action, Script};
-use crate::{ContainerSpec, Found, ImageInfo, Owner, RuntimeError, RuntimeResult};
+use crate::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, RuntimeError, RuntimeResult};
 
 const CHANNEL: usize = 1024;
 /// Docker's random ports start here too.
@@ -22,6 +22,8 @@ pub(super) struct World {
     pub(super) containers: BTreeMap<String, Container>,
     /// Names that other programs' containers have.
     pub(super) foreign: BTreeSet<String>,
+    /// By image and last argument.
+    pub(super) probes: BTreeMap<(String, String), Option<String>>,
     pub(super) scripts: BTreeMap<String, Script>,
     pub(super) calls: BTreeMap<Action, usize>,
     pub(super) launches: usize,
@@ -85,6 +87,16 @@ impl World {
             Some(Fault { error, .. }) => Ok(Some(error)),
             None => Ok(None),
         }
+    }
+
+    /// What a program of an image prints; nothing unless it was told to. `None`: it does not end.
+    pub(super) fn probe(&self, probe: &ImageProbe<'_>) -> RuntimeResult<Option<String>> {
+        if !self.images.contains_key(probe.image) {
+            return Err(RuntimeError::ImageMissing { image: probe.image.to_owned() });
+        }
+        let last = probe.args.last().copied().unwrap_or_default();
+        let printed = self.probes.get(&(probe.image.to_owned(), last.to_owned()));
+        Ok(printed.cloned().unwrap_or(Some(String::new())))
     }
 
     pub(super) fn launch(

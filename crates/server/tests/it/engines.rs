@@ -3,8 +3,12 @@
 mod broken;
 mod diagnosed;
 mod docker_failures;
+mod llama_parser;
+mod llama_version;
 mod llamacpp_failures;
+mod records;
 mod vllm_failures;
+mod vllm_parser;
 
 use std::{
     fs,
