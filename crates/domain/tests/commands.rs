@@ -9,7 +9,7 @@ use gantry_domain::{
     ModelId, Role, Timestamp,
     engine::{EngineVersion, Host, Launch, LaunchContext, launch},
     model::{
-        EngineKind, Model, ModelDraft, Phase, Wanted,
+        EngineKind, Model, ModelDraft,
         fields::{self, Field, Kind},
     },
 };
