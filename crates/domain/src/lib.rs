@@ -11,6 +11,7 @@ pub mod error;
 pub mod id;
 pub mod identity;
 pub mod key;
+pub mod limit;
 pub mod memory;
 pub mod model;
 pub mod net;

@@ -6,6 +6,7 @@
 mod error;
 mod events;
 mod keys;
+mod limits;
 mod meta;
 mod migrate;
 mod models;
@@ -20,6 +21,7 @@ mod users;
 
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
+pub use limits::TokensSpent;
 pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};

@@ -11,6 +11,7 @@ mod concurrency;
 mod harness;
 #[cfg(test)]
 mod keys;
+mod limits;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
