@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use gantry_domain::{Clock, usage::Outcome};
 use tokio::sync::Notify;
 
-use crate::Catalog;
+use crate::{Catalog, limits::Limiter};
 
 /// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub struct Shared {
     pub catalog: ArcSwap<Catalog>,
     pub clock: Clock,
     pub counters: Counters,
+    pub limiter: Limiter,
     /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
 }
@@ -28,6 +29,7 @@ impl Shared {
             catalog: ArcSwap::from_pointee(catalog),
             clock,
             counters: Counters::default(),
+            limiter: Limiter::default(),
             usage_written: Notify::new(),
         }
     }

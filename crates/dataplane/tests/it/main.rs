@@ -10,6 +10,7 @@ mod failures;
 mod fallback;
 mod gateway;
 mod lifecycle;
+mod limits;
 mod simulated;
 mod streams;
 mod transcripts;
