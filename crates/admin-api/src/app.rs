@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, ModelId,
+    ApiError, Clock, ErrorCode, KeyId, ModelId, OrgId,
+    limit::Limits,
     model::{Model, Phase},
     net::IpList,
 };
@@ -42,6 +43,7 @@ pub struct Parts {
     pub throttle: Throttle,
     pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
+    pub allowances: Arc<dyn Allowances>,
     /// Wakes the reconciler for a model. A hint: a lost one costs one period.
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
@@ -55,6 +57,22 @@ pub struct Parts {
     pub trusted_proxies: IpList,
     pub allowed_hosts: Vec<String>,
     pub cors_origins: Vec<String>,
+}
+
+/// What the data plane knows of limits.
+pub trait Allowances: Send + Sync + 'static {
+    /// Limits of keys that have none of their own.
+    fn defaults(&self) -> Limits;
+    /// What was spent of the budgets of a key; nothing is counted for those without.
+    fn spent_by_key(&self, id: KeyId) -> Spent;
+    fn spent_by_org(&self, id: OrgId) -> Spent;
+}
+
+/// Tokens of the current day and month.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub day: u64,
+    pub month: u64,
 }
 
 /// Makes the data plane see what was committed: keys, sessions, users, routes.

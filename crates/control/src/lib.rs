@@ -3,15 +3,19 @@
 //! - [`reconcile`]: one worker for each model brings its container in line with its record
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
+//! - [`share`]: limits that several gateways have in common, through Redis
+//! - [`budgets`]: tells the data plane what was spent of them
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`engines`]: logs and test requests, for the admin API
 
+pub mod budgets;
 pub mod engine_http;
 pub mod engines;
 pub mod preview;
 mod probe;
 pub mod publish;
 pub mod reconcile;
+pub mod share;
 pub mod ship;
 pub mod upkeep;
 
@@ -21,12 +25,13 @@ use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId,
     engine::Host,
+    limit::{LimitMode, Limits},
     model::{EngineKind, Phase},
 };
 use gantry_runtime::Runtime;
 use gantry_store::Store;
 use secrecy::SecretString;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 /// What the operator set, as far as the control plane needs it.
 #[derive(Debug, Clone)]
@@ -55,6 +60,10 @@ pub struct Config {
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
     pub usage_retention_days: u32,
+    /// Of keys that have none of their own.
+    pub default_limits: Limits,
+    /// Of all limits; a key may be milder for itself.
+    pub limit_mode: LimitMode,
 }
 
 impl Config {
@@ -88,6 +97,8 @@ pub struct Control {
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,
+    /// Told when a catalog has a budget that the one before had not.
+    pub new_budgets: Notify,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

@@ -94,5 +94,7 @@ async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<(
     }
     let mut tx = control.store.write().await?;
     tx.insert_usage(&batch.rows).await?;
-    tx.commit().await
+    tx.commit().await?;
+    crate::budgets::shipped(control, &batch.rows);
+    Ok(())
 }

@@ -11,9 +11,12 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
 };
-use gantry_control::{Control, publish, reconcile, ship, upkeep};
-use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, ModelId, engine::Host};
+use gantry_control::{Control, budgets, publish, reconcile, share::Share, ship, upkeep};
+use gantry_dataplane::{
+    Catalog, DataPlane, Shared, breaker,
+    limits::{Limiter, Link},
+};
+use gantry_domain::{Clock, ModelId, engine::Host, limit::Limits};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
@@ -21,7 +24,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
     signal::unix::{SignalKind, signal},
-    sync::{broadcast, mpsc, oneshot},
+    sync::{Notify, broadcast, mpsc, oneshot},
 };
 use tracing::{info, warn};
 
@@ -49,9 +52,11 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
 
 async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let base = Base::open(&settings).await?;
-    let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
+    let (limiter, share) = limiter(&settings, &base)?;
+    let shared = Arc::new(Shared { limiter, ..Shared::new(Catalog::default(), base.clock.clone()) });
     let control = Arc::new(control(&settings, &base, &shared)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
+    budgets::correct(&control).await.context("can't read what was spent of budgets")?;
 
     let (wake, hints) = mpsc::channel(1024);
     let (refresh, requests) = mpsc::channel(1024);
@@ -73,9 +78,15 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
 
     let supervisor = Supervisor::default();
     let (publisher, reconciler, keeper) = (Arc::clone(&control), Arc::clone(&control), Arc::clone(&control));
+    let treasurer = Arc::clone(&control);
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
+    supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
+    if let Some(share) = share {
+        supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
+    }
+    info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
     supervisor.spawn("metrics", |stop| metrics::serve(metrics, Arc::clone(&shared), stop));
     // It must outlive the last request, so it stops after the others.
     let shipping = Supervisor::default();
@@ -153,6 +164,25 @@ impl Base {
     }
 }
 
+/// The limiter of the data plane, and the task that shares its limits with other gateways, if there is a server for it.
+fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
+    let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
+    let (link, changes) = Link::new();
+    let share = Share::new(url.expose(), &base.instance, changes).context("REDIS_URL can't be used")?;
+    Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
+}
+
+/// What the settings say about keys without limits of their own.
+fn default_limits(settings: &Settings) -> Limits {
+    let limit = |it: u32| (it > 0).then_some(i64::from(it));
+    Limits {
+        rpm_limit: limit(settings.rate_limit_rpm),
+        tpm_limit: limit(settings.rate_limit_tpm),
+        max_concurrency: limit(settings.max_concurrent_requests),
+        ..Limits::default()
+    }
+}
+
 fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Result<Control> {
     let owner = Owner { instance: base.instance.clone() };
     let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
@@ -168,6 +198,7 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Re
         runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
         shared: Arc::clone(shared),
         publisher: publish::Publisher::new(breaker),
+        new_budgets: Notify::new(),
         phases,
     })
 }
@@ -180,6 +211,8 @@ fn app(
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
 ) -> App {
+    let adapter =
+        Arc::new(adapters::Adapter { control: Arc::clone(control), spool_errors: AtomicU64::new(0) });
     App::new(Parts {
         store: base.store.clone(),
         clock: base.clock.clone(),
@@ -187,10 +220,8 @@ fn app(
         cookies: base.cookies.clone(),
         throttle: gantry_admin_api::Throttle::default(),
         refresh: Refresh(refresh),
-        engines: Arc::new(adapters::Adapter {
-            control: Arc::clone(control),
-            spool_errors: AtomicU64::new(0),
-        }),
+        engines: Arc::clone(&adapter) as _,
+        allowances: adapter,
         wake,
         phases: control.phases.clone(),
         setup_token: setup_token.clone(),
@@ -261,6 +292,8 @@ fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) 
         breaker,
         host: Host { cpus: cpus(), gpus: gantry_runtime::host_gpus() },
         usage_retention_days: settings.usage_retention_days,
+        default_limits: default_limits(settings),
+        limit_mode: settings.rate_limit_mode,
     }
 }
 

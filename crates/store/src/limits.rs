@@ -4,7 +4,7 @@ use gantry_domain::{KeyId, OrgId, Timestamp, limit::Limits, usage::first_id_at};
 
 use crate::{
     StoreResult, Tx,
-    tx::{on_db, row},
+    tx::{Both, on_db, row},
 };
 
 row! {
@@ -83,6 +83,12 @@ pub struct TokensSpent {
 }
 
 row! {
+    struct IdRow {
+        id: i64,
+    }
+}
+
+row! {
     struct SpentRow {
         key_id: Option<i64>,
         org_id: Option<i64>,
@@ -99,6 +105,17 @@ macro_rules! free_endpoints {
 }
 
 impl Tx {
+    /// The limits of the organisations that have any.
+    pub async fn limited_orgs(&mut self) -> StoreResult<Vec<(OrgId, Limits)>> {
+        const SQL: &str = "SELECT id, rpm_limit, tpm_limit, max_concurrency, max_streams, budget_tokens_day, \
+                           budget_tokens_month FROM orgs \
+                           WHERE COALESCE(rpm_limit, tpm_limit, max_concurrency, max_streams, \
+                           budget_tokens_day, budget_tokens_month) IS NOT NULL";
+        let rows: Vec<Both<IdRow, LimitsRow>> =
+            on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?;
+        Ok(rows.into_iter().map(|Both(row, limits)| (OrgId(row.id), limits.into())).collect())
+    }
+
     /// What was spent by requests that began at `month` or later, and since `day`, which must not be earlier.
     pub async fn tokens_since(&mut self, month: Timestamp, day: Timestamp) -> StoreResult<Vec<TokensSpent>> {
         const SQL: &str = concat!(

@@ -6,12 +6,16 @@ use gantry_domain::{
     limit::{LimitMode, Limits},
     usage::UsageRow,
 };
-use gantry_store::{OrgChange, OrgFilter, TokensSpent};
+use gantry_store::{OrgChange, OrgFilter, TokensSpent, Tx};
 
 use crate::{
     harness::{Database, NOW, at, new_key, on_both},
     usage::row,
 };
+
+async fn db_org(tx: &mut Tx, name: &str) -> OrgId {
+    tx.insert_org(name, NOW).await.unwrap().id
+}
 
 on_both! {
     async fn limits_of_an_organisation_are_kept_and_seen_with_its_keys(db: &Database) {
@@ -40,6 +44,9 @@ on_both! {
         let key = tx.key(key.id).await.unwrap().unwrap();
         assert_eq!((key.org_limits, key.settings.limits), (limits, Limits::default()));
 
+        let idle = db_org(&mut tx, "Idle").await;
+        assert_eq!(tx.limited_orgs().await.unwrap(), [(org.id, limits)]);
+        assert_ne!(idle, org.id);
         let fewer = Limits { tpm_limit: Some(9), ..Limits::default() };
         let change = OrgChange { limits: Some(fewer), ..OrgChange::default() };
         assert_eq!(tx.update_org(org.id, &change).await.unwrap().unwrap().limits, fewer);
