@@ -70,10 +70,17 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
     Ok(())
 }
 
-/// Notes that rows have reached the database, and so will be in its next sum.
-pub(crate) fn shipped(control: &Control, rows: &[UsageRow]) {
+/// Notes that rows, `n_new` of them for the first time, have reached the database, and so will be in its next sum.
+pub(crate) fn shipped(control: &Control, rows: &[UsageRow], n_new: u64) {
     let catalog = control.shared.catalog.load();
     if catalog.accounts.is_empty() {
+        return;
+    }
+    if n_new != rows.len() as u64 {
+        // A batch was repeated. Which rows of it were noted before is not known; the database is right in any case.
+        let now = control.clock.now();
+        catalog.accounts.values().for_each(|it| it.state.spendings.rebase(now));
+        control.new_budgets.notify_one();
         return;
     }
     for row in rows.iter().filter(|it| it.endpoint.runs_model()) {

@@ -192,7 +192,12 @@ struct Books<'a> {
 }
 
 impl Books<'_> {
-    fn account(&mut self, limits: Limits, mode: LimitMode, state: &Arc<AccountState>) -> Option<Arc<Account>> {
+    fn account(
+        &mut self,
+        limits: Limits,
+        mode: LimitMode,
+        state: &Arc<AccountState>,
+    ) -> Option<Arc<Account>> {
         let has_budget = limits.budget_tokens_day.is_some() || limits.budget_tokens_month.is_some();
         self.begun |= state.spendings.track(has_budget, self.now);
         let mode = match self.control.config.limit_mode {

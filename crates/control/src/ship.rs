@@ -93,8 +93,8 @@ async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<(
         return Ok(());
     }
     let mut tx = control.store.write().await?;
-    tx.insert_usage(&batch.rows).await?;
+    let n_new = tx.insert_usage(&batch.rows).await?;
     tx.commit().await?;
-    crate::budgets::shipped(control, &batch.rows);
+    crate::budgets::shipped(control, &batch.rows, n_new);
     Ok(())
 }

@@ -5,8 +5,7 @@
 use std::{collections::HashMap, error::Error, path::Path, sync::Arc, time::Duration};
 
 use gantry_dataplane::{
-    Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, Shared, Upstream,
-    limits::KeyState,
+    Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, Shared, Upstream, limits::KeyState,
     spool::Reader,
 };
 use gantry_domain::{

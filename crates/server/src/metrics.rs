@@ -97,7 +97,8 @@ fn text(shared: &Shared) -> String {
 fn limits(out: &mut String, limiter: &Limiter) {
     let counters = &limiter.counters;
     let name = "gantry_limit_decisions_total";
-    let _ = write!(out, "# HELP {name} Requests that a limit let through or refused.\n# TYPE {name} counter\n");
+    let _ =
+        write!(out, "# HELP {name} Requests that a limit let through or refused.\n# TYPE {name} counter\n");
     for (result, counts) in [("allowed", &counters.allowed), ("refused", &counters.refused)] {
         for kind in Kind::ALL {
             let n = counts[kind as usize].load(Relaxed);
@@ -135,10 +136,8 @@ fn limits(out: &mut String, limiter: &Limiter) {
         ("limit_redis_up", "gauge", "Whether limits are shared through Redis now.", up),
         ("limit_gateways", "gauge", "Gateways that share the limits, as far as is known.", gateways),
     ] {
-        let _ = write!(
-            out,
-            "# HELP gantry_{name} {help}\n# TYPE gantry_{name} {kind}\ngantry_{name} {value}\n"
-        );
+        let _ =
+            write!(out, "# HELP gantry_{name} {help}\n# TYPE gantry_{name} {kind}\ngantry_{name} {value}\n");
     }
 }
 

@@ -49,15 +49,8 @@ pub(crate) struct KeyView {
 impl KeyView {
     pub(crate) fn new(app: &App, key: &ApiKey) -> Self {
         let now = app.clock.now();
-        let KeySettings {
-            name,
-            scopes,
-            models,
-            ip_allowlist,
-            expires_at,
-            limits,
-            limit_mode,
-        } = key.settings.clone();
+        let KeySettings { name, scopes, models, ip_allowlist, expires_at, limits, limit_mode } =
+            key.settings.clone();
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
         Self {
             id: key.id,

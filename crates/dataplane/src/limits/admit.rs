@@ -67,7 +67,7 @@ pub(crate) fn admit(
     let mut ticket =
         Ticket { guard: Arc::clone(guard), held: [Held::default(); 2], metered: demand.tokens.is_some() };
     for (at, account) in guard.0.iter().enumerate() {
-        let shares = limiter.shares_to_decide(&account.state, now);
+        let shares = limiter.shares_to_decide(account, now);
         let taken = take(limiter, account, demand, shares, (now, begun), &mut ticket.held[at]);
         let Err(refused) = taken else { continue };
         let counted = if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
@@ -82,7 +82,7 @@ pub(crate) fn admit(
         }
     }
     for account in &guard.0 {
-        limiter.changed(&account.state);
+        limiter.changed(account);
     }
     Ok(ticket)
 }
@@ -198,7 +198,7 @@ impl Ticket {
         drop(self);
         for account in &guard.0 {
             if account.counts_running() || account.tpm.is_some() {
-                limiter.changed(&account.state);
+                limiter.changed(account);
             }
         }
     }

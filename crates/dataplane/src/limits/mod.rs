@@ -147,6 +147,11 @@ impl Account {
         self.mode == LimitMode::Enforce
     }
 
+    /// Whether gateways have anything of it in common but what the database tells them.
+    fn is_shared(&self) -> bool {
+        self.rpm.is_some() || self.tpm.is_some() || self.counts_running()
+    }
+
     /// Whether the number of its running requests matters.
     fn counts_running(&self) -> bool {
         self.limits.max_concurrency.is_some() || self.limits.max_streams.is_some()
@@ -256,11 +261,11 @@ impl Limiter {
     }
 
     /// The same, for a decision: one without the shared state is counted.
-    fn shares_to_decide(&self, state: &AccountState, now: u64) -> u64 {
-        if self.link.as_ref().is_some_and(|it| !it.is_up()) {
+    fn shares_to_decide(&self, account: &Account, now: u64) -> u64 {
+        if self.link.as_ref().is_some_and(|it| !it.is_up()) && account.is_shared() {
             self.counters.fallbacks.fetch_add(1, Relaxed);
         }
-        self.shares(state, now)
+        self.shares(&account.state, now)
     }
 
     fn is_linked(&self) -> bool {
@@ -268,8 +273,10 @@ impl Limiter {
     }
 
     /// Has the account exchanged soon.
-    fn changed(&self, state: &Arc<AccountState>) {
+    fn changed(&self, account: &Account) {
+        let state = &account.state;
         if let Some(link) = &self.link
+            && account.is_shared()
             && state.mark_changed()
             && link.changed.try_send(Arc::clone(state)).is_err()
         {

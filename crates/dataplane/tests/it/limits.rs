@@ -1,10 +1,8 @@
 //! Limits and budgets of keys and organisations, and what answers say about them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering::Relaxed},
 };
 
 use gantry_dataplane::{
@@ -68,8 +66,8 @@ fn wait_of(answer: &Answer, code: &str) -> u64 {
 
 fn count(shared: &Shared, kind: Kind) -> (u64, u64, u64) {
     let counters = &shared.limiter.counters;
-    let [allowed, refused, shadow] = [&counters.allowed, &counters.refused, &counters.shadow]
-        .map(|it| it[kind as usize].load(Relaxed));
+    let [allowed, refused, shadow] =
+        [&counters.allowed, &counters.refused, &counters.shadow].map(|it| it[kind as usize].load(Relaxed));
     (allowed, refused, shadow)
 }
 
@@ -203,12 +201,8 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
         LimitMode::Enforce,
         now,
     );
-    let own = account(
-        Holder::Key(KeyId(1)),
-        Limits { rpm_limit: Some(100), ..NONE },
-        LimitMode::Enforce,
-        now,
-    );
+    let own =
+        account(Holder::Key(KeyId(1)), Limits { rpm_limit: Some(100), ..NONE }, LimitMode::Enforce, now);
     let keys = vec![
         ("a", KeyEntry { guard: Guard::new(Some(&own), Some(&org)), ..key_entry(1) }),
         ("b", KeyEntry { guard: Guard::new(None, Some(&org)), ..key_entry(2) }),
@@ -238,10 +232,10 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
     let got = client.ask(&get("/v1/models", "authorization: Bearer a\r\n")).await;
     assert_eq!(number(&got, "x-ratelimit-remaining-requests"), 0);
     assert_eq!(org.state.running(), 0);
-    let mut alone = crate::gateway::catalog(engine.addr, vec![(
-        "a",
-        KeyEntry { guard: Guard::new(Some(&own), None), ..key_entry(1) },
-    )]);
+    let mut alone = crate::gateway::catalog(
+        engine.addr,
+        vec![("a", KeyEntry { guard: Guard::new(Some(&own), None), ..key_entry(1) })],
+    );
     alone.sessions.clear();
     shared.catalog.store(Arc::new(alone));
     let got = client.ask(&get("/v1/models", "authorization: Bearer a\r\n")).await;

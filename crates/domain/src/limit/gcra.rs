@@ -30,7 +30,11 @@ pub fn take(tat: u64, now: u64, cost: u64, span: u64) -> Result<u64, u64> {
 
 /// Spends `cost`, whether it fits or not: a debt delays what comes later. A negative cost is given back.
 pub fn charge(tat: u64, now: u64, cost: i64) -> u64 {
-    if cost >= 0 { tat.max(now).saturating_add(cost.unsigned_abs()) } else { tat.saturating_sub(cost.unsigned_abs()) }
+    if cost >= 0 {
+        tat.max(now).saturating_add(cost.unsigned_abs())
+    } else {
+        tat.saturating_sub(cost.unsigned_abs())
+    }
 }
 
 /// How much is spent: the time until the limit is as good as new.

@@ -19,6 +19,8 @@ mod engines;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod model_files;
