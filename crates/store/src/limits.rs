@@ -20,6 +20,7 @@ row! {
 
 row! {
     /// Those of the organisation in a row of a key.
+    #[expect(clippy::struct_field_names, reason = "they are names of columns")]
     struct OrgLimitsRow {
         org_rpm_limit: Option<i64>,
         org_tpm_limit: Option<i64>,

@@ -229,8 +229,8 @@ pub struct Link {
 impl Link {
     /// The link, and the accounts that have changed, for the task that exchanges them.
     pub fn new() -> (Self, mpsc::Receiver<Arc<AccountState>>) {
-        let (changed, changes) = mpsc::channel(WAITING);
-        (Self { changed, up: AtomicBool::new(false), gateways: AtomicU32::new(1) }, changes)
+        let (changed, receiver) = mpsc::channel(WAITING);
+        (Self { changed, up: AtomicBool::new(false), gateways: AtomicU32::new(1) }, receiver)
     }
 
     /// Notes the outcome of an exchange: the number of gateways, or `None` if it failed. Whether that is news.

@@ -53,7 +53,7 @@ async fn ask(client: &mut Client, engine: &mut Engine, key: &str) -> Answer {
 }
 
 fn number(answer: &Answer, header: &str) -> u64 {
-    answer.header(header).unwrap_or_else(|| panic!("{header} in {}", answer.head)).parse().unwrap()
+    answer.header(header).expect(header).parse().unwrap()
 }
 
 /// Whether a refusal says when to come again, in all three forms.

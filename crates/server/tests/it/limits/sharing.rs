@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gantry_testkit::{Client, Database, Gateway, Options, eventually, skip};
+use gantry_testkit::{Client, Database, Gateway, Options, eventually};
 use serde_json::json;
 
 use super::parts::{Redis, SOON, engine, metric, metric_is, number};
@@ -14,8 +14,7 @@ const BOUND: Duration = Duration::from_secs(5);
 
 /// Two gateways on one Postgres and one Redis that know of each other.
 async fn pair(test: &str, redis: &Redis) -> Option<(Gateway, Gateway)> {
-    if std::env::var("TEST_POSTGRES_URL").is_err() {
-        skip(test, "TEST_POSTGRES_URL is not set");
+    if !Database::all(test).contains(&Database::Postgres) {
         return None;
     }
     let options = Options::default().on(Database::Postgres).env("REDIS_URL", &redis.url());
@@ -105,9 +104,9 @@ async fn nobody_waits_for_a_redis_that_froze_or_died() {
         metric_is(&one, "gantry_limit_redis_up", 1).await;
         let before = fallbacks().await;
         if outage == "frozen" {
-            redis.freeze()
+            redis.freeze();
         } else {
-            redis.kill()
+            redis.kill();
         }
         eventually("the gateway notices", SOON, async || {
             assert_eq!(timed(&client).await.status, 200);
@@ -127,9 +126,9 @@ async fn nobody_waits_for_a_redis_that_froze_or_died() {
         let n_outages = if outage == "frozen" { 1 } else { 2 };
         assert_eq!(one.log().matches(said).count(), n_outages, "once for each outage");
         if outage == "frozen" {
-            redis.thaw()
+            redis.thaw();
         } else {
-            redis.restart().await
+            redis.restart().await;
         }
         for gateway in [&one, &two] {
             metric_is(gateway, "gantry_limit_redis_up", 1).await;
