@@ -61,21 +61,23 @@ impl Share {
                 n = self.changes.recv_many(&mut changed, BATCH) => if n == 0 { break },
                 () = tokio::time::sleep(due) => {}
             }
-            let all = changed.is_empty();
+            // The first exchange after an outage is one of all that happened meanwhile.
+            let all = changed.is_empty() || refreshed.is_none();
+            if !all {
+                tokio::time::sleep(GATHER).await;
+            }
+            while (all || changed.len() < BATCH)
+                && let Ok(state) = self.changes.try_recv()
+            {
+                changed.push(state);
+            }
+            for state in &changed {
+                self.used.insert(state.holder(), (Arc::clone(state), Instant::now()));
+            }
             if all {
                 self.used.retain(|_, (state, at)| state.running() > 0 || at.elapsed() < IDLE);
                 changed = self.used.values().map(|(state, _)| Arc::clone(state)).collect();
                 refreshed = Some(Instant::now());
-            } else {
-                tokio::time::sleep(GATHER).await;
-                while changed.len() < BATCH
-                    && let Ok(state) = self.changes.try_recv()
-                {
-                    changed.push(state);
-                }
-                for state in &changed {
-                    self.used.insert(state.holder(), (Arc::clone(state), Instant::now()));
-                }
             }
             if self.exchange(&shared, &changed).await {
                 continue;
@@ -97,9 +99,8 @@ impl Share {
         // Without an account it is a sign of life.
         let batches = states.chunks(BATCH).chain(states.is_empty().then_some(&[][..]));
         for batch in batches {
-            let (now, late) = (nanos(Instant::now()), !link.is_up());
-            let reports: Vec<_> =
-                batch.iter().map(|it| (it.holder().to_string(), it.report(now, late))).collect();
+            let now = nanos(Instant::now());
+            let reports: Vec<_> = batch.iter().map(|it| (it.holder().to_string(), it.report(now))).collect();
             match self.server.exchange(&reports).await {
                 Ok((gateways, views)) => {
                     let now = nanos(Instant::now());

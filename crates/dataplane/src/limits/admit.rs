@@ -72,6 +72,7 @@ pub(crate) fn admit(
         let Err(refused) = taken else { continue };
         let counted = if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
         counted[refused.kind as usize].fetch_add(1, Relaxed);
+        limiter.doubted(account, now);
         // What it had taken before it was refused.
         give_back(limiter, account, &mut ticket.held[at], now);
         if account.enforces() {

@@ -44,6 +44,8 @@ pub use state::{AccountState, Report, View};
 
 /// How long what the other gateways said is believed. They are asked again each second while there are requests.
 pub const FRESH: Duration = Duration::from_millis(2_500);
+/// How old what is known may be when a request is refused on its ground.
+const DOUBT: Duration = Duration::from_millis(200);
 /// Accounts that wait to be exchanged; beyond, the next request puts them on the list again.
 const WAITING: usize = 16_384;
 
@@ -270,6 +272,13 @@ impl Limiter {
 
     fn is_linked(&self) -> bool {
         self.link.is_some()
+    }
+
+    /// It had to be refused: is that still so? Asked now and then, as many clients try again at once.
+    fn doubted(&self, account: &Account, now: u64) {
+        if self.is_linked() && account.state.is_older(now, DOUBT) {
+            self.changed(account);
+        }
     }
 
     /// Has the account exchanged soon.

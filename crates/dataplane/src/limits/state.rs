@@ -1,8 +1,11 @@
 //! What an account has used: the two rates, the running requests and the budgets.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Relaxed},
+use std::{
+    sync::atomic::{
+        AtomicBool, AtomicI64, AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Relaxed},
+    },
+    time::Duration,
 };
 
 use gantry_domain::limit::gcra::{self, MINUTE};
@@ -81,6 +84,11 @@ impl AccountState {
         self.fresh_until.load(Relaxed) > now
     }
 
+    /// Whether the last exchange was longer ago than `age`, which must be below [`FRESH`].
+    pub(super) fn is_older(&self, now: u64, age: Duration) -> bool {
+        !self.is_fresh(now.saturating_add(nanos_of(FRESH.saturating_sub(age))))
+    }
+
     /// Whether it was not marked yet.
     pub(super) fn mark_changed(&self) -> bool {
         // A look first: under load it is marked mostly, and a write would move the line between the threads' caches.
@@ -91,9 +99,10 @@ impl AccountState {
         self.changed.store(false, Relaxed);
     }
 
-    /// What happened since the last report. `late`: some of it may be old, as the last exchange failed; then no more is
-    /// told than what is still spent, as the rest has been earned back since.
-    pub fn report(&self, now: u64, late: bool) -> Report {
+    /// What happened since the last report. If that is long ago, because exchanges failed, no more is told than what is
+    /// still spent: the rest has been earned back since.
+    pub fn report(&self, now: u64) -> Report {
+        let late = !self.is_fresh(now);
         // From now on changes go into the next report, so they mark it again.
         self.changed.swap(false, AcqRel);
         Report {
@@ -116,8 +125,7 @@ impl AccountState {
         self.tokens.apply(view.tokens, now);
         self.others_running.store(view.running, Relaxed);
         self.others_streams.store(view.streams, Relaxed);
-        let fresh = u64::try_from(FRESH.as_nanos()).unwrap_or(u64::MAX);
-        self.fresh_until.store(now.saturating_add(fresh), Relaxed);
+        self.fresh_until.store(now.saturating_add(nanos_of(FRESH)), Relaxed);
     }
 }
 
@@ -180,6 +188,10 @@ impl Bucket {
     }
 }
 
+fn nanos_of(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 pub(super) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -208,7 +220,7 @@ mod tests {
         let unit = gcra::cost(1, 10);
         let mut shared = 0;
         let mut exchange = |state: &AccountState| {
-            shared = gcra::charge(shared, 0, state.report(0, false).requests);
+            shared = gcra::charge(shared, 0, state.report(0).requests);
             state.apply(&View { requests: shared, tokens: 0, running: 0, streams: 0 }, 0);
         };
         for _ in 0..6 {
@@ -230,10 +242,12 @@ mod tests {
     fn what_was_earned_back_during_an_outage_is_not_told() {
         let state = AccountState::new(Holder::Key(KeyId(1)));
         let unit = gcra::cost(1, 10);
+        state.apply(&View { requests: 0, tokens: 0, running: 0, streams: 0 }, 0);
         assert_eq!(fill(&state.requests, unit, 1), 10);
-        let lost = state.report(0, false);
+        let lost = state.report(1);
+        assert_eq!(lost.requests, 10 * unit as i64);
         state.take_back(&lost);
-        let now = 9 * unit;
-        assert_eq!(state.report(now, true).requests, unit as i64);
+        assert_eq!(state.report(9 * unit).requests, unit as i64);
+        assert!(!state.is_older(1, FRESH / 2) && state.is_older(9 * unit, FRESH / 2));
     }
 }

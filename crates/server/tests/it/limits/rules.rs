@@ -86,6 +86,40 @@ async fn tokens_are_reserved_by_what_a_request_asks_for_and_settled_by_what_it_u
 }
 
 #[tokio::test]
+async fn places_for_requests_and_streams_come_back_when_clients_leave() {
+    let gateway = start(Options::default().env("MAX_CONCURRENT_REQUESTS", "2")).await;
+    let owner = gateway.owner().await;
+    engine(&owner, "m", "").await;
+    engine(&owner, "slow", "--sim-hang-after-tokens 2").await;
+    let mut body = chat("slow");
+    body["stream"] = json!(true);
+    let path = "/v1/chat/completions";
+    let (_, client) = owner.new_key(&json!({ "max_streams": 1 })).await;
+    let mut first = client.stream(path, &body).await;
+    assert!(first.next().await.unwrap().is_some());
+    let refused = client.post(path, &body).await;
+    assert_error(&refused, 429, "rate_limit_exceeded");
+    assert!(refused.text.contains("streams at the same time"), "{}", refused.text);
+    assert_eq!((number(&refused, "retry-after"), number(&refused, "retry-after-ms")), (1, 1000));
+    // The second place is for what is no stream.
+    assert_eq!(client.chat("m").await.status, 200);
+    drop(first);
+    let (_, other) = owner.new_key(&json!({})).await;
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let mut stream = other.stream(path, &body).await;
+        assert!(stream.next().await.unwrap().is_some());
+        streams.push(stream);
+    }
+    assert_error(&other.chat("m").await, 429, "rate_limit_exceeded");
+    streams.pop();
+    eventually("the places are free again", SOON, async || {
+        (other.chat("m").await.status == 200 && client.chat("m").await.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn shadow_mode_of_a_key_and_of_the_gateway() {
     let mut gateway = start(Options::default()).await;
     let owner = gateway.owner().await;
