@@ -225,6 +225,8 @@ pub struct LimitCounters {
 pub struct Link {
     changed: mpsc::Sender<Arc<AccountState>>,
     up: AtomicBool,
+    /// There was an exchange, or an attempt at one.
+    tried: AtomicBool,
     gateways: AtomicU32,
 }
 
@@ -232,7 +234,13 @@ impl Link {
     /// The link, and the accounts that have changed, for the task that exchanges them.
     pub fn new() -> (Self, mpsc::Receiver<Arc<AccountState>>) {
         let (changed, receiver) = mpsc::channel(WAITING);
-        (Self { changed, up: AtomicBool::new(false), gateways: AtomicU32::new(1) }, receiver)
+        let link = Self {
+            changed,
+            up: AtomicBool::new(false),
+            tried: AtomicBool::new(false),
+            gateways: AtomicU32::new(1),
+        };
+        (link, receiver)
     }
 
     /// Notes the outcome of an exchange: the number of gateways, or `None` if it failed. Whether that is news.
@@ -240,7 +248,8 @@ impl Link {
         if let Some(n) = gateways {
             self.gateways.store(n.max(1), Relaxed);
         }
-        self.up.swap(gateways.is_some(), Relaxed) != gateways.is_some()
+        let was_up = self.up.swap(gateways.is_some(), Relaxed);
+        !self.tried.swap(true, Relaxed) || was_up != gateways.is_some()
     }
 
     pub fn is_up(&self) -> bool {

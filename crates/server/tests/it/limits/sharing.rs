@@ -152,6 +152,7 @@ async fn a_gateway_starts_without_its_redis_and_finds_it_later() {
     for status in [200, 200, 429] {
         assert_eq!(client.chat("m").await.status, status);
     }
+    assert_eq!(gateway.log().matches("limits are not shared").count(), 1, "{}", gateway.log());
     redis.restart().await;
     metric_is(&gateway, "gantry_limit_redis_up", 1).await;
     // What was used meanwhile is told, so nothing is there twice.
