@@ -16,7 +16,7 @@ use tracing::warn;
 use crate::Control;
 
 /// How soon what other gateways have shipped counts here.
-const EVERY: Duration = Duration::from_secs(15);
+const EVERY: Duration = Duration::from_secs(5);
 /// The database may be busy with it for one part in so many.
 const SPARE: u32 = 20;
 

@@ -12,15 +12,20 @@ use crate::support::{assert_error, start};
 /// server would take for ever.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// Two gateways on one Postgres and one Redis that know of each other.
-async fn pair(test: &str, redis: &Redis) -> Option<(Gateway, Gateway)> {
+/// Two gateways on one Postgres.
+async fn on_one_postgres(test: &str, options: Options) -> Option<(Gateway, Gateway)> {
     if !Database::all(test).contains(&Database::Postgres) {
         return None;
     }
-    let options = Options::default().on(Database::Postgres).env("REDIS_URL", &redis.url());
-    let one = start(options.clone()).await;
+    let one = start(options.clone().on(Database::Postgres)).await;
     let database = one.database_url().unwrap();
-    let two = start(Options { database: Database::Sqlite, ..options }.env("DATABASE_URL", &database)).await;
+    let two = start(options.env("DATABASE_URL", &database)).await;
+    Some((one, two))
+}
+
+/// Two gateways on one Postgres and one Redis that know of each other.
+async fn pair(test: &str, redis: &Redis) -> Option<(Gateway, Gateway)> {
+    let (one, two) = on_one_postgres(test, Options::default().env("REDIS_URL", &redis.url())).await?;
     for gateway in [&one, &two] {
         metric_is(gateway, "gantry_limit_gateways", 2).await;
     }
@@ -82,6 +87,25 @@ async fn two_gateways_share_one_limit() {
     let mut two = two;
     assert!(two.terminate());
     metric_is(&one, "gantry_limit_gateways", 1).await;
+}
+
+#[tokio::test]
+async fn budgets_are_shared_through_the_database_alone() {
+    let test = "limits: budgets are shared";
+    let Some((one, two)) = on_one_postgres(test, Options::default()).await else { return };
+    let owner = one.owner().await;
+    engine(&owner, "m", "").await;
+    let (_, client) = owner.new_key(&json!({ "budget_tokens_day": 1 })).await;
+    let [here, there] = both(client, &two).await;
+    assert_eq!(here.chat("m").await.status, 200);
+    assert_error(&here.chat("m").await, 429, "budget_exceeded");
+    // Asked without spending anything: the answer's head says what is known.
+    eventually("the other one hears of it", SOON, async || {
+        let answer = there.get("/v1/models").await;
+        answer.header("x-gantry-budget-warning").is_some().then_some(())
+    })
+    .await;
+    assert_error(&there.chat("m").await, 429, "budget_exceeded");
 }
 
 #[tokio::test]
