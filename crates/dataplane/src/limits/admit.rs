@@ -81,6 +81,8 @@ pub(crate) fn admit(
             }
             return Err(refused.error(account.holder));
         }
+        tracing::debug!(target: "gantry::limits", holder = %account.holder, kind = refused.kind.as_str(),
+            "a limit in shadow mode would have refused a request");
     }
     for account in &guard.0 {
         limiter.changed(account);

@@ -11,6 +11,7 @@ mod concurrency;
 mod harness;
 #[cfg(test)]
 mod keys;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod models;
