@@ -119,20 +119,28 @@ fn every_route_with_a_body_is_among_the_forms() {
 struct Targets {
     key: i64,
     model: i64,
+    chat: String,
 }
 
 impl Targets {
     async fn make(owner: &Client) -> Self {
-        Self { key: id(&make_key(owner, &json!({})).await), model: make_model(owner, "target").await }
+        let chat = json!({ "model_name": "target", "engine_type": "vllm" });
+        let chat = owner.post("/v1/chat/sessions", &chat).await.expect(201);
+        Self {
+            key: id(&make_key(owner, &json!({})).await),
+            model: make_model(owner, "target").await,
+            chat: chat["id"].as_str().unwrap().to_owned(),
+        }
     }
 
     fn path(&self, pattern: &str) -> String {
         let id = match pattern.split('/').nth(2) {
-            Some("models") => self.model,
-            Some("keys") => self.key,
-            _ => 1,
+            Some("models") => self.model.to_string(),
+            Some("keys") => self.key.to_string(),
+            Some("chat") => self.chat.clone(),
+            _ => "1".to_owned(),
         };
-        filled(pattern, &id.to_string(), "target")
+        filled(pattern, &id, "target")
     }
 }
 
