@@ -27,7 +27,7 @@ macro_rules! versions {
     };
 }
 
-const VERSIONS: &[Version] = versions! { 1 => "0001_initial" };
+const VERSIONS: &[Version] = versions! { 1 => "0001_initial", 2 => "0002_usage" };
 
 /// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.
 pub fn versions() -> impl Iterator<Item = (i64, &'static str)> {

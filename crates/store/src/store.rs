@@ -55,13 +55,16 @@ impl Store {
     /// [`StoreError::Address`] for anything else, [`StoreError::Schema`] for a database of a newer program or one
     /// whose schema was changed by hand, [`StoreError::Database`] if it can't be reached.
     pub async fn open(url: &str) -> StoreResult<Self> {
-        if let Some(path) = url.strip_prefix("sqlite://") {
-            return open_sqlite(path).await.map(Self);
-        }
-        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return open_postgres(url).await.map(Self);
-        }
-        Err(StoreError::Address("it must begin with `sqlite://` or `postgres://`".to_owned()))
+        let store = if let Some(path) = url.strip_prefix("sqlite://") {
+            Self(open_sqlite(path).await?)
+        } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            Self(open_postgres(url).await?)
+        } else {
+            let text = "it must begin with `sqlite://` or `postgres://`";
+            return Err(StoreError::Address(text.to_owned()));
+        };
+        store.roll_up_old_usage().await?;
+        Ok(store)
     }
 
     pub fn kind(&self) -> DatabaseKind {
@@ -81,11 +84,13 @@ impl Store {
     }
 
     /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
-    /// writers.
+    /// writers. All its statements see the database as it was at the first one.
     pub async fn read(&self) -> StoreResult<Tx> {
         Ok(Tx(match &self.0 {
             Pools::Sqlite { readers, .. } => Inner::Sqlite(readers.begin().await?),
-            Pools::Postgres(pool) => Inner::Postgres(pool.begin_with("BEGIN READ ONLY").await?),
+            Pools::Postgres(pool) => {
+                Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?)
+            }
         }))
     }
 

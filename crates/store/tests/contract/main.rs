@@ -21,3 +21,5 @@ mod parity;
 mod sessions;
 #[cfg(test)]
 mod usage;
+#[cfg(test)]
+mod usage_sums;
