@@ -23,7 +23,7 @@ mod throttle;
 mod usage;
 mod users;
 
-pub use app::{App, EngineLog, Engines, LogStream, Refresh, TestReport, TestType};
+pub use app::{App, EngineLog, Engines, LogStream, Refresh, SpoolReport, TestReport, TestType};
 pub use error::Problem;
 pub use guard::Peer;
 pub use routes::router;

@@ -7,6 +7,7 @@ use gantry_domain::{
     usage::{UsageRow, first_id_at, time_of},
 };
 use sqlx::Row;
+use uuid::Uuid;
 
 use super::{
     DAY, HOUR, UsageFilter,
@@ -25,8 +26,8 @@ use crate::{
 const LARGEST: i64 = 8 << 20;
 /// Roll-ups below this size are added up without regard to their proportion.
 const SMALL: i64 = 64 << 10;
-/// Spans that are compacted in one transaction.
-const SPANS: i64 = 32;
+/// Spans that are compacted in one transaction; writers wait for some ten milliseconds.
+const SPANS: i64 = 8;
 
 /// Raw rows and sums of the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -123,13 +124,24 @@ impl Tx {
         Ok(UsageCheck { from, to, rows, hours, days })
     }
 
-    /// The time of the oldest and of the newest raw row.
+    /// The hours from the first to the end of the last that rows or sums are there for.
     pub async fn usage_extent(&mut self) -> StoreResult<Option<(Timestamp, Timestamp)>> {
         const OLDEST: &str = "SELECT id FROM usage ORDER BY id LIMIT 1";
         const NEWEST: &str = "SELECT id FROM usage ORDER BY id DESC LIMIT 1";
-        let oldest = on_db!(self, |conn| sqlx::query_scalar(OLDEST).fetch_optional(conn).await)?;
-        let newest = on_db!(self, |conn| sqlx::query_scalar(NEWEST).fetch_optional(conn).await)?;
-        Ok(oldest.zip(newest).map(|(oldest, newest)| (time_of(oldest), time_of(newest))))
+        const FIRST: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = 1";
+        const LAST: &str = "SELECT MAX(start_at) FROM usage_rollups WHERE hours = 1";
+        let hour_of = |id: Uuid| time_of(id).0 / HOUR * HOUR;
+        let mut hours = Vec::new();
+        for sql in [OLDEST, NEWEST] {
+            let id = on_db!(self, |conn| sqlx::query_scalar(sql).fetch_optional(conn).await)?;
+            hours.extend(id.map(hour_of));
+        }
+        for sql in [FIRST, LAST] {
+            let start: Option<i64> = on_db!(self, |conn| sqlx::query_scalar(sql).fetch_one(conn).await)?;
+            hours.extend(start);
+        }
+        let (first, last) = (hours.iter().min(), hours.iter().max());
+        Ok(first.zip(last).map(|(first, last)| (Timestamp(*first), Timestamp(last + HOUR))))
     }
 
     async fn rolled_up(&mut self, hours: i64, from: Timestamp, to: Timestamp) -> StoreResult<UsageSums> {
