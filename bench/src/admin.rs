@@ -12,13 +12,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    child::Placement,
-    gateway::Launch,
-    http_client::Call,
-    procfs,
-    stats::median,
-};
+use crate::{child::Placement, gateway::Launch, http_client::Call, procfs, stats::median};
 
 const READY_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(20);
@@ -106,8 +100,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let cookie = launch.login().await?;
     let client = Asker { launch: &launch, cookie: &cookie, pid: running.pid() };
 
-    let mut figures =
-        vec![Figure::at_least("insert, rows", filled.rows_per_s, "rows/s", INSERTS_PER_S)];
+    let mut figures = vec![Figure::at_least("insert, rows", filled.rows_per_s, "rows/s", INSERTS_PER_S)];
     // A day more: filling took its time.
     let hours = (filled.days + 1) * 24;
     for path in sums(hours) {
@@ -246,7 +239,12 @@ impl Asker<'_> {
         let (rows, mb) = (n_lines.saturating_sub(1), n_bytes as f64 / 1e6);
         let extra = peak.saturating_sub(before) as f64 / 1024.0;
         Ok(vec![
-            Figure::at_least(&format!("export of {rows} rows, {mb:.0} MB"), mb / seconds, "MB/s", EXPORT_MB_PER_S),
+            Figure::at_least(
+                &format!("export of {rows} rows, {mb:.0} MB"),
+                mb / seconds,
+                "MB/s",
+                EXPORT_MB_PER_S,
+            ),
             Figure::at_most("export, extra memory", extra, "MiB", EXPORT_EXTRA_MIB),
         ])
     }

@@ -45,7 +45,11 @@ impl GroupView {
             (GroupBy::Org, None) => "no organisation".to_owned(),
             (GroupBy::Key, Some(id)) => {
                 let prefix = key_prefix.clone().unwrap_or_else(|| format!("key {id}"));
-                if deleted { format!("{prefix} (deleted)") } else { format!("{prefix} {known}").trim().to_owned() }
+                if deleted {
+                    format!("{prefix} (deleted)")
+                } else {
+                    format!("{prefix} {known}").trim().to_owned()
+                }
             }
             (GroupBy::User, Some(id)) if deleted => format!("user {id} (deleted)"),
             (GroupBy::Org, Some(id)) if deleted => format!("organisation {id} (deleted)"),

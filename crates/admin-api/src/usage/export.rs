@@ -33,13 +33,18 @@ const HEADER: &str = "id,req_id,created_at,key_id,key_prefix,user_id,org_id,mode
 ///
 /// All that match, newest first. Absent values are empty. A text that a spreadsheet would take for a formula has a `'`
 /// in front.
-pub(crate) async fn export(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+pub(crate) async fn export(
+    app: State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
     let filter = filter(&mut params, &caller, app.clock.now())?;
     params.finish()?;
     let mut pages = Pages { app: app.0, filter, before: None, lines: Lines::default() };
     // What fails at once is an error in the common shape.
     let first = pages.next().await?;
-    let head = stream::iter([Some(Bytes::from_static(HEADER.as_bytes())), first].into_iter().flatten().map(Ok));
+    let head =
+        stream::iter([Some(Bytes::from_static(HEADER.as_bytes())), first].into_iter().flatten().map(Ok));
     let rest = stream::unfold(pages, |mut pages| async move {
         pages.before?;
         let page = pages.next().await.inspect_err(|error| {

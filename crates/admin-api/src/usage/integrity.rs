@@ -82,7 +82,8 @@ pub(crate) async fn integrity(app: State<App>, params: Params) -> Outcome<Json<I
         spool: app.engines.spool(),
     };
     let Some((mut from, end)) = range else { return Ok(Json(report)) };
-    // To the end of its day, so that the sums of that day are looked at too.
+    // Days as whole as can be, so that their own sums are looked at too.
+    from = Timestamp(from.0 / DAY * DAY).max(since);
     let to = Timestamp((end.0 + DAY - 1) / DAY * DAY);
     while from < to {
         // A transaction for each day: none is long, and each sees rows and sums of one moment.

@@ -77,7 +77,7 @@ impl Histogram {
 
     /// Number of values.
     pub fn samples(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
     /// The value below or at which the share `p` (0 to 1) of all values lies (nearest rank: the `⌈p·n⌉`-th smallest).
@@ -85,9 +85,9 @@ impl Histogram {
     pub fn percentile(&self, p: f64) -> Option<i64> {
         let samples = self.samples();
         let rank = ((samples as f64 * p).ceil() as u64).clamp(1, samples.max(1));
-        let mut seen = 0;
+        let mut seen = 0_u64;
         self.buckets().find_map(|(bucket, n)| {
-            seen += n;
+            seen = seen.saturating_add(n);
             (seen >= rank).then(|| middle(bucket))
         })
     }

@@ -138,7 +138,9 @@ async fn whatever_is_asked_the_same_requests_are_meant_and_only_the_own_ones() {
 
         let all = assert_agreement(&team.owner, "hours=24").await;
         assert_eq!(all.as_array().unwrap().len(), 5);
-        for filter in ["model=dead", "status=5xx", "status=404", "outcome=client_error", "task=embed", "hours=1"] {
+        for filter in
+            ["model=dead", "status=5xx", "status=404", "outcome=client_error", "task=embed", "hours=1"]
+        {
             assert_agreement(&team.owner, filter).await;
         }
         let own = assert_agreement(&team.org_admin, "hours=24").await;
@@ -157,7 +159,10 @@ async fn whatever_is_asked_the_same_requests_are_meant_and_only_the_own_ones() {
 
         let models = get(&team.owner, "/aggregate").await;
         let dead = &models[0];
-        assert_eq!((&dead["group"], &dead["model_name"], &dead["requests"]), (&json!("dead"), &json!("dead"), &json!(3)));
+        assert_eq!(
+            (&dead["group"], &dead["model_name"], &dead["requests"]),
+            (&json!("dead"), &json!("dead"), &json!(3))
+        );
         let keys = get(&team.owner, "/aggregate?group_by=key").await;
         let shown = format!("{} ci", of_tenant["prefix"].as_str().unwrap());
         assert_eq!((&keys[0]["group"], &keys[0]["group_id"]), (&json!(shown), &of_tenant["id"]));
@@ -166,21 +171,28 @@ async fn whatever_is_asked_the_same_requests_are_meant_and_only_the_own_ones() {
         team.owner.delete(&format!("/admin/orgs/{}", team.tenant)).await.expect(200);
         let orgs = get(&team.owner, "/aggregate?group_by=org").await;
         let gone = json!(format!("organisation {} (deleted)", team.tenant));
-        assert_eq!((&orgs[0]["group"], &orgs[0]["deleted"], &orgs[0]["requests"]), (&gone, &json!(true), &json!(4)));
+        assert_eq!(
+            (&orgs[0]["group"], &orgs[0]["deleted"], &orgs[0]["requests"]),
+            (&gone, &json!(true), &json!(4))
+        );
         assert_eq!((&orgs[1]["group"], &orgs[1]["deleted"]), (&json!("Default"), &json!(false)));
 
         let integrity = get(&team.owner, "/integrity").await;
         assert_eq!(integrity["ok"], true, "{integrity}");
         assert_eq!((&integrity["rows"], &integrity["rollup_rows_sum"]), (&json!(5), &json!(5)));
         let spool = &integrity["spool"];
-        assert_eq!((&spool["written"], &spool["shipped"], &spool["replayed"]), (&json!(5), &json!(5), &json!(0)));
+        assert_eq!(
+            (&spool["written"], &spool["shipped"], &spool["replayed"]),
+            (&json!(5), &json!(5), &json!(0))
+        );
     }
 }
 
 /// A gateway on SQLite whose ledger got rows behind its back, as another gateway would add them.
 async fn with_rows(rows: &[UsageRow]) -> (Gateway, Client, Store) {
     let gateway = gateway(Database::Sqlite).await;
-    let store = Store::open(&format!("sqlite://{}", gateway.data_dir().join("gantry.db").display())).await.unwrap();
+    let store =
+        Store::open(&format!("sqlite://{}", gateway.data_dir().join("gantry.db").display())).await.unwrap();
     let mut tx = store.write().await.unwrap();
     tx.insert_usage(rows).await.unwrap();
     tx.commit().await.unwrap();
@@ -231,7 +243,8 @@ async fn an_export_has_every_row_of_many_pages() {
 async fn the_heaviest_users_of_an_organisation_are_one_call_away() {
     let rows: Vec<_> = (0..2_000).map(|n| row(n, n * 250)).collect();
     let (_gateway, owner, _store) = with_rows(&rows).await;
-    let top = owner.get("/admin/usage/aggregate?group_by=user&org_id=1&hours=168&sort=-total_tokens&limit=5").await;
+    let top =
+        owner.get("/admin/usage/aggregate?group_by=user&org_id=1&hours=168&sort=-total_tokens&limit=5").await;
     let mut wanted: BTreeMap<i64, i64> = BTreeMap::new();
     for row in rows.iter().filter(|it| it.org_id == Some(OrgId(1))) {
         *wanted.entry(row.user_id.unwrap().0).or_default() += row.prompt_tokens + row.completion_tokens;
@@ -263,7 +276,8 @@ async fn percentiles_are_real_and_series_have_no_holes() {
     let hours = get(&owner, &format!("/series?bucket=hour&from={}", from.rfc3339())).await;
     let starts: Vec<_> = column(&hours, "ts").into_iter().map(|it| it.as_str().unwrap()).collect();
     let first = Timestamp(from.0 / 3_600_000 * 3_600_000);
-    let wanted: Vec<_> = (0..starts.len() as i64).map(|n| Timestamp(first.0 + n * 3_600_000).rfc3339()).collect();
+    let wanted: Vec<_> =
+        (0..starts.len() as i64).map(|n| Timestamp(first.0 + n * 3_600_000).rfc3339()).collect();
     assert_eq!(starts, wanted);
     assert_eq!(hours[0]["requests"], 0);
     assert_eq!(total(&hours)["requests"], 2_000);

@@ -17,6 +17,8 @@ use crate::page::clean;
 
 /// First byte of `sums`.
 const VERSION: u8 = 1;
+/// A packed task is its place here, a packed outcome its place in [`Outcome::ALL`]: new ones go to the end.
+const TASKS: [Task; 2] = [Task::Generate, Task::Embed];
 
 /// Totals of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -295,7 +297,6 @@ pub(super) fn each<'a>(
     times: Option<&'a [u8]>,
     mut visit: impl FnMut(CellRef<'a>),
 ) -> Option<()> {
-    const TASKS: [Task; 2] = [Task::Generate, Task::Embed];
     let rest = &mut sums;
     if varint::take_bytes(rest, 1)? != [VERSION] {
         return None;
@@ -344,4 +345,97 @@ pub(super) fn each<'a>(
         visit(CellRef { dims, sums, window: (first, last), times });
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_domain::{KeyId, OrgId, Timestamp, endpoint::Endpoint, usage::id_at};
+
+    use super::*;
+
+    fn row(at: i64, number: i64) -> UsageRow {
+        UsageRow {
+            id: id_at(Timestamp(at), number as u128),
+            req_id: String::new(),
+            created_at: Timestamp(at),
+            key_id: (number % 3 > 0).then_some(KeyId(number % 3)),
+            key_prefix: (number % 3 > 0).then(|| format!("gty_{}", number % 3)),
+            user_id: None,
+            org_id: Some(OrgId(1 << (number % 40))),
+            model_name: ["qwen", "", "a\0b"][number as usize % 3].to_owned(),
+            task: [Task::Generate, Task::Embed][number as usize % 2],
+            endpoint: Endpoint::ChatCompletions,
+            stream: false,
+            prompt_tokens: number,
+            completion_tokens: -number,
+            cached_tokens: Some(i64::MAX),
+            estimated: false,
+            latency_ms: number * number,
+            ttft_ms: (number % 2 == 0).then_some(number),
+            status_code: [200, 404][number as usize % 2],
+            outcome: Outcome::ALL[number as usize % 6],
+        }
+    }
+
+    fn packed(rows: impl Iterator<Item = i64>) -> Packed {
+        let mut cells = Cells::default();
+        rows.for_each(|n| cells.record(&row(1_000 + n, n), 1_000));
+        cells.pack()
+    }
+
+    #[test]
+    fn parts_add_up_to_the_same_bytes() {
+        let whole = packed(0..300);
+        let mut merged = Cells::default();
+        for part in [packed((0..300).step_by(2)), packed((1..300).step_by(2))] {
+            merged.merge(&part.sums, &part.times, 0).unwrap();
+        }
+        let merged = merged.pack();
+        assert_eq!((&merged.sums, &merged.times, merged.requests), (&whole.sums, &whole.times, 300));
+    }
+
+    #[test]
+    fn a_cell_says_what_was_put_in() {
+        let packed = packed([5, 5 + 120].into_iter());
+        let mut seen = Vec::new();
+        each(&packed.sums, Some(&packed.times), |cell| seen.push(cell)).unwrap();
+        let [cell] = seen[..] else { panic!("{seen:?}") };
+        let dims = Dims {
+            model: "a\u{fffd}b",
+            key: Some((2, "gty_2")),
+            user_id: None,
+            org_id: Some(1 << 5),
+            status: 404,
+            task: Task::Embed,
+            outcome: Outcome::Rejected,
+        };
+        assert_eq!((cell.dims, cell.window), (dims, (5, 125)));
+        // More than an `i64` stays at its end.
+        let sums = UsageSums {
+            requests: 2,
+            errors: 2,
+            prompt_tokens: 130,
+            completion_tokens: -130,
+            cached_tokens: i64::MAX,
+            latency_ms: 25 + 125 * 125,
+            ..UsageSums::default()
+        };
+        assert_eq!(cell.sums, sums);
+    }
+
+    #[test]
+    fn damaged_bytes_never_panic() {
+        let whole = packed(0..20);
+        for len in 0..whole.sums.len() {
+            assert!(each(&whole.sums[..len], None, |_| ()).is_none(), "{len}");
+        }
+        for at in 0..whole.sums.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut sums = whole.sums.clone();
+                sums[at] ^= flip;
+                let _ = Cells::default().merge(&sums, &whole.times, 7);
+            }
+        }
+        assert!(Cells::default().merge(&whole.sums, &whole.times[..9], 0).is_none());
+    }
 }
