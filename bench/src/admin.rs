@@ -93,8 +93,8 @@ struct Report {
 pub(crate) async fn run(options: Options) -> Result<()> {
     let filled = fs::read_to_string(&options.filled).context("cannot read what was filled in")?;
     let filled: Filled = serde_json::from_str(&filled)?;
-    let launch =
-        Launch::prepare(&options.gantry, &options.dir, Placement { is_pinned: false, is_realtime: false })?;
+    let dir = options.dir.canonicalize().context("cannot find the folder")?;
+    let launch = Launch::prepare(&options.gantry, &dir, Placement { is_pinned: false, is_realtime: false })?;
     let mut running = launch.spawn()?;
     Call::get(launch.addr, "/readyz").wait_for_200(&mut running, READY_WITHIN, POLL).await?;
     let cookie = launch.login().await?;

@@ -24,7 +24,12 @@ async fn time(what: &str, mut ask: impl AsyncFnMut() -> StoreResult<()>) -> Resu
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
-    writeln!(stdout(), "{what:<40} {:>9.1} ms, at most {:.1}", times[times.len() / 2], times[times.len() - 1])?;
+    writeln!(
+        stdout(),
+        "{what:<40} {:>9.1} ms, at most {:.1}",
+        times[times.len() / 2],
+        times[times.len() - 1]
+    )?;
     Ok(())
 }
 
@@ -54,7 +59,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .await?;
     }
     for kind in [TimeKind::Latency, TimeKind::Ttft] {
-        time(&format!("{kind:?}"), async || store.read().await?.usage_times(&all, kind).await.map(drop)).await?;
+        time(&format!("{kind:?}"), async || store.read().await?.usage_times(&all, kind).await.map(drop))
+            .await?;
     }
     let some = || all.clone();
     let filters = [

@@ -206,22 +206,38 @@ impl Tx {
         });
         let page = groups.into_iter().skip(offset.max(0) as usize).take(limit.max(0) as usize);
         let mut page: Vec<UsageGroup> = page.collect();
-        for group in &mut page {
-            if let Some(id) = group.id {
-                group.name = self.name_of(by, id).await?;
-            }
+        let ids: Vec<i64> = page.iter().filter_map(|it| it.id).collect();
+        let mut names = self.names_of(by, &ids).await?;
+        for group in page.iter_mut().filter(|it| it.id.is_some()) {
+            group.name = group.id.and_then(|id| names.remove(&id));
         }
         Ok((page, n_groups))
     }
 
-    async fn name_of(&mut self, by: GroupBy, id: i64) -> StoreResult<Option<String>> {
+    /// Those that there are.
+    async fn names_of(&mut self, by: GroupBy, ids: &[i64]) -> StoreResult<BTreeMap<i64, String>> {
+        // A few at once: each statement costs a round trip.
+        macro_rules! some {
+            ($sql:literal) => {
+                concat!($sql, " IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)")
+            };
+        }
         let sql = match by {
-            GroupBy::Model => return Ok(None),
-            GroupBy::Key => "SELECT name FROM api_keys WHERE id = $1",
-            GroupBy::User => "SELECT username FROM users WHERE id = $1",
-            GroupBy::Org => "SELECT name FROM orgs WHERE id = $1",
+            GroupBy::Model => return Ok(BTreeMap::new()),
+            GroupBy::Key => some!("SELECT id, name FROM api_keys WHERE id"),
+            GroupBy::User => some!("SELECT id, username FROM users WHERE id"),
+            GroupBy::Org => some!("SELECT id, name FROM orgs WHERE id"),
         };
-        Ok(on_db!(self, |conn| sqlx::query_scalar(sql).bind(id).fetch_optional(conn).await)?)
+        let mut names = BTreeMap::new();
+        for ids in ids.chunks(16) {
+            let found: Vec<(i64, String)> = on_db!(self, |conn| {
+                // What is missing in the last chunk is filled up with an id that nothing has.
+                let padded = ids.iter().copied().chain(std::iter::repeat(0)).take(16);
+                padded.fold(sqlx::query_as(sql), |query, id| query.bind(id)).fetch_all(conn).await
+            })?;
+            names.extend(found);
+        }
+        Ok(names)
     }
 
     /// Totals of each step of time that the range touches, oldest first, steps without requests too. Minutes come from
