@@ -44,6 +44,44 @@ pub struct UsageRef<'a> {
     pub outcome: &'a str,
 }
 
+impl<'a> UsageRef<'a> {
+    /// Of the columns that [`Tx::usage_before`] selects.
+    fn read(
+        id: Uuid,
+        req_id: &'a str,
+        key_prefix: Option<&'a str>,
+        model_name: &'a str,
+        rest: &'a str,
+    ) -> Option<Self> {
+        let mut rest = rest.split(',');
+        let mut next = || rest.next();
+        let number = |text: &str| text.parse::<i64>().ok();
+        // The absent one is empty.
+        let optional = |text: &str| if text.is_empty() { Some(None) } else { number(text).map(Some) };
+        Some(Self {
+            id,
+            req_id,
+            key_prefix,
+            model_name,
+            created_at: Timestamp(number(next()?)?),
+            key_id: optional(next()?)?,
+            user_id: optional(next()?)?,
+            org_id: optional(next()?)?,
+            task: next()?,
+            endpoint: next()?,
+            stream: next()? == "1",
+            prompt_tokens: number(next()?)?,
+            completion_tokens: number(next()?)?,
+            cached_tokens: optional(next()?)?,
+            estimated: next()? == "1",
+            latency_ms: number(next()?)?,
+            ttft_ms: optional(next()?)?,
+            status_code: number(next()?)?.try_into().ok()?,
+            outcome: next()?,
+        })
+    }
+}
+
 /// A stretch of time, and how many matching rows it has.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
@@ -152,8 +190,14 @@ impl Tx {
         limit: i64,
         mut show: impl FnMut(&UsageRef<'_>),
     ) -> StoreResult<Option<Uuid>> {
+        // Numbers and words of closed sets come as one text: SQLite gives each value of a row memory of its own, under a
+        // lock that both threads want, and with 19 of them an export did little else.
         const SQL: [&str; 7] = by_driver!(
-            concat!("SELECT ", columns!()),
+            "SELECT id, req_id, key_prefix, model_name, concat_ws(',', created_at, \
+             COALESCE(CAST(key_id AS TEXT), ''), COALESCE(CAST(user_id AS TEXT), ''), \
+             COALESCE(CAST(org_id AS TEXT), ''), task, endpoint, CASE WHEN stream THEN 1 ELSE 0 END, prompt_tokens, \
+             completion_tokens, COALESCE(CAST(cached_tokens AS TEXT), ''), CASE WHEN estimated THEN 1 ELSE 0 END, \
+             latency_ms, COALESCE(CAST(ttft_ms AS TEXT), ''), status_code, outcome)",
             " AND (CAST($11 AS BIGINT) IS NULL OR id < $12) ORDER BY id DESC LIMIT $13"
         );
         let wanted = Wanted::new(filter);
@@ -170,28 +214,11 @@ impl Tx {
             let query = query.bind(before.map(|_| 1_i64)).bind(before.unwrap_or_default()).bind(limit);
             let mut rows = query.fetch(conn);
             while let Some(row) = rows.try_next().await? {
-                let id = row.try_get(0)?;
-                show(&UsageRef {
-                    id,
-                    req_id: row.try_get(1)?,
-                    created_at: Timestamp(row.try_get(2)?),
-                    key_id: row.try_get(3)?,
-                    key_prefix: row.try_get(4)?,
-                    user_id: row.try_get(5)?,
-                    org_id: row.try_get(6)?,
-                    model_name: row.try_get(7)?,
-                    task: row.try_get(8)?,
-                    endpoint: row.try_get(9)?,
-                    stream: row.try_get(10)?,
-                    prompt_tokens: row.try_get(11)?,
-                    completion_tokens: row.try_get(12)?,
-                    cached_tokens: row.try_get(13)?,
-                    estimated: row.try_get(14)?,
-                    latency_ms: row.try_get(15)?,
-                    ttft_ms: row.try_get(16)?,
-                    status_code: row.try_get(17)?,
-                    outcome: row.try_get(18)?,
-                });
+                let id: Uuid = row.try_get(0)?;
+                let (req_id, key_prefix, model_name) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+                let shown = UsageRef::read(id, req_id, key_prefix, model_name, row.try_get(4)?);
+                let corrupt = || StoreError::Corrupt { table: "usage", id: id.to_string(), what: "a row" };
+                show(&shown.ok_or_else(corrupt)?);
                 last = Some(id);
             }
             Ok::<_, StoreError>(())
