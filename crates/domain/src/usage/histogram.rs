@@ -1,6 +1,6 @@
 //! Durations as a log-linear histogram: what percentiles over any set of requests are made of.
 //!
-//! The scheme is that of HdrHistogram (Gil Tene, <https://hdrhistogram.org>; the error bound is derived there as
+//! The scheme is that of `HdrHistogram` (Gil Tene, <https://hdrhistogram.org>; the error bound is derived there as
 //! "value quantisation"): each power of two is cut into 64 buckets of equal width, so that values below 128 ms are
 //! exact and any other is off by at most half a bucket, 1/128 = 0.8 %. Histograms of parts add up to the histogram of the
 //! whole, in any order: percentiles of a month come from those of its hours, with the same error.
@@ -125,13 +125,17 @@ mod tests {
 
     fn of(values: &[i64]) -> Histogram {
         let mut histogram = Histogram::default();
-        values.iter().for_each(|it| histogram.record(*it));
+        for value in values {
+            histogram.record(*value);
+        }
         histogram
     }
 
     fn merged(parts: &[&Histogram]) -> Histogram {
         let mut whole = Histogram::default();
-        parts.iter().for_each(|it| whole.merge(it));
+        for part in parts {
+            whole.merge(part);
+        }
         whole
     }
 

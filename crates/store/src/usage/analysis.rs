@@ -233,7 +233,11 @@ impl Tx {
             let found: Vec<(i64, String)> = on_db!(self, |conn| {
                 // What is missing in the last chunk is filled up with an id that nothing has.
                 let padded = ids.iter().copied().chain(std::iter::repeat(0)).take(16);
-                padded.fold(sqlx::query_as(sql), |query, id| query.bind(id)).fetch_all(conn).await
+                let mut query = sqlx::query_as(sql);
+                for id in padded {
+                    query = query.bind(id);
+                }
+                query.fetch_all(conn).await
             })?;
             names.extend(found);
         }

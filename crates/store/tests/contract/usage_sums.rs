@@ -195,7 +195,9 @@ async fn assert_says_what_the_rows_say(
         (GroupBy::Org, |it| it.org_id.map(|it| it.0)),
     ] {
         let mut expected: BTreeMap<Option<i64>, Vec<&UsageRow>> = BTreeMap::new();
-        matching.iter().for_each(|it| expected.entry(id(it)).or_default().push(it));
+        for row in &matching {
+            expected.entry(id(row)).or_default().push(row);
+        }
         let found = groups(tx, filter, by).await;
         assert_eq!(found.len(), expected.len(), "{by:?} {filter:?}");
         for group in found {
@@ -255,7 +257,9 @@ async fn compact(store: &Store, at_least: i64, thorough: bool) -> u64 {
 async fn total(store: &Store) -> UsageSums {
     let mut tx = store.read().await.unwrap();
     let mut all = UsageSums::default();
-    groups(&mut tx, &UsageFilter::default(), GroupBy::Org).await.iter().for_each(|it| all.add(&it.sums));
+    for group in groups(&mut tx, &UsageFilter::default(), GroupBy::Org).await {
+        all.add(&group.sums);
+    }
     all
 }
 
@@ -354,7 +358,9 @@ on_both! {
             (begin + DAY + HOUR..begin + DAY + 3 * HOUR).contains(&it.created_at.0)
         });
         let mut found = UsageSums::default();
-        groups(&mut tx, &cut, GroupBy::Model).await.iter().for_each(|it| found.add(&it.sums));
+        for group in groups(&mut tx, &cut, GroupBy::Model).await {
+            found.add(&group.sums);
+        }
         assert_eq!(found, sums(whole));
     }
 
