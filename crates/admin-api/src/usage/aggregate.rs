@@ -39,7 +39,6 @@ impl GroupView {
         let deleted = id.is_some() && name.is_none();
         let known = name.clone().unwrap_or_default();
         let shown = match (by, id) {
-            (GroupBy::Model, _) => known,
             (GroupBy::Key, None) => "browser sessions".to_owned(),
             (GroupBy::User, None) => "keys without a user".to_owned(),
             (GroupBy::Org, None) => "no organisation".to_owned(),
@@ -53,7 +52,7 @@ impl GroupView {
             }
             (GroupBy::User, Some(id)) if deleted => format!("user {id} (deleted)"),
             (GroupBy::Org, Some(id)) if deleted => format!("organisation {id} (deleted)"),
-            (GroupBy::User | GroupBy::Org, Some(_)) => known,
+            (GroupBy::Model, _) | (GroupBy::User | GroupBy::Org, Some(_)) => known,
         };
         Self {
             group: shown,
@@ -98,8 +97,7 @@ fn sort(params: &mut Params) -> Result<Sort<GroupColumn>, Problem> {
                    for the largest first";
     let sort = params.parsed("sort", allowed, |text| {
         let (column, order) = match (text.strip_prefix('-'), text.split_once(':')) {
-            (Some(column), _) => (column, Order::Desc),
-            (None, Some((column, "desc"))) => (column, Order::Desc),
+            (Some(column), _) | (None, Some((column, "desc"))) => (column, Order::Desc),
             (None, Some((column, "asc"))) => (column, Order::Asc),
             (None, Some(_)) => return None,
             (None, None) => (text, Order::Asc),

@@ -171,7 +171,7 @@ async fn assert_says_what_the_rows_say(
     dice: &mut Dice,
 ) {
     let mut matching: Vec<&UsageRow> = rows.iter().filter(|it| matches(filter, it)).collect();
-    matching.sort_by(|a, b| b.id.cmp(&a.id));
+    matching.sort_by_key(|it| std::cmp::Reverse(it.id));
     let all = sums(matching.iter().copied());
 
     let (limit, offset) = (1 + dice.roll(40), dice.of(&[0, 0, 7, 300, 2000]));
