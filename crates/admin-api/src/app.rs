@@ -139,6 +139,8 @@ pub trait Engines: Send + Sync + 'static {
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.
     fn spool_ok(&self) -> bool;
+    /// What went through the usage spool since the gateway started.
+    fn spool(&self) -> SpoolReport;
     /// Health of a route as the data plane sees it: `(healthy, state of its breaker)`.
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
@@ -179,6 +181,23 @@ pub struct EngineLog {
     pub exit_code: Option<i64>,
     /// The kernel ended it for its use of memory.
     pub out_of_memory: bool,
+}
+
+/// Counts of the usage spool, of this gateway and since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SpoolReport {
+    /// Rows of requests that ended.
+    pub written: u64,
+    /// Records that could not be written at first.
+    pub write_errors: u64,
+    /// Rows that were brought to the database.
+    pub shipped: u64,
+    /// Those of them that the database had already: read once more after a crash or an outage.
+    pub replayed: u64,
+    /// Damaged places that were skipped.
+    pub torn: u64,
+    /// What lies on disk and is not in the database yet.
+    pub backlog_bytes: u64,
 }
 
 /// The container that a start would make.

@@ -27,7 +27,9 @@ mod throttle;
 mod usage;
 mod users;
 
-pub use app::{Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, TestReport, TestType};
+pub use app::{
+    Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
+};
 pub use error::Problem;
 pub use guard::Peer;
 pub use routes::router;

@@ -91,6 +91,14 @@ pub struct Counters {
     pub upstream_retries: AtomicU64,
     /// Records that could not be written to the spool at first.
     pub spool_errors: AtomicU64,
+    /// Usage rows that the shipper brought to the database.
+    pub usage_shipped: AtomicU64,
+    /// Those of them that were there already.
+    pub usage_replayed: AtomicU64,
+    /// Damaged places in the spool.
+    pub spool_torn: AtomicU64,
+    /// Gauge: bytes of the spool that are not in the database yet.
+    pub spool_backlog_bytes: AtomicU64,
     /// Panics caught in request handlers.
     pub panics: AtomicU64,
     /// Whole requests.

@@ -89,6 +89,15 @@ fn text(shared: &Shared) -> String {
             "Usage records that could not be written at first.",
             &counters.spool_errors,
         ),
+        ("usage_shipped_total", "counter", "Usage rows brought to the database.", &counters.usage_shipped),
+        ("usage_replayed_total", "counter", "Those that were there already.", &counters.usage_replayed),
+        ("spool_torn_total", "counter", "Damaged places in the usage spool.", &counters.spool_torn),
+        (
+            "spool_backlog_bytes",
+            "gauge",
+            "Bytes of the usage spool that are not in the database yet.",
+            &counters.spool_backlog_bytes,
+        ),
         ("panics_total", "counter", "Panics caught in request handlers.", &counters.panics),
     ];
     for (name, kind, help, value) in plain {

@@ -29,5 +29,8 @@ pub use page::{Order, Sort};
 pub use registry::RegistryEntry;
 pub use store::{DatabaseKind, Store};
 pub use tx::Tx;
-pub use usage::{StatusFilter, UsageFilter};
+pub use usage::{
+    Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, UsageCheck, UsageFilter, UsageGroup, UsageRef,
+    UsageSums, UsageTimes,
+};
 pub use users::{NewUser, UserChange, UserColumn, UserFilter};

@@ -397,6 +397,7 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
             "/admin/orgs",
             "/admin/users",
             "/admin/usage",
+            "/admin/usage/aggregate",
             "/admin/models",
             &event_path,
         ];
@@ -443,6 +444,20 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
                 "/admin/usage",
                 &["from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "org_id=-3", "model=a&model=b"],
             ),
+            (
+                "/admin/usage/aggregate",
+                &["group_by=colour", "group_by=Model", "sort=group", "sort=--requests", "sort=id"],
+            ),
+            (
+                "/admin/usage/aggregate",
+                &["sort=requests:up", "sort=-requests:desc", "bucket=hour", "status=9xx"],
+            ),
+            ("/admin/usage/series", &["bucket=week", "bucket=minute&hours=49", "limit=5", "group_by=model"]),
+            ("/admin/usage/series", &["bucket=hour&from=1990-01-01T00:00:00Z", "hours=0"]),
+            ("/admin/usage/latency", &["limit=1", "outcome=great", "p=50"]),
+            ("/admin/usage/ttft", &["offset=1", "user_id=0"]),
+            ("/admin/usage/export", &["limit=10", "format=json", "from=yesterday", "org_id=-3"]),
+            ("/admin/usage/integrity", &["hours=24", "org_id=1"]),
         ] {
             for query in bad {
                 let param = query.split('=').next().unwrap();

@@ -62,4 +62,6 @@ mod support;
 #[cfg(test)]
 mod team;
 #[cfg(test)]
+mod usage;
+#[cfg(test)]
 mod users;

@@ -23,3 +23,5 @@ mod parity;
 mod sessions;
 #[cfg(test)]
 mod usage;
+#[cfg(test)]
+mod usage_sums;
