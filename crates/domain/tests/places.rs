@@ -1,5 +1,11 @@
 //! A new field is one row in one file: the places where a field's name stands outside its row are counted, and each is
 //! a special case that this file knows.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what helps a test fails like one"
+)]
 
 use std::{
     collections::BTreeSet,
