@@ -2,27 +2,27 @@
 
 use secrecy::SecretString;
 
-use super::{Args, HUB_CACHE_MOUNT, Launch, LaunchContext, MODELS_MOUNT, gpus, in_container};
+use super::{Args, Launch, LaunchContext, gpus};
 use crate::model::{Model, Task, fields::llamacpp_builds as builds};
 
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
     let online = config.is_online();
     let gpus = gpus(model, cx.host);
-    let mut args = Args::new(model, cx.version);
+    let mut args = Args::new(model, cx);
     // Without a model llama-server starts as a router that looks healthy and serves nothing.
     match (online, config.text("repo_id"), config.text("local_path")) {
         (true, Some(repo), _) => args.push(&["-hf", repo]),
-        (_, _, Some(path)) => args.push(&["--model", &in_container(path)]),
+        (_, _, Some(path)) => args.push(&["--model", &cx.place.model(path)]),
         _ => args.push(&["--model", "unset"]),
     }
     args.push(&[
         "--alias",
         &model.served_name,
         "--host",
-        "0.0.0.0",
+        cx.place.host,
         "--port",
-        "8000",
+        &cx.place.port,
         "--metrics",
         "--no-webui",
     ]);
@@ -63,7 +63,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
 
     let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
     if online {
-        env.push(("LLAMA_CACHE".into(), HUB_CACHE_MOUNT.into()));
+        env.push(("LLAMA_CACHE".into(), cx.place.hub_cache.as_str().into()));
         env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
         if cx.offline {
             env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));
@@ -97,27 +97,23 @@ pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
 fn files(args: &mut Args<'_>) {
     let config = &args.model.config;
     if let Some(path) = config.text("mmproj") {
-        args.push(&["--mmproj", &in_container(path)]);
+        args.push(&["--mmproj", &args.file(path)]);
     }
     if let Some(file) = config.text("chat_template_file") {
-        args.push(&["--chat-template-file", &in_container(file)]);
+        args.push(&["--chat-template-file", &args.file(file)]);
     } else if let Some(template) = config.text("chat_template") {
         args.push(&["--chat-template", template]);
     }
     for entry in config.texts("lora_adapters") {
         let path = entry.split_once('=').map_or(entry, |(_, path)| path);
-        args.push(&["--lora", &in_container(path)]);
+        args.push(&["--lora", &args.file(path)]);
     }
 }
 
 /// Speculative decoding; `false` when there is no draft model.
 fn draft(model: &Model, args: &mut Args<'_>) -> bool {
     let Some(path) = model.config.text("draft_model_path") else { return false };
-    let inside = match path.strip_prefix(MODELS_MOUNT) {
-        Some(_) => path.to_owned(),
-        None => in_container(path),
-    };
-    args.push(&["--model-draft", &inside]);
+    args.push(&["--model-draft", &args.place.model_or_mount(path)]);
     if args.version >= builds::SPEC_TYPE {
         // Without it newer builds load the draft model and never use it.
         args.push(&["--spec-type", "draft-simple"]);
