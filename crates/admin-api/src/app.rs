@@ -49,6 +49,8 @@ pub struct Parts {
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
     pub models_dir: std::path::PathBuf,
+    /// What runs the engines: `docker` or `process`.
+    pub runtime: &'static str,
     pub default_images: [String; 2],
     pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],
@@ -124,6 +126,8 @@ pub struct Preview {
     /// Settings that this version can't express, with the reason.
     pub unsupported: Vec<(&'static str, String)>,
     pub n_gpus: usize,
+    /// There are no images: the engine is a program of this machine.
+    pub is_process: bool,
 }
 
 /// A route to a container of ours.

@@ -20,10 +20,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId,
-    engine::Host,
-    model::{EngineKind, Phase},
+    engine::{Host, Place},
+    model::{EngineKind, Model, Phase},
 };
-use gantry_runtime::Runtime;
+use gantry_runtime::{Program, Programs, Runtime};
 use gantry_store::Store;
 use secrecy::SecretString;
 use tokio::sync::broadcast;
@@ -38,6 +38,10 @@ pub struct Config {
     /// Default image of each engine.
     pub primary_image: String,
     pub secondary_image: String,
+    /// How engines see files and network.
+    pub place: Place,
+    /// What runs in place of images, where engines are processes.
+    pub programs: Option<Programs>,
     pub primary_startup: Duration,
     pub secondary_startup: Duration,
     pub internal_key: SecretString,
@@ -58,16 +62,25 @@ pub struct Config {
 }
 
 impl Config {
-    /// The image of a model: its own, else its engine's default.
-    pub fn image<'a>(&'a self, model: &'a gantry_domain::model::Model) -> &'a str {
+    /// The image of a model: its own, else its engine's default; where there are no images, the name of its program.
+    pub fn image<'a>(&'a self, model: &'a Model) -> &'a str {
+        if let Some(program) = self.program(model) {
+            return &program.reference;
+        }
         model.config.text("engine_image").unwrap_or(match model.engine {
             EngineKind::Vllm => &self.primary_image,
             EngineKind::Llamacpp => &self.secondary_image,
         })
     }
 
+    /// The program of a model, where engines are processes.
+    pub fn program(&self, model: &Model) -> Option<&Program> {
+        let programs = self.programs.as_ref()?;
+        Some(programs.of(model.engine, model.config.text("engine_image")))
+    }
+
     /// Longest time in `loading`.
-    pub fn startup(&self, model: &gantry_domain::model::Model) -> Duration {
+    pub fn startup(&self, model: &Model) -> Duration {
         let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
         own.map_or(
             match model.engine {

@@ -16,5 +16,7 @@ pub use docker::{Docker, docker};
 pub use error::{RuntimeError, RuntimeResult};
 pub use fake::{Action, Fake, Script};
 pub use gpus::host_gpus;
-pub use process::{Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, process, supervise};
+pub use process::{
+    Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, process, refused_variable, supervise,
+};
 pub use runtime::{ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeInfo};

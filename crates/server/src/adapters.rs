@@ -91,6 +91,7 @@ impl Engines for Adapter {
                 env: launch.env.into_iter().map(env).collect(),
                 unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),
                 n_gpus: preview.n_gpus,
+                is_process: preview.is_process,
             }
         }
         .boxed()

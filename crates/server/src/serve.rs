@@ -13,8 +13,11 @@ use gantry_admin_api::{
 };
 use gantry_control::{Control, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, ModelId, engine::Host};
-use gantry_runtime::Owner;
+use gantry_domain::{
+    Clock, ModelId,
+    engine::{Host, Place},
+};
+use gantry_runtime::{Owner, Programs};
 use gantry_settings::Settings;
 use gantry_store::Store;
 use secrecy::{ExposeSecret, SecretString};
@@ -25,7 +28,13 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{adapters, demo, metrics, secrets, supervisor::Supervisor, telemetry, ui};
+use crate::{
+    adapters, demo,
+    engine_runtime::{self, Dirs, EngineRuntime},
+    metrics, secrets,
+    supervisor::Supervisor,
+    telemetry, ui,
+};
 
 /// Time for the background work to end after the last request.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -50,13 +59,17 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
 async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
-    let control = Arc::new(control(&settings, &base, &shared)?);
+    let dirs = Dirs { data: &base.data_dir, models: &base.models_dir, hub_cache: &base.hub_cache_dir };
+    let owner = Owner { instance: base.instance.clone() };
+    let engines = engine_runtime::choose(&settings, &dirs, &base.store, owner).await?;
+    let runtime_name = engines.name;
+    let control = Arc::new(control(&settings, &base, &shared, engines));
     control.publisher.publish(&control).await.context("can't read the database")?;
 
     let (wake, hints) = mpsc::channel(1024);
     let (refresh, requests) = mpsc::channel(1024);
     let setup_token = secrets::random();
-    let app = app(&settings, &base, &control, wake, refresh, &setup_token);
+    let app = app(&settings, &base, &control, runtime_name, wake, refresh, &setup_token);
     let spool_dir = base.data_dir.join("spool");
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
@@ -153,29 +166,28 @@ impl Base {
     }
 }
 
-fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>) -> anyhow::Result<Control> {
-    let owner = Owner { instance: base.instance.clone() };
-    let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
+fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>, engines: EngineRuntime) -> Control {
     let breaker = breaker::Settings {
         failures: settings.breaker_failures.max(1),
         cooldown: settings.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
-    Ok(Control {
-        config: control_config(settings, base, breaker),
+    Control {
+        config: control_config(settings, base, breaker, engines.place, engines.programs),
         store: base.store.clone(),
         clock: base.clock.clone(),
-        runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
+        runtime: engines.runtime,
         shared: Arc::clone(shared),
         publisher: publish::Publisher::new(breaker),
         phases,
-    })
+    }
 }
 
 fn app(
     settings: &Settings,
     base: &Base,
     control: &Arc<Control>,
+    runtime: &'static str,
     wake: mpsc::Sender<ModelId>,
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
@@ -195,6 +207,7 @@ fn app(
         phases: control.phases.clone(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
+        runtime,
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
@@ -241,13 +254,21 @@ fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
 }
 
-fn control_config(settings: &Settings, base: &Base, breaker: breaker::Settings) -> gantry_control::Config {
+fn control_config(
+    settings: &Settings,
+    base: &Base,
+    breaker: breaker::Settings,
+    place: Place,
+    programs: Option<Programs>,
+) -> gantry_control::Config {
     gantry_control::Config {
         models_dir: base.models_dir.clone(),
         hub_cache_dir: base.hub_cache_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
         primary_image: settings.primary_engine_image.clone(),
         secondary_image: settings.secondary_engine_image.clone(),
+        place,
+        programs,
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
         internal_key: base.internal_key.clone(),

@@ -130,11 +130,22 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             category: "engine",
             title: format!("`{field}` is not used as it is"),
             message: message.clone(),
-            fix: Some(format!("unset `{field}`, or use another `engine_image`")),
+            fix: Some(match preview.is_process {
+                true => format!("unset `{field}`"),
+                false => format!("unset `{field}`, or use another `engine_image`"),
+            }),
             field: Some(field),
         })
         .collect();
     match (preview.image_cached, &preview.image_refused) {
+        (Some(false), _) if preview.is_process => warnings.push(Warning {
+            severity: Severity::Error,
+            category: "image",
+            title: "Program not found".to_owned(),
+            message: format!("the program `{}` is not on this machine", preview.image),
+            fix: Some("install it, or set PRIMARY_ENGINE_COMMAND or SECONDARY_ENGINE_COMMAND".to_owned()),
+            field: None,
+        }),
         (Some(false), Some(why)) => warnings.push(Warning {
             severity: Severity::Error,
             category: "image",

@@ -42,6 +42,9 @@ pub(super) async fn launch(
     let image = config.image(model);
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
+        None if config.programs.is_some() => {
+            return Err(RuntimeError::ProgramMissing { program: image.to_owned() }.into());
+        }
         None => pull(control, model, image, superseded).await?,
     };
     if !info.simulator {
@@ -59,7 +62,8 @@ pub(super) async fn launch(
         warn!(model = model.id.0, field = warning.field, "{}", warning.message);
     }
     let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
-    info!(model = model.id.0, image, %version, "starting the container{simulator}");
+    let what = if config.programs.is_some() { "process" } else { "container" };
+    info!(model = model.id.0, image, %version, "starting the {what}{simulator}");
     let spec = ContainerSpec {
         name: &model.container_name(),
         model_id: model.id,
@@ -78,11 +82,15 @@ pub(super) async fn launch(
 async fn files(control: &Control, model: &Model) -> Result<(), NoStart> {
     let base = control.config.models_dir.clone();
     let names = ["local_path", "hub_config_path", "chat_template_file", "mmproj"];
-    let paths: Vec<(&str, String)> = names
+    let named = names
         .into_iter()
         .filter(|name| *name != "local_path" || !model.config.is_online())
-        .filter_map(|name| Some((name, model.config.text(name)?.to_owned())))
-        .collect();
+        .filter_map(|name| Some((name, model.config.text(name)?)));
+    let adapters = model.config.texts("lora_adapters").filter_map(|it| Some(("lora_adapters", it.split_once('=')?.1)));
+    let draft = model.config.text("draft_model_path").map(|it| it.strip_prefix("/models/").unwrap_or(it));
+    let draft = draft.map(|it| ("draft_model_path", it));
+    let paths: Vec<(&str, String)> =
+        named.chain(adapters).chain(draft).map(|(name, path)| (name, path.to_owned())).collect();
     let check = tokio::task::spawn_blocking(move || {
         let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
         for (name, path) in paths {

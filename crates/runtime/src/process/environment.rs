@@ -37,8 +37,8 @@ pub(super) fn passed(all: impl IntoIterator<Item = (String, String)>) -> Vec<(St
     all.into_iter().filter(|(name, _)| passes(name)).collect()
 }
 
-/// A variable of the launch that may not be set here.
-pub(super) fn refused(launch: &Launch) -> Option<&str> {
+/// A variable of the launch that may not be set where engines are processes: a start with it is refused.
+pub fn refused_variable(launch: &Launch) -> Option<&str> {
     let allowed = |name: &str| {
         OURS.contains(&name)
             || ALLOWED.contains(&name)
@@ -98,10 +98,10 @@ mod tests {
             "LD_PRELOAD", "PATH", "PYTHONPATH", "PYTHONSTARTUP", "CC", "BASH_ENV", "NCCL_NET_PLUGIN",
             "CUDA_INJECTION64_PATH", "GANTRY_ENGINE_INSTANCE", "GGML_BACKEND_PATH", "HOME", "LLAMA_ARG_SSL_KEY_FILE",
         ] {
-            assert_eq!(refused(&launch(&["VLLM_API_KEY", name], &[])), Some(name));
+            assert_eq!(refused_variable(&launch(&["VLLM_API_KEY", name], &[])), Some(name));
         }
         let good = ["VLLM_LOGGING_LEVEL", "OMP_NUM_THREADS", "HF_HOME", "GANTRY_SIM_TTFT_MS", "NCCL_DEBUG"];
-        assert_eq!(refused(&launch(&good, &[])), None);
+        assert_eq!(refused_variable(&launch(&good, &[])), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Process {
         let Some(file) = program.find(self.path()) else {
             return Err(RuntimeError::ProgramMissing { program: program.reference.clone() });
         };
-        if let Some(name) = environment::refused(spec.launch) {
+        if let Some(name) = environment::refused_variable(spec.launch) {
             let detail = format!("`extra_env` can't set `{name}` for an engine that is a process of this machine");
             return Err(RuntimeError::Process { action: ACTION, detail });
         }

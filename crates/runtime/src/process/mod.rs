@@ -26,6 +26,7 @@ use rustix::process::Signal;
 use tokio::{sync::broadcast, time::timeout};
 
 pub use self::{
+    environment::refused_variable,
     program::{Program, Programs},
     shim::{VERB, supervise},
 };
