@@ -11,13 +11,16 @@ use std::{
 };
 
 use gantry_domain::{Timestamp, model::EngineKind};
+use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
-use tokio::{process::Command, time::timeout};
+use tokio::{io::AsyncReadExt, process::Command, time::timeout};
 
 use crate::ImageInfo;
 
 /// vLLM loads half of Python to say its version.
 const ASK_VERSION: Duration = Duration::from_secs(20);
+/// More than this of an answer is not read.
+const MAX_ANSWER: u64 = 64 << 10;
 
 /// What starts an engine. The operator of the machine names it, never a model's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,10 +132,34 @@ async fn version(program: &Program, file: &Path, environment: &[(String, String)
     let arguments = program.words[1..].iter().filter(|it| *it != "serve");
     let mut command = Command::new(file);
     command.args(arguments).arg("--version").env_clear().envs(environment.iter().cloned());
-    command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = timeout(ASK_VERSION, command.output()).await.ok()?.ok()?;
-    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).join("\n");
-    in_output(program.engine, &text)
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().ok()?;
+    let group = Group(child.id().and_then(|it| Pid::from_raw(it.cast_signed())));
+    let (mut out, mut err) = (String::new(), String::new());
+    let streams = (child.stdout.take()?.take(MAX_ANSWER), child.stderr.take()?.take(MAX_ANSWER));
+    let (mut from_out, mut from_err) = streams;
+    let asked = async {
+        let ended = async {
+            let ended = child.wait().await;
+            // A script may have left something running that holds the pipes.
+            drop(group);
+            ended
+        };
+        tokio::join!(from_out.read_to_string(&mut out), from_err.read_to_string(&mut err), ended)
+    };
+    timeout(ASK_VERSION, asked).await.ok()?;
+    in_output(program.engine, &format!("{out}\n{err}"))
+}
+
+/// Ends with all its processes when it is dropped.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
 }
 
 /// The version of the vLLM in the environment that `file` belongs to, from the name of the package's folder:
@@ -148,12 +175,14 @@ fn package_version(folder: &str) -> Option<String> {
     Some(folder.strip_prefix("vllm-")?.strip_suffix(".dist-info")?.to_owned())
 }
 
-/// In the engines' own words: `version: 11434 (0123abc)` of llama-server, `0.32.0` or `vLLM 0.32.0` of vLLM.
+/// In the engines' own words: of llama-server `version: 5000 (0123abc)`, in newer builds
+/// `version: 0.6.0-dev (build 11434, commit 0123abc)`; of vLLM `0.32.0` or `vLLM 0.32.0`.
 fn in_output(engine: EngineKind, text: &str) -> Option<String> {
     match engine {
         EngineKind::Llamacpp => {
             let rest = text.lines().find_map(|it| it.trim().strip_prefix("version: "))?;
-            let build: u32 = rest.split_whitespace().next()?.trim_start_matches('b').parse().ok()?;
+            let build = rest.split_once("(build ").map_or(rest, |(_, build)| build);
+            let build: u32 = build.split([' ', ',', ')']).next()?.parse().ok()?;
             Some(format!("b{build}"))
         }
         EngineKind::Vllm => {
@@ -169,8 +198,12 @@ mod tests {
 
     #[test]
     fn versions_are_read_as_the_engines_print_them() {
-        let llama = "version: 11434 (8f3c1a2)\nbuilt with cc (Debian 14.2.0-19) 14.2.0 for x86_64-linux-gnu\n";
-        assert_eq!(in_output(EngineKind::Llamacpp, llama).as_deref(), Some("b11434"));
+        for (llama, build) in [
+            ("version: 5000 (8f3c1a2)\nbuilt with cc (Debian 12.2.0-14) 12.2.0 for x86_64-linux-gnu\n", "b5000"),
+            ("version: 0.6.0-dev (build 11434, commit unknown)\nbuilt with GNU 12.2.0 for Linux x86_64", "b11434"),
+        ] {
+            assert_eq!(in_output(EngineKind::Llamacpp, llama).as_deref(), Some(build));
+        }
         assert_eq!(in_output(EngineKind::Vllm, "INFO loading\n0.32.0+cpu\n").as_deref(), Some("0.32.0+cpu"));
         assert_eq!(in_output(EngineKind::Llamacpp, "error: unknown argument"), None);
         assert_eq!(package_version("vllm-0.32.0.dist-info").as_deref(), Some("0.32.0"));

@@ -235,3 +235,14 @@ async fn names_that_are_paths_are_nobodys() {
         assert_eq!(m.runtime.find(name).await, Ok(None), "{name}");
     }
 }
+
+/// As of a script in front of an engine that starts something else first.
+#[tokio::test]
+async fn asking_for_a_version_leaves_nothing_running() {
+    let m = Machine::process();
+    let (program, pid) = (m.processes().dir.path().join("simulator"), m.processes().dir.path().join("pid"));
+    fs::write(&program, format!("#!/bin/sh\nsleep 1000 &\necho $! > {}\necho 4.5.6\n", pid.display())).unwrap();
+    let image = m.runtime.image(crate::processes::Processes::SIMULATOR).await.unwrap().unwrap();
+    assert_eq!(image.version_label.as_deref(), Some("4.5.6"));
+    gone(fs::read_to_string(pid).unwrap().trim().parse().unwrap()).await;
+}

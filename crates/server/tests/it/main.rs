@@ -28,6 +28,8 @@ mod models;
 #[cfg(test)]
 mod orgs;
 #[cfg(test)]
+mod process_lifecycle;
+#[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
 mod registry;
