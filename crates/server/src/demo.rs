@@ -112,9 +112,7 @@ async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
             tx.insert_model(&draft, app.clock.now()).await?
         }
     };
-    if model.state().0.is_active() {
-        return Ok(Some(model));
-    }
+    // Also one that the record calls running: its engine may have ended with an earlier life of the gateway.
     tx.command(model.id, Wanted::Running, app.clock.now()).await.map_err(Into::into)
 }
 

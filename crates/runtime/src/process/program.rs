@@ -147,7 +147,8 @@ async fn version(program: &Program, file: &Path, environment: &[(String, String)
         };
         tokio::join!(from_out.read_to_string(&mut out), from_err.read_to_string(&mut err), ended)
     };
-    timeout(ASK_VERSION, asked).await.ok()?;
+    let (_, _, ended) = timeout(ASK_VERSION, asked).await.ok()?;
+    ended.ok()?;
     in_output(program.engine, &format!("{out}\n{err}"))
 }
 
