@@ -75,11 +75,16 @@ fn process_warnings(model: &Model, program: &Program, launch: &Launch) -> Vec<La
     let image = model.config.text("engine_image").filter(|it| *it != program.reference);
     let image = image.map(|_| LaunchWarning {
         field: "engine_image",
-        message: format!("engines are processes here, so images mean nothing: `{}` is used", program.reference),
+        message: format!(
+            "engines are processes here, so images mean nothing: `{}` is used",
+            program.reference
+        ),
     });
     let variable = gantry_runtime::refused_variable(launch).map(|name| LaunchWarning {
         field: "extra_env",
-        message: format!("`{name}` can't be set for an engine that is a process of this machine: a start fails"),
+        message: format!(
+            "`{name}` can't be set for an engine that is a process of this machine: a start fails"
+        ),
     });
     image.into_iter().chain(variable).collect()
 }

@@ -25,7 +25,9 @@ pub enum RuntimeError {
     #[error("image `{image}` is not on this machine; pull or load it first")]
     ImageMissing { image: String },
     /// The program that runs the engine is not installed (process runtime).
-    #[error("the program `{program}` is not on this machine; install it, or set PRIMARY_ENGINE_COMMAND or SECONDARY_ENGINE_COMMAND")]
+    #[error(
+        "the program `{program}` is not on this machine; install it, or set PRIMARY_ENGINE_COMMAND or SECONDARY_ENGINE_COMMAND"
+    )]
     ProgramMissing { program: String },
     /// An engine's process could not be dealt with; `detail` names no path.
     #[error("could not {action}: {detail}")]

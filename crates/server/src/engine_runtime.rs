@@ -25,6 +25,8 @@ pub(crate) struct EngineRuntime {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) place: Place,
     pub(crate) programs: Option<Programs>,
+    /// Indexes of the GPUs that it can give to engines.
+    pub(crate) gpus: Vec<u32>,
 }
 
 /// The directories that matter here, absolute.
@@ -56,15 +58,21 @@ pub(crate) async fn choose(
         },
     };
     std::fs::write(&marker, name).context("can't write into DATA_DIR")?;
-    info!(runtime = name, "engines run as {}: {why}", if name == DOCKER { "containers" } else { "processes" });
+    info!(
+        runtime = name,
+        "engines run as {}: {why}",
+        if name == DOCKER { "containers" } else { "processes" }
+    );
     if name == DOCKER {
         let runtime: Arc<dyn Runtime> = Arc::new(docker);
-        return Ok(EngineRuntime { name, runtime, place: Place::container(), programs: None });
+        let gpus = gantry_runtime::host_gpus();
+        return Ok(EngineRuntime { name, runtime, place: Place::container(), programs: None, gpus });
     }
     let programs = programs(settings)?;
     let place = Place::process(dirs.models, dirs.hub_cache);
     let runtime = processes(dirs.data, programs.clone(), owner)?;
-    Ok(EngineRuntime { name, runtime: Arc::new(runtime), place, programs: Some(programs) })
+    let gpus = gantry_runtime::process_gpus();
+    Ok(EngineRuntime { name, runtime: Arc::new(runtime), place, programs: Some(programs), gpus })
 }
 
 /// What the life before used, if models of it may still run: to look for them elsewhere would lose them.
@@ -105,9 +113,12 @@ fn real(engine: EngineKind, command: Option<&CommandWords>, usual: &[&str]) -> O
         None => usual.iter().map(|it| (*it).to_owned()).collect(),
     };
     let program = Program { reference: words.join(" "), words, engine, simulator: false };
-    let file = program.find(&std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default());
+    let file =
+        program.find(&std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default());
     match (&file, command) {
-        (Some(file), _) => info!(engine = %engine.as_str(), program = %file.display(), "the engine's program"),
+        (Some(file), _) => {
+            info!(engine = %engine.as_str(), program = %file.display(), "the engine's program");
+        }
         (None, Some(_)) => {
             warn!(engine = %engine.as_str(), "there is no program `{}`: models can't start", program.reference);
         }

@@ -13,11 +13,8 @@ use gantry_admin_api::{
 };
 use gantry_control::{Control, publish, reconcile, ship, upkeep};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{
-    Clock, ModelId,
-    engine::{Host, Place},
-};
-use gantry_runtime::{Owner, Programs};
+use gantry_domain::{Clock, ModelId, engine::Host};
+use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
 use secrecy::{ExposeSecret, SecretString};
@@ -173,7 +170,7 @@ fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>, engines: Engi
     };
     let (phases, _) = broadcast::channel(256);
     Control {
-        config: control_config(settings, base, breaker, engines.place, engines.programs),
+        config: control_config(settings, base, breaker, &engines),
         store: base.store.clone(),
         clock: base.clock.clone(),
         runtime: engines.runtime,
@@ -258,8 +255,7 @@ fn control_config(
     settings: &Settings,
     base: &Base,
     breaker: breaker::Settings,
-    place: Place,
-    programs: Option<Programs>,
+    engines: &EngineRuntime,
 ) -> gantry_control::Config {
     gantry_control::Config {
         models_dir: base.models_dir.clone(),
@@ -267,8 +263,8 @@ fn control_config(
         hub_endpoint: settings.hub_endpoint.clone(),
         primary_image: settings.primary_engine_image.clone(),
         secondary_image: settings.secondary_engine_image.clone(),
-        place,
-        programs,
+        place: engines.place.clone(),
+        programs: engines.programs.clone(),
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
         internal_key: base.internal_key.clone(),
@@ -280,7 +276,7 @@ fn control_config(
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
-        host: Host { cpus: cpus(), gpus: gantry_runtime::host_gpus() },
+        host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
         usage_retention_days: settings.usage_retention_days,
     }
 }

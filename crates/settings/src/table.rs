@@ -140,7 +140,7 @@ settings! {
         /// Key with which the gateway calls engines; empty: generated once into the data directory.
         internal_engine_api_key: Option<Secret> = "";
         /// What runs the engines: containers of Docker, or processes of this machine. `auto`: Docker if it answers when the
-        /// gateway starts or CONTAINER_HOST is set, else processes.
+        /// gateway starts or `CONTAINER_HOST` is set, else processes.
         container_runtime: ContainerRuntime = "auto";
         /// Program that is vLLM where engines are processes; empty: `vllm serve` from `PATH`, else the simulator.
         primary_engine_command: Option<CommandWords> = "";

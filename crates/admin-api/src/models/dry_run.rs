@@ -130,9 +130,10 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             category: "engine",
             title: format!("`{field}` is not used as it is"),
             message: message.clone(),
-            fix: Some(match preview.is_process {
-                true => format!("unset `{field}`"),
-                false => format!("unset `{field}`, or use another `engine_image`"),
+            fix: Some(if preview.is_process {
+                format!("unset `{field}`")
+            } else {
+                format!("unset `{field}`, or use another `engine_image`")
             }),
             field: Some(field),
         })

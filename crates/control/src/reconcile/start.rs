@@ -82,15 +82,16 @@ pub(super) async fn launch(
 async fn files(control: &Control, model: &Model) -> Result<(), NoStart> {
     let base = control.config.models_dir.clone();
     let names = ["local_path", "hub_config_path", "chat_template_file", "mmproj"];
-    let named = names
+    let plain = names
         .into_iter()
         .filter(|name| *name != "local_path" || !model.config.is_online())
         .filter_map(|name| Some((name, model.config.text(name)?)));
-    let adapters = model.config.texts("lora_adapters").filter_map(|it| Some(("lora_adapters", it.split_once('=')?.1)));
+    let adapters =
+        model.config.texts("lora_adapters").filter_map(|it| Some(("lora_adapters", it.split_once('=')?.1)));
     let draft = model.config.text("draft_model_path").map(|it| it.strip_prefix("/models/").unwrap_or(it));
     let draft = draft.map(|it| ("draft_model_path", it));
     let paths: Vec<(&str, String)> =
-        named.chain(adapters).chain(draft).map(|(name, path)| (name, path.to_owned())).collect();
+        plain.chain(adapters).chain(draft).map(|(name, path)| (name, path.to_owned())).collect();
     let check = tokio::task::spawn_blocking(move || {
         let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
         for (name, path) in paths {

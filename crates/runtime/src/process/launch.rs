@@ -31,7 +31,8 @@ impl Process {
             return Err(RuntimeError::ProgramMissing { program: program.reference.clone() });
         };
         if let Some(name) = environment::refused_variable(spec.launch) {
-            let detail = format!("`extra_env` can't set `{name}` for an engine that is a process of this machine");
+            let detail =
+                format!("`extra_env` can't set `{name}` for an engine that is a process of this machine");
             return Err(RuntimeError::Process { action: ACTION, detail });
         }
         self.clear_name(spec.name).await?;
@@ -85,7 +86,9 @@ impl Process {
     ) -> RuntimeResult<()> {
         let refused = |detail: String| RuntimeError::Process { action: ACTION, detail };
         let memlock = if spec.launch.locks_memory { "memlock" } else { "-" };
-        let environment = environment::of(spec.launch, &self.options.environment, &self.owner.instance, id);
+        let marks = (self.owner.instance.as_str(), id);
+        let hides_gpus = !crate::process_gpus().is_empty();
+        let environment = environment::of(spec.launch, &self.options.environment, marks, hides_gpus);
         let mut command = Command::new(&self.options.supervisor);
         command
             .arg0("gantry")
@@ -116,4 +119,3 @@ impl Process {
         }
     }
 }
-

@@ -18,10 +18,7 @@ mod system;
 use std::{io, path::PathBuf, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{
-    Clock, ModelId,
-    model::lifecycle::InstanceId,
-};
+use gantry_domain::{Clock, ModelId, model::lifecycle::InstanceId};
 use rustix::process::Signal;
 use tokio::{sync::broadcast, time::timeout};
 
@@ -123,17 +120,23 @@ fn look(dir: Dir, owner: &str) -> io::Result<Option<Seen>> {
     let held = dir.is_held()?;
     // Read after the lock: a supervisor notes the end before it lets go.
     let mut state = dir.state()?;
-    if !held && let Some(state) = &mut state && state.exit.is_none() {
-        bury(&dir, &record, state)?;
+    if !held
+        && let Some(state) = &mut state
+        && state.exit.is_none()
+    {
+        bury(&dir, &record, state);
     }
     Ok(Some(Seen::Ours(Box::new(Look { dir, record, state, held }))))
 }
 
 /// The supervisor is gone without a word: so is the engine, and its children must be. Blocking.
-fn bury(dir: &Dir, record: &Record, state: &mut State) -> io::Result<()> {
+fn bury(dir: &Dir, record: &Record, state: &mut State) {
     system::sweep(&record.owner, &record.id, KILL);
     state.exit = Some(Exit { code: KILLED, out_of_memory: false, at: Clock::default().now() });
-    dir.write_state(state)
+    // A full disk changes nothing about it: the next look finds the same.
+    if let Err(error) = dir.write_state(state) {
+        tracing::warn!(name = record.name, %error, "could not note down how an engine ended");
+    }
 }
 
 impl Process {
@@ -336,4 +339,3 @@ impl Runtime for Process {
         .boxed()
     }
 }
-

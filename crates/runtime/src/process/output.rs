@@ -196,9 +196,8 @@ impl Follower {
             }
             // Ours is an older one by now: its end first, then those that came after it.
             self.rest(each)?;
-            let age = (1..FILES).find(|age| {
-                fs::metadata(path(&self.dir.0, *age)).is_ok_and(|it| it.ino() == current)
-            });
+            let age = (1..FILES)
+                .find(|age| fs::metadata(path(&self.dir.0, *age)).is_ok_and(|it| it.ino() == current));
             self.file = match age {
                 Some(age) if age > 1 => File::open(path(&self.dir.0, age - 1)).ok(),
                 _ => Some(newest),
@@ -244,8 +243,10 @@ mod tests {
     fn files_stay_small_and_few_and_the_newest_lines_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         print(&mut log(dir.path(), 1000), 0, 1000);
-        let sizes: Vec<u64> =
-            (0..FILES + 1).filter_map(|it| fs::metadata(path(dir.path(), it)).ok()).map(|it| it.len()).collect();
+        let sizes: Vec<u64> = (0..FILES + 1)
+            .filter_map(|it| fs::metadata(path(dir.path(), it)).ok())
+            .map(|it| it.len())
+            .collect();
         assert!(sizes.len() == FILES && sizes.iter().all(|it| *it < 1020), "{sizes:?}");
         let text = read(&Dir(dir.path().to_owned()), 150).unwrap();
         assert_eq!(text.lines().collect::<Vec<_>>(), lines(850, 1000));

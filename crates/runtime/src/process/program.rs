@@ -91,13 +91,12 @@ impl Versions {
         let seen = fs::metadata(file).ok()?;
         let id = identity(program, file, &seen);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        let version_label = match known {
-            Some(version) => version,
-            None => {
-                let version = version(program, file, environment).await;
-                self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), version.clone());
-                version
-            }
+        let version_label = if let Some(version) = known {
+            version
+        } else {
+            let version = version(program, file, environment).await;
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), version.clone());
+            version
         };
         Some(ImageInfo {
             id,
@@ -167,9 +166,11 @@ impl Drop for Group {
 /// `…/bin/vllm` and `…/lib/python3.12/site-packages/vllm-0.32.0.dist-info`.
 fn installed_beside(file: &Path) -> Option<String> {
     let lib = file.parent()?.parent()?.join("lib");
-    let pythons = fs::read_dir(lib).ok()?.flatten().filter(|it| it.file_name().to_string_lossy().starts_with("python"));
-    let packages = pythons.filter_map(|it| fs::read_dir(it.path().join("site-packages")).ok()).flatten().flatten();
-    packages.filter_map(|it| package_version(it.file_name().to_str()?)).next()
+    let pythons =
+        fs::read_dir(lib).ok()?.flatten().filter(|it| it.file_name().to_string_lossy().starts_with("python"));
+    let mut packages =
+        pythons.filter_map(|it| fs::read_dir(it.path().join("site-packages")).ok()).flatten().flatten();
+    packages.find_map(|it| package_version(it.file_name().to_str()?))
 }
 
 fn package_version(folder: &str) -> Option<String> {
@@ -200,8 +201,14 @@ mod tests {
     #[test]
     fn versions_are_read_as_the_engines_print_them() {
         for (llama, build) in [
-            ("version: 5000 (8f3c1a2)\nbuilt with cc (Debian 12.2.0-14) 12.2.0 for x86_64-linux-gnu\n", "b5000"),
-            ("version: 0.6.0-dev (build 11434, commit unknown)\nbuilt with GNU 12.2.0 for Linux x86_64", "b11434"),
+            (
+                "version: 5000 (8f3c1a2)\nbuilt with cc (Debian 12.2.0-14) 12.2.0 for x86_64-linux-gnu\n",
+                "b5000",
+            ),
+            (
+                "version: 0.6.0-dev (build 11434, commit unknown)\nbuilt with GNU 12.2.0 for Linux x86_64",
+                "b11434",
+            ),
         ] {
             assert_eq!(in_output(EngineKind::Llamacpp, llama).as_deref(), Some(build));
         }

@@ -199,7 +199,8 @@ impl Shim {
                 && !port::is_free(engine.port)?;
             if again {
                 attempt += 1;
-                let note = format!("gantry: port {} was taken by another program, trying another\n", engine.port);
+                let note =
+                    format!("gantry: port {} was taken by another program, trying another\n", engine.port);
                 Log::new(&self.dir).write(note.as_bytes());
                 continue;
             }

@@ -22,7 +22,13 @@ async fn a_start_that_fails_says_its_exit_code_and_keeps_the_log() {
             "container_exited: exit code 1",
             "unknown model architecture",
         ),
-        ("vllm", "signal", vec![("CRASH_AT_START", "137")], "container_exited: killed (exit code 137)", "Traceback"),
+        (
+            "vllm",
+            "signal",
+            vec![("CRASH_AT_START", "137")],
+            "container_exited: killed (exit code 137)",
+            "Traceback",
+        ),
     ];
     for (engine, name, faults, reason, logged) in cases {
         let model = Managed::create(&owner, &simulated(engine, name, &faults)).await;
@@ -91,7 +97,8 @@ async fn an_engine_that_ignores_being_asked_is_killed_after_the_grace() {
 
 #[tokio::test]
 async fn what_a_process_cannot_be_given_is_refused_by_name() {
-    let gateway = start(Options::processes().env("SECONDARY_ENGINE_COMMAND", "/no/such/llama-server -x")).await;
+    let gateway =
+        start(Options::processes().env("SECONDARY_ENGINE_COMMAND", "/no/such/llama-server -x")).await;
     let owner = gateway.owner().await;
     std::fs::write(gateway.models_dir().join("m.gguf"), "x").unwrap();
     let body = json!({ "served_name": "absent", "engine_type": "llamacpp", "local_path": "m.gguf" });

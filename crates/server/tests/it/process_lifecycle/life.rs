@@ -40,7 +40,13 @@ async fn a_model_starts_answers_and_stops() {
         assert_eq!((refused.status, refused.code()), (503, "model_not_running"));
         assert_eq!(
             model.timeline(&owner).await,
-            ["stopped>starting", "starting>loading", "loading>running", "running>stopping", "stopping>stopped"]
+            [
+                "stopped>starting",
+                "starting>loading",
+                "loading>running",
+                "running>stopping",
+                "stopping>stopped"
+            ]
         );
     }
     nothing_left(&gateway).await;
@@ -83,7 +89,8 @@ async fn a_dry_run_shows_the_command_of_this_machine() {
     body["engine_image"] = json!("vllm/vllm-openai:v0.11.0");
     body["extra_env"] = json!({ "PYTHONPATH": "/tmp" });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
-    let fields: Vec<&str> = preview["warnings"].as_array().unwrap().iter().map(|it| word(&it["field"])).collect();
+    let fields: Vec<&str> =
+        preview["warnings"].as_array().unwrap().iter().map(|it| word(&it["field"])).collect();
     assert_eq!(fields, ["engine_image", "extra_env"], "{preview}");
     assert_eq!(preview["image"], "gantry/engine-sim-vllm:0.32.0");
 }
@@ -92,7 +99,8 @@ async fn a_dry_run_shows_the_command_of_this_machine() {
 async fn stopping_ends_the_whole_tree_of_processes() {
     let dir = tempfile::tempdir().unwrap();
     // A script in front of the engine, as people write them, with a worker that does not care to be asked.
-    let script = "sh -c \"trap '' TERM; while :; do sleep 0.1; done\" &\nGANTRY engine-sim --flavour vllm \"$@\"";
+    let script =
+        "sh -c \"trap '' TERM; while :; do sleep 0.1; done\" &\nGANTRY engine-sim --flavour vllm \"$@\"";
     let wrapper = program(&dir, "vllm", script);
     let options = Options::processes().env("PRIMARY_ENGINE_COMMAND", wrapper.to_str().unwrap());
     let gateway = start(options.env("STOP_TIMEOUT_SEC", "2")).await;

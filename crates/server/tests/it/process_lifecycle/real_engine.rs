@@ -49,7 +49,11 @@ async fn llama_server_serves_survives_the_gateway_and_stops() {
         "context_size": 512, "mlock": false,
     });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
-    assert_eq!((&preview["simulator"], &preview["engine_version"]), (&json!(false), &json!("b11434")), "{preview}");
+    assert_eq!(
+        (&preview["simulator"], &preview["engine_version"]),
+        (&json!(false), &json!("b11434")),
+        "{preview}"
+    );
     let model = Managed::create(&owner, &body).await;
     model.start(&owner).await;
     model.reaches_within(&owner, "running", Duration::from_mins(2)).await;
