@@ -193,7 +193,7 @@ mod tests {
         let none = of(&launch(&[], &[]), &base, ("owner", "id"), true);
         assert_eq!(value(&none, "CUDA_VISIBLE_DEVICES").as_deref(), Some(""));
         assert_eq!(value(&none, MARK).as_deref(), Some("owner/id"));
-        let bare = of(&launch(&[], &[]), &[], ("owner", "id"), false);
-        assert_eq!(value(&bare, "CUDA_VISIBLE_DEVICES"), None);
+        let without = of(&launch(&[], &[]), &[], ("owner", "id"), false);
+        assert_eq!(value(&without, "CUDA_VISIBLE_DEVICES"), None);
     }
 }

@@ -236,17 +236,17 @@ mod tests {
     }
 
     fn print(log: &mut Log, from: usize, to: usize) {
-        lines(from, to).iter().for_each(|it| log.write(format!("{it}\n").as_bytes()));
+        for line in lines(from, to) {
+            log.write(format!("{line}\n").as_bytes());
+        }
     }
 
     #[test]
     fn files_stay_small_and_few_and_the_newest_lines_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         print(&mut log(dir.path(), 1000), 0, 1000);
-        let sizes: Vec<u64> = (0..FILES + 1)
-            .filter_map(|it| fs::metadata(path(dir.path(), it)).ok())
-            .map(|it| it.len())
-            .collect();
+        let sizes: Vec<u64> =
+            (0..=FILES).filter_map(|it| fs::metadata(path(dir.path(), it)).ok()).map(|it| it.len()).collect();
         assert!(sizes.len() == FILES && sizes.iter().all(|it| *it < 1020), "{sizes:?}");
         let text = read(&Dir(dir.path().to_owned()), 150).unwrap();
         assert_eq!(text.lines().collect::<Vec<_>>(), lines(850, 1000));

@@ -100,7 +100,7 @@ async fn a_process_without_a_record_is_ended() {
     let supervisor = m.processes().state(&a.name)["pid"].as_i64().unwrap();
     fs::remove_dir_all(m.processes().run_dir().join(&a.name)).unwrap();
     let names: Vec<String> = m.runtime.list().await.unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names, [b.name.clone()]);
+    assert_eq!(names, std::slice::from_ref(&b.name));
     gone(pid).await;
     gone(supervisor).await;
     assert!(matches!(m.found(&b).await.instance.status, InstanceStatus::Running { .. }));
