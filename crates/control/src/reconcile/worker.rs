@@ -27,6 +27,8 @@ use crate::{Control, probe};
 const LOADING_PROBE: Duration = Duration::from_secs(1);
 /// What the runtime may take for a stop on top of the grace time.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
+/// How long the runtime may take to notice that an engine that closed its port has ended.
+const EXIT_SHOWS: Duration = Duration::from_millis(500);
 /// A plan that takes more steps than this in one pass goes in circles; the next wake-up goes on.
 const MAX_STEPS: usize = 16;
 /// Timeline entries that are kept of a model.
@@ -112,7 +114,13 @@ impl Worker {
                 deadlines: self.deadlines(&model),
             });
             match step {
-                Step::Probe { port } => health = self.probe(&model, port).await?,
+                Step::Probe { port } => {
+                    health = self.probe(&model, port).await?;
+                    if matches!((&health, &model.phase), (Health::NotYet { .. }, Phase::Running { .. })) {
+                        // It may be at its end, and how it ended says more than a closed port: look once more.
+                        tokio::time::sleep(EXIT_SHOWS).await;
+                    }
+                }
                 Step::Wait => {
                     self.boot = false;
                     return self.settled(&model, deleting, instance.as_ref()).await;

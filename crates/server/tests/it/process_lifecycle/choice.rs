@@ -1,10 +1,16 @@
 //! Which runtime a gateway takes, and how it says so.
 
-use gantry_testkit::{Managed, Options, simulated};
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use gantry_testkit::{Client, Managed, Options, engine_processes, simulated};
 use serde_json::Value;
 
 use super::{gateway, process};
-use crate::support::start;
+use crate::support::{GANTRY, start};
 
 async fn runtime(gateway: &gantry_testkit::Gateway) -> Value {
     gateway.client().get("/readyz").await.expect(200)["runtime"].clone()
@@ -49,4 +55,50 @@ async fn without_a_word_docker_is_taken_if_it_answers_and_running_models_are_nev
     assert!(log.contains("models were started with it"), "{log}");
     model.reaches(&gateway.owner().await, "running").await;
     assert_eq!(process(&gateway, &model), before);
+}
+
+/// What `make run` does on a machine without Docker.
+#[tokio::test]
+async fn the_demo_needs_no_docker_and_comes_back_after_it_was_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    for life in ["first", "second"] {
+        let mut child = demo(dir.path());
+        let stdout = child.stdout.take().unwrap();
+        let seen = tokio::task::spawn_blocking(move || {
+            let mut words = Vec::new();
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                words.extend(line.split([' ', '\'']).map(str::to_owned));
+                if line.contains("Key  ") || line.contains("not running") {
+                    break;
+                }
+            }
+            words
+        });
+        let words = seen.await.unwrap();
+        let find = |start: &str| words.iter().find(|it| it.starts_with(start)).cloned();
+        let (url, key) = (find("http://").expect("an address"), find("gty_").expect("a key"));
+        let client = Client::new(url.trim_end_matches('/')).with_key(&key);
+        assert_eq!(client.chat("demo").await.status, 200, "{life}: {words:?}");
+        assert!(words.iter().any(|it| it == "simulator,"), "{words:?}");
+        let instance = std::fs::read_to_string(dir.path().join("data/instance")).unwrap();
+        assert_eq!(engine_processes(instance.trim()).len(), 2, "{life}");
+        let asked = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(asked.success() && child.wait().unwrap().success());
+        assert_eq!(engine_processes(instance.trim()), Vec::<i64>::new(), "{life}: nothing is left");
+    }
+}
+
+fn demo(dir: &Path) -> Child {
+    let mut command = Command::new(GANTRY);
+    command.args(["serve", "--demo"]).current_dir(dir).env_clear();
+    let settings = [
+        ("PATH", "/usr/bin:/bin"),
+        ("DATA_DIR", "data"),
+        ("GATEWAY_LISTEN", "127.0.0.1:0"),
+        ("METRICS_LISTEN", "127.0.0.1:0"),
+        ("CONTAINER_RUNTIME", "process"),
+        ("STOP_MODELS_ON_SHUTDOWN", "true"),
+    ];
+    command.envs(settings).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().unwrap()
 }

@@ -66,7 +66,6 @@ async fn an_idle_engine_that_dies_is_noticed_at_once() {
     let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
     for whole in [false, true] {
         let engine = process(&gateway, &model).0;
-        // The probe that follows the start is over by then, and the next is an hour away.
         assert_eq!(owner.chat("m").await.status, 200);
         kill_process(if whole { supervisor(&gateway, &model) } else { engine });
         let died = Instant::now();
