@@ -38,7 +38,7 @@ async fn without_a_word_docker_is_taken_if_it_answers_and_running_models_are_nev
     // Without DOCKER_HOST only the default socket counts.
     let auto = |options: Options| options.env("DOCKER_HOST", "").env("CONTAINER_RUNTIME", "auto");
     let fresh = start(auto(Options::default())).await;
-    let expected = if std::path::Path::new("/var/run/docker.sock").exists() { "docker" } else { "process" };
+    let expected = if Path::new("/var/run/docker.sock").exists() { "docker" } else { "process" };
     assert_eq!(runtime(&fresh).await, expected);
 
     // A Docker engine that comes later does not make the gateway forget its processes.
