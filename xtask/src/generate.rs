@@ -5,14 +5,24 @@ use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 use anyhow::{Context, bail};
 use gantry_domain::{
     ErrorCode,
-    model::fields::{self, Default, Emit, Field, Kind, SetBy},
+    diagnosis::reference::{self, Entry, Sign},
+    engine::EngineVersion,
+    model::{
+        EngineKind,
+        fields::{self, Default, Emit, Field, Kind, SetBy, Version},
+    },
 };
 use gantry_settings::{Settings, Sources};
 
 const DIR: &str = "docs/reference";
 
-fn pages() -> anyhow::Result<[(&'static str, String); 3]> {
-    Ok([("settings.md", settings()?), ("model-fields.md", model_fields()), ("errors.md", errors())])
+fn pages() -> anyhow::Result<[(&'static str, String); 4]> {
+    Ok([
+        ("settings.md", settings()?),
+        ("model-fields.md", model_fields()),
+        ("errors.md", errors()),
+        ("diagnosis.md", diagnosis()),
+    ])
 }
 
 /// Writes every page.
@@ -65,11 +75,16 @@ fn model_fields() -> String {
          that is not set is left to the engine, unless a default is given here. Fields marked *owner* can be set by \
          owners only, since they give power over the host.",
     );
+    out.push_str(
+        "\nVersions are those of vLLM (`0.18.0`) and builds of llama.cpp (`b6343`); `<` a version is what is older. A \
+         value that the version can't express is left out with a warning in the dry-run. \
+         `crates/domain/tests/commands/` has the exact words of every value on three versions of each engine.\n",
+    );
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
     for field in fields::all() {
         let table = tables.entry(field.engine.map_or("1 Both engines", |it| match it {
-            gantry_domain::model::EngineKind::Vllm => "2 vLLM (primary)",
-            gantry_domain::model::EngineKind::Llamacpp => "3 llama.cpp (secondary)",
+            EngineKind::Vllm => "2 vLLM (primary)",
+            EngineKind::Llamacpp => "3 llama.cpp (secondary)",
         }));
         // Writing to a String can't fail.
         let _ = writeln!(table.or_default(), "{}", field_row(field));
@@ -77,7 +92,7 @@ fn model_fields() -> String {
     for (title, rows) in tables {
         let _ = write!(
             out,
-            "\n## {}\n\n| Field | Type | Default | Flag | Meaning |\n|---|---|---|---|---|\n{rows}",
+            "\n## {}\n\n| Field | Group | Type | Default | Unit | Argument | Meaning |\n|---|---|---|---|---|---|---|\n{rows}",
             &title[2..]
         );
     }
@@ -85,15 +100,26 @@ fn model_fields() -> String {
 }
 
 fn field_row(field: &Field) -> String {
-    let unit = field.unit.map(|it| format!(" ({it})")).unwrap_or_default();
     let owner = if field.set_by == SetBy::Owner { " *owner*" } else { "" };
+    let examples = match field.examples {
+        [] => String::new(),
+        some => {
+            let list: Vec<String> = some.iter().map(|it| format!("`{it}`")).collect();
+            format!(" Such as {}.", list.join(", "))
+        }
+    };
     format!(
-        "| `{}`{owner} | {}{unit} | {} | {} | {} |",
+        "| `{}`{owner} | {} | {} | {} | {} | {} | {} |",
         field.name,
+        field.group,
         kind(field.kind),
         default(field.default),
-        flag(field.emit),
-        cell(field.help)
+        field.unit.unwrap_or_default(),
+        match field.emit {
+            Emit::Special => cell(field.becomes),
+            emit => arguments(emit, field.engine.unwrap_or(EngineKind::Vllm)),
+        },
+        cell(&format!("{}{examples}", field.help))
     )
 }
 
@@ -105,7 +131,11 @@ fn kind(kind: Kind) -> String {
         Kind::Float { min, max } => format!("number {min}–{max}"),
         Kind::Text { max } => format!("text, at most {max} characters"),
         Kind::OneOf(allowed) => allowed.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", "),
+        Kind::Lines { max } => format!("text, at most {max} characters, may have several lines"),
+        Kind::Repo => "repository of the hub".to_owned(),
         Kind::Path => "path below the base directory".to_owned(),
+        Kind::ModelPath => "path below the base directory, or below `/models/`".to_owned(),
+        Kind::NamedPaths { max } => format!("array of at most {max} texts `name=path`"),
         Kind::IntList { min, max } => format!("array of integers {min}–{max}"),
         Kind::TextList { max } => format!("array of at most {max} texts"),
         Kind::TextMap => "object of texts".to_owned(),
@@ -123,12 +153,34 @@ fn default(default: Default) -> String {
     }
 }
 
-fn flag(emit: Emit) -> String {
+/// The flags with the versions that have them.
+fn arguments(emit: Emit, engine: EngineKind) -> String {
+    let between = |from: Version, before: Version| {
+        let name = |it| EngineVersion::Known(engine, it);
+        match (from == fields::V_FIRST, before == fields::V_LAST) {
+            (true, true) => String::new(),
+            (true, false) => format!(" <{}", name(before)),
+            (false, true) => format!(" from {}", name(from)),
+            (false, false) => format!(" {} to <{}", name(from), name(before)),
+        }
+    };
     match emit {
         Emit::Special => String::new(),
-        Emit::Flag(flag) | Emit::Words(flag) | Emit::Switch(flag, None) => format!("`{flag}`"),
-        Emit::Switch(on, Some(off)) => format!("`{on}`, `{off}`"),
-        Emit::Since(ways) => ways.iter().map(|(_, _, how)| flag(*how)).collect::<Vec<_>>().join(", later "),
+        Emit::Flag(flag) | Emit::Switch(flag, None) => format!("`{flag}`"),
+        Emit::Words(flag) => format!("`{flag}` with a word for each"),
+        Emit::Positive(flag) => format!("`{flag}`, not at 0"),
+        Emit::Switch(on, Some(off)) => format!("`{on}` or `{off}`"),
+        Emit::Choice(flag, values) => {
+            let values =
+                values.iter().map(|(value, from, before)| format!("`{value}`{}", between(*from, *before)));
+            format!("`{flag}`; {}", values.collect::<Vec<_>>().join(", "))
+        }
+        Emit::Since(ways) => {
+            let ways = ways
+                .iter()
+                .map(|(from, before, how)| format!("{}{}", arguments(*how, engine), between(*from, *before)));
+            ways.collect::<Vec<_>>().join("; ")
+        }
     }
 }
 
@@ -153,6 +205,60 @@ fn errors() -> String {
         );
     }
     out
+}
+
+fn diagnosis() -> String {
+    let mut out = head(
+        "Known failures",
+        "What a diagnosis knows ([how it works](../diagnosis.md)), in the order in which it is tried. `…` stands for \
+         what differs; the first of several texts and the first of several fixes are shown, and the first field that a fix names. A \
+         value `…` is made from \
+         the log and from what is set.",
+    );
+    let engines = |entry: &Entry| match entry.engine {
+        None => "Both engines, and the containers",
+        Some(EngineKind::Vllm) => "vLLM (primary)",
+        Some(EngineKind::Llamacpp) => "llama.cpp (secondary)",
+    };
+    for title in ["Both engines, and the containers", "vLLM (primary)", "llama.cpp (secondary)"] {
+        let _ = write!(
+            out,
+            "\n## {title}\n\n| Failure | `error_type` | Recognised by | Field, value to try | What to do |\n|---|---|---|---|---|\n"
+        );
+        for entry in reference::entries().filter(|it| engines(it) == title) {
+            let _ = writeln!(out, "{}", failure(&entry));
+        }
+    }
+    out
+}
+
+fn failure(entry: &Entry) -> String {
+    let sign = match &entry.sign {
+        Sign::Text { first, others: 0 } => code(first),
+        Sign::Text { first, others } => format!("{} and {others} more", code(first)),
+        Sign::ExitCodes(codes) => {
+            let codes: Vec<_> = codes.iter().map(i64::to_string).collect();
+            format!("exit code {}", codes.join(", "))
+        }
+        Sign::OutOfMemory => "the kernel killed it for memory".to_owned(),
+    };
+    let field = match (entry.field, &entry.value) {
+        (Some(field), Some(value)) => format!("`{field}` = `{value}`"),
+        (Some(field), None) => format!("`{field}`"),
+        (None, _) => String::new(),
+    };
+    format!(
+        "| {} | `{}` | {} | {field} | {} |",
+        cell(entry.title),
+        entry.error_type,
+        cell(&sign),
+        cell(&entry.fix)
+    )
+}
+
+/// A text in the type of code, which may hold backticks itself.
+fn code(text: &str) -> String {
+    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
 /// One line, safe inside a table.

@@ -1,11 +1,15 @@
 //! What every handler can reach.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, ModelId,
-    model::{Model, Phase},
+    ApiError, Clock, ErrorCode, ModelId, ModelsDir,
+    engine::EngineVersion,
+    engine_metrics::EngineMetrics,
+    machine::{Gpu, HostMemory},
+    model::{EngineKind, Model, Phase},
+    models_dir::ModelsDirRules,
     net::IpList,
 };
 use gantry_store::Store;
@@ -48,16 +52,28 @@ pub struct Parts {
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
-    pub models_dir: std::path::PathBuf,
     /// What runs the engines: `docker` or `process`.
     pub runtime: &'static str,
+    pub models_dir: ModelsDir,
+    pub models_dir_rules: ModelsDirRules,
+    pub headers: Headers,
+    pub hub_cache_dir: PathBuf,
+    /// Of each of [`EngineKind::ALL`].
     pub default_images: [String; 2],
+    /// Images are never pulled.
+    pub offline: bool,
+    /// Folders that packages are written to and read from.
+    pub export_dirs: Vec<PathBuf>,
     pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],
     pub trusted_proxies: IpList,
     pub allowed_hosts: Vec<String>,
     pub cors_origins: Vec<String>,
 }
+
+/// Headers of model files that were read before; see [`gantry_inspect::Cache`].
+#[derive(Clone, Default)]
+pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
 
 /// Makes the data plane see what was committed: keys, sessions, users, routes.
 #[derive(Clone)]
@@ -85,8 +101,26 @@ pub trait Engines: Send + Sync + 'static {
     fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>>;
     /// One small request straight to the engine.
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
+    /// The machine that engines run on.
+    fn machine(&self) -> BoxFuture<'static, MachineView>;
+    /// What the engine of a model that runs counts; the error is one line for an operator. Takes 2 s at most.
+    fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>>;
+    /// What the model hub says of `repo_id`, which is `owner/name`. Takes 10 s at most.
+    fn hub_repository(
+        &self,
+        repo_id: &str,
+        token: Option<SecretString>,
+    ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
+    /// What a start of a model of `engine` whose `engine_image` is `wished` uses: an image, or the name of a program.
+    fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
+    /// An image as the container runtime knows it; `None` if it is not there.
+    fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
+    /// Takes in the images of an archive; their references.
+    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
+    /// What is known of a model right now.
+    fn live(&self, model: ModelId) -> Live;
     /// Whether the container runtime answers; the error is one line for an operator.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.
@@ -95,6 +129,34 @@ pub trait Engines: Send + Sync + 'static {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
     fn managed_routes(&self) -> Vec<ManagedRoute>;
+}
+
+/// What is known of a model while this process runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Live {
+    /// Why what runs is not what a start would make now, though the record was not edited.
+    pub drift: Option<&'static str>,
+    /// An image that is being pulled: bytes done and bytes known so far.
+    pub pull: Option<(u64, u64)>,
+}
+
+/// An image on the machine of the container runtime.
+#[derive(Debug, Clone)]
+pub struct Image {
+    pub size_bytes: i64,
+    /// RFC 3339.
+    pub created: Option<String>,
+    /// Gantry's engine simulator, not a real engine.
+    pub simulator: bool,
+}
+
+/// A repository of the model hub.
+#[derive(Debug, Clone)]
+pub struct HubRepository {
+    /// `config.json` as it came; `None` if there is none.
+    pub config: Option<bytes::Bytes>,
+    /// Names of all files; `None` if the hub did not tell.
+    pub files: Option<Vec<String>>,
 }
 
 /// What an engine wrote. All empty when the model has no container.
@@ -118,16 +180,27 @@ pub struct Preview {
     /// The image is our simulator.
     pub simulator: bool,
     /// Of the engine, as far as the image tells.
-    pub version: String,
+    pub version: EngineVersion,
+    /// The image is being asked just now.
+    pub version_pending: bool,
     /// Entry point (where we set it) and arguments.
     pub command: Vec<String>,
     /// With secrets in clear: to be redacted before it is shown.
     pub env: Vec<(String, String)>,
     /// Settings that this version can't express, with the reason.
     pub unsupported: Vec<(&'static str, String)>,
-    pub n_gpus: usize,
     /// There are no images: the engine is a program of this machine.
     pub is_process: bool,
+    /// Indexes of the GPUs that the container is given.
+    pub gpus: Vec<u32>,
+}
+
+/// What the machine has, as it was seen last.
+#[derive(Debug, Clone, Default)]
+pub struct MachineView {
+    pub gpus: Vec<Gpu>,
+    /// `None`: unknown.
+    pub memory: Option<HostMemory>,
 }
 
 /// A route to a container of ours.
@@ -136,7 +209,9 @@ pub struct ManagedRoute {
     pub served_name: String,
     pub url: String,
     pub task: gantry_domain::model::Task,
-    pub engine: gantry_domain::model::EngineKind,
+    pub engine: EngineKind,
+    /// Context length in tokens: as the engine reports it, else as the record says.
+    pub max_model_len: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -94,7 +94,7 @@ impl Fields {
     }
 
     pub(crate) fn problem(&mut self, param: &str, message: impl Into<String>) {
-        self.problems.push(FieldProblem { param: param.to_owned(), message: message.into() });
+        self.problems.push(FieldProblem::new(param, message));
     }
 
     /// The field as it stands, `None` when absent; `null` is a value.

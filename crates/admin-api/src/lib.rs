@@ -1,4 +1,4 @@
-//! `/admin`, `/auth` and `/readyz`: what people and their tools call. Writes what is wanted to the database, wakes the
+//! `/admin`, `/auth`, `/readyz` and the chat page's part of `/v1`: what people and their tools call. Writes what is wanted to the database, wakes the
 //! reconciler and answers; never touches containers.
 //!
 //! A feature's file is found by its URL: `POST /admin/models/{id}/start` is `models/command.rs` below `models/`. The
@@ -7,6 +7,7 @@
 pub mod app;
 mod auth;
 pub mod bootstrap;
+mod chat;
 mod error;
 mod extract;
 mod guard;
@@ -15,10 +16,12 @@ mod keys;
 mod models;
 mod orgs;
 pub mod password;
+mod playground;
 pub mod policy;
 mod reg;
 pub mod routes;
 pub mod session;
+mod system;
 mod throttle;
 mod usage;
 mod users;

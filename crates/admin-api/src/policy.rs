@@ -27,6 +27,8 @@ impl BodyLimit {
     pub const NONE: Self = Self(0);
     /// User names and passwords.
     pub const SIGN_IN: Self = Self(8 << 10);
+    /// Messages of chats.
+    pub const CHAT: Self = Self(1 << 20);
     pub const ADMIN: Self = Self(256 << 10);
 }
 

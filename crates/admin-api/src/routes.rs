@@ -14,9 +14,9 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, auth, bootstrap, guard, health, keys, models, orgs,
+    App, auth, bootstrap, chat, guard, health, keys, models, orgs, playground,
     policy::{self, Access, BodyLimit, Policy},
-    reg, usage, users,
+    reg, system, usage, users,
 };
 
 /// One row of the table.
@@ -52,6 +52,7 @@ where
 pub fn routes() -> Vec<Route> {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;
+    const PUT: MethodFilter = MethodFilter::PUT;
     const PATCH: MethodFilter = MethodFilter::PATCH;
     const DELETE: MethodFilter = MethodFilter::DELETE;
     const NONE: BodyLimit = BodyLimit::NONE;
@@ -84,14 +85,17 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list),
         route(GET, "/admin/models", ADMIN, NONE, models::list),
         route(POST, "/admin/models", ADMIN, BODY, models::create),
-        route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir),
+        route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir::show),
+        route(PUT, "/admin/models/base-dir", OWNER, BODY, models::base_dir::change),
         route(GET, "/admin/models/local-folders", ADMIN, NONE, models::folders::local_folders),
         route(GET, "/admin/models/inspect-folder", ADMIN, NONE, models::folders::inspect_folder),
+        route(GET, "/admin/models/hub-config", ADMIN, NONE, models::hub_config::hub_config),
         route(POST, "/admin/models/dry-run", ADMIN, BODY, models::dry_run::unsaved),
         route(GET, "/admin/models/registry", ADMIN, NONE, reg::list),
         route(POST, "/admin/models/registry", OWNER, BODY, reg::add),
         route(DELETE, "/admin/models/registry", OWNER, NONE, reg::remove),
         route(DELETE, "/admin/models/registry/{*served_name}", OWNER, NONE, reg::remove),
+        route(GET, "/admin/models/metrics", ADMIN, NONE, models::metrics::list),
         route(GET, "/admin/models/{id}", ADMIN, NONE, models::show),
         route(PATCH, "/admin/models/{id}", ADMIN, BODY, models::change),
         route(DELETE, "/admin/models/{id}", ADMIN, NONE, models::command::delete),
@@ -103,7 +107,19 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/admin/models/{id}/readiness", ADMIN, NONE, models::watch::readiness),
         route(GET, "/admin/models/{id}/logs", ADMIN, NONE, models::watch::logs),
         route(GET, "/admin/models/{id}/events", ADMIN, NONE, models::watch::events),
+        route(GET, "/admin/system/container-images", ADMIN, NONE, system::images::status),
+        route(POST, "/admin/system/container-images/load", OWNER, BODY, system::images::load),
+        route(GET, "/v1/chat/sessions", ANYONE, NONE, chat::list),
+        route(POST, "/v1/chat/sessions", ANYONE, BODY, chat::create),
+        route(DELETE, "/v1/chat/sessions", ANYONE, NONE, chat::clear),
+        route(GET, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::show),
+        route(DELETE, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::delete),
+        route(POST, "/v1/chat/sessions/{id}/messages", ANYONE, BodyLimit::CHAT, chat::add_message),
+        route(GET, "/v1/models/running", ANYONE, NONE, playground::running),
+        // The name may contain slashes, so that it and the last word are one capture.
+        route(GET, "/v1/models/{*name_constraints}", ANYONE, NONE, playground::constraints),
         route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
+        route(GET, "/admin/system/gpus", ADMIN, NONE, system::gpus::gpus),
     ]
 }
 

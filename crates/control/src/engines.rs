@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::BoxStream;
 use gantry_domain::{
     ApiError, ErrorCode,
+    engine_metrics::{self, EngineMetrics},
     model::{Model, Phase, Task, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use crate::{Control, engine_http};
 
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What came of a test request.
 #[derive(Debug, Clone)]
@@ -54,6 +56,29 @@ impl Control {
         }
     }
 
+    /// What the engine of `model`, which runs, counts at `/metrics`.
+    ///
+    /// # Errors
+    /// One line for an operator.
+    pub async fn metrics(&self, model: &Model) -> Result<EngineMetrics, String> {
+        let Phase::Running { port, .. } = &model.phase else {
+            return Err("the model does not run".to_owned());
+        };
+        let key = &self.config.internal_key;
+        let answer = engine_http::call(*port, "/metrics", key, None, METRICS_TIMEOUT).await;
+        let (status, body) = answer.map_err(silent)?;
+        if !status.is_success() {
+            return Err(format!("the engine's /metrics answers {}", status.as_u16()));
+        }
+        let engine = model.engine;
+        // Up to 8 MiB of text: not on the runtime.
+        let parsed = tokio::task::spawn_blocking(move || {
+            engine_metrics::parse(engine, &String::from_utf8_lossy(&body))
+        });
+        let parsed = parsed.await.map_err(|_| "the engine's /metrics could not be read".to_owned())?;
+        parsed.ok_or_else(|| "the engine's /metrics has none of the usual counters".to_owned())
+    }
+
     /// Sends one small request of the model's task straight to its engine.
     pub async fn test(&self, model: &Model) -> Tested {
         let name = &model.served_name;
@@ -86,12 +111,17 @@ impl Control {
                 let error = (!status.is_success()).then(|| format!("the engine answers {}", status.as_u16()));
                 (Some(value), error)
             }
-            Err(engine_http::NoAnswer::Closed(detail)) => (None, Some(detail)),
-            Err(engine_http::NoAnswer::TimedOut) => {
-                (None, Some("the engine did not answer in time".to_owned()))
-            }
+            Err(why) => (None, Some(silent(why))),
         };
         Tested { path, request, response, error, latency }
+    }
+}
+
+/// Why an engine's metrics are not there, in the API's words.
+fn silent(why: engine_http::NoAnswer) -> String {
+    match why {
+        engine_http::NoAnswer::Closed(detail) => detail,
+        engine_http::NoAnswer::TimedOut => "the engine did not answer in time".to_owned(),
     }
 }
 

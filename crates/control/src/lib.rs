@@ -3,23 +3,35 @@
 //! - [`reconcile`]: one worker for each model brings its container in line with its record
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
+//! - [`machine`]: GPUs and RAM of this machine
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
+//! - [`diagnose`]: why a model failed, kept with its record
+//! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
 
+mod diagnose;
 pub mod engine_http;
 pub mod engines;
+pub mod hub;
+pub mod live;
+pub mod machine;
 pub mod preview;
-mod probe;
+pub mod probe;
 pub mod publish;
 pub mod reconcile;
 pub mod ship;
 pub mod upkeep;
+pub mod versions;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use gantry_dataplane::Shared;
 use gantry_domain::{
-    Clock, ModelId,
+    Clock, ModelId, ModelsDir,
     engine::{Host, Place},
     model::{EngineKind, Model, Phase},
 };
@@ -32,14 +44,12 @@ use tokio::sync::broadcast;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Models base directory on the host.
-    pub models_dir: PathBuf,
+    pub models_dir: ModelsDir,
     pub hub_cache_dir: PathBuf,
     pub hub_endpoint: Option<String>,
     /// Default image of each engine.
     pub primary_image: String,
     pub secondary_image: String,
-    /// How engines see files and network.
-    pub place: Place,
     /// What runs in place of images, where engines are processes.
     pub programs: Option<Programs>,
     pub primary_startup: Duration,
@@ -54,6 +64,10 @@ pub struct Config {
     pub pull_timeout: Duration,
     /// Time that an engine gets to stop by itself.
     pub stop_grace: Duration,
+    /// Time that requests in flight get when a model is applied.
+    pub drain: Duration,
+    /// Longest that requests for a model that is being applied wait for it.
+    pub apply_wait: Duration,
     pub reconcile_every: Duration,
     pub probe_every: Duration,
     pub breaker: gantry_dataplane::breaker::Settings,
@@ -64,10 +78,15 @@ pub struct Config {
 impl Config {
     /// The image of a model: its own, else its engine's default; where there are no images, the name of its program.
     pub fn image<'a>(&'a self, model: &'a Model) -> &'a str {
-        if let Some(program) = self.program(model) {
-            return &program.reference;
+        self.image_of(model.engine, model.config.text("engine_image"))
+    }
+
+    /// The same for any model of `engine` whose `engine_image` is `wished`.
+    pub fn image_of<'a>(&'a self, engine: EngineKind, wished: Option<&'a str>) -> &'a str {
+        if let Some(programs) = &self.programs {
+            return &programs.of(engine, wished).reference;
         }
-        model.config.text("engine_image").unwrap_or(match model.engine {
+        wished.unwrap_or(match engine {
             EngineKind::Vllm => &self.primary_image,
             EngineKind::Llamacpp => &self.secondary_image,
         })
@@ -77,6 +96,15 @@ impl Config {
     pub fn program(&self, model: &Model) -> Option<&Program> {
         let programs = self.programs.as_ref()?;
         Some(programs.of(model.engine, model.config.text("engine_image")))
+    }
+
+    /// How an engine that is started now sees files and network. `models_dir` is the models base directory, which may
+    /// be changed at any time: whoever looks at it more than once passes what it was.
+    pub fn place(&self, models_dir: &Path) -> Place {
+        match self.programs {
+            Some(_) => Place::process(models_dir, &self.hub_cache_dir),
+            None => Place::container(),
+        }
     }
 
     /// Longest time in `loading`.
@@ -97,10 +125,20 @@ pub struct Control {
     pub config: Config,
     pub store: Store,
     pub clock: Clock,
+    /// For deadlines: does not jump while the process lives.
+    pub steady: Clock,
+    pub prober: Arc<dyn probe::Prober>,
     pub runtime: Arc<dyn Runtime>,
+    pub versions: versions::Versions,
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,
+    pub live: Arc<live::Live>,
+    pub images: preview::Images,
+    /// Containers of ours without a record that were removed, since start.
+    pub orphans_stopped: AtomicU64,
+    pub machine: Arc<machine::Machine>,
+    pub hub: hub::Hub,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

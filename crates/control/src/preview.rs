@@ -1,12 +1,22 @@
 //! What a start would do, without doing it: the command, the image and whether it is there.
 
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
 use gantry_domain::{
     engine::{self, EngineVersion, Launch, LaunchContext, LaunchWarning},
     model::Model,
 };
-use gantry_runtime::{ImageInfo, Program};
+use gantry_runtime::{ImageInfo, Program, Runtime};
 
-use crate::Control;
+use crate::{
+    Control,
+    versions::{Finding, PREVIEW_WAITS},
+};
 
 /// See [`Control::preview`].
 pub struct Preview {
@@ -15,23 +25,56 @@ pub struct Preview {
     pub image_cached: Option<bool>,
     /// The image is there, and is our simulator.
     pub simulator: bool,
-    /// `unknown` where neither label nor tag tells.
+    /// `unknown` where neither tag nor label nor the image itself tells, or the image is not here.
     pub version: EngineVersion,
+    /// The image is being asked for its version; look again.
+    pub version_pending: bool,
     /// Why the image could not be had, if it is missing.
     pub image_refused: Option<&'static str>,
-    pub n_gpus: usize,
     /// There are no images: the engine is a program of this machine.
     pub is_process: bool,
 }
 
+/// What the container runtime said of images lately, so that comparing what runs with what would run asks nobody.
+#[derive(Default)]
+pub struct Images(Mutex<HashMap<String, (Instant, Option<ImageInfo>)>>);
+
+/// A tag may move meanwhile.
+const IMAGE_AGE: Duration = Duration::from_mins(1);
+
+impl Images {
+    async fn get(&self, runtime: &dyn Runtime, reference: &str) -> Option<ImageInfo> {
+        let known = self.map().get(reference).filter(|(at, _)| at.elapsed() < IMAGE_AGE).cloned();
+        if let Some((_, info)) = known {
+            return info;
+        }
+        let info = runtime.image(reference).await.ok()?;
+        self.map().insert(reference.to_owned(), (Instant::now(), info.clone()));
+        info
+    }
+
+    fn map(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<ImageInfo>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Control {
+    /// The container that a start would make now, if its image is there and its version known; as
+    /// of the last minute.
+    pub(crate) async fn launch_now(&self, model: &Model) -> Option<Launch> {
+        let image = self.config.image(model);
+        let info = self.images.get(&*self.runtime, image).await?;
+        let version = self.version_unasked(model.engine, image, Some(&info)).await.ok()?;
+        Some(self.launch_of(model, version, &self.config.models_dir.get()))
+    }
+
     /// The container that a start of `model` would make now. Looks for the image, changes nothing.
     pub async fn preview(&self, model: &Model) -> Preview {
         let image = self.config.image(model);
         let found = self.runtime.image(image).await;
         let info = found.as_ref().ok().and_then(Option::as_ref);
-        let version = version(model, image, info);
-        let launch = self.launch_of(model, version);
+        let Finding { version, pending } = self.version(model.engine, image, info, PREVIEW_WAITS).await;
+        let launch = self.launch_of(model, version, &self.config.models_dir.get());
         let is_process = self.config.programs.is_some();
         let refused = match (self.config.offline, self.config.require_precache) {
             _ if is_process => Some("programs are not fetched"),
@@ -44,13 +87,14 @@ impl Control {
             image_cached: found.as_ref().ok().map(Option::is_some),
             simulator: info.is_some_and(|it| it.simulator),
             version,
+            version_pending: pending,
             image_refused: refused.filter(|_| matches!(found, Ok(None))),
-            n_gpus: self.config.host.gpus.len(),
             is_process,
         }
     }
 
-    pub(crate) fn launch_of(&self, model: &Model, version: EngineVersion) -> Launch {
+    /// `models_dir`: the models base directory.
+    pub(crate) fn launch_of(&self, model: &Model, version: EngineVersion, models_dir: &Path) -> Launch {
         let config = &self.config;
         let cx = LaunchContext {
             image: config.image(model),
@@ -59,7 +103,7 @@ impl Control {
             internal_key: &config.internal_key,
             offline: config.offline,
             hub_endpoint: config.hub_endpoint.as_deref(),
-            place: &config.place,
+            place: &config.place(models_dir),
             program: config.program(model).map(|it| it.words.as_slice()),
         };
         let mut launch = engine::launch(model, &cx);
@@ -87,13 +131,4 @@ fn process_warnings(model: &Model, program: &Program, launch: &Launch) -> Vec<La
         ),
     });
     image.into_iter().chain(variable).collect()
-}
-
-/// The image's label says it, else its tag.
-pub(crate) fn version(model: &Model, image: &str, info: Option<&ImageInfo>) -> EngineVersion {
-    let label = info.and_then(|it| it.version_label.as_deref());
-    match label.map(|it| EngineVersion::parse(model.engine, it)) {
-        Some(version @ EngineVersion::Known(..)) => version,
-        _ => EngineVersion::of_image(model.engine, image),
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::{FutureExt, future::BoxFuture};
 use gantry_domain::model::{EngineKind, Model, lifecycle::Health};
 use http::StatusCode;
 use secrecy::SecretString;
@@ -35,11 +36,11 @@ struct Meta {
 
 /// What a probe found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Probed {
+pub struct Probed {
     /// [`Health::Slow`] counts by itself as the first; the caller knows how many came before.
-    pub(crate) health: Health,
+    pub health: Health,
     /// Context length that the engine reports, in tokens.
-    pub(crate) max_model_len: Option<i64>,
+    pub max_model_len: Option<i64>,
 }
 
 impl From<Health> for Probed {
@@ -48,8 +49,22 @@ impl From<Health> for Probed {
     }
 }
 
-/// Probes the engine of `model` on `port`.
-pub(crate) async fn probe(model: &Model, port: u16, key: &SecretString) -> Probed {
+/// How engines are asked whether they are ready.
+pub trait Prober: Send + Sync + 'static {
+    /// Probes the engine of `model` on `port` of loopback, on a connection of its own.
+    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed>;
+}
+
+/// Over HTTP, with the internal key.
+pub struct HttpProber(pub SecretString);
+
+impl Prober for HttpProber {
+    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed> {
+        probe(model, port, &self.0).boxed()
+    }
+}
+
+async fn probe(model: &Model, port: u16, key: &SecretString) -> Probed {
     if model.engine == EngineKind::Vllm {
         match call(port, "/health", key, None, TIMEOUT).await {
             Ok((status, _)) if status.is_success() => {}

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use gantry_dataplane::{
     limits::KeyLimits,
 };
 use gantry_domain::{
+    ModelId,
     key::ApiKey,
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
@@ -39,6 +40,8 @@ const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 pub struct Publisher {
     next_id: AtomicU64,
     breaker: breaker::Settings,
+    /// See [`Upstream::with_stall_floor`].
+    stall_floor: Duration,
     known: Mutex<Known>,
 }
 
@@ -54,17 +57,31 @@ struct Known {
     upstreams: HashMap<Place, Arc<Upstream>>,
     /// Context lengths that engines reported, in tokens.
     contexts: HashMap<InstanceId, i64>,
+    /// Where each model's requests went last; alive as long as one of them is.
+    last: HashMap<ModelId, Weak<Upstream>>,
 }
 
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
-        Self { next_id: AtomicU64::new(1), breaker, known: Mutex::default() }
+        let stall_floor = Duration::from_secs(30);
+        Self { next_id: AtomicU64::new(1), breaker, stall_floor, known: Mutex::default() }
+    }
+
+    /// See [`Upstream::with_stall_floor`].
+    #[must_use]
+    pub fn with_stall_floor(self, stall_floor: Duration) -> Self {
+        Self { stall_floor, ..self }
     }
 
     /// Notes what a probe learnt of the engine in a container, for the next catalog; whether that is news.
     pub(crate) async fn learn(&self, instance: &InstanceId, max_model_len: i64) -> bool {
         let mut known = self.known.lock().await;
         known.contexts.insert(instance.clone(), max_model_len) != Some(max_model_len)
+    }
+
+    /// The engine that requests for a model were sent to last, while there still are any.
+    pub(crate) async fn last_upstream(&self, id: ModelId) -> Option<Arc<Upstream>> {
+        self.known.lock().await.last.get(&id)?.upgrade()
     }
 
     /// Reads everything and swaps the new catalog in.
@@ -119,6 +136,8 @@ impl Publisher {
             }
         }
         let mut contexts = HashMap::new();
+        let mut last = std::mem::take(&mut known.last);
+        last.retain(|_, it| it.strong_count() > 0);
         for model in models {
             let target = match &model.phase {
                 Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
@@ -128,20 +147,26 @@ impl Publisher {
                     match self.upstream(known, &place, &url, Some(key)) {
                         Some(upstream) => {
                             upstreams.insert(place, Arc::clone(&upstream));
+                            last.insert(model.id, Arc::downgrade(&upstream));
                             RouteTarget::Up(upstream)
                         }
                         None => RouteTarget::Down { state: State::Failed },
                     }
                 }
-                _ => RouteTarget::Down { state: model.state().0 },
+                _ => match &model.apply {
+                    Some(apply) if model.is_swapping() => {
+                        RouteTarget::Returning { until: apply.at.plus(control.config.apply_wait) }
+                    }
+                    _ => RouteTarget::Down { state: model.state().0 },
+                },
             };
             let context = model.phase.instance().and_then(|it| Some((it, *known.contexts.get(it)?)));
             contexts.extend(context.map(|(instance, context)| (instance.clone(), context)));
             let route = managed_route(&model, target, context.map(|(_, context)| context));
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
-        *known = Known { upstreams, contexts };
-        control.shared.catalog.store(Arc::new(next));
+        *known = Known { upstreams, contexts, last };
+        control.shared.publish(next);
     }
 
     fn upstream(&self, known: &Known, place: &Place, url: &str, key: Option<&str>) -> Option<Arc<Upstream>> {
@@ -150,7 +175,7 @@ impl Publisher {
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => Some(Arc::new(upstream)),
+            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor))),
             Err(error) => {
                 warn!(url, %error, "an engine can't be routed to");
                 None
@@ -196,19 +221,21 @@ fn key_entry(key: ApiKey, state: Arc<gantry_dataplane::limits::KeyState>) -> Key
 }
 
 fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
+    // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
+    let launched = model.as_launched();
     let seconds = |name, default| {
         let set = model.config.int(name).and_then(|it| u64::try_from(it).ok());
         set.map_or(default, Duration::from_secs)
     };
     Route {
         served_name: model.served_name.clone(),
-        task: model.task,
+        task: launched.task,
         engine: Some(model.engine),
         target,
         request_timeout: seconds("request_timeout_sec", DEFAULT_REQUEST_TIMEOUT),
         stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
         created: model.created_at,
-        max_model_len: max_model_len.or(model.config.int("max_model_len")),
+        max_model_len: max_model_len.or(launched.config.int("max_model_len")),
         request_defaults: request_defaults(&model.config).map(Arc::new),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -11,7 +12,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
 use serde_json::Value;
 
-use crate::{BoxError, OtherBody, tap::Tap};
+use crate::{
+    BoxError, OtherBody,
+    tap::Tap,
+    worker::{Phase, Worker},
+};
 
 pub(crate) static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -23,6 +28,8 @@ pub(crate) enum Answer {
     /// From an engine.
     Tap(Box<Tap>),
     Other(OtherBody),
+    /// Ends when the gateway drains.
+    Events(OtherBody, Rc<Worker>),
 }
 
 impl Body for Answer {
@@ -37,7 +44,8 @@ impl Body for Answer {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Tap(tap) => tap.poll_frame(cx),
-            Self::Other(body) => Pin::new(body).poll_frame(cx),
+            Self::Events(_, worker) if worker.phase() >= Phase::Drain => Poll::Ready(None),
+            Self::Other(body) | Self::Events(body, _) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -45,7 +53,7 @@ impl Body for Answer {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Tap(_) => false,
-            Self::Other(body) => body.is_end_stream(),
+            Self::Other(body) | Self::Events(body, _) => body.is_end_stream(),
         }
     }
 
@@ -53,7 +61,7 @@ impl Body for Answer {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Tap(tap) => tap.size_hint(),
-            Self::Other(body) => body.size_hint(),
+            Self::Other(body) | Self::Events(body, _) => body.size_hint(),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The immutable snapshot that requests are decided on. The control plane builds a new one after each change and
-//! stores it in [`crate::Shared::catalog`]; requests that run keep the entries that they started with.
+//! puts it into force with [`crate::Shared::publish`]; requests that run keep the entries that they started with.
 //!
 //! For the builder: [`KeyState`], [`Breaker`] and [`Upstream`] hold what must survive a rebuild. Reuse the `Arc` of
 //! the previous snapshot for the same key id, the same container or registry entry; make new ones otherwise.
@@ -11,7 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gantry_domain::{
@@ -24,10 +24,14 @@ use gantry_domain::{
 use http::{HeaderValue, Uri};
 
 use crate::{
-    breaker::Breaker,
+    breaker::{self, Breaker},
     defaults::RequestDefaults,
     limits::{KeyLimits, KeyState},
+    progress::Progress,
 };
+
+/// See [`Upstream::with_stall_floor`].
+const STALL_FLOOR: Duration = Duration::from_secs(30);
 
 /// Everything a request is decided on. Revoked keys, keys of disabled holders, ended sessions and archived models
 /// are simply absent.
@@ -99,9 +103,31 @@ pub struct Route {
 #[derive(Debug, Clone)]
 pub enum RouteTarget {
     Up(Arc<Upstream>),
+    /// Being applied: its engine stops and another starts. Requests wait for it until then, see
+    /// [`crate::Shared::publish`].
+    Returning {
+        /// When it should be back at the latest; requests fail after it.
+        until: Timestamp,
+    },
     /// Known, but not running.
     Down {
         state: State,
+    },
+}
+
+/// Whether an engine gets requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamHealth {
+    Ok,
+    /// Requests wait and it sends nothing, for longer than it usually does: it gets no new ones until it sends again.
+    Stalled {
+        /// When its last byte came, or when the first of those requests began to wait.
+        since: Instant,
+    },
+    /// It failed repeatedly.
+    BreakerOpen {
+        /// Until the next trial; zero while it is due or runs.
+        retry_in: Duration,
     },
 }
 
@@ -111,6 +137,8 @@ pub struct Upstream {
     /// route leads to it any more.
     pub id: u64,
     pub breaker: Arc<Breaker>,
+    /// When it last sent something.
+    pub progress: Arc<Progress>,
     /// Requests that it is working on.
     pub in_flight: AtomicU32,
     /// It refused the gateway's internal key at the last request: the model needs to be applied.
@@ -176,6 +204,7 @@ impl Upstream {
         Ok(Self {
             id,
             breaker,
+            progress: Arc::new(Progress::new(STALL_FLOOR, Instant::now())),
             in_flight: AtomicU32::new(0),
             key_mismatch: AtomicBool::new(false),
             lacks_chat_template: AtomicBool::new(false),
@@ -184,6 +213,30 @@ impl Upstream {
             auth: key.map(bearer).transpose()?,
             uris,
         })
+    }
+
+    /// Silence of up to `floor` while requests wait is never taken for a stall.
+    #[must_use]
+    pub fn with_stall_floor(mut self, floor: Duration) -> Self {
+        self.progress = Arc::new(Progress::new(floor, Instant::now()));
+        self
+    }
+
+    /// Whether it gets requests now.
+    pub fn health(&self, now: Instant) -> UpstreamHealth {
+        let breaker = self.breaker.snapshot(now);
+        if breaker.state != breaker::State::Closed {
+            return UpstreamHealth::BreakerOpen { retry_in: breaker.retry_in.unwrap_or_default() };
+        }
+        match self.progress.quarantined(now) {
+            Some(since) => UpstreamHealth::Stalled { since },
+            None => UpstreamHealth::Ok,
+        }
+    }
+
+    /// For how long it has been silent while requests wait, if that is too long.
+    pub fn stalled(&self, now: Instant) -> Option<Duration> {
+        self.progress.stalled(now)
     }
 
     /// `host:port` to connect to.

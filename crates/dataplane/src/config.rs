@@ -43,7 +43,8 @@ pub struct Config {
     /// Address to listen on; port 0 takes a free one, see [`crate::DataPlane::addr`].
     pub listen: SocketAddr,
     /// Sockets that are bound and listen already (socket activation); when not empty, `listen` is not bound. Fewer
-    /// than `threads` are shared between the threads.
+    /// than `threads` are shared between the threads. Whoever handed them in keeps them open: at the end, connections
+    /// that wait in them are left to the next gateway.
     pub listeners: Vec<TcpListener>,
     /// Threads, each with a runtime, listener, upstream connections and spool segment of its own; at least 1.
     pub threads: usize,
@@ -57,6 +58,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long an upstream connection may lie idle; below the engines' own limit (uvicorn closes after 5 s).
     pub pool_idle: Duration,
+    /// How long all is served still after the end was announced by `/readyz`, so that a load balancer can look away.
+    pub leave_grace: Duration,
     /// Proxies whose `X-Forwarded-For` counts.
     pub trusted_proxies: IpList,
     /// Origins (`https://host[:port]`) besides the gateway's own that may send cookie requests.
@@ -87,6 +90,7 @@ impl Default for Config {
             header_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             pool_idle: Duration::from_secs(4),
+            leave_grace: Duration::ZERO,
             trusted_proxies: IpList::default(),
             cors_origins: Vec::new(),
             session: Arc::new(|_| None),

@@ -1,14 +1,16 @@
 //! One client connection: a task that hyper runs, and that hears of the thread's end.
 
-use std::{future::Future, net::SocketAddr, rc::Rc, time::Duration};
+use std::{cell::Cell, future::Future, net::SocketAddr, rc::Rc, time::Duration};
 
 use hyper::{server::conn::http1::Builder, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
 use crate::{
-    Peer, service,
-    worker::{Phase, Worker},
+    Peer,
+    malformed::Shaping,
+    service,
+    worker::{Guest, Phase, Worker},
 };
 
 /// Bytes that a request head may have, and that a connection buffers at most.
@@ -32,26 +34,37 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
 }
 
 /// Serves a connection in the background.
-pub(crate) fn open(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr) {
+pub(crate) fn open(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: Guest) {
     // Answers are written whole; without this the last piece of a stream would wait for an acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
-    spawn(serve(worker, stream, addr));
+    spawn(serve(worker, stream, addr, guest));
 }
 
-async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr) {
+async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: Guest) {
     let inner = Rc::clone(&worker);
-    let service = service_fn(move |request| service::handle(&inner, request, Peer { addr }));
-    let mut http = std::pin::pin!(worker.http.serve_connection(TokioIo::new(stream), service));
+    let asked = Rc::new(Cell::new(false));
+    let asks = Rc::clone(&asked);
+    let service = service_fn(move |request| {
+        asks.set(true);
+        service::handle(&inner, request, Peer { addr }, guest)
+    });
+    let mut http = std::pin::pin!(
+        worker.http.serve_connection(TokioIo::new(Shaping::new(stream, Rc::clone(&worker))), service)
+    );
     let mut guard = None;
     let mut told = false;
     let ended = std::future::poll_fn(|cx| {
-        guard.get_or_insert_with(|| Guard::new(Rc::clone(&worker), cx.waker().clone()));
+        if guest == Guest::Early {
+            guard.get_or_insert_with(|| Guard::new(Rc::clone(&worker), cx.waker().clone()));
+        }
         // First, so that a request that has arrived already is seen before idle connections are closed.
         let polled = http.as_mut().poll(cx);
-        if polled.is_pending() && worker.phase() != Phase::Run && !told {
+        // One that has brought no request yet may have one under way; hyper would close it.
+        let ends = worker.phase() >= Phase::Drain && (asked.get() || worker.ends_silent());
+        if polled.is_pending() && ends && !told {
             told = true;
             http.as_mut().graceful_shutdown();
             return http.as_mut().poll(cx);

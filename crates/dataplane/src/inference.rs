@@ -4,7 +4,7 @@ use std::{
     net::IpAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use gantry_domain::{
     model::{EngineKind, State},
     usage::Outcome,
 };
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -31,12 +31,16 @@ use crate::{
     limits,
     meter::{End, Meter, Tokens},
     patch, peek,
+    progress::Class,
+    returning::{self, Found},
     tap::{Framing, Tap},
     worker::Worker,
 };
 
 /// So much of an engine's error is read.
 const MAX_ERROR_BODY: usize = 1 << 20;
+/// When to ask again for an engine that is silent.
+const STALLED_RETRY_SEC: u64 = 10;
 
 /// What a body that was read says.
 pub(crate) struct Wanted {
@@ -115,12 +119,12 @@ pub(crate) async fn serve(
             return answer::error_at(endpoint, &error, &request_id);
         }
     };
-    let head = Head::new(&mut parts.headers, request_id);
-    drop(parts);
-    let wanted = match prepare(&mut meter, bytes) {
+    let wanted = match prepare(&mut meter, &mut deadline, &parts.headers, bytes).await {
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
+    let head = Head::new(&mut parts.headers, request_id);
+    drop(parts);
     if endpoint == Endpoint::ChatCompletions
         && wanted.upstream.lacks_chat_template.load(Relaxed)
         && let Some(body) = fallback::completion(&wanted.body)
@@ -163,11 +167,22 @@ pub(crate) async fn send(
     body: &Bytes,
 ) -> Result<Reply, Failure> {
     let timeout = wanted.route.request_timeout;
-    forward::forward(&meter.worker, &wanted.upstream, endpoint, head, body, deadline, timeout).await
+    let sent =
+        forward::forward(&meter.worker, &wanted.upstream, endpoint, head, body, deadline, timeout).await;
+    if sent.is_ok() {
+        meter.heard(Instant::now());
+    }
+    sent
 }
 
-/// Reads the body, finds the model and gets leave to go. After it, the intent is on disk.
-fn prepare(meter: &mut Meter, bytes: Bytes) -> Result<Wanted, Refusal> {
+/// Reads the body, finds the model, waits for it if it is being applied, and gets leave to go. After it, the intent is
+/// on disk.
+async fn prepare(
+    meter: &mut Meter,
+    deadline: &mut Deadline,
+    headers: &HeaderMap,
+    bytes: Bytes,
+) -> Result<Wanted, Refusal> {
     meter.body_bytes = bytes.len() as u64;
     let peeked = peek::peek(&bytes)?;
     let streams = peeked.stream && meter.endpoint.streams();
@@ -175,22 +190,33 @@ fn prepare(meter: &mut Meter, bytes: Bytes) -> Result<Wanted, Refusal> {
     let catalog = meter.worker.shared.catalog.load();
     let Some(route) = catalog.routes.get(peeked.model.as_ref()) else {
         meter.requested(&peeked.model);
-        let message = "there is no model of this name; `GET /v1/models` lists those you may call";
-        return Err(ApiError::new(ErrorCode::ModelNotFound, message).with_param("model").into());
+        return Err(no_such_model().into());
     };
     let route = Arc::clone(route);
     drop(catalog);
     meter.routed(Arc::clone(&route));
-    let upstream = resolve(meter, &route)?;
+    let found = resolve(meter, &route)?;
     if let Some(key) = meter.caller.key() {
         let permit = limits::admit(key, meter.started)?;
         meter.admitted(permit);
     }
-    let pass = upstream.breaker.enter(Instant::now()).map_err(|open| {
+    let (route, upstream) = match found {
+        Found::Up(upstream) => (route, upstream),
+        Found::Returning(_) => Box::pin(until_back(meter, deadline, headers, &route)).await?,
+    };
+    let now = Instant::now();
+    let pass = upstream.breaker.enter(now).map_err(|open| {
         let seconds = open.retry_in.as_secs() + u64::from(open.retry_in.subsec_nanos() > 0);
         unavailable("the model's engine failed repeatedly and is given a pause").retry_after(seconds.max(1))
     })?;
-    meter.depart(Arc::clone(&upstream), pass).map_err(|error| {
+    let watch = upstream.progress.enter(Class::new(streams, meter.body_bytes), now).map_err(|stalled| {
+        let seconds = stalled.silent.as_secs();
+        let message = format!(
+            "the model's engine has sent nothing for {seconds} s while requests wait for it; it gets no new ones until it does"
+        );
+        unavailable(&message).retry_after(STALLED_RETRY_SEC)
+    })?;
+    meter.depart(Arc::clone(&upstream), pass, watch).map_err(|error| {
         tracing::error!(%error, "requests are refused, because their usage can't be recorded");
         ApiError::new(ErrorCode::MeteringUnavailable, "usage can't be recorded now").retry_after(5)
     })?;
@@ -209,7 +235,36 @@ fn prepare(meter: &mut Meter, bytes: Bytes) -> Result<Wanted, Refusal> {
     Ok(Wanted { route, upstream, body, strip })
 }
 
-fn resolve(meter: &Meter, route: &Route) -> Result<Arc<Upstream>, ApiError> {
+fn no_such_model() -> ApiError {
+    let message = "there is no model of this name; `GET /v1/models` lists those you may call";
+    ApiError::new(ErrorCode::ModelNotFound, message).with_param("model")
+}
+
+/// Waits until a model that is being applied is back. All that the catalog said of it is asked again.
+async fn until_back(
+    meter: &mut Meter,
+    deadline: &mut Deadline,
+    headers: &HeaderMap,
+    route: &Route,
+) -> Result<(Arc<Route>, Arc<Upstream>), ApiError> {
+    let worker = Rc::clone(&meter.worker);
+    let name = route.served_name.as_str();
+    let patience = returning::patience(headers).unwrap_or(Duration::MAX).min(route.request_timeout);
+    let (limit, bytes) = (meter.started + patience, meter.body_bytes as usize);
+    let look = || {
+        let catalog = worker.shared.catalog.load();
+        let route = catalog.routes.get(name).ok_or_else(no_such_model)?;
+        Ok(match resolve(meter, route)? {
+            Found::Up(upstream) => Found::Up((Arc::clone(route), upstream)),
+            Found::Returning(until) => Found::Returning(until),
+        })
+    };
+    let (route, upstream) = returning::wait(&worker.shared, deadline, (name, bytes), limit, look).await?;
+    meter.routed(Arc::clone(&route));
+    Ok((route, upstream))
+}
+
+fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiError> {
     if !meter.caller.may_call(&route.served_name) {
         return Err(
             ApiError::new(ErrorCode::ModelNotAllowed, "this key may not call this model").with_param("model")
@@ -220,7 +275,8 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Arc<Upstream>, ApiError> {
         return Err(ApiError::new(ErrorCode::TaskMismatch, message).with_param("model"));
     }
     match &route.target {
-        RouteTarget::Up(upstream) => Ok(Arc::clone(upstream)),
+        RouteTarget::Up(upstream) => Ok(Found::Up(Arc::clone(upstream))),
+        RouteTarget::Returning { until } => Ok(Found::Returning(*until)),
         RouteTarget::Down { state } => {
             let message = format!("the model `{}` is {state}", route.served_name);
             let error = ApiError::new(ErrorCode::ModelNotRunning, message);
@@ -356,12 +412,17 @@ pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<
         let mut next = std::pin::pin!(body.frame());
         let frame = std::future::poll_fn(|cx| {
             link.drive(cx);
-            Future::poll(next.as_mut(), cx)
+            let polled = Future::poll(next.as_mut(), cx);
+            if polled.is_pending() {
+                meter.waits();
+            }
+            polled
         });
         match frame.await {
             None => break,
             Some(Err(_)) => return Err(Unread::Broken),
             Some(Ok(frame)) => {
+                meter.heard(Instant::now());
                 let data = frame.into_data().unwrap_or_default();
                 if all.len() + data.len() > max {
                     return Err(Unread::TooLong);

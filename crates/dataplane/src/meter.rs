@@ -21,6 +21,7 @@ use crate::{
     auth::Caller,
     breaker::{Pass, Verdict},
     limits::Permit,
+    progress::Watch,
     spool::RowRef,
     tokens::Counts,
     worker::{Phase, Worker},
@@ -87,6 +88,7 @@ pub(crate) struct Meter {
 struct Flight {
     upstream: Arc<Upstream>,
     pass: Option<Pass>,
+    watch: Watch,
 }
 
 impl Drop for Flight {
@@ -138,7 +140,12 @@ impl Meter {
     ///
     /// # Errors
     /// It can't be metered.
-    pub(crate) fn depart(&mut self, upstream: Arc<Upstream>, pass: Pass) -> std::io::Result<()> {
+    pub(crate) fn depart(
+        &mut self,
+        upstream: Arc<Upstream>,
+        pass: Pass,
+        watch: Watch,
+    ) -> std::io::Result<()> {
         let interrupted = End {
             status: 500,
             outcome: Outcome::UpstreamError,
@@ -148,12 +155,28 @@ impl Meter {
         };
         self.worker.record_intent(&self.row(&interrupted, Duration::ZERO))?;
         upstream.in_flight.fetch_add(1, Relaxed);
-        self.flight = Some(Flight { upstream, pass: Some(pass) });
+        self.flight = Some(Flight { upstream, pass: Some(pass), watch });
         Ok(())
     }
 
     pub(crate) fn upstream(&self) -> Option<&Arc<Upstream>> {
         self.flight.as_ref().map(|it| &it.upstream)
+    }
+
+    /// The engine sent something.
+    pub(crate) fn heard(&self, now: Instant) {
+        if let Some(flight) = &self.flight {
+            flight.watch.heard(now);
+        }
+    }
+
+    /// Nothing is there from the engine that could be passed on.
+    pub(crate) fn waits(&self) {
+        if let Some(flight) = &self.flight
+            && !flight.watch.is_waiting()
+        {
+            flight.watch.waits(Instant::now());
+        }
     }
 
     /// Ends the request: row, breaker, limits and counters. Only the first call does anything.

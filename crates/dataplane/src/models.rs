@@ -57,7 +57,9 @@ pub(crate) fn serve(
 }
 
 fn body(catalog: &Catalog, caller: &Caller, wanted: &Wanted) -> Result<Value, ApiError> {
-    let shown = |it: &Route| matches!(it.target, RouteTarget::Up(_)) && caller.may_call(&it.served_name);
+    // One that is being applied can be called, too: the request waits.
+    let callable = |it: &Route| matches!(it.target, RouteTarget::Up(_) | RouteTarget::Returning { .. });
+    let shown = |it: &Route| callable(it) && caller.may_call(&it.served_name);
     match wanted {
         Wanted::List => {
             let mut routes: Vec<_> = catalog.routes.values().filter(|it| shown(it)).collect();

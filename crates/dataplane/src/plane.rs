@@ -26,6 +26,7 @@ const BACKLOG: i32 = 4096;
 pub struct DataPlane {
     addr: SocketAddr,
     phase: watch::Sender<Phase>,
+    leave_grace: Duration,
     _lock: spool::Lock,
 }
 
@@ -47,16 +48,21 @@ impl DataPlane {
     pub fn start(mut config: Config, shared: Arc<Shared>, other: Other) -> io::Result<Self> {
         let boot = gantry_domain::usage::id_at(shared.clock.now(), rand::random());
         let lock = spool::Lock::take(&config.spool_dir, boot)?;
+        let inherited = !config.listeners.is_empty();
+        let leave_grace = config.leave_grace;
         let listeners = listeners(&mut config)?;
         let first = listeners.first().ok_or(io::ErrorKind::InvalidInput)?;
         let addr = first.local_addr()?;
         let (phase, phases) = watch::channel(Phase::Run);
         let config = Arc::new(config);
+        let all_closed = Arc::new(tokio::sync::Barrier::new(listeners.len()));
         for (listener, n) in listeners.into_iter().zip(0..) {
             let thread = Thread {
                 n,
                 boot,
                 listener,
+                inherited,
+                all_closed: Arc::clone(&all_closed),
                 config: Arc::clone(&config),
                 shared: Arc::clone(&shared),
                 other: Arc::clone(&other),
@@ -64,7 +70,7 @@ impl DataPlane {
             };
             thread.start()?;
         }
-        Ok(Self { addr, phase, _lock: lock })
+        Ok(Self { addr, phase, leave_grace, _lock: lock })
     }
 
     /// The address it listens on, with the real port.
@@ -72,17 +78,29 @@ impl DataPlane {
         self.addr
     }
 
-    /// Stops accepting, lets running requests end for up to `timeout`, then cuts them: streams get a final error
-    /// event. Whether none had to be cut. The spool is complete when it returns. Needs a tokio runtime with time.
+    /// Ends in order: `/readyz` says no at once while all is served for [`Config::leave_grace`] more; then running
+    /// requests may end for up to `timeout`, and new connections are only told so (or, on an inherited socket, left to
+    /// whoever accepts from it next); then what still runs is cut, see [`DataPlane::cut`]. Whether nothing had to be.
+    /// The spool is complete when it returns. Needs a tokio runtime with time. May be dropped, to cut at once.
     pub async fn drain(&self, timeout: Duration) -> bool {
+        self.phase.send_replace(Phase::Leave);
+        if !self.leave_grace.is_zero() {
+            tokio::time::sleep(self.leave_grace).await;
+        }
         self.phase.send_replace(Phase::Drain);
         // Each thread holds a receiver until its last row is written.
         if tokio::time::timeout(timeout, self.phase.closed()).await.is_ok() {
             return true;
         }
+        self.cut().await;
+        false
+    }
+
+    /// Ends all requests now: streams get a final error event, others 503 `shutting_down`. The spool is complete when
+    /// it returns.
+    pub async fn cut(&self) {
         self.phase.send_replace(Phase::Cut);
         self.phase.closed().await;
-        false
     }
 }
 
@@ -96,6 +114,8 @@ struct Thread {
     n: u32,
     boot: uuid::Uuid,
     listener: TcpListener,
+    inherited: bool,
+    all_closed: Arc<tokio::sync::Barrier>,
     config: Arc<Config>,
     shared: Arc<Shared>,
     other: Other,
@@ -130,7 +150,7 @@ impl Thread {
         let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
         let worker = Rc::new(Worker::new(self.config, self.shared, self.other, writer));
         let _ = tell.send(Ok(()));
-        worker::run(runtime, &worker, listener, self.phase);
+        worker::run(runtime, &worker, listener, self.inherited, &self.all_closed, self.phase);
     }
 }
 

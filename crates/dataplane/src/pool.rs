@@ -85,7 +85,7 @@ impl Pool {
             .values()
             .filter_map(|route| match &route.target {
                 RouteTarget::Up(upstream) => Some(upstream.id),
-                RouteTarget::Down { .. } => None,
+                RouteTarget::Returning { .. } | RouteTarget::Down { .. } => None,
             })
             .collect();
         idle.retain(|upstream, links| {

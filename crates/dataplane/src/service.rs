@@ -17,15 +17,23 @@ use hyper::body::Incoming;
 use crate::{
     Peer,
     answer::{self, Answer, X_REQUEST_ID},
+    body::shutting_down,
     inference, models,
-    worker::Worker,
+    worker::{Guest, Phase, Worker},
 };
 
 /// Answers a request, whatever it is.
-pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Handling {
+pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer, guest: Guest) -> Handling {
     let inner = Rc::clone(worker);
     // Inference comes first: the way to it is the one that must be short.
     let inner: LocalBoxFuture<'static, _> = match Endpoint::from_path(request.uri().path()) {
+        endpoint if guest == Guest::Late && !tells_health(request.uri().path()) => {
+            let error = endpoint.map_or_else(
+                || answer::error(&shutting_down(), &request_id(worker, &request), false),
+                |it| answer::error_at(it, &shutting_down(), &request_id(worker, &request)),
+            );
+            Box::pin(std::future::ready(error))
+        }
         Some(endpoint) if request.method() == Method::POST => {
             Box::pin(inference::serve(inner, request, endpoint, peer.addr.ip()))
         }
@@ -55,7 +63,14 @@ impl Future for Handling {
                 let request_id = new_request_id(&this.worker);
                 Poll::Ready(Ok(answer::error(&ApiError::internal(), &request_id, true)))
             },
-            |polled| polled.map(Ok),
+            |polled| {
+                polled.map(|mut answer| {
+                    if this.worker.phase() >= Phase::Leave {
+                        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    Ok(answer)
+                })
+            },
         )
     }
 }
@@ -79,6 +94,11 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
         }
         return answer;
     }
+    if path == READYZ && worker.phase() >= Phase::Leave {
+        // Whatever it still serves. The admin API answers otherwise.
+        let body = r#"{"status":"shutting_down","checks":{}}"#;
+        return answer::json(StatusCode::SERVICE_UNAVAILABLE, &request_id(&worker, &request), body);
+    }
     if health {
         let body = serde_json::json!({"status": "ok", "version": worker.config.version}).to_string();
         return answer::json(StatusCode::OK, &request_id(&worker, &request), body);
@@ -88,7 +108,16 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     }
     let request_id = request_id(&worker, &request);
     request.headers_mut().insert(&X_REQUEST_ID, request_id);
-    (worker.other)(request, peer).await.map(Answer::Other)
+    let answer = (worker.other)(request, peer).await;
+    // Such a stream may have no end of its own (the log of an engine), and would hold up the gateway's.
+    let events = answer.headers().get(header::CONTENT_TYPE).is_some_and(inference::is_event_stream);
+    answer.map(|body| if events { Answer::Events(body, worker) } else { Answer::Other(body) })
+}
+
+const READYZ: &str = "/readyz";
+
+fn tells_health(path: &str) -> bool {
+    matches!(path, "/health" | "/livez" | READYZ)
 }
 
 /// `Upgrade: h2c` is an offer that many clients make and that may be ignored; a web socket is a demand.

@@ -1,25 +1,31 @@
 //! What the data-plane threads share with the rest of the program: the catalog, the clock and the counters.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use gantry_domain::{Clock, usage::Outcome};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-use crate::Catalog;
+use crate::{Catalog, returning::Waiting};
 
 /// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
 #[derive(Debug)]
 pub struct Shared {
-    /// Keys, sessions and routes. The control plane stores a new snapshot after each change.
+    /// Keys, sessions and routes. Replaced by [`Shared::publish`], which wakes the requests that wait for a route.
     pub catalog: ArcSwap<Catalog>,
     pub clock: Clock,
     pub counters: Counters,
     /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
+    /// Requests that wait for a model that is being applied.
+    pub(crate) waiting: Waiting,
+    changed: watch::Sender<()>,
 }
 
 impl Shared {
@@ -29,7 +35,25 @@ impl Shared {
             clock,
             counters: Counters::default(),
             usage_written: Notify::new(),
+            waiting: Waiting::default(),
+            changed: watch::Sender::new(()),
         }
+    }
+
+    /// Puts a new catalog into force, and has the requests that wait for a model look at it.
+    pub fn publish(&self, catalog: Catalog) {
+        self.catalog.store(Arc::new(catalog));
+        self.changed.send_replace(());
+    }
+
+    /// Tells of each [`Shared::publish`] from now on.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Requests that wait for a model to come back, see [`crate::RouteTarget::Returning`].
+    pub fn waiting(&self, served_name: &str) -> usize {
+        self.waiting.requests(served_name)
     }
 }
 

@@ -132,6 +132,7 @@ impl Tap {
                 Poll::Ready(None) => return self.broken(&io::Error::from(io::ErrorKind::UnexpectedEof)),
                 Poll::Ready(Some(Err(error))) => return self.broken(&error),
                 Poll::Pending => {
+                    self.meter.waits();
                     return match self.deadline.poll(cx) {
                         Poll::Pending => Poll::Pending,
                         Poll::Ready(Over::TimedOut) => self.timed_out(),
@@ -144,6 +145,7 @@ impl Tap {
 
     fn pass(&mut self, data: Bytes) -> Bytes {
         let now = Instant::now();
+        self.meter.heard(now);
         self.first.get_or_insert(now);
         self.deadline.set(now + self.idle);
         self.bytes += data.len() as u64;

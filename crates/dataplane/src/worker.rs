@@ -35,11 +35,15 @@ const TICK: Duration = Duration::from_millis(500);
 const ANNOUNCE_ROWS: u32 = 256;
 /// What connections have to say good-bye after they were cut.
 const CUT_GRACE: Duration = Duration::from_secs(1);
+/// What a connection without a request has to send one, when the gateway drains.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Run,
-    /// No new connections, and the ones there are end after the request that they work on.
+    /// Not ready for more, as `/readyz` says; all is served still, and connections end after the next answer.
+    Leave,
+    /// Connections end after the request that they work on, idle ones now. New ones are only told so.
     Drain,
     /// Requests end now.
     Cut,
@@ -55,6 +59,8 @@ pub(crate) struct Worker {
     spool: RefCell<Writer>,
     rng: RefCell<SmallRng>,
     phase: Cell<Phase>,
+    /// Connections that have brought no request are closed.
+    silent_end: Cell<bool>,
     /// Wakers of the connection tasks, to tell them of a new phase.
     connections: RefCell<HashMap<u64, Waker>>,
     next_connection: Cell<u64>,
@@ -73,6 +79,7 @@ impl Worker {
             spool: RefCell::new(spool),
             rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
             phase: Cell::new(Phase::Run),
+            silent_end: Cell::new(false),
             connections: RefCell::default(),
             next_connection: Cell::new(0),
             all_closed: Notify::new(),
@@ -82,6 +89,11 @@ impl Worker {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase.get()
+    }
+
+    /// Whether connections that never brought a request have to go.
+    pub(crate) fn ends_silent(&self) -> bool {
+        self.silent_end.get()
     }
 
     pub(crate) fn new_id(&self, now: Timestamp) -> Uuid {
@@ -153,6 +165,10 @@ impl Worker {
 
     fn enter(&self, phase: Phase) {
         self.phase.set(phase);
+        self.wake_connections();
+    }
+
+    fn wake_connections(&self) {
         for waker in self.connections.borrow().values() {
             waker.wake_by_ref();
         }
@@ -206,14 +222,17 @@ fn sync(files: Vec<std::fs::File>) {
     }
 }
 
-/// Runs a thread until it is told to end.
+/// Runs a thread until it is told to end. `inherited`: whoever comes after it accepts from the same socket. At
+/// `all_closed` the threads meet that have no connections any more.
 pub(crate) fn run(
     runtime: LocalRuntime,
     worker: &Rc<Worker>,
     listener: TcpListener,
+    inherited: bool,
+    all_closed: &tokio::sync::Barrier,
     phase: watch::Receiver<Phase>,
 ) {
-    runtime.block_on(serve(worker, listener, phase.clone()));
+    runtime.block_on(serve(worker, listener, inherited, all_closed, phase.clone()));
     // Ends what is still there; guards write its rows.
     drop(runtime);
     worker.close();
@@ -221,7 +240,13 @@ pub(crate) fn run(
     drop(phase);
 }
 
-async fn serve(worker: &Rc<Worker>, listener: TcpListener, phase: watch::Receiver<Phase>) {
+async fn serve(
+    worker: &Rc<Worker>,
+    listener: TcpListener,
+    inherited: bool,
+    all_closed: &tokio::sync::Barrier,
+    phase: watch::Receiver<Phase>,
+) {
     let clockwork = Rc::clone(worker);
     conn::spawn(async move {
         let mut ticks = tokio::time::interval(TICK);
@@ -231,14 +256,72 @@ async fn serve(worker: &Rc<Worker>, listener: TcpListener, phase: watch::Receive
             clockwork.tick();
         }
     });
-    let mut ended = std::pin::pin!(reached(phase.clone(), Phase::Drain));
+    accept(worker, &listener, Guest::Early, reached(phase.clone(), Phase::Leave)).await;
+    worker.enter(Phase::Leave);
+    let drain = reached(phase.clone(), Phase::Drain);
+    // Connections that nobody accepted wait in an inherited socket for the next gateway.
+    let listener = if inherited {
+        drop(listener);
+        drain.await;
+        None
+    } else {
+        accept(worker, &listener, Guest::Early, drain).await;
+        // Those whose handshake is done already are served once.
+        while let Some(Ok((stream, addr))) = listener.accept().now_or_never() {
+            conn::open(Rc::clone(worker), stream, addr, Guest::Early);
+        }
+        Some(listener)
+    };
+    worker.enter(Phase::Drain);
+    let closed = async {
+        if tokio::time::timeout(FIRST_REQUEST_GRACE, worker.until_all_closed()).await.is_err() {
+            worker.silent_end.set(true);
+            worker.wake_connections();
+            worker.until_all_closed().await;
+        }
+        // The others are waited for: a socket that closes resets the connections that came to it.
+        all_closed.wait().await;
+    };
+    let ended = async {
+        tokio::select! {
+            () = closed => true,
+            () = reached(phase, Phase::Cut) => false,
+        }
+    };
+    let drained = match &listener {
+        Some(listener) => accept(worker, listener, Guest::Late, ended).await,
+        None => ended.await,
+    };
+    drop(listener);
+    if !drained {
+        worker.enter(Phase::Cut);
+        let _ = tokio::time::timeout(CUT_GRACE, worker.until_all_closed()).await;
+    }
+}
+
+/// When a connection came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guest {
+    Early,
+    /// After the gateway began to drain: it is only told so, and nobody waits for it.
+    Late,
+}
+
+/// Accepts connections until `end`, and gives what that gives.
+async fn accept<T>(
+    worker: &Rc<Worker>,
+    listener: &TcpListener,
+    guest: Guest,
+    end: impl Future<Output = T>,
+) -> T {
+    let mut end = std::pin::pin!(end);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = &mut ended => break,
+            ended = &mut end => return ended,
         };
         match accepted {
-            Ok((stream, addr)) => conn::open(Rc::clone(worker), stream, addr),
+            Ok((stream, addr)) => conn::open(Rc::clone(worker), stream, addr, guest),
             Err(error) => {
                 // Out of file descriptors, most likely: without a pause this would spin.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -246,18 +329,6 @@ async fn serve(worker: &Rc<Worker>, listener: TcpListener, phase: watch::Receive
             }
         }
     }
-    // Those whose handshake is done already are served once.
-    while let Some(Ok((stream, addr))) = listener.accept().now_or_never() {
-        conn::open(Rc::clone(worker), stream, addr);
-    }
-    drop(listener);
-    worker.enter(Phase::Drain);
-    tokio::select! {
-        () = worker.until_all_closed() => return,
-        () = reached(phase, Phase::Cut) => {}
-    }
-    worker.enter(Phase::Cut);
-    let _ = tokio::time::timeout(CUT_GRACE, worker.until_all_closed()).await;
 }
 
 async fn reached(mut phase: watch::Receiver<Phase>, wanted: Phase) {

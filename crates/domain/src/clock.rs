@@ -54,6 +54,13 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
+    /// The system's time of now, then as the monotonic clock goes on: for deadlines, which a clock that is set must
+    /// not move.
+    pub fn steady() -> Self {
+        let (wall, began) = (Self::default().now(), std::time::Instant::now());
+        Self::new(move || wall.plus(began.elapsed()))
+    }
+
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }

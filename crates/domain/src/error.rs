@@ -70,6 +70,8 @@ error_codes! {
     ModelNotAllowed = "model_not_allowed", 403, "permission_error", final;
     /// The key may not be used from this address.
     IpNotAllowed = "ip_not_allowed", 403, "permission_error", final;
+    /// The model hub refuses: the repository is gated or private, and the token is missing or may not read it.
+    HubAccessDenied = "hub_access_denied", 403, "permission_error", final;
     /// No such object, or it belongs to another organisation.
     NotFound = "not_found", 404, "not_found_error", final;
     /// No such path.
@@ -106,18 +108,22 @@ error_codes! {
     RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry;
     /// Too many failed sign-ins.
     TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry;
+    /// The request's head has too many bytes (its address included) or too many headers.
+    HeadTooLarge = "request_head_too_large", 431, "invalid_request_error", final;
     /// Something went wrong inside the gateway; the log has the request id.
     Internal = "internal", 500, "server_error", retry;
     /// The engine of a running model can't be reached, or broke before it answered.
     ModelUnavailable = "model_unavailable", 502, "server_error", retry;
     /// The engine refuses the gateway's internal key: apply the model.
     EngineKeyMismatch = "engine_key_mismatch", 502, "server_error", final;
-    /// The engine's answer made no sense.
+    /// The answer of an engine, or of the model hub, made no sense.
     BadUpstream = "bad_upstream", 502, "server_error", retry;
     /// The model exists but does not run.
     ModelNotRunning = "model_not_running", 503, "service_unavailable_error", final;
     /// The engine image is not available and can't be fetched.
     ImageNotAvailable = "image_not_available", 503, "service_unavailable_error", final;
+    /// The model hub can't be reached, is not set up, or may not be asked in offline mode.
+    HubUnavailable = "hub_unavailable", 503, "service_unavailable_error", retry;
     /// The container runtime can't be reached.
     RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry;
     /// The database can't be reached.
@@ -126,7 +132,7 @@ error_codes! {
     MeteringUnavailable = "metering_unavailable", 503, "service_unavailable_error", retry;
     /// The gateway is shutting down.
     ShuttingDown = "shutting_down", 503, "service_unavailable_error", retry;
-    /// The engine did not answer in time.
+    /// An engine, or the model hub, did not answer in time.
     UpstreamTimeout = "upstream_timeout", 504, "server_error", retry;
 }
 
@@ -136,6 +142,20 @@ pub struct FieldProblem {
     /// Name of the field, or of the query parameter.
     pub param: String,
     pub message: String,
+    /// `validation_error`, or what makes this one special.
+    pub code: ErrorCode,
+}
+
+impl FieldProblem {
+    pub fn new(param: &str, message: impl Into<String>) -> Self {
+        Self { param: param.to_owned(), message: message.into(), code: ErrorCode::ValidationError }
+    }
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 /// An error on its way to a client. Says nothing that a client may not know; causes go to the log.
@@ -172,16 +192,17 @@ impl ApiError {
         Self::new(ErrorCode::Internal, "something went wrong inside the gateway; its log has this request id")
     }
 
-    /// 422 with every problem found; `param` is the first one's field. `problems` must not be empty.
+    /// 422 with every problem found; `param` and `code` are the first one's. `problems` must not be empty.
     pub fn validation(problems: Vec<FieldProblem>) -> Self {
         let message = problems.iter().map(|it| it.message.as_str()).collect::<Vec<_>>().join("; ");
         let param = problems.first().map(|it| it.param.clone());
-        Self { param, details: problems, ..Self::new(ErrorCode::ValidationError, message) }
+        let code = problems.first().map_or(ErrorCode::ValidationError, |it| it.code);
+        Self { param, details: problems, ..Self::new(code, message) }
     }
 
     /// 422 about one field.
     pub fn invalid(param: &str, message: impl Into<String>) -> Self {
-        Self::validation(vec![FieldProblem { param: param.to_owned(), message: message.into() }])
+        Self::validation(vec![FieldProblem::new(param, message)])
     }
 
     #[must_use]
@@ -224,8 +245,7 @@ mod tests {
 
     #[test]
     fn the_body_has_the_openai_shape_and_lists_every_problem() {
-        let problem =
-            |param: &str| FieldProblem { param: param.into(), message: format!("`{param}` is bad") };
+        let problem = |param: &str| FieldProblem::new(param, format!("`{param}` is bad"));
         let error = ApiError::validation(vec![problem("a"), problem("b")]);
         assert_eq!(
             error.body("r1"),
@@ -234,7 +254,8 @@ mod tests {
                     "message": "`a` is bad; `b` is bad", "type": "invalid_request_error", "param": "a",
                     "code": "validation_error",
                     "details": [
-                        {"param": "a", "message": "`a` is bad"}, {"param": "b", "message": "`b` is bad"}
+                        {"param": "a", "message": "`a` is bad", "code": "validation_error"},
+                        {"param": "b", "message": "`b` is bad", "code": "validation_error"}
                     ],
                 },
                 "request_id": "r1",

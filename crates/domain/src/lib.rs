@@ -3,16 +3,20 @@
 //! Everything that the other crates must agree on lives here: ids, roles, keys, the model record with its
 //! field table, what the reconciler does next, the engines' command lines, error codes and usage records.
 
-pub mod clock;
+pub mod chat;
+mod clock;
 pub mod diagnosis;
 pub mod endpoint;
 pub mod engine;
+pub mod engine_metrics;
 pub mod error;
 pub mod id;
 pub mod identity;
 pub mod key;
+pub mod machine;
 pub mod memory;
 pub mod model;
+pub mod models_dir;
 pub mod net;
 pub mod role;
 pub mod usage;
@@ -20,4 +24,5 @@ pub mod usage;
 pub use clock::{Clock, Timestamp};
 pub use error::{ApiError, ErrorCode, FieldProblem};
 pub use id::{KeyId, ModelId, OrgId, UserId};
+pub use models_dir::ModelsDir;
 pub use role::Role;

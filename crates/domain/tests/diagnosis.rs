@@ -68,6 +68,10 @@ const REASONS: &[(&str, &str)] = &[
         "image_not_found",
     ),
     (
+        "start_failed: image x:1 could not be pulled: the container engine refused to pull the image: no matching manifest for linux/arm64/v8 in the manifest list entries",
+        "image_wrong_platform",
+    ),
+    (
         "start_failed: image x:1 could not be pulled: the container engine refused to pull the image: toomanyrequests: rate limit",
         "image_pull_failed",
     ),
@@ -136,7 +140,7 @@ fn recorded_logs_are_explained() {
         };
         let found = failed(engine_of(name), &read(name), &json!({}));
         let shown = value(&found).map_or("…".to_owned(), |it| it.to_string());
-        let seen = (found.error_type, found.field.unwrap_or("…"), shown.as_str());
+        let seen = (found.error_type.as_ref(), found.field.as_deref().unwrap_or("…"), shown.as_str());
         if seen != (id, field, wanted) || !found.detected || found.evidence.is_empty() {
             wrong.push(format!("{name}: {seen:?}, {:?}", found.evidence));
         }
@@ -159,7 +163,8 @@ fn the_gateways_own_reasons_are_explained() {
 fn every_signature_is_hit_by_a_log_or_a_reason() {
     let mut hit: HashSet<&str> = LOGS.lines().filter_map(|it| it.split_whitespace().nth(1)).collect();
     hit.extend(REASONS.iter().map(|it| it.1));
-    hit.insert(tokenizer_offline().error_type);
+    let offline = tokenizer_offline();
+    hit.insert(&offline.error_type);
     let missing: Vec<_> = error_types().filter(|it| !hit.contains(it)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
@@ -214,10 +219,18 @@ fn values_are_made_from_what_is_set() {
             json!(0.55),
         ),
         ("llamacpp-removed-mlock", json!({"mlock": true}), "mlock", json!(false)),
+        (
+            "llamacpp-bad-template",
+            json!({"chat_template_file": "a.jinja"}),
+            "chat_template_file",
+            json!(null),
+        ),
+        ("llamacpp-tmpl-bad", json!({"chat_template_file": "a.jinja"}), "chat_template_file", json!(null)),
+        ("llamacpp-tmpl-unknown", json!({"chat_template": "foo"}), "chat_template", json!(null)),
     ];
     for (name, set, field, wanted) in cases {
         let found = failed(engine_of(name), &read(name), &set);
-        assert_eq!(found.field, Some(field), "{name}");
+        assert_eq!(found.field.as_deref(), Some(field), "{name}");
         assert_eq!(value(&found), Some(wanted), "{name}");
     }
 }
@@ -226,17 +239,20 @@ fn values_are_made_from_what_is_set() {
 fn a_path_points_to_the_field_that_holds_it() {
     let set = json!({"local_path": "tiny-llama-F16.gguf", "draft_model_path": "none.gguf"});
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-draft-missing"), &set);
-    assert_eq!((found.error_type, found.field), ("llamacpp_file_not_found", Some("draft_model_path")));
+    assert_eq!(
+        (found.error_type.as_ref(), found.field.as_deref()),
+        ("llamacpp_file_not_found", Some("draft_model_path"))
+    );
     let set = json!({"local_path": "tiny-llama-F16.gguf", "mmproj": "none.gguf"});
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-mmproj-missing"), &set);
-    assert_eq!(found.field, Some("mmproj"));
+    assert_eq!(found.field.as_deref(), Some("mmproj"));
 }
 
 #[test]
 fn an_operators_own_argument_is_named() {
     let set = json!({"extra_args": ["--frobnicate"]});
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-unknown-flag"), &set);
-    assert_eq!(found.field, Some("extra_args"));
+    assert_eq!(found.field.as_deref(), Some("extra_args"));
 }
 
 fn tokenizer_offline() -> Diagnosis {
@@ -247,7 +263,10 @@ fn tokenizer_offline() -> Diagnosis {
 #[test]
 fn a_tokenizer_from_the_hub_is_told_from_a_model() {
     let found = tokenizer_offline();
-    assert_eq!((found.error_type, found.field), ("hub_tokenizer_not_cached", Some("tokenizer")));
+    assert_eq!(
+        (found.error_type.as_ref(), found.field.as_deref()),
+        ("hub_tokenizer_not_cached", Some("tokenizer"))
+    );
 }
 
 #[test]

@@ -13,14 +13,18 @@
 //! # Use
 //! Blocking I/O throughout: call from `spawn_blocking`.
 
+mod cache;
 mod known;
 
+pub mod chat;
 pub mod folder;
 pub mod gguf;
 pub mod hf;
+pub mod hub;
 pub mod json;
 pub mod safetensors;
 
+pub use cache::Cache;
 use serde::Serialize;
 
 /// What a model is for, as far as its files tell.

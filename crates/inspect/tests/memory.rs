@@ -15,6 +15,7 @@ mod build;
 use std::{
     fs::File,
     io::{self, Cursor, Read, Seek, SeekFrom, Write},
+    sync::Arc,
     time::Instant,
 };
 
@@ -152,14 +153,22 @@ fn no_input_makes_a_reader_allocate_more_than_64_mib() {
         let reader = Endless { head: b"\"".to_vec(), tail: b"x".to_vec(), at: 0 };
         outcome(json::read_value(reader, json::Limits::STREAMED))
     }));
-    peaks.push(many_large_parts());
+    peaks.extend(many_large_parts());
+    peaks.push(checkpoint_of_many_tensors(&head, size));
     let most = peaks.into_iter().max().unwrap_or(0);
     assert!(most < BOUND, "{most} bytes");
 }
 
-/// A set of many parts, each with a large header.
-fn many_large_parts() -> usize {
-    let dir = tempfile::TempDir::new().unwrap();
+/// A set of many parts, each with a large header, while as much as is ever remembered is.
+fn many_large_parts() -> [usize; 2] {
+    let (dir, cache) = (tempfile::TempDir::new().unwrap(), Arc::default());
+    for n in 0..20 {
+        let some = (0..12).fold(Gguf::llama(1), |it, n| it.array(&format!("{n}"), 0, 4096, &[0; 4096]));
+        let (head, size) = some.tensor("token_embd.weight", &[32], 0, 128).finish();
+        let mut file = File::create(dir.path().join(format!("a{n}.gguf"))).unwrap();
+        file.write_all(&head).unwrap();
+        file.set_len(size).unwrap();
+    }
     let large = (0..120).fold(Gguf::llama(1), |built, n| built.array(&format!("{n}"), 0, 4096, &[0; 4096]));
     let (head, size) = large.tensor("token_embd.weight", &[32], 0, 128).finish();
     for part in 1..=100 {
@@ -167,8 +176,23 @@ fn many_large_parts() -> usize {
         file.write_all(&head).unwrap();
         file.set_len(size).unwrap();
     }
-    peak("folder: 100 parts of 8 MB each", || {
-        let found = folder::inspect(dir.path(), "").unwrap();
+    let inspected = peak("folder: 100 parts of 8 MB each", || {
+        let found = folder::inspect_cached(dir.path(), "", &cache).unwrap();
         found.gguf_validation.errors.last().cloned().unwrap_or_default()
-    })
+    });
+    [inspected, peak("measure: 100 parts of 8 MB each", || measured(dir.path(), "x-00001-of-00100.gguf"))]
+}
+
+fn checkpoint_of_many_tensors(head: &[u8], size: u64) -> usize {
+    let dir = tempfile::TempDir::new().unwrap();
+    std::fs::write(dir.path().join("config.json"), r#"{ "model_type": "llama" }"#).unwrap();
+    let mut file = File::create(dir.path().join("model.safetensors")).unwrap();
+    file.write_all(head).unwrap();
+    file.set_len(size).unwrap();
+    peak("measure: 500,000 tensors", || measured(dir.path(), ""))
+}
+
+fn measured(base: &std::path::Path, rel: &str) -> String {
+    let base = folder::Base::open(base).unwrap();
+    outcome(folder::measure(&base, rel, folder::Precision::Half))
 }

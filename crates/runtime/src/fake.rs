@@ -7,6 +7,7 @@ mod world;
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -16,11 +17,12 @@ use gantry_domain::{
     Clock, ModelId,
     model::lifecycle::{InstanceId, InstanceStatus},
 };
-use tokio::sync::broadcast::error::RecvError;
+use tokio::{sync::broadcast::error::RecvError, task::yield_now};
 
 use self::world::World;
 use crate::{
-    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    RuntimeResult,
 };
 
 /// A call to a [`Runtime`].
@@ -36,6 +38,8 @@ pub enum Action {
     FollowLogs,
     Image,
     Pull,
+    Load,
+    Probe,
     Events,
 }
 
@@ -84,6 +88,12 @@ impl Fake {
 
     pub fn remove_image(&self, reference: &str) {
         self.world().images.remove(reference);
+    }
+
+    /// What a program of this image prints when its last argument is `last` (`None`: it runs for ever).
+    pub fn set_probe(&self, reference: &str, last: &str, prints: Option<&str>) {
+        let key = (reference.to_owned(), last.to_owned());
+        self.world().probes.insert(key, prints.map(str::to_owned));
     }
 
     /// How containers of this name behave from their next start on.
@@ -151,6 +161,16 @@ impl Fake {
         self.world().launches
     }
 
+    /// Whether a launch ever took the place of a container of the same generation that ran.
+    pub fn replaced_a_running_twin(&self) -> bool {
+        self.world().replaced_a_running_twin
+    }
+
+    /// Faults that are not due yet never come.
+    pub fn clear_faults(&self) {
+        self.world().clear_faults();
+    }
+
     /// How often an action was called, failed calls included.
     pub fn calls(&self, action: Action) -> usize {
         self.world().calls.get(&action).copied().unwrap_or(0)
@@ -167,8 +187,20 @@ impl Fake {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the call, applies the fault that is due, and does the work.
-    fn call<T>(&self, action: Action, work: impl FnOnce(&mut World) -> RuntimeResult<T>) -> RuntimeResult<T> {
+    /// Counts the call, applies the fault that is due, and does the work. Whoever drops the future between its two
+    /// waits dies before or after the work was done.
+    async fn call<T>(
+        &self,
+        action: Action,
+        work: impl FnOnce(&mut World) -> RuntimeResult<T>,
+    ) -> RuntimeResult<T> {
+        yield_now().await;
+        let done = self.now(action, work);
+        yield_now().await;
+        done
+    }
+
+    fn now<T>(&self, action: Action, work: impl FnOnce(&mut World) -> RuntimeResult<T>) -> RuntimeResult<T> {
         let mut world = self.world();
         match world.enter(action)? {
             None => work(&mut world),
@@ -187,12 +219,13 @@ impl Runtime for Fake {
             self.call(Action::Info, |_| {
                 Ok(RuntimeInfo { name: "fake", version: "1".to_owned(), api_version: "1".to_owned() })
             })
+            .await
         }
         .boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {
-        async { self.call(Action::List, |world| Ok(world.owned(&self.owner))) }.boxed()
+        async { self.call(Action::List, |world| Ok(world.owned(&self.owner))).await }.boxed()
     }
 
     fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, RuntimeResult<Option<Found>>> {
@@ -201,18 +234,21 @@ impl Runtime for Fake {
                 let container = world.containers.get(name).filter(|it| it.owner == self.owner);
                 Ok(container.map(|it| it.found.clone()))
             })
+            .await
         }
         .boxed()
     }
 
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
-        async move { self.call(Action::Launch, |world| world.launch(spec, &self.owner, self.clock.now())) }
-            .boxed()
+        async move {
+            self.call(Action::Launch, |world| world.launch(spec, &self.owner, self.clock.now())).await
+        }
+        .boxed()
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {
         async move {
-            let stubborn = self.call(Action::Stop, |world| Ok(world.stop(id)))?;
+            let stubborn = self.call(Action::Stop, |world| Ok(world.stop(id))).await?;
             if let Some(name) = stubborn {
                 tokio::time::sleep(grace).await;
                 let mut world = self.world();
@@ -234,6 +270,7 @@ impl Runtime for Fake {
                 }
                 Ok(())
             })
+            .await
         }
         .boxed()
     }
@@ -243,6 +280,7 @@ impl Runtime for Fake {
             self.call(Action::Logs, |world| {
                 Ok(world.tail(id, tail).into_iter().map(|line| line + "\n").collect())
             })
+            .await
         }
         .boxed()
     }
@@ -260,12 +298,14 @@ impl Runtime for Fake {
                     None => past.boxed(),
                 })
             })
+            .await
         }
         .boxed()
     }
 
     fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, RuntimeResult<Option<ImageInfo>>> {
-        async move { self.call(Action::Image, |world| Ok(world.images.get(reference).cloned())) }.boxed()
+        async move { self.call(Action::Image, |world| Ok(world.images.get(reference).cloned())).await }
+            .boxed()
     }
 
     fn pull<'a>(
@@ -278,7 +318,8 @@ impl Runtime for Fake {
             self.call(Action::Pull, |world| {
                 world.add_image(reference);
                 Ok(())
-            })?;
+            })
+            .await?;
             progress(500, 1000);
             progress(1000, 1000);
             Ok(())
@@ -286,9 +327,38 @@ impl Runtime for Fake {
         .boxed()
     }
 
+    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        async move {
+            self.call(Action::Load, |world| {
+                // An archive of the imaginary machine holds one reference as text.
+                let reference = std::fs::read_to_string(archive).unwrap_or_default();
+                world.add_image(&reference);
+                Ok(vec![reference])
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
+        async move {
+            let printed = self.call(Action::Probe, |world| world.probe(probe)).await?;
+            if let Some(text) = printed {
+                return Ok(text);
+            }
+            tokio::time::sleep(limit).await;
+            Err(RuntimeError::Timeout { action: "ask the image" })
+        }
+        .boxed()
+    }
+
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {
         async {
-            let events = self.call(Action::Events, |world| Ok(world.events()))?;
+            let events = self.call(Action::Events, |world| Ok(world.events())).await?;
             let owner = self.owner.clone();
             let ours = received(events)
                 .filter_map(move |(from, model)| std::future::ready((from == owner).then_some(model)));

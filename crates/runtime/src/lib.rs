@@ -15,8 +15,8 @@ mod runtime;
 pub use docker::{Docker, docker};
 pub use error::{RuntimeError, RuntimeResult};
 pub use fake::{Action, Fake, Script};
-pub use gpus::{host_gpus, process_gpus};
+pub use gpus::host_gpus;
 pub use process::{
     Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, process, refused_variable, supervise,
 };
-pub use runtime::{ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeInfo};
+pub use runtime::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeInfo};

@@ -43,7 +43,7 @@ pub struct Found {
     /// [`Launch::spec_hash`] of what it was made from.
     pub spec_hash: String,
     pub key_fingerprint: String,
-    /// `None` if it was never started.
+    /// `None` if it was never started; [`Runtime::list`] may leave it out.
     pub started_at: Option<Timestamp>,
 }
 
@@ -59,6 +59,15 @@ pub struct ImageInfo {
     pub version_label: Option<String>,
     /// Gantry's engine simulator (label `gantry.simulator` is `true`), not a real engine.
     pub simulator: bool,
+}
+
+/// A question to an image: what a program of it prints.
+#[derive(Debug, Clone, Copy)]
+pub struct ImageProbe<'a> {
+    pub image: &'a str,
+    /// Replaces the image's entry point.
+    pub entrypoint: Option<&'a [&'a str]>,
+    pub args: &'a [&'a str],
 }
 
 /// Which container runtime answers.
@@ -119,6 +128,23 @@ pub trait Runtime: Send + Sync + 'static {
         timeout: Duration,
         progress: Progress,
     ) -> BoxFuture<'a, RuntimeResult<()>>;
+
+    /// Takes in the images of an archive as `docker save` writes it (which the runtime also takes compressed); their
+    /// references, or ids where they have none. The file is streamed, whatever its size. Dropping the future cancels.
+    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>>;
+
+    /// Runs a program of an image without network, mounts and devices, and gives what it printed on stdout and stderr,
+    /// whatever its exit code. Nothing of it is left, also where it takes longer than `limit` or the future is dropped.
+    /// One at a time: a second one ends the first.
+    ///
+    /// # Errors
+    /// [`ImageMissing`](crate::RuntimeError::ImageMissing) and [`Timeout`](crate::RuntimeError::Timeout) beside the
+    /// general ones.
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>>;
 
     /// Hints that something happened to a container of ours. They carry no state, may repeat and may be lost: look
     /// with [`Runtime::find`]. Ends when the connection does.

@@ -1,23 +1,28 @@
 //! Where the layers meet that do not know each other: the admin API's view of engines on top of the control plane,
 //! and the admin API behind the data plane's listener.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_admin_api::{
     EngineLog, Engines, LogStream, TestReport, TestType,
-    app::{ManagedRoute, Preview},
+    app::{HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
 };
-use gantry_control::Control;
-use gantry_dataplane::{Other, RouteTarget, breaker::State as BreakerState};
+use gantry_control::{Control, live::Drift};
+use gantry_dataplane::{Other, RouteTarget, UpstreamHealth, breaker::State as BreakerState};
 use gantry_domain::{
-    ApiError, ErrorCode,
-    model::{Model, lifecycle::InstanceStatus},
+    ApiError, ErrorCode, ModelId,
+    engine_metrics::EngineMetrics,
+    model::{EngineKind, Model, lifecycle::InstanceStatus},
 };
+use gantry_runtime::RuntimeError;
 use http::Response;
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -75,6 +80,33 @@ impl Engines for Adapter {
         .boxed()
     }
 
+    fn machine(&self) -> BoxFuture<'static, MachineView> {
+        let machine = Arc::clone(&self.control.machine);
+        async move {
+            let seen = machine.look().await;
+            MachineView { gpus: seen.gpus.clone(), memory: seen.memory }
+        }
+        .boxed()
+    }
+
+    fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>> {
+        let (control, model) = (Arc::clone(&self.control), model.clone());
+        async move { control.metrics(&model).await }.boxed()
+    }
+
+    fn hub_repository(
+        &self,
+        repo_id: &str,
+        token: Option<SecretString>,
+    ) -> BoxFuture<'static, Result<HubRepository, ApiError>> {
+        let (control, repo_id) = (Arc::clone(&self.control), repo_id.to_owned());
+        async move {
+            let found = control.hub.repository(&repo_id, token.as_ref()).await?;
+            Ok(HubRepository { config: found.config, files: found.files })
+        }
+        .boxed()
+    }
+
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview> {
         let (control, model) = (Arc::clone(&self.control), model.clone());
         async move {
@@ -86,15 +118,57 @@ impl Engines for Adapter {
                 image_cached: preview.image_cached,
                 image_refused: preview.image_refused,
                 simulator: preview.simulator,
-                version: preview.version.to_string(),
+                version: preview.version,
+                version_pending: preview.version_pending,
                 command: launch.entrypoint.unwrap_or_default().into_iter().chain(launch.args).collect(),
                 env: launch.env.into_iter().map(env).collect(),
                 unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),
-                n_gpus: preview.n_gpus,
                 is_process: preview.is_process,
+                gpus: launch.gpus,
             }
         }
         .boxed()
+    }
+
+    fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String {
+        self.control.config.image_of(engine, wished).to_owned()
+    }
+
+    fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>> {
+        let (runtime, reference) = (Arc::clone(&self.control.runtime), reference.to_owned());
+        async move {
+            let info = runtime.image(&reference).await.map_err(|it| unavailable(&it))?;
+            Ok(info.map(|it| Image {
+                size_bytes: it.size_bytes,
+                created: it.created,
+                simulator: it.simulator,
+            }))
+        }
+        .boxed()
+    }
+
+    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>> {
+        let runtime = Arc::clone(&self.control.runtime);
+        async move {
+            runtime.load(&archive).await.map_err(|error| match error {
+                RuntimeError::Refused { detail, .. } => {
+                    ApiError::invalid("path", format!("the file could not be loaded: {detail}"))
+                }
+                error => unavailable(&error),
+            })
+        }
+        .boxed()
+    }
+
+    fn live(&self, model: ModelId) -> Live {
+        let seen = self.control.live.of(model);
+        Live {
+            drift: seen.drift.map(|it| match it {
+                Drift::Launch => "the gateway's settings or the engine's image changed since it was started",
+                Drift::InternalKey => "the internal engine key was changed since it was started",
+            }),
+            pull: seen.pull.map(|it| (it.done, it.known)),
+        }
     }
 
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>> {
@@ -110,14 +184,15 @@ impl Engines for Adapter {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
         let catalog = self.control.shared.catalog.load();
         match &catalog.routes.get(served_name)?.target {
-            RouteTarget::Down { .. } => Some((false, "closed")),
+            RouteTarget::Returning { .. } | RouteTarget::Down { .. } => Some((false, "closed")),
             RouteTarget::Up(upstream) => {
                 let breaker = match upstream.breaker.snapshot(std::time::Instant::now()).state {
                     BreakerState::Closed => "closed",
                     BreakerState::Open => "open",
                     BreakerState::HalfOpen => "half_open",
                 };
-                Some((breaker == "closed", breaker))
+                let health = upstream.health(std::time::Instant::now());
+                Some((health == UpstreamHealth::Ok, breaker))
             }
         }
     }
@@ -133,6 +208,7 @@ impl Engines for Adapter {
                     url: format!("http://{}", upstream.authority()),
                     task: route.task,
                     engine,
+                    max_model_len: route.max_model_len,
                 }),
                 _ => None,
             })
@@ -140,6 +216,10 @@ impl Engines for Adapter {
         routes.sort_by(|a, b| a.served_name.cmp(&b.served_name));
         routes
     }
+}
+
+fn unavailable(error: &RuntimeError) -> ApiError {
+    ApiError::new(ErrorCode::RuntimeUnavailable, error.to_string())
 }
 
 /// The admin API for the data plane's listener. It runs on `control`, so that whatever it does can't hold up a

@@ -113,7 +113,7 @@ async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
         }
     };
     // Also one that the record calls running: its engine may have ended with an earlier life of the gateway.
-    tx.command(model.id, Wanted::Running, app.clock.now()).await.map_err(Into::into)
+    tx.command(model.id, Wanted::Running, None, app.clock.now()).await.map_err(Into::into)
 }
 
 /// A fresh key for the demo model; those of earlier starts are revoked.

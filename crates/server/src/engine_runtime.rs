@@ -3,11 +3,9 @@
 use std::{path::Path, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
-use gantry_domain::{
-    engine::Place,
-    model::{EngineKind, Wanted},
-};
-use gantry_runtime::{Owner, Process, ProcessOptions, Program, Programs, Runtime};
+use gantry_control::machine::Machine;
+use gantry_domain::model::{EngineKind, Wanted};
+use gantry_runtime::{Owner, ProcessOptions, Program, Programs, Runtime};
 use gantry_settings::{CommandWords, ContainerRuntime, Settings};
 use gantry_sim::Flavour;
 use gantry_store::Store;
@@ -23,29 +21,22 @@ pub(crate) struct EngineRuntime {
     /// `docker` or `process`.
     pub(crate) name: &'static str,
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) place: Place,
     pub(crate) programs: Option<Programs>,
     /// Indexes of the GPUs that it can give to engines.
     pub(crate) gpus: Vec<u32>,
 }
 
-/// The directories that matter here, absolute.
-pub(crate) struct Dirs<'a> {
-    pub(crate) data: &'a Path,
-    pub(crate) models: &'a Path,
-    pub(crate) hub_cache: &'a Path,
-}
-
 /// Chooses by `CONTAINER_RUNTIME`, and says what it chose and why.
 pub(crate) async fn choose(
     settings: &Settings,
-    dirs: &Dirs<'_>,
+    data_dir: &Path,
     store: &Store,
     owner: Owner,
+    machine: &Arc<Machine>,
 ) -> anyhow::Result<EngineRuntime> {
     let docker = gantry_runtime::docker(settings.container_host.as_deref(), owner.clone());
     let docker = docker.context("CONTAINER_HOST can't be used")?;
-    let marker = dirs.data.join(MARKER);
+    let marker = data_dir.join(MARKER);
     let (name, why) = match settings.container_runtime {
         ContainerRuntime::Docker => (DOCKER, "CONTAINER_RUNTIME says so"),
         ContainerRuntime::Process => (PROCESS, "CONTAINER_RUNTIME says so"),
@@ -63,16 +54,22 @@ pub(crate) async fn choose(
         "engines run as {}: {why}",
         if name == DOCKER { "containers" } else { "processes" }
     );
+    // Without the driver's library there may still be devices.
+    let gpus = machine.engine_gpus(name == PROCESS).await.unwrap_or_else(gantry_runtime::host_gpus);
     if name == DOCKER {
-        let runtime: Arc<dyn Runtime> = Arc::new(docker);
-        let gpus = gantry_runtime::host_gpus();
-        return Ok(EngineRuntime { name, runtime, place: Place::container(), programs: None, gpus });
+        return Ok(EngineRuntime { name, runtime: Arc::new(docker), programs: None, gpus });
     }
     let programs = programs(settings)?;
-    let place = Place::process(dirs.models, dirs.hub_cache);
-    let runtime = processes(dirs.data, programs.clone(), owner)?;
-    let gpus = gantry_runtime::process_gpus();
-    Ok(EngineRuntime { name, runtime: Arc::new(runtime), place, programs: Some(programs), gpus })
+    let options = ProcessOptions {
+        dir: data_dir.join("run"),
+        // This very program, also after its file was replaced by that of a newer version.
+        supervisor: PathBuf::from("/proc/self/exe"),
+        programs: programs.clone(),
+        has_gpus: !gpus.is_empty(),
+        environment: std::env::vars().collect(),
+    };
+    let runtime = gantry_runtime::process(options, owner).context("can't run engines as processes")?;
+    Ok(EngineRuntime { name, runtime: Arc::new(runtime), programs: Some(programs), gpus })
 }
 
 /// What the life before used, if models of it may still run: to look for them elsewhere would lose them.
@@ -82,17 +79,6 @@ async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<&'static
     let models = store.read().await?.models(true).await?;
     let any = models.iter().any(|it| it.wanted == Wanted::Running || it.state().0.is_active());
     Ok(any.then_some(name))
-}
-
-fn processes(data: &Path, programs: Programs, owner: Owner) -> anyhow::Result<Process> {
-    let options = ProcessOptions {
-        dir: data.join("run"),
-        // This very program, also after its file was replaced by that of a newer version.
-        supervisor: PathBuf::from("/proc/self/exe"),
-        programs,
-        environment: std::env::vars().collect(),
-    };
-    gantry_runtime::process(options, owner).context("can't run engines as processes")
 }
 
 fn programs(settings: &Settings) -> anyhow::Result<Programs> {
@@ -112,7 +98,7 @@ fn real(engine: EngineKind, command: Option<&CommandWords>, usual: &[&str]) -> O
         Some(CommandWords(words)) => words.clone(),
         None => usual.iter().map(|it| (*it).to_owned()).collect(),
     };
-    let program = Program { reference: words.join(" "), words, engine, simulator: false };
+    let program = Program { reference: words.join(" "), words, engine, simulator: false, version: None };
     let file =
         program.find(&std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default());
     match (&file, command) {
@@ -149,5 +135,6 @@ fn simulator(flavour: Flavour) -> anyhow::Result<Program> {
             Flavour::Llamacpp => EngineKind::Llamacpp,
         },
         simulator: true,
+        version: Some(flavour.default_version().to_owned()),
     })
 }

@@ -1,13 +1,16 @@
 //! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`), the supervisor of an
 //! engine that is a process (`gantry engine-shim`, started by the gateway only) and small tools.
 
+mod activation;
 mod adapters;
 mod cli;
 mod demo;
 mod engine_runtime;
 mod metrics;
+mod notify;
 mod secrets;
 mod serve;
+mod shutdown;
 mod supervisor;
 mod telemetry;
 mod ui;

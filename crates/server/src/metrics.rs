@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Write,
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
@@ -11,6 +12,23 @@ use gantry_domain::usage::Outcome;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
+
+/// The socket that was handed over, or a new one at `address`.
+///
+/// # Errors
+/// The address is taken, or not ours.
+pub(crate) async fn listener(
+    given: Option<std::net::TcpListener>,
+    address: SocketAddr,
+) -> std::io::Result<TcpListener> {
+    match given {
+        Some(listener) => {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
+        }
+        None => TcpListener::bind(address).await,
+    }
+}
 
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     let router = Router::new().route("/metrics", get(render)).with_state(shared);

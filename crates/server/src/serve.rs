@@ -9,37 +9,48 @@ use std::{
 
 use anyhow::Context;
 use gantry_admin_api::{
-    App, Refresh, app::Parts, bootstrap::create_owner, password::Passwords, session::Cookies,
+    App, Refresh,
+    app::{Headers, Parts},
+    bootstrap::create_owner,
+    password::Passwords,
+    session::Cookies,
 };
-use gantry_control::{Control, publish, reconcile, ship, upkeep};
+use gantry_control::{Control, hub, machine::Machine, publish, reconcile, ship, upkeep, versions};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, ModelId, engine::Host};
+use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, models_dir::ModelsDirRules};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
-    signal::unix::{SignalKind, signal},
     sync::{broadcast, mpsc, oneshot},
 };
 use tracing::{info, warn};
 
 use crate::{
+    activation::Sockets,
     adapters, demo,
-    engine_runtime::{self, Dirs, EngineRuntime},
-    metrics, secrets,
+    engine_runtime::{self, EngineRuntime},
+    metrics,
+    notify::Notify,
+    secrets,
+    shutdown::{End, Signals},
     supervisor::Supervisor,
     telemetry, ui,
 };
 
-/// Time for the background work to end after the last request.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+/// At the end, connections are told to close with an answer for so long, before idle ones are closed: a client that
+/// asks again at that moment would find its connection gone.
+const LEAVE_GRACE: Duration = Duration::from_millis(250);
 /// More data-plane threads than this only help machines that do nothing else.
 const MAX_AUTO_THREADS: usize = 8;
 
-pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
     telemetry::init(&settings)?;
+    // While there is one thread.
+    let sockets = Sockets::take()?;
+    sockets.apply(&mut settings)?;
     // The data plane has threads of its own; this is for SQL, containers and the admin API.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -47,20 +58,23 @@ pub(crate) fn run(settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("can't start the control runtime")?;
-    let clean = runtime.block_on(serve(settings, demo))?;
+    let clean = runtime.block_on(serve(settings, sockets, demo))?;
     // Blocking work that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
+async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow::Result<bool> {
+    let machine = Machine::new(settings.gpu_inventory_file.as_deref());
+    let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
+    let notify = Arc::new(Notify::from_env());
     let base = Base::open(&settings).await?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
-    let dirs = Dirs { data: &base.data_dir, models: &base.models_dir, hub_cache: &base.hub_cache_dir };
     let owner = Owner { instance: base.instance.clone() };
-    let engines = engine_runtime::choose(&settings, &dirs, &base.store, owner).await?;
+    let engines = engine_runtime::choose(&settings, &base.data_dir, &base.store, owner, &machine).await?;
     let runtime_name = engines.name;
-    let control = Arc::new(control(&settings, &base, &shared, engines));
+    let (versions, questions) = versions::Versions::new();
+    let control = Arc::new(control(&settings, &base, &shared, machine, engines, versions)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
 
     let (wake, hints) = mpsc::channel(1024);
@@ -72,17 +86,22 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
     let router = gantry_admin_api::router(app.clone(), ui::routes());
     let plane = DataPlane::start(
-        plane_config(&settings, spool_dir, base.cookies.clone()),
+        gantry_dataplane::Config {
+            listeners: sockets.gateway,
+            ..plane_config(&settings, spool_dir, base.cookies.clone())
+        },
         Arc::clone(&shared),
         adapters::other(router, Handle::current()),
     )
     .with_context(|| format!("can't listen on {}", settings.gateway_listen))?;
-    let metrics = tokio::net::TcpListener::bind(settings.metrics_listen)
+    let metrics = metrics::listener(sockets.metrics, settings.metrics_listen)
         .await
         .with_context(|| format!("can't listen on {} (METRICS_LISTEN)", settings.metrics_listen))?;
 
     let supervisor = Supervisor::default();
     let (publisher, reconciler, keeper) = (Arc::clone(&control), Arc::clone(&control), Arc::clone(&control));
+    let asking = Arc::clone(&control);
+    supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
@@ -92,22 +111,25 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
     let shipper = Arc::clone(&control);
     shipping.spawn("usage", |stop| ship::run(shipper, reader, stop));
 
+    let watchdog = Arc::clone(&notify);
+    supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });
+
+    // From here on a signal ends us in order. Before, it kills us, which does no harm.
+    let mut signals = Signals::listen()?;
     announce(&settings, &base.store, &plane, &setup_token).await?;
+    notify.ready();
     if with_demo {
         let addr = plane.addr();
         supervisor.spawn("demo", |stop| demo::run(app, addr, stop));
     }
-    wait_for_the_end(&supervisor).await?;
-
-    info!("stopping: running requests may end for {} s", settings.drain_timeout_sec.as_secs());
-    let drained = plane.drain(settings.drain_timeout_sec).await;
-    let mut clean = supervisor.shutdown(STOP_GRACE).await;
-    clean &= shipping.shutdown(STOP_GRACE).await;
-    if settings.stop_models_on_shutdown {
-        stop_models(&control).await;
+    tokio::select! {
+        () = signals.next() => {}
+        () = supervisor.stopped() => warn!("a background task ended; the gateway stops"),
     }
+    notify.stopping();
+    let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
+    let clean = end.run(&mut signals).await;
     base.store.close().await;
-    info!(drained, clean, models_stopped = settings.stop_models_on_shutdown, "stopped");
     Ok(clean)
 }
 
@@ -115,7 +137,8 @@ async fn serve(settings: Settings, with_demo: bool) -> anyhow::Result<bool> {
 struct Base {
     clock: Clock,
     data_dir: PathBuf,
-    models_dir: PathBuf,
+    models_dir: ModelsDir,
+    models_dir_rules: ModelsDirRules,
     hub_cache_dir: PathBuf,
     store: Store,
     /// Id of this database; the label of our containers.
@@ -130,7 +153,7 @@ impl Base {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
         secrets::private_dir(&data_dir)?;
-        let models_dir = folder(&settings.models_dir(), "MODELS_DIR")?;
+        let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
         let hub_cache_dir =
             std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
         let secret = |name, given: &Option<gantry_settings::Secret>| {
@@ -145,6 +168,12 @@ impl Base {
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
         let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
         let instance = instance(&store).await?;
+        let models_dir_rules = ModelsDirRules {
+            data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
+            configured,
+            roots: settings.models_roots.0.iter().map(|it| real(it)).collect(),
+        };
+        let models_dir = models_dir(&store, &models_dir_rules).await?;
         // So that an operator (and our tests) can tell whose containers are whose.
         std::fs::write(data_dir.join("instance"), &instance).context("can't write into DATA_DIR")?;
         let passwords = Passwords::default();
@@ -153,6 +182,7 @@ impl Base {
             clock,
             data_dir,
             models_dir,
+            models_dir_rules,
             hub_cache_dir,
             store,
             instance,
@@ -163,21 +193,40 @@ impl Base {
     }
 }
 
-fn control(settings: &Settings, base: &Base, shared: &Arc<Shared>, engines: EngineRuntime) -> Control {
+fn control(
+    settings: &Settings,
+    base: &Base,
+    shared: &Arc<Shared>,
+    machine: Arc<Machine>,
+    engines: EngineRuntime,
+    versions: versions::Versions,
+) -> anyhow::Result<Control> {
     let breaker = breaker::Settings {
         failures: settings.breaker_failures.max(1),
         cooldown: settings.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
-    Control {
+    let endpoint = settings.hub_endpoint.as_deref().map(|it| {
+        hub::Endpoint::parse(it)
+            .context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
+    });
+    Ok(Control {
         config: control_config(settings, base, breaker, &engines),
         store: base.store.clone(),
         clock: base.clock.clone(),
+        steady: Clock::steady(),
+        prober: Arc::new(gantry_control::probe::HttpProber(base.internal_key.clone())),
         runtime: engines.runtime,
+        versions,
         shared: Arc::clone(shared),
-        publisher: publish::Publisher::new(breaker),
+        live: Arc::default(),
+        images: gantry_control::preview::Images::default(),
+        orphans_stopped: AtomicU64::new(0),
+        machine,
+        hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
+        publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
         phases,
-    }
+    })
 }
 
 fn app(
@@ -205,7 +254,12 @@ fn app(
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         runtime,
+        hub_cache_dir: base.hub_cache_dir.clone(),
+        models_dir_rules: base.models_dir_rules.clone(),
+        headers: Headers::default(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
+        offline: settings.offline_mode,
+        export_dirs: settings.export_dirs(),
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
         trusted_proxies: settings.trusted_proxies.clone(),
@@ -251,6 +305,29 @@ fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
 }
 
+/// A directory without links; of one that is not there (yet), its name.
+fn real(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+/// The directory that an owner chose, as long as the rules of this start allow it, else that of `MODELS_DIR`. One that is
+/// not there stays chosen: a disk that is not mounted yet must not make models appear to be elsewhere.
+async fn models_dir(store: &Store, rules: &ModelsDirRules) -> anyhow::Result<ModelsDir> {
+    let Some(chosen) = store.read().await?.models_dir().await? else {
+        return Ok(ModelsDir::new(&rules.configured));
+    };
+    if let Err(why) = rules.check(&real(&chosen)) {
+        warn!(dir = %chosen.display(), %why, "the chosen models base directory is not allowed; MODELS_DIR is used");
+        return Ok(ModelsDir::new(&rules.configured));
+    }
+    if chosen.is_dir() {
+        info!(dir = %chosen.display(), "the models base directory is the one that an owner chose");
+    } else {
+        warn!(dir = %chosen.display(), "the chosen models base directory is not there");
+    }
+    Ok(ModelsDir::new(&chosen))
+}
+
 fn control_config(
     settings: &Settings,
     base: &Base,
@@ -263,7 +340,6 @@ fn control_config(
         hub_endpoint: settings.hub_endpoint.clone(),
         primary_image: settings.primary_engine_image.clone(),
         secondary_image: settings.secondary_engine_image.clone(),
-        place: engines.place.clone(),
         programs: engines.programs.clone(),
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
@@ -273,6 +349,8 @@ fn control_config(
         require_precache: settings.require_image_precache,
         pull_timeout: settings.image_pull_timeout,
         stop_grace: settings.stop_timeout_sec,
+        drain: settings.drain_timeout_sec,
+        apply_wait: settings.apply_wait_sec,
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
@@ -299,6 +377,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
         session: Arc::new(move |cookie| cookies.verify(cookie)),
         allow_all_keys: settings.gateway_dev_allow_all_keys,
         spool_dir,
+        leave_grace: Duration::from_secs(settings.shutdown_delay_sec.into()).max(LEAVE_GRACE),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..gantry_dataplane::Config::default()
     }
@@ -325,34 +404,4 @@ async fn announce(
     }
     demo::say(&lines.join("\n"));
     Ok(())
-}
-
-/// A signal, or a task that ended though it should not have.
-async fn wait_for_the_end(supervisor: &Supervisor) -> anyhow::Result<()> {
-    let mut term = signal(SignalKind::terminate()).context("can't listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("can't listen for Ctrl-C")?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
-        () = supervisor.stopped() => warn!("a background task ended; the gateway stops"),
-    }
-    Ok(())
-}
-
-/// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time. The containers go too: one that ended
-/// would look like an engine that died when the gateway comes back.
-async fn stop_models(control: &Control) {
-    let Ok(found) = control.runtime.list().await else {
-        warn!("the container runtime does not answer; models go on");
-        return;
-    };
-    let stops = found.iter().map(async |it| {
-        control.runtime.stop(&it.instance.id, control.config.stop_grace).await?;
-        control.runtime.remove(&it.instance.id).await
-    });
-    for (found, stopped) in found.iter().zip(futures_util::future::join_all(stops).await) {
-        if let Err(error) = stopped {
-            warn!(container = found.name, %error, "a model could not be stopped");
-        }
-    }
 }

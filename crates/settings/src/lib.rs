@@ -10,7 +10,7 @@ mod value;
 
 pub use load::{Origin, SettingsError, Sources};
 pub use table::{BootstrapPassword, Entry, Settings};
-pub use value::{CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Secret, Value, Words};
+pub use value::{CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, Secret, Value, Words};
 
 /// What is wrong with the combination of values, or dangerous about it.
 impl Settings {
@@ -46,6 +46,14 @@ impl Settings {
     /// Where model files lie; without `MODELS_DIR` a folder in the data directory.
     pub fn models_dir(&self) -> std::path::PathBuf {
         self.models_dir.clone().unwrap_or_else(|| self.data_dir.join("models"))
+    }
+
+    /// Where packages are written to and read from.
+    pub fn export_dirs(&self) -> Vec<std::path::PathBuf> {
+        match self.export_dirs.0.as_slice() {
+            [] => vec![self.data_dir.join("exports")],
+            dirs => dirs.iter().map(std::path::PathBuf::from).collect(),
+        }
     }
 
     /// Where engines cache what they fetch from the hub.

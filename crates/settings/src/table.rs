@@ -6,7 +6,7 @@ use gantry_domain::net::IpList;
 
 use crate::{
     load::{Origin, SettingsError, Sources},
-    value::{CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Secret, Value, Words},
+    value::{CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, Secret, Value, Words},
 };
 
 /// One setting as `gantry settings` and the reference page show it.
@@ -87,8 +87,11 @@ settings! {
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: usize = "33554432";
-        /// How long requests may go on after a signal to stop, in seconds.
+        /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
         drain_timeout_sec: Duration = "30";
+        /// How long, before that, the gateway serves as ever while `/readyz` says that it leaves, in seconds: as long as
+        /// a load balancer takes to notice.
+        shutdown_delay_sec: u32 = "0";
     }
     "Data" {
         /// Folder for the database, secrets and the usage spool; empty is `~/.local/share/gantry`.
@@ -115,12 +118,20 @@ settings! {
         gateway_dev_allow_remote: bool = "false";
     }
     "Models and engines" {
-        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory.
+        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory. A
+        /// directory that an owner chose with `PUT /admin/models/base-dir` wins over this one.
         models_dir: Option<PathBuf> = "";
+        /// Directories below which an owner may choose the models base directory; empty is any that is not the
+        /// system's or the gateway's own.
+        models_roots: Paths = "";
         /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
         /// directory.
         hub_cache_dir: Option<PathBuf> = "";
-        /// Address of the model hub; empty is the engines' own default.
+        /// Folders that deployment packages are written to and read from, separated by commas; empty is `exports` in
+        /// the data directory.
+        export_dirs: Words = "";
+        /// Address of the model hub, beginning with `https://`; empty is the engines' own default, and the gateway itself then
+        /// asks no hub (`hub-config`).
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.
         primary_engine_image: String = "vllm/vllm-openai:v0.32.0";
@@ -137,6 +148,9 @@ settings! {
         require_image_precache: bool = "false";
         /// Longest time for pulling an image, in seconds.
         image_pull_timeout: Duration = "1800";
+        /// Longest time that requests for a model which is being applied wait for its new engine, in seconds; 0 lets them
+        /// fail at once.
+        apply_wait_sec: Duration = "300";
         /// Key with which the gateway calls engines; empty: generated once into the data directory.
         internal_engine_api_key: Option<Secret> = "";
         /// What runs the engines: containers of Docker, or processes of this machine. `auto`: Docker if it answers when the
@@ -149,6 +163,9 @@ settings! {
         secondary_engine_command: Option<CommandWords> = "";
         /// Address of the container runtime; empty is `DOCKER_HOST`, else the local socket.
         container_host: Option<String> = "";
+        /// File with the GPUs of the container host, as `GET /admin/system/gpus` shows them, for a gateway that can't
+        /// see them; empty: the driver is asked.
+        gpu_inventory_file: Option<PathBuf> = "";
         /// Longest time in `loading` of a model on vLLM, in seconds.
         primary_startup_timeout_sec: Duration = "600";
         /// Longest time in `loading` of a model on llama.cpp, in seconds.
@@ -167,6 +184,9 @@ settings! {
         breaker_failures: u32 = "5";
         /// Time until an open breaker lets one trial through, in seconds.
         breaker_cooldown_sec: Duration = "30";
+        /// Silence of an engine while requests wait for it that is never taken for a stall, in seconds. Beyond it and
+        /// beyond what is usual for the engine it gets no new requests until it sends again.
+        stall_floor_sec: Duration = "30";
     }
     "Logging" {
         /// Format of the log on standard error.

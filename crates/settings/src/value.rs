@@ -182,6 +182,23 @@ impl Value for CommandWords {
     }
 }
 
+/// Comma-separated directories.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Paths(pub Vec<PathBuf>);
+
+impl Value for Paths {
+    const ALLOWED: &'static str = "absolute paths, comma-separated";
+
+    fn parse(text: &str) -> Option<Self> {
+        let paths: Vec<PathBuf> = Words::parse(text)?.0.into_iter().map(PathBuf::from).collect();
+        paths.iter().all(|it| it.is_absolute()).then_some(Self(paths))
+    }
+
+    fn show(&self) -> String {
+        self.0.iter().map(PathBuf::show).collect::<Vec<_>>().join(",")
+    }
+}
+
 /// Web origins, exactly as browsers send them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins(pub Vec<String>);

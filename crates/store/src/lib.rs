@@ -3,6 +3,7 @@
 //! [`Store`] opens and migrates the database, [`Tx`] is one unit of work with a method for each query. There is one
 //! constant SQL text per query, valid in both dialects; `tests/contract` runs every method on both databases.
 
+mod chat;
 mod error;
 mod events;
 mod keys;

@@ -27,7 +27,11 @@ macro_rules! versions {
     };
 }
 
-const VERSIONS: &[Version] = versions! { 1 => "0001_initial" };
+const VERSIONS: &[Version] = versions! {
+    1 => "0001_initial",
+    4 => "0004_chat",
+    5 => "0005_lifecycle",
+};
 
 /// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.
 pub fn versions() -> impl Iterator<Item = (i64, &'static str)> {

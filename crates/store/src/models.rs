@@ -3,12 +3,15 @@
 
 use gantry_domain::{
     ModelId, Timestamp,
-    model::{EngineKind, Model, ModelConfig, ModelDraft, Phase, Task, Wanted},
+    diagnosis::Diagnosis,
+    model::{Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, Phase, Task, Wanted},
 };
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     StoreError, StoreResult, Tx,
+    page::clean,
     tx::{Both, on_db, row},
 };
 
@@ -25,6 +28,10 @@ row! {
         wanted: String,
         generation: i64,
         phase: String,
+        diagnosis: Option<String>,
+        launched: Option<String>,
+        last_good: Option<String>,
+        apply: Option<String>,
         created_at: i64,
         updated_at: i64,
     }
@@ -41,6 +48,9 @@ impl TryFrom<ModelRow> for Model {
 
     fn try_from(row: ModelRow) -> StoreResult<Self> {
         let corrupt = |what| StoreError::Corrupt { table: "models", id: row.id.to_string(), what };
+        fn json<T: DeserializeOwned>(text: Option<&str>) -> Result<Option<T>, serde_json::Error> {
+            text.map(serde_json::from_str).transpose()
+        }
         let config = serde_json::from_str(&row.config).map_err(|_| corrupt("config"))?;
         Ok(Self {
             id: ModelId(row.id),
@@ -49,6 +59,11 @@ impl TryFrom<ModelRow> for Model {
             config: ModelConfig::from_stored(config),
             wanted: Wanted::parse(&row.wanted).ok_or_else(|| corrupt("wanted"))?,
             phase: serde_json::from_str(&row.phase).map_err(|_| corrupt("phase"))?,
+            // Advice only: what another version wrote and this one can't read is no reason to lose the model.
+            diagnosis: row.diagnosis.as_deref().and_then(|it| serde_json::from_str(it).ok()),
+            launched: json(row.launched.as_deref()).map_err(|_| corrupt("launched"))?,
+            last_good: json(row.last_good.as_deref()).map_err(|_| corrupt("last_good"))?,
+            apply: json(row.apply.as_deref()).map_err(|_| corrupt("apply"))?,
             name: row.name,
             served_name: row.served_name,
             hub_token: row.hub_token.map(SecretString::from),
@@ -64,8 +79,8 @@ fn config_text(config: &ModelConfig) -> StoreResult<String> {
     serde_json::to_string(config.values()).map_err(encode)
 }
 
-fn phase_text(phase: &Phase) -> StoreResult<String> {
-    serde_json::to_string(phase).map_err(encode)
+fn json_text<T: Serialize>(value: &T) -> StoreResult<String> {
+    serde_json::to_string(value).map_err(encode)
 }
 
 fn encode(error: serde_json::Error) -> StoreError {
@@ -76,7 +91,7 @@ fn encode(error: serde_json::Error) -> StoreError {
 macro_rules! columns {
     () => {
         "id, name, served_name, task, engine, config, hub_token, archived, wanted, generation, phase, \
-         created_at, updated_at"
+         diagnosis, launched, last_good, apply, created_at, updated_at"
     };
 }
 
@@ -92,7 +107,7 @@ impl Tx {
              VALUES ($1, $2, $3, $4, $5, $6, $7, FALSE, $8, 0, $9, $10, $10) RETURNING ",
             columns!()
         );
-        let (config, phase) = (config_text(&draft.config)?, phase_text(&Phase::NEW)?);
+        let (config, phase) = (config_text(&draft.config)?, json_text(&Phase::NEW)?);
         let row: ModelRow = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(draft.name.as_str())
@@ -180,47 +195,136 @@ impl Tx {
         row.map(Model::try_from).transpose()
     }
 
-    /// Notes what the operator wants now, as a new generation. `None` also for a model that is being deleted.
+    /// Holds the model's row until the transaction ends, so that what is read next can't be changed by another gateway
+    /// before this one has written. `false` if there is none.
+    pub async fn lock_model(&mut self, id: ModelId) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE models SET generation = generation WHERE id = $1 AND NOT deleting";
+        let rows = on_db!(self, |conn| {
+            sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Notes what the operator wants now, as a new generation; `apply` says how, if it is an apply. A start forgets why
+    /// the last one failed. `None` also for a model that is being deleted.
     pub async fn command(
         &mut self,
         id: ModelId,
         wanted: Wanted,
+        apply: Option<&Apply>,
         now: Timestamp,
     ) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
-            "UPDATE models SET wanted = $2, generation = generation + 1, updated_at = $3 \
-             WHERE id = $1 AND NOT deleting RETURNING ",
+            "UPDATE models SET wanted = $2, generation = generation + 1, apply = $3, updated_at = $4, \
+             diagnosis = CASE WHEN $5 THEN NULL ELSE diagnosis END WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
+        let apply = apply.map(json_text).transpose()?;
         let row: Option<ModelRow> = on_db!(self, |conn| {
-            let query = sqlx::query_as(SQL).bind(id.0).bind(wanted.as_str()).bind(now.0);
+            let query = sqlx::query_as(SQL).bind(id.0).bind(wanted.as_str()).bind(apply).bind(now.0);
+            let query = query.bind(wanted == Wanted::Running);
             query.fetch_optional(conn).await
         })?;
         row.map(Model::try_from).transpose()
     }
 
-    /// Notes what the reconciler saw, unless there was a command since it looked: `false` if the generation is no
-    /// longer `expected_generation`, or the model is gone.
-    pub async fn record_phase(
+    /// Notes what the reconciler saw of `model`, and what follows from it for its blueprints, unless there was a
+    /// command since it looked: `false` if the generation is no longer that of `model`, or the model is gone.
+    ///
+    /// A start that begins fixes what the container is made from; an engine that gets ready makes it the last good one
+    /// and ends the apply.
+    pub async fn record_phase(&mut self, model: &Model, phase: &Phase) -> StoreResult<bool> {
+        const PLAIN: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
+        const BEGIN: &str = "UPDATE models SET phase = $3, launched = $4 WHERE id = $1 AND generation = $2";
+        const READY: &str = "UPDATE models SET phase = $3, last_good = $4, apply = $5, diagnosis = NULL WHERE id = $1 AND generation = $2";
+        let text = json_text(phase)?;
+        let rows = match phase {
+            Phase::Starting { .. } => {
+                let launched = json_text(&Blueprint::of(model))?;
+                on_db!(self, |conn| {
+                    let query = sqlx::query(BEGIN).bind(model.id.0).bind(model.generation);
+                    query.bind(text).bind(launched).execute(conn).await.map(|done| done.rows_affected())
+                })?
+            }
+            Phase::Running { .. } => {
+                let good = model.launched.as_ref().map(json_text).transpose()?;
+                let apply = model.apply.as_ref().and_then(Apply::done);
+                let apply = apply.as_ref().map(json_text).transpose()?;
+                on_db!(self, |conn| {
+                    let query = sqlx::query(READY).bind(model.id.0).bind(model.generation);
+                    let query = query.bind(text).bind(good).bind(apply);
+                    query.execute(conn).await.map(|done| done.rows_affected())
+                })?
+            }
+            _ => on_db!(self, |conn| {
+                let query = sqlx::query(PLAIN).bind(model.id.0).bind(model.generation).bind(text);
+                query.execute(conn).await.map(|done| done.rows_affected())
+            })?,
+        };
+        Ok(rows > 0)
+    }
+
+    /// Notes why the model failed, in its record and in the last entry of its timeline. `false`, and nothing changed, if
+    /// the generation is no longer `expected_generation`, or the model is gone.
+    pub async fn record_diagnosis(
         &mut self,
         id: ModelId,
         expected_generation: i64,
-        phase: &Phase,
+        diagnosis: &Diagnosis,
     ) -> StoreResult<bool> {
-        const SQL: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
-        let phase = phase_text(phase)?;
+        const MODEL: &str = "UPDATE models SET diagnosis = $3 WHERE id = $1 AND generation = $2";
+        const EVENT: &str = "UPDATE model_events SET detail = CASE WHEN detail IS NULL THEN $2 ELSE detail || ': ' || $2 END \
+                             WHERE to_state = 'failed' AND id = (SELECT MAX(id) FROM model_events WHERE model_id = $1)";
+        let text = json_text(diagnosis)?;
         let rows = on_db!(self, |conn| {
-            let query = sqlx::query(SQL).bind(id.0).bind(expected_generation).bind(phase);
+            let query = sqlx::query(MODEL).bind(id.0).bind(expected_generation).bind(text);
             query.execute(conn).await.map(|done| done.rows_affected())
         })?;
-        Ok(rows > 0)
+        if rows == 0 {
+            return Ok(false);
+        }
+        let line = diagnosis.line();
+        on_db!(self, |conn| {
+            sqlx::query(EVENT).bind(id.0).bind(clean(&line)).execute(conn).await.map(drop)
+        })?;
+        Ok(true)
+    }
+
+    /// Puts a blueprint back into the record and starts it as a new generation, unless there was a command since
+    /// `model` was read.
+    pub async fn roll_back(
+        &mut self,
+        model: &Model,
+        to: &Blueprint,
+        apply: &Apply,
+        now: Timestamp,
+    ) -> StoreResult<Option<Model>> {
+        const SQL: &str = concat!(
+            "UPDATE models SET task = $3, config = $4, wanted = 'running', \
+             generation = generation + 1, apply = $5, diagnosis = NULL, updated_at = $6 \
+             WHERE id = $1 AND generation = $2 AND NOT deleting RETURNING ",
+            columns!()
+        );
+        let (config, apply) = (config_text(&to.config)?, json_text(apply)?);
+        let row: Option<ModelRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL)
+                .bind(model.id.0)
+                .bind(model.generation)
+                .bind(to.task.as_str())
+                .bind(config)
+                .bind(apply)
+                .bind(now.0)
+                .fetch_optional(conn)
+                .await
+        })?;
+        row.map(Model::try_from).transpose()
     }
 
     /// Notes that the model is to be stopped and deleted: it vanishes from lists, its served name is free, and the
     /// reconciler calls [`Tx::delete_model`] when no container is left. Marking it again changes nothing.
     pub async fn mark_deleting(&mut self, id: ModelId, now: Timestamp) -> StoreResult<Option<Model>> {
         const MARK: &str = "UPDATE models SET deleting = TRUE, wanted = 'stopped', generation = generation + 1, \
-                            updated_at = $2 WHERE id = $1 AND NOT deleting";
+                            apply = NULL, updated_at = $2 WHERE id = $1 AND NOT deleting";
         const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1");
         on_db!(self, |conn| sqlx::query(MARK).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
         let row: Option<ModelRow> =

@@ -102,6 +102,10 @@ impl Client {
         self.send(self.request(Method::PATCH, path).json(body)).await
     }
 
+    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send(self.request(Method::PUT, path).json(body)).await
+    }
+
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(self.request(Method::DELETE, path)).await
     }

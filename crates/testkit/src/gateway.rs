@@ -3,9 +3,11 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader},
+    net::TcpListener,
+    os::fd::OwnedFd,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -49,6 +51,8 @@ pub struct Options {
     /// Make an owner (`owner` / `owner-password`) at start.
     pub owner: bool,
     pub model_ids: ModelIds,
+    /// A socket that is handed over to it (`LISTEN_FDS`), as a service manager does.
+    pub listener: Option<Arc<TcpListener>>,
 }
 
 /// Where a database begins to count models. Containers are named after their ids.
@@ -64,7 +68,13 @@ pub enum ModelIds {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { database: Database::Sqlite, env: BTreeMap::new(), owner: true, model_ids: ModelIds::FromOne }
+        Self {
+            database: Database::Sqlite,
+            env: BTreeMap::new(),
+            owner: true,
+            model_ids: ModelIds::FromOne,
+            listener: None,
+        }
     }
 }
 
@@ -177,10 +187,21 @@ impl Gateway {
         (self.child, self.url, self.setup_token) = started;
     }
 
+    /// Sends a signal, such as `TERM`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits until it has ended, and tells whether with success.
+    pub async fn ended(&mut self) -> bool {
+        let ended = async || self.child.try_wait().unwrap();
+        crate::eventually("the gateway ends", READY, ended).await.success()
+    }
+
     /// SIGTERM, and whether it ended with success.
     pub fn terminate(&mut self) -> bool {
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(sent.unwrap().success());
+        self.signal("TERM");
         self.child.wait().unwrap().success()
     }
 
@@ -274,7 +295,16 @@ async fn spawn(
     schema: Option<&(String, String)>,
 ) -> (Child, String, Option<String>) {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("log")).unwrap();
-    let mut command = Command::new(program);
+    let (mut command, stdin) = match &options.listener {
+        None => (Command::new(program), Stdio::null()),
+        Some(listener) => {
+            // The shell puts what is its standard input to where the program looks for it, under its own id.
+            let hand_over = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\"";
+            let mut command = Command::new("sh");
+            command.args(["-c", hand_over, program]);
+            (command, Stdio::from(OwnedFd::from(listener.try_clone().unwrap())))
+        }
+    };
     command.arg("serve").current_dir(dir.path()).env_clear();
     // What the program needs of the surroundings; a developer's own settings must not leak in.
     for name in ["PATH", "HOME", "DOCKER_HOST", "TMPDIR"] {
@@ -295,7 +325,7 @@ async fn spawn(
     if let Some(schema) = schema {
         command.env("DATABASE_URL", postgres_url(schema));
     }
-    command.envs(&options.env).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    command.envs(&options.env).stdin(stdin).stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().expect("the program starts");
     let stdout = child.stdout.take().unwrap();
     let (lines, seen) = mpsc::channel();

@@ -145,9 +145,9 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
     match fields.raw("ip_allowlist") {
         None => {}
         Some(Value::Null) => key.ip_allowlist = IpList::default(),
-        Some(value) => match words(&value).map(|it| IpList::parse(it.iter().map(String::as_str))) {
+        Some(value) => match words(&value).map(|it| ranges(&it)) {
             Some(Ok(list)) => key.ip_allowlist = list,
-            Some(Err(error)) => fields.problem("ip_allowlist", error.to_string()),
+            Some(Err(why)) => fields.problem("ip_allowlist", why),
             None => fields.problem("ip_allowlist", "`ip_allowlist` must be an array of IPs or CIDR ranges"),
         },
     }
@@ -166,6 +166,14 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
         }
     }
     key
+}
+
+/// An empty list is "from everywhere", so that an entry which says nothing must not make one.
+fn ranges(words: &[String]) -> Result<IpList, String> {
+    if words.iter().any(|it| it.trim().is_empty()) {
+        return Err("`ip_allowlist` has an empty entry; null or [] allows every address".to_owned());
+    }
+    IpList::parse(words.iter().map(String::as_str)).map_err(|error| error.to_string())
 }
 
 /// An array of texts, or one text with commas.

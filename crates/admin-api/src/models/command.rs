@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ErrorCode, ModelId, Timestamp,
-    model::{Model, ModelEvent, Phase, State as ModelState, Wanted, lifecycle::Failure},
+    model::{Apply, Model, ModelEvent, Phase, State as ModelState, Wanted, lifecycle::Failure},
 };
 use gantry_store::Tx;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    extract::{Accepted, Id, deleted},
+    extract::{Accepted, Id, Params, deleted},
     policy::Caller,
 };
 
@@ -29,21 +29,37 @@ const VERDICT: Duration = Duration::from_secs(2);
 /// Records that it should run and returns; `state` then goes through `starting` and `loading` to `running` or
 /// `failed`. An image that can't be had is refused at once.
 pub(crate) async fn start(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
-    let refuse_active = |model: &Model| {
+    let refuse_active = |model: &Model, _| {
         let state = model.state().0;
         if state.is_active() {
             return Err(Parts::invalid_state(format!("the model is {state} already")));
         }
-        refuse_archived(model)
+        refuse_archived(model)?;
+        Ok(None)
     };
     run(&app, &caller, id, "start", refuse_active).await
 }
 
 /// Apply a model's settings
 ///
-/// Stops it, if it is active, and starts it with the settings as they are now.
-pub(crate) async fn apply(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
-    run(&app, &caller, id, "apply", refuse_archived).await
+/// Stops it, if it is active, and starts it with the settings as they are now. Requests that come meanwhile wait for
+/// the new engine, those in flight may end first. With `rollback=true` the last settings that got ready are put back
+/// and started if these do not.
+pub(crate) async fn apply(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
+    let rollback = params.flag("rollback")?;
+    params.finish()?;
+    let how = |model: &Model, now| {
+        refuse_archived(model)?;
+        // While one apply is under way, requests wait for the next one too.
+        let swap = model.state().0 == ModelState::Running || model.is_swapping();
+        Ok(Some(Apply { at: now, swap, rollback, rolled_back: None }))
+    };
+    run(&app, &caller, id, "apply", how).await
 }
 
 /// Stop a model
@@ -51,15 +67,16 @@ pub(crate) async fn apply(app: State<App>, caller: Caller, Id(id): Id) -> Outcom
 /// The engine gets time to finish; then its container is removed. Stopping a stopped model changes nothing.
 pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<axum::response::Response> {
     let mut tx = app.store.write().await?;
+    tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     if model.state().0 == ModelState::Stopped {
-        return Ok(Json(view(&model)).into_response());
+        return Ok(Json(view(&app, &model)).into_response());
     }
-    let model = command(&mut tx, &caller, &model, Wanted::Stopped, "stop", app.clock.now()).await?;
+    let model = command(&mut tx, &caller, &model, (Wanted::Stopped, None), "stop", app.clock.now()).await?;
     tx.commit().await?;
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
-    Ok(Accepted(view(&model)).into_response())
+    Ok(Accepted(view(&app, &model)).into_response())
 }
 
 /// Delete a model
@@ -89,14 +106,17 @@ async fn run(
     caller: &Caller,
     id: i64,
     what: &'static str,
-    refuse: impl FnOnce(&Model) -> Outcome<()>,
+    how: impl FnOnce(&Model, Timestamp) -> Outcome<Option<Apply>>,
 ) -> Outcome<Accepted<Value>> {
     // Before the command, so that its verdict can't be missed.
     let phases = app.phases.subscribe();
     let mut tx = app.store.write().await?;
+    // Of two starts at once the second must see the first.
+    tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
-    refuse(&model)?;
-    let model = command(&mut tx, caller, &model, Wanted::Running, what, app.clock.now()).await?;
+    let now = app.clock.now();
+    let apply = how(&model, now)?;
+    let model = command(&mut tx, caller, &model, (Wanted::Running, apply), what, now).await?;
     tx.commit().await?;
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
@@ -104,7 +124,7 @@ async fn run(
         Ok(Some(Phase::Failed { failure: failure @ Failure::ImageNotAvailable { .. }, .. })) => {
             Err(Problem::new(ErrorCode::ImageNotAvailable, failure.to_string()))
         }
-        _ => Ok(Accepted(view(&super::find(app, id).await?))),
+        _ => Ok(Accepted(view(app, &super::find(app, id).await?))),
     }
 }
 
@@ -126,13 +146,15 @@ async fn command(
     tx: &mut Tx,
     caller: &Caller,
     model: &Model,
-    wanted: Wanted,
+    (wanted, apply): (Wanted, Option<Apply>),
     what: &str,
     now: Timestamp,
 ) -> Outcome<Model> {
     let (from, _) = model.state();
-    let model =
-        tx.command(model.id, wanted, now).await?.ok_or_else(|| Parts::not_found("model", model.id))?;
+    let model = tx
+        .command(model.id, wanted, apply.as_ref(), now)
+        .await?
+        .ok_or_else(|| Parts::not_found("model", model.id))?;
     let (to, _) = model.state();
     let detail = Some(format!("{what} by {}", caller.user.username));
     tx.insert_event(model.id, &ModelEvent { at: now, from, to, reason: None, detail }).await?;

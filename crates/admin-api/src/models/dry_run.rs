@@ -4,12 +4,13 @@
 use axum::{Json, extract::State};
 use gantry_domain::{
     ApiError, ModelId,
-    model::{EngineKind, Model, ModelDraft, Phase, Wanted},
+    engine::EngineVersion,
+    model::{EngineKind, Model, ModelDraft},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{check, files, find};
+use super::{check, estimate, files, find};
 use crate::{
     App,
     app::Preview,
@@ -24,7 +25,7 @@ const PLAIN_ENV: &[&str] =
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Severity {
+pub(super) enum Severity {
     /// A start fails.
     Error,
     Warning,
@@ -32,13 +33,15 @@ enum Severity {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Warning {
-    severity: Severity,
-    category: &'static str,
-    title: String,
-    message: String,
-    fix: Option<String>,
-    field: Option<&'static str>,
+pub(super) struct Warning {
+    pub(super) severity: Severity,
+    pub(super) category: &'static str,
+    pub(super) title: String,
+    pub(super) message: String,
+    pub(super) fix: Option<String>,
+    pub(super) field: Option<&'static str>,
+    /// Values that were tried and help, as a change request takes them.
+    pub(super) set: Option<Map<String, Value>>,
 }
 
 /// Preview a saved model's command
@@ -53,22 +56,7 @@ pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
 pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
     let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
     check(&app, &draft, &body.0).await?;
-    let now = app.clock.now();
-    let model = Model {
-        id: ModelId(0),
-        name: draft.name,
-        served_name: draft.served_name,
-        task: draft.task,
-        engine: draft.engine,
-        config: draft.config,
-        hub_token: draft.hub_token,
-        archived: draft.archived,
-        wanted: Wanted::Stopped,
-        generation: 0,
-        phase: Phase::NEW,
-        created_at: now,
-        updated_at: now,
-    };
+    let model = Model::new(ModelId(0), draft, app.clock.now());
     Ok(Json(preview(&app, &model).await?))
 }
 
@@ -76,7 +64,7 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let preview = app.engines.preview(model).await;
     let mut warnings = warnings(model, &preview);
     if !preview.simulator && !model.config.is_online() {
-        let (base, paths) = (app.models_dir.clone(), files::local_paths(&model.config));
+        let (base, paths) = (app.models_dir.get(), model.config.paths());
         let missing = tokio::task::spawn_blocking(move || files::missing(&base, &paths)).await;
         warnings.extend(missing.map_err(|_| ApiError::internal())?.into_iter().map(|(field, path)| {
             Warning {
@@ -86,9 +74,12 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
                 message: format!("there is no `{path}` below the models base directory"),
                 fix: Some(format!("put it there, or change `{field}`")),
                 field: Some(field),
+                set: None,
             }
         }));
     }
+    let memory = estimate::report(app, model, &preview).await?;
+    warnings.extend(memory.warnings);
     let valid = warnings.iter().all(|it| it.severity != Severity::Error);
     let env: Map<String, Value> =
         preview.env.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect();
@@ -99,11 +90,11 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
         "env": env,
         "image": preview.image,
         "image_cached": preview.image_cached,
-        "engine_version": preview.version,
+        "engine_version": preview.version.to_string(),
         "simulator": preview.simulator,
         // Unknown rather than a guess.
-        "vram_estimate_gb": null,
-        "vram_estimate": null,
+        "vram_estimate_gb": memory.gb,
+        "vram_estimate": memory.estimate,
         "warnings": warnings,
     }))
 }
@@ -136,6 +127,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
                 format!("unset `{field}`, or use another `engine_image`")
             }),
             field: Some(field),
+            set: None,
         })
         .collect();
     match (preview.image_cached, &preview.image_refused) {
@@ -146,6 +138,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: format!("the program `{}` is not on this machine", preview.image),
             fix: Some("install it, or set PRIMARY_ENGINE_COMMAND or SECONDARY_ENGINE_COMMAND".to_owned()),
             field: None,
+            set: None,
         }),
         (Some(false), Some(why)) => warnings.push(Warning {
             severity: Severity::Error,
@@ -154,6 +147,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: format!("image {} is not available locally and {why}", preview.image),
             fix: Some("load the image, or go online".to_owned()),
             field: Some("engine_image"),
+            set: None,
         }),
         (Some(false), None) => warnings.push(Warning {
             severity: Severity::Info,
@@ -162,6 +156,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: format!("image {} is not on this machine yet", preview.image),
             fix: None,
             field: Some("engine_image"),
+            set: None,
         }),
         (None, _) => warnings.push(Warning {
             severity: Severity::Error,
@@ -170,28 +165,66 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             message: "the container runtime does not answer, so nothing can be started".to_owned(),
             fix: Some("start it, or set CONTAINER_HOST".to_owned()),
             field: None,
+            set: None,
         }),
         (Some(true), _) => {}
     }
+    warnings.extend(unknown_version(preview));
     warnings.extend(too_many_gpus(model, preview));
     warnings.extend(odd_split(model));
     warnings
 }
 
+/// The command is made for the newest version that the field table describes where nothing tells which one it is.
+fn unknown_version(preview: &Preview) -> Option<Warning> {
+    let known = matches!(preview.version, EngineVersion::Known(..));
+    let absent = preview.image_cached != Some(true);
+    if known || preview.simulator || preview.image_cached.is_none() || (preview.is_process && absent) {
+        return None;
+    }
+    let (what, field, better) = if preview.is_process {
+        ("the program", None, "update it, or check what it prints for `--version`")
+    } else {
+        ("image", Some("engine_image"), "use an image whose tag names a version")
+    };
+    let (severity, why, fix) = match (preview.image_cached, preview.version_pending) {
+        (Some(false), _) => (Severity::Info, "is not on this machine and its tag names no version", None),
+        (_, true) => (Severity::Info, "is being asked for its version", Some("look again in a minute")),
+        _ => (Severity::Warning, "does not tell its version", Some(better)),
+    };
+    Some(Warning {
+        severity,
+        category: "engine",
+        title: "The engine's version is not known".to_owned(),
+        message: format!("{what} {} {why}: this command is for the newest version", preview.image),
+        fix: fix.map(str::to_owned),
+        field,
+        set: None,
+    })
+}
+
 fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
     let of = |name| model.config.int(name).unwrap_or(1);
-    let wanted = of("tensor_parallel_size").saturating_mul(of("pipeline_parallel_size"));
-    let here = preview.n_gpus.max(1) as i64;
-    (model.engine == EngineKind::Vllm && wanted > here).then(|| Warning {
+    let (tensor, pipeline) = (of("tensor_parallel_size"), of("pipeline_parallel_size"));
+    let wanted = tensor.saturating_mul(pipeline);
+    let given = preview.gpus.len();
+    let most = given.max(1) as i64;
+    // Whichever alone is too much, else the one that multiplies.
+    let (field, value) = if tensor > most || pipeline == 1 {
+        ("tensor_parallel_size", (most / pipeline).max(1))
+    } else {
+        ("pipeline_parallel_size", (most / tensor).max(1))
+    };
+    (model.engine == EngineKind::Vllm && wanted > most).then(|| Warning {
         severity: Severity::Warning,
         category: "vram",
         title: "More GPUs than there are".to_owned(),
         message: format!(
-            "tensor parallel × pipeline parallel is {wanted}, and this machine has {} GPUs",
-            preview.n_gpus
+            "tensor parallel × pipeline parallel is {wanted}, and the model is given {given} GPUs"
         ),
-        fix: Some(format!("set `tensor_parallel_size` to {here} or less")),
-        field: Some("tensor_parallel_size"),
+        fix: Some(format!("set `{field}` to {value} or less")),
+        field: Some(field),
+        set: None,
     })
 }
 
@@ -205,6 +238,7 @@ fn odd_split(model: &Model) -> Option<Warning> {
         message: format!("its parts sum to {sum}; the engine takes them as proportions"),
         fix: None,
         field: Some("tensor_split"),
+        set: None,
     })
 }
 

@@ -3,34 +3,11 @@
 
 use std::path::Path;
 
-use gantry_domain::model::{
-    ModelConfig, ModelDraft,
-    fields::{self, Kind},
-};
-
-/// Every path of the settings with the field it stands in.
-pub(super) fn paths(draft: &ModelDraft) -> Vec<(&'static str, String)> {
-    local_paths(&draft.config)
-}
-
-/// The same, of settings that are stored.
-pub(super) fn local_paths(config: &ModelConfig) -> Vec<(&'static str, String)> {
-    let plain = fields::all()
-        .filter(|it| it.kind == Kind::Path)
-        .filter_map(|it| Some((it.name, config.text(it.name)?.to_owned())));
-    let adapters = config.texts("lora_adapters").filter_map(|it| it.split_once('='));
-    let adapters = adapters.map(|(_, path)| ("lora_adapters", path.to_owned()));
-    let draft_model = config
-        .text("draft_model_path")
-        .map(|path| ("draft_model_path", path.strip_prefix("/models/").unwrap_or(path).to_owned()));
-    plain.chain(adapters).chain(draft_model).collect()
-}
-
 /// The field whose path, with links followed, leaves `base` or leads nowhere. What does not exist yet may come, but not
 /// behind a link that leads out.
 pub(super) fn first_outside(base: &Path, paths: &[(&'static str, String)]) -> Option<&'static str> {
     let base = base.canonicalize().ok()?;
-    let outside = |path: &str| match gantry_domain::model::config::relative_path(path) {
+    let outside = |path: &str| match gantry_domain::model::check::relative_path(path) {
         Err(_) => true,
         Ok(()) => !leads_into(&base, &base.join(path)),
     };

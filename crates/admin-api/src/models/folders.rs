@@ -3,6 +3,7 @@
 use axum::{Json, extract::State};
 use gantry_domain::{ApiError, ErrorCode};
 use gantry_inspect::folder::{self, InspectError, Inspection, LocalFolder};
+use tokio::sync::Semaphore;
 
 use crate::{
     App,
@@ -10,10 +11,13 @@ use crate::{
     extract::Params,
 };
 
+/// One inspection at a time: each may take 64 MiB. What was looked at before takes no time.
+static ONE: Semaphore = Semaphore::const_new(1);
+
 /// Folders with model files
 pub(crate) async fn local_folders(app: State<App>, params: Params) -> Outcome<Json<Vec<LocalFolder>>> {
     params.finish()?;
-    let base = app.models_dir.clone();
+    let base = app.models_dir.get();
     look(move || folder::local_folders(&base)).await
 }
 
@@ -22,8 +26,10 @@ pub(crate) async fn inspect_folder(app: State<App>, mut params: Params) -> Outco
     let selected = params.text("folder");
     params.finish()?;
     let selected = selected.ok_or_else(|| Problem::invalid("folder", "`folder` is required"))?;
-    let base = app.models_dir.clone();
-    look(move || folder::inspect(&base, &selected)).await
+    let base = app.models_dir.get();
+    let headers = app.headers.clone();
+    let _turn = ONE.acquire().await.map_err(|_| ApiError::internal())?;
+    look(move || folder::inspect_cached(&base, &selected, &headers.0)).await
 }
 
 /// Reads the disk off the runtime.

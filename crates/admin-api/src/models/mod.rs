@@ -1,15 +1,19 @@
 //! `/admin/models`: the records. Commands are in [`command`], what runs is looked at in [`watch`].
 
+pub(crate) mod base_dir;
 pub(crate) mod command;
 pub(crate) mod dry_run;
+mod estimate;
 mod files;
 pub(crate) mod folders;
+pub(crate) mod hub_config;
+pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod watch;
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
-    ApiError, ErrorCode, ModelId,
+    ApiError, ErrorCode, ModelId, engine,
     model::{EngineKind, Model, ModelDraft, fields},
 };
 use gantry_store::Tx;
@@ -17,15 +21,17 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     App,
-    app::Parts,
+    app::{Live, Parts},
     error::{Outcome, Problem},
     extract::{Created, Id, Listed, Object, Params},
     policy::Caller,
 };
 
 /// A model as the API shows it: the identity columns, the state, and every field of its engine (`null` when unset).
-pub(crate) fn view(model: &Model) -> Value {
+pub(crate) fn view(app: &App, model: &Model) -> Value {
     let (state, reason) = model.state();
+    let live = app.engines.live(model.id);
+    let needs_apply = needs_apply(model, &live);
     let mut view = json!({
         "id": model.id,
         "name": model.name,
@@ -34,6 +40,15 @@ pub(crate) fn view(model: &Model) -> Value {
         "engine_type": model.engine,
         "state": state,
         "state_reason": reason,
+        "needs_apply": needs_apply.is_some(),
+        "needs_apply_reason": needs_apply,
+        "rolled_back": model.apply.as_ref().and_then(|it| it.rolled_back.as_ref()).map(|it| json!({
+            "reason": it.reason,
+            "diagnosis": it.diagnosis,
+            "task": it.replaced.task,
+            "settings": it.replaced.config,
+        })),
+        "diagnosis": model.diagnosis,
         "archived": model.archived,
         "hub_token_set": model.hub_token.is_some(),
         "created_at": model.created_at.rfc3339(),
@@ -49,6 +64,17 @@ pub(crate) fn view(model: &Model) -> Value {
     view
 }
 
+/// Why an active model is not what a start would make now.
+fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
+    if !model.state().0.is_active() {
+        return None;
+    }
+    if !engine::same_container(&model.as_launched(), model) {
+        return Some("its settings were changed since it was started");
+    }
+    live.drift
+}
+
 /// List models
 pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
@@ -56,13 +82,13 @@ pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl In
     params.finish()?;
     let models = app.store.read().await?.models(archived).await?;
     let window = models.iter().skip(page.offset as usize).take(page.limit as usize);
-    Ok(Listed(window.map(view).collect(), models.len() as i64))
+    Ok(Listed(window.map(|it| view(&app, it)).collect(), models.len() as i64))
 }
 
 /// One model
 pub(crate) async fn show(app: State<App>, Id(id): Id, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
-    Ok(Json(view(&find(&app, id).await?)))
+    Ok(Json(view(&app, &find(&app, id).await?)))
 }
 
 /// Create a model
@@ -76,7 +102,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let model = tx.insert_model(&draft, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Created(view(&model)))
+    Ok(Created(view(&app, &model)))
 }
 
 /// Change a model
@@ -95,7 +121,7 @@ pub(crate) async fn change(
     check(&app, &draft(&find(&app, id).await?)?, &body.0).await?;
     let mut tx = app.store.write().await?;
     // A record is replaced as a whole: of two changes at once the later one must have seen the earlier one.
-    tx.bootstrap_lock().await?;
+    tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     let draft = draft(&model)?;
     not_in_registry(&mut tx, &draft).await?;
@@ -110,24 +136,12 @@ pub(crate) async fn change(
     let model = model.ok_or_else(|| Parts::not_found("model", id))?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(view(&model)))
-}
-
-/// The models base directory
-pub(crate) async fn base_dir(app: State<App>, params: Params) -> Outcome<Json<Value>> {
-    params.finish()?;
-    let dir = app.models_dir.clone();
-    let space = tokio::task::spawn_blocking({
-        let dir = dir.clone();
-        move || files::space(&dir)
-    });
-    let (free, total) = space.await.ok().flatten().unzip();
-    Ok(Json(json!({ "base_dir": dir.display().to_string(), "free_bytes": free, "total_bytes": total })))
+    Ok(Json(view(&app, &model)))
 }
 
 /// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
-    let (base, paths) = (app.models_dir.clone(), files::paths(draft));
+    let (base, paths) = (app.models_dir.get(), draft.config.paths());
     let outside = tokio::task::spawn_blocking(move || files::first_outside(&base, &paths)).await;
     if let Some(param) = outside.map_err(|_| ApiError::internal())? {
         let message = format!("`{param}` leaves the models base directory");

@@ -25,9 +25,14 @@ fn row(field: &Field) -> Value {
         Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::IntOneOf(allowed) => json!({ "type": "integer", "enum": allowed }),
         Kind::Float { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
-        Kind::Text { max } => json!({ "type": "string", "maxLength": max }),
+        Kind::Text { max } | Kind::Lines { max } => json!({ "type": "string", "maxLength": max }),
         Kind::OneOf(allowed) => json!({ "type": "string", "enum": allowed }),
+        Kind::Repo => json!({ "type": "string", "format": "hub-repository", "maxLength": 200 }),
         Kind::Path => json!({ "type": "string", "format": "relative-path", "maxLength": 1000 }),
+        Kind::ModelPath => json!({ "type": "string", "format": "model-path", "maxLength": 1000 }),
+        Kind::NamedPaths { max } => {
+            json!({ "type": "array", "maxItems": max, "items": { "type": "string", "format": "named-path" } })
+        }
         Kind::IntList { min, max } => {
             json!({ "type": "array", "items": { "type": "integer", "minimum": min, "maximum": max } })
         }
@@ -38,5 +43,6 @@ fn row(field: &Field) -> Value {
     json!({
         "name": field.name, "engine_type": field.engine, "group": field.group, "schema": kind, "default": default,
         "unit": field.unit, "help": field.help, "owner_only": field.set_by == SetBy::Owner,
+        "examples": field.examples,
     })
 }

@@ -36,11 +36,14 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
     let (state, reason) = model.state();
     let (status, detail) = match state {
         ModelState::Running => ("ready", "the engine answers".to_owned()),
-        ModelState::Starting => ("loading", "the container is being made".to_owned()),
+        ModelState::Starting => ("loading", starting(app.engines.live(model.id).pull)),
         ModelState::Loading => ("loading", "the container runs, the engine does not answer yet".to_owned()),
         ModelState::Stopping => ("stopped", "the container is being stopped".to_owned()),
         ModelState::Stopped => ("stopped", "the model is not started".to_owned()),
-        ModelState::Failed => ("error", reason.clone().unwrap_or_default()),
+        ModelState::Failed => {
+            let why = model.diagnosis.as_ref().map(diagnosis::Diagnosis::line).or_else(|| reason.clone());
+            ("error", why.unwrap_or_default())
+        }
     };
     let since = match &model.phase {
         Phase::Starting { since, .. } | Phase::Loading { since, .. } => Some(*since),
@@ -51,6 +54,16 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
         "status": status, "detail": detail, "state": state, "state_reason": reason,
         "elapsed_sec": elapsed, "timeout_sec": startup_timeout_sec(&app, &model),
     })))
+}
+
+fn starting(pull: Option<(u64, u64)>) -> String {
+    match pull {
+        Some((done, known)) => {
+            let mib = |bytes: u64| bytes >> 20;
+            format!("the image is being pulled: {} of {} MiB known so far", mib(done), mib(known))
+        }
+        None => "the container is being made".to_owned(),
+    }
 }
 
 /// The engine's log
@@ -105,14 +118,21 @@ pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<impl IntoRespon
 
 /// The timeline of a model
 ///
-/// Newest first.
+/// Newest first; `duration_ms` is how long the state before lasted, `null` if there was none.
 pub(crate) async fn events(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     params.finish()?;
     let model = find(&app, id).await?;
     let events = app.store.read().await?.events(model.id, MAX_EVENTS).await?;
     let n = events.len() as i64;
-    let window = events.into_iter().skip(page.offset as usize).take(page.limit as usize);
-    let view = |it: ModelEvent| json!({ "at": it.at.rfc3339(), "from": it.from, "to": it.to, "reason": it.reason, "detail": it.detail });
+    // The state that an event ends began with the event before.
+    let before = events.iter().skip(1).map(Some).chain([None]);
+    let window = events.iter().zip(before).skip(page.offset as usize).take(page.limit as usize);
+    let view = |(it, before): (&ModelEvent, Option<&ModelEvent>)| {
+        json!({
+            "at": it.at.rfc3339(), "from": it.from, "to": it.to, "reason": it.reason, "detail": it.detail,
+            "duration_ms": before.map(|before| it.at.since(before.at).as_millis() as u64),
+        })
+    };
     Ok(Listed(window.map(view).collect::<Vec<Value>>(), n))
 }

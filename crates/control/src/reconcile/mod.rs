@@ -1,17 +1,26 @@
 //! Brings containers in line with records: one [`worker`] for each model, so that actions on a model never interleave
-//! and a hung engine delays no other. Level-triggered: hints only make it look sooner.
+//! and a hung engine delays no other. Level-triggered: a tick looks at all containers and records with one question
+//! each and hands every worker what concerns it; container events and API calls only make a worker look sooner.
 
+mod orphans;
+#[cfg(test)]
+mod simulation;
 mod start;
 mod worker;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use futures_util::{StreamExt, stream::BoxStream};
-use gantry_domain::ModelId;
+use gantry_domain::{ModelId, model::Model};
+use gantry_runtime::{Found, RuntimeResult};
 use gantry_store::StoreResult;
 use tokio::{
     sync::{Notify, mpsc},
-    task::JoinSet,
+    task::{self, JoinSet},
     time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
@@ -21,7 +30,13 @@ use crate::Control;
 
 /// Runs until `stop`; containers go on without us.
 pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop: CancellationToken) {
-    let mut crew = Crew { control, workers: HashMap::new(), running: JoinSet::new(), stop: stop.clone() };
+    let mut crew = Crew {
+        control,
+        workers: HashMap::new(),
+        names: HashMap::new(),
+        running: JoinSet::new(),
+        stop: stop.clone(),
+    };
     let mut tick = tokio::time::interval(crew.control.config.reconcile_every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events: Option<BoxStream<'static, ModelId>> = None;
@@ -43,11 +58,11 @@ pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop
                 // The next tick connects again.
                 None => events = None,
             },
-            Some(ended) = crew.running.join_next() => crew.ended(ended),
+            Some(ended) = crew.running.join_next_with_id() => crew.ended(ended),
         }
     }
     // A worker ends after the step it is at.
-    while let Some(ended) = crew.running.join_next().await {
+    while let Some(ended) = crew.running.join_next_with_id().await {
         crew.ended(ended);
     }
 }
@@ -59,70 +74,128 @@ async fn next(events: &mut Option<BoxStream<'static, ModelId>>) -> Option<ModelI
     }
 }
 
+/// One model as a tick saw it.
+struct Sighting {
+    /// Before anything was read: what a worker did later is not in it.
+    at: Instant,
+    model: Model,
+    deleting: bool,
+    /// Its container, if it has one.
+    found: Option<Found>,
+}
+
+/// How a worker is told to look. Hints are merged: only that there was one matters.
+#[derive(Default)]
+struct Mailbox {
+    wake: Notify,
+    mail: Mutex<Mail>,
+}
+
+#[derive(Default)]
+struct Mail {
+    /// Something happened, or the operator gave a command.
+    hinted: bool,
+    sighting: Option<Sighting>,
+}
+
+impl Mailbox {
+    fn put(&self, sighting: Option<Sighting>) {
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        match sighting {
+            Some(sighting) => mail.sighting = Some(sighting),
+            None => mail.hinted = true,
+        }
+        drop(mail);
+        self.wake.notify_one();
+    }
+
+    fn take(&self) -> Mail {
+        std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 struct Crew {
     control: Arc<Control>,
-    workers: HashMap<ModelId, Arc<Notify>>,
-    running: JoinSet<ModelId>,
+    workers: HashMap<ModelId, Arc<Mailbox>>,
+    /// Whose worker a task is.
+    names: HashMap<task::Id, ModelId>,
+    running: JoinSet<()>,
     stop: CancellationToken,
 }
 
 impl Crew {
     async fn look_at_all(&mut self) {
-        match self.ids().await {
-            Ok(ids) => {
-                for id in ids {
-                    self.wake(id);
-                }
-            }
+        let at = Instant::now();
+        // Containers first: one whose record is missing afterwards has none, for records are made before containers.
+        let containers = self.control.runtime.list().await;
+        let records = match self.records().await {
+            Ok(records) => records,
             Err(error) => {
-                warn!(
-                    error = &error as &dyn std::error::Error,
-                    "models could not be read; the next tick retries"
-                );
+                let error = &error as &dyn std::error::Error;
+                warn!(error, "models could not be read; the next tick retries");
+                return;
             }
+        };
+        let mut containers = by_name(containers);
+        for (model, deleting) in records {
+            let id = model.id;
+            // Without the list each worker asks for itself, and learns why there is no answer.
+            let sighting = containers.as_mut().map(|all| {
+                let found = all.remove(&model.container_name());
+                Sighting { at, model, deleting, found }
+            });
+            self.wake(id, sighting);
+        }
+        if let Some(left) = containers.filter(|it| !it.is_empty()) {
+            // Not awaited: a container may take its whole grace to end.
+            let control = Arc::clone(&self.control);
+            self.running.spawn(async move { orphans::stop(&control, left.into_values().collect()).await });
         }
     }
 
-    async fn ids(&self) -> StoreResult<Vec<ModelId>> {
-        let rows = self.control.store.read().await?.models_for_reconcile().await?;
-        Ok(rows.into_iter().map(|(model, _)| model.id).collect())
+    async fn records(&self) -> StoreResult<Vec<(Model, bool)>> {
+        self.control.store.read().await?.models_for_reconcile().await
     }
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
     async fn look_at(&mut self, id: ModelId) {
-        if self.workers.contains_key(&id) || self.ids().await.is_ok_and(|ids| ids.contains(&id)) {
-            self.wake(id);
+        let known = |records: Vec<(Model, bool)>| records.iter().any(|(model, _)| model.id == id);
+        if self.workers.contains_key(&id) || self.records().await.is_ok_and(known) {
+            self.wake(id, None);
         }
     }
 
-    fn wake(&mut self, id: ModelId) {
-        let wake = self.workers.entry(id).or_insert_with(|| {
-            debug!(model = id.0, "worker begins");
-            let wake = Arc::new(Notify::new());
-            let worker =
-                worker::Worker::new(id, Arc::clone(&self.control), Arc::clone(&wake), self.stop.clone());
-            self.running.spawn(worker.run());
-            wake
-        });
-        wake.notify_one();
+    fn wake(&mut self, id: ModelId, sighting: Option<Sighting>) {
+        if let Some(mailbox) = self.workers.get(&id) {
+            mailbox.put(sighting);
+            return;
+        }
+        debug!(model = id.0, "worker begins");
+        let mailbox = Arc::new(Mailbox::default());
+        // Before it begins, so that its first look is this one.
+        mailbox.put(sighting);
+        let worker =
+            worker::Worker::new(id, Arc::clone(&self.control), Arc::clone(&mailbox), self.stop.clone());
+        let task = self.running.spawn(worker.run());
+        self.names.insert(task.id(), id);
+        self.workers.insert(id, mailbox);
     }
 
-    fn ended(&mut self, ended: Result<ModelId, tokio::task::JoinError>) {
-        match ended {
-            Ok(id) => {
-                debug!(model = id.0, "worker ends");
-                self.workers.remove(&id);
-            }
+    fn ended(&mut self, ended: Result<(task::Id, ()), task::JoinError>) {
+        let task = match ended {
+            Ok((task, ())) => task,
             Err(error) => {
-                // Which one it was is unknown: all that are left are found again at the next tick.
-                error!(%error, "a model's worker panicked");
-                if self.running.is_empty() {
-                    self.workers.clear();
-                } else {
-                    self.running.abort_all();
-                    self.workers.clear();
-                }
+                error!(%error, "a model's worker panicked; the next tick makes another");
+                error.id()
             }
+        };
+        if let Some(id) = self.names.remove(&task) {
+            debug!(model = id.0, "worker ends");
+            self.workers.remove(&id);
         }
     }
+}
+
+fn by_name(found: RuntimeResult<Vec<Found>>) -> Option<HashMap<String, Found>> {
+    Some(found.ok()?.into_iter().map(|it| (it.name.clone(), it)).collect())
 }

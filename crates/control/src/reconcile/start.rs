@@ -1,16 +1,16 @@
 //! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
 //! than in an engine's log.
 
-use std::future::Future;
+use std::{future::Future, path::Path, sync::Arc};
 
 use gantry_domain::{
-    engine::key_fingerprint,
+    engine::{EngineVersion, key_fingerprint},
     model::{Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tracing::{info, warn};
 
-use crate::{Control, preview};
+use crate::{Control, live::Pull, versions::START_WAITS};
 
 /// Why no container was made.
 pub(super) enum NoStart {
@@ -40,15 +40,18 @@ pub(super) async fn launch(
 ) -> Result<(), NoStart> {
     let config = &control.config;
     let image = config.image(model);
+    let mut superseded = std::pin::pin!(superseded);
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
         None if config.programs.is_some() => {
             return Err(RuntimeError::ProgramMissing { program: image.to_owned() }.into());
         }
-        None => pull(control, model, image, superseded).await?,
+        None => pull(control, model, image, superseded.as_mut()).await?,
     };
+    // Once: the directory that was checked is the one that is mounted.
+    let models_dir = config.models_dir.get();
     if !info.simulator {
-        files(control, model).await?;
+        files(Arc::clone(&models_dir), model).await?;
     }
     if model.config.is_online() {
         let dir = config.hub_cache_dir.clone();
@@ -56,8 +59,15 @@ pub(super) async fn launch(
             .await
             .map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
-    let version = preview::version(model, image, Some(&info));
-    let launch = control.launch_of(model, version);
+    let found = tokio::select! {
+        found = control.version(model.engine, image, Some(&info), START_WAITS) => found,
+        () = superseded => return Err(NoStart::Superseded),
+    };
+    let version = found.version;
+    if matches!(version, EngineVersion::Unknown(_)) && !info.simulator {
+        warn!(model = model.id.0, image, "the image's version is not known: it gets the newest arguments");
+    }
+    let launch = control.launch_of(model, version, &models_dir);
     for warning in &launch.warnings {
         warn!(model = model.id.0, field = warning.field, "{}", warning.message);
     }
@@ -69,7 +79,7 @@ pub(super) async fn launch(
         model_id: model.id,
         generation: model.generation,
         launch: &launch,
-        models_dir: &config.models_dir,
+        models_dir: &models_dir,
         hub_cache_dir: &config.hub_cache_dir,
         key_fingerprint: &key_fingerprint(&config.internal_key),
     };
@@ -79,19 +89,10 @@ pub(super) async fn launch(
 
 /// The files that the settings name are there. Links that lead out of the base directory were refused when the model
 /// was saved; one that was made since is refused here.
-async fn files(control: &Control, model: &Model) -> Result<(), NoStart> {
-    let base = control.config.models_dir.clone();
-    let names = ["local_path", "hub_config_path", "chat_template_file", "mmproj"];
-    let plain = names
-        .into_iter()
-        .filter(|name| *name != "local_path" || !model.config.is_online())
-        .filter_map(|name| Some((name, model.config.text(name)?)));
-    let adapters =
-        model.config.texts("lora_adapters").filter_map(|it| Some(("lora_adapters", it.split_once('=')?.1)));
-    let draft = model.config.text("draft_model_path").map(|it| it.strip_prefix("/models/").unwrap_or(it));
-    let draft = draft.map(|it| ("draft_model_path", it));
-    let paths: Vec<(&str, String)> =
-        plain.chain(adapters).chain(draft).map(|(name, path)| (name, path.to_owned())).collect();
+async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
+    let online = model.config.is_online();
+    let paths: Vec<_> =
+        model.config.paths().into_iter().filter(|(name, _)| *name != "local_path" || !online).collect();
     let check = tokio::task::spawn_blocking(move || {
         let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
         for (name, path) in paths {
@@ -129,8 +130,10 @@ async fn pull(
         return unavailable("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)");
     }
     info!(model = model.id.0, image, "pulling the image");
+    let (live, id) = (Arc::clone(&control.live), model.id);
+    let progress = Box::new(move |done, known| live.change(id, |it| it.pull = Some(Pull { done, known })));
     let pulled = tokio::select! {
-        pulled = control.runtime.pull(image, config.pull_timeout, Box::new(|_, _| {})) => pulled,
+        pulled = control.runtime.pull(image, config.pull_timeout, progress) => pulled,
         () = superseded => return Err(NoStart::Superseded),
     };
     match pulled {

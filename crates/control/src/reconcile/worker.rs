@@ -1,30 +1,35 @@
 //! One model's worker: looks, decides with [`lifecycle::plan`], does one step, stores what became of it, and looks
 //! again until there is nothing to do.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
 
 use gantry_dataplane::{
-    RouteTarget,
+    RouteTarget, Upstream,
     breaker::{State as BreakerState, Verdict},
 };
 use gantry_domain::{
     ModelId,
+    engine::key_fingerprint,
     model::{
-        Model, ModelEvent, Phase, State,
-        lifecycle::{self, Deadlines, Failure, Health, Instance, Observed, Step},
+        Apply, Blueprint, Model, ModelEvent, Phase, RolledBack, State,
+        lifecycle::{self, Deadlines, Failure, Health, Instance, InstanceStatus, Observed, Step},
     },
 };
 use gantry_runtime::RuntimeError;
 use gantry_store::StoreResult;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::start;
-use crate::{Control, probe};
+use super::{Mail, Mailbox, Sighting, start};
+use crate::{Control, diagnose, live::Drift};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
+/// How often a swap looks whether the old engine's requests have ended.
+const DRAINING_LOOK: Duration = Duration::from_millis(50);
 /// What the runtime may take for a stop on top of the grace time.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
 /// How long the runtime may take to notice that an engine that closed its port has ended.
@@ -37,16 +42,20 @@ const KEPT_EVENTS: i64 = 500;
 pub(super) struct Worker {
     id: ModelId,
     control: Arc<Control>,
-    wake: Arc<Notify>,
+    mailbox: Arc<Mailbox>,
     stop: CancellationToken,
     /// No pass has ended yet since the gateway came up.
     boot: bool,
     /// Probes in a row that got no answer.
     slow: u32,
+    /// When the last pass ended; what was seen before is out of date.
+    looked_at: Option<Instant>,
+    /// The engine that a swap takes out of service, and since when.
+    draining: Option<(Arc<Upstream>, Instant)>,
 }
 
 /// What to do after a pass.
-enum Next {
+pub(super) enum Next {
     /// Look again after this time, or when woken.
     In(Duration),
     /// Nothing changes by itself: look again when woken.
@@ -59,16 +68,17 @@ impl Worker {
     pub(super) fn new(
         id: ModelId,
         control: Arc<Control>,
-        wake: Arc<Notify>,
+        mailbox: Arc<Mailbox>,
         stop: CancellationToken,
     ) -> Self {
-        Self { id, control, wake, stop, boot: true, slow: 0 }
+        Self { id, control, mailbox, stop, boot: true, slow: 0, looked_at: None, draining: None }
     }
 
-    pub(super) async fn run(mut self) -> ModelId {
+    pub(super) async fn run(mut self) {
+        let mut sighting = self.mailbox.take().sighting;
         loop {
             // Boxed: the futures of database transactions are large.
-            let next = match Box::pin(self.pass()).await {
+            let next = match Box::pin(self.pass(sighting.take())).await {
                 Ok(next) => next,
                 Err(error) => {
                     let cause = &error as &dyn std::error::Error;
@@ -76,44 +86,69 @@ impl Worker {
                     Next::In(Duration::from_secs(1))
                 }
             };
+            self.looked_at = Some(Instant::now());
             let pause = match next {
-                Next::Never => return self.id,
+                Next::Never => return,
                 Next::In(pause) => Some(pause),
                 Next::WhenWoken => None,
             };
-            let timer = async {
-                match pause {
-                    Some(pause) => tokio::time::sleep(pause).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = self.stop.cancelled() => return self.id,
-                () = self.wake.notified() => {}
-                () = timer => {}
+            match self.rest(pause).await {
+                Some(seen) => sighting = seen,
+                None => return,
             }
         }
     }
 
-    async fn pass(&mut self) -> StoreResult<Next> {
+    /// Waits until there is something to look at; `None` when the gateway stops.
+    async fn rest(&mut self, pause: Option<Duration>) -> Option<Option<Sighting>> {
+        let mailbox = Arc::clone(&self.mailbox);
+        let timer = async {
+            match pause {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(timer);
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return None,
+                () = &mut timer => return Some(None),
+                () = mailbox.wake.notified() => {
+                    let Mail { hinted, sighting } = mailbox.take();
+                    match sighting.filter(|it| self.looked_at.is_none_or(|last| it.at > last)) {
+                        fresh if hinted => return Some(fresh),
+                        Some(it) if is_quiet(&it) => self.note_drift(&it).await,
+                        Some(it) => return Some(Some(it)),
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// One look and what follows from it. `sighting` saves the first questions.
+    pub(super) async fn pass(&mut self, mut sighting: Option<Sighting>) -> StoreResult<Next> {
         let mut health = Health::Unknown;
         for _ in 0..MAX_STEPS {
-            let Some((model, deleting)) = self.record().await? else { return Ok(Next::Never) };
-            let instance = match self.control.runtime.find(&model.container_name()).await {
+            let (model, deleting, found) = match sighting.take() {
+                Some(it) => (it.model, it.deleting, Ok(it.found)),
+                None => {
+                    let Some((model, deleting)) = self.record().await? else {
+                        self.control.live.forget(self.id);
+                        return Ok(Next::Never);
+                    };
+                    let found = self.control.runtime.find(&model.container_name()).await;
+                    (model, deleting, found)
+                }
+            };
+            let instance = match found {
                 Ok(found) => found.map(|it| it.instance),
                 Err(error) => return self.blind(&model, &error).await,
             };
-            let step = lifecycle::plan(&Observed {
-                wanted: model.wanted,
-                generation: model.generation,
-                phase: &model.phase,
-                instance: instance.as_ref(),
-                health: std::mem::replace(&mut health, Health::Unknown),
-                boot: self.boot,
-                now: self.control.clock.now(),
-                deadlines: self.deadlines(&model),
-            });
-            match step {
+            let mut observed = self.observed(&model);
+            observed.instance = instance.as_ref();
+            observed.health = std::mem::replace(&mut health, Health::Unknown);
+            match lifecycle::plan(&observed) {
                 Step::Probe { port } => {
                     health = self.probe(&model, port).await?;
                     if matches!((&health, &model.phase), (Health::NotYet { .. }, Phase::Running { .. })) {
@@ -135,9 +170,29 @@ impl Worker {
         Ok(Next::In(LOADING_PROBE))
     }
 
+    /// What is known before anybody was asked.
+    fn observed<'a>(&self, model: &'a Model) -> Observed<'a> {
+        Observed {
+            wanted: model.wanted,
+            generation: model.generation,
+            phase: &model.phase,
+            instance: None,
+            health: Health::Unknown,
+            boot: self.boot,
+            now: self.control.steady.now(),
+            deadlines: self.deadlines(model),
+            in_flight: self.draining.as_ref().map_or(0, in_flight),
+        }
+    }
+
     fn deadlines(&self, model: &Model) -> Deadlines {
         let config = &self.control.config;
-        Deadlines { startup: config.startup(model), stop: config.stop_grace + STOP_MARGIN }
+        let swap = model.apply.as_ref().is_some_and(|it| it.swap);
+        Deadlines {
+            startup: config.startup(model),
+            stop: config.stop_grace + STOP_MARGIN,
+            drain: if swap { config.drain } else { Duration::ZERO },
+        }
     }
 
     async fn record(&self) -> StoreResult<Option<(Model, bool)>> {
@@ -155,11 +210,20 @@ impl Worker {
             let mut tx = self.control.store.write().await?;
             tx.delete_model(self.id).await?;
             tx.commit().await?;
+            self.control.live.forget(self.id);
             info!(model = self.id.0, "the record is deleted");
             return Ok(Next::Never);
         }
+        if model.diagnosis.is_none() {
+            // The gateway ended between the failure and its diagnosis.
+            diagnose::note(&self.control, model).await;
+        }
+        if model.rollback_to().is_some() && self.roll_back().await? {
+            return Ok(Next::In(Duration::ZERO));
+        }
         Ok(match model.phase {
             Phase::Running { .. } => Next::In(self.control.config.probe_every),
+            Phase::Stopping { .. } if self.draining.is_some() => Next::In(DRAINING_LOOK),
             Phase::Loading { .. } | Phase::Starting { .. } | Phase::Stopping { .. } => {
                 Next::In(LOADING_PROBE)
             }
@@ -169,16 +233,7 @@ impl Worker {
 
     /// The container runtime does not answer.
     async fn blind(&mut self, model: &Model, error: &RuntimeError) -> StoreResult<Next> {
-        let mut observed = Observed {
-            wanted: model.wanted,
-            generation: model.generation,
-            phase: &model.phase,
-            instance: None,
-            health: Health::Unknown,
-            boot: self.boot,
-            now: self.control.clock.now(),
-            deadlines: self.deadlines(model),
-        };
+        let mut observed = self.observed(model);
         let mut step = lifecycle::plan_blind(&observed, &error.to_string());
         if let Step::Probe { port } = step {
             // Its verdict goes to the breaker; a port that is refused meanwhile says nothing about the container.
@@ -199,7 +254,8 @@ impl Worker {
     }
 
     async fn probe(&mut self, model: &Model, port: u16) -> StoreResult<Health> {
-        let probed = probe::probe(model, port, &self.control.config.internal_key).await;
+        let launched = model.as_launched();
+        let probed = self.control.prober.probe(&launched, port).await;
         let health = match probed.health {
             Health::Slow { .. } => {
                 self.slow += 1;
@@ -219,7 +275,7 @@ impl Worker {
         // closed it says nothing about requests, and must not forgive an engine that fails every one of them.
         let catalog = self.control.shared.catalog.load();
         if let Some(RouteTarget::Up(upstream)) = catalog.routes.get(&model.served_name).map(|it| &it.target) {
-            let (breaker, now) = (&upstream.breaker, std::time::Instant::now());
+            let (breaker, now) = (&upstream.breaker, Instant::now());
             if health != Health::Ready {
                 breaker.record(Verdict::Failure, now);
             } else if breaker.snapshot(now).state != BreakerState::Closed {
@@ -231,12 +287,14 @@ impl Worker {
 
     /// Does one step. `false`: it could not be done now, look again later.
     async fn perform(&mut self, model: &Model, step: Step) -> StoreResult<bool> {
-        let runtime = &self.control.runtime;
+        let runtime = Arc::clone(&self.control.runtime);
         match step {
             Step::Record(phase) => self.store(model, phase).await.map(|()| true),
             Step::Launch => {
                 let superseded = self.superseded(model.generation);
-                match Box::pin(start::launch(&self.control, model, superseded)).await {
+                let launched = Box::pin(start::launch(&self.control, &model.as_launched(), superseded)).await;
+                self.control.live.change(self.id, |it| it.pull = None);
+                match launched {
                     Ok(()) | Err(start::NoStart::Superseded) => Ok(true),
                     Err(start::NoStart::Failed(failure)) => {
                         self.store(model, self.failed(model, failure)).await.map(|()| true)
@@ -251,8 +309,12 @@ impl Worker {
                 Ok(self.done(&done, "the container could not be removed"))
             }
             Step::Halt(id, phase) => {
-                // First the truth, then the clean-up: no request may be sent there any more.
-                self.store(model, phase).await?;
+                // First the truth, then the clean-up: no request may be sent there any more. When the clean-up is
+                // repeated, the truth is known.
+                if !matches!(model.phase, Phase::Failed { generation, .. } if generation == model.generation)
+                {
+                    self.store(model, phase).await?;
+                }
                 let done = runtime.stop(&id, self.control.config.stop_grace).await;
                 Ok(self.done(&done, "the failed engine could not be stopped"))
             }
@@ -268,7 +330,7 @@ impl Worker {
     }
 
     fn failed(&self, model: &Model, failure: Failure) -> Phase {
-        Phase::Failed { generation: model.generation, failure, at: self.control.clock.now() }
+        Phase::Failed { generation: model.generation, failure, at: self.control.steady.now() }
     }
 
     /// Returns when the operator has given another command since.
@@ -276,42 +338,122 @@ impl Worker {
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                () = self.wake.notified() => {}
+                () = self.mailbox.wake.notified() => {}
             }
             if !matches!(self.record().await, Ok(Some((model, _))) if model.generation == generation) {
-                // The pass that is under way must see it too.
-                self.wake.notify_one();
+                // The rest after this pass must see it too.
+                self.mailbox.put(None);
                 return;
             }
         }
     }
 
     /// Stores a phase with its place in the timeline, unless the operator was faster; then tells everybody.
-    async fn store(&self, model: &Model, phase: Phase) -> StoreResult<()> {
-        let control = &self.control;
+    async fn store(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
+        let control = Arc::clone(&self.control);
+        let now = control.clock.now();
         let (from, _) = model.state();
-        let after = Model { phase: phase.clone(), ..model.clone() };
+        let diagnosis = diagnose::at_once(model, &phase);
+        let after = Model { phase: phase.clone(), diagnosis, ..model.clone() };
         let (to, reason) = after.state();
         let mut tx = control.store.write().await?;
-        if !tx.record_phase(model.id, model.generation, &phase).await? {
+        if !tx.record_phase(model, &phase).await? {
             return Ok(());
         }
         if from != to || reason.is_some() {
-            let detail = took(model, to, control.clock.now());
-            let event = ModelEvent { at: control.clock.now(), from, to, reason: reason.clone(), detail };
+            let detail = took(model, to, control.steady.now());
+            let event = ModelEvent { at: now, from, to, reason: reason.clone(), detail };
             tx.insert_event(model.id, &event).await?;
             tx.trim_events(model.id, KEPT_EVENTS).await?;
         }
-        control.publisher.commit(control, tx).await?;
+        if let Some(known) = &after.diagnosis {
+            tx.record_diagnosis(model.id, model.generation, known).await?;
+        }
+        self.draining = match phase {
+            Phase::Stopping { .. } if model.apply.as_ref().is_some_and(|it| it.swap) => {
+                control.publisher.last_upstream(model.id).await.map(|it| (it, Instant::now()))
+            }
+            _ => None,
+        };
+        control.publisher.commit(&control, tx).await?;
         if to == State::Failed {
             warn!(model = model.id.0, from = %from, reason, "model failed");
         } else {
             info!(model = model.id.0, from = %from, to = %to, reason, "model state");
         }
+        if to != State::Running {
+            control.live.change(self.id, |it| it.drift = None);
+        }
+        diagnose::note(&control, &after).await;
         // Nobody may be listening.
         let _ = control.phases.send((model.id, phase));
         Ok(())
     }
+
+    /// Starts the last good settings in place of those that failed, unless the operator was faster.
+    async fn roll_back(&self) -> StoreResult<bool> {
+        let now = self.control.clock.now();
+        let mut tx = self.control.store.write().await?;
+        // Read again, for its diagnosis.
+        let Some((model, false)) = tx.model_for_reconcile(self.id).await? else { return Ok(false) };
+        let (Some(apply), Some(good)) = (&model.apply, model.rollback_to()) else { return Ok(false) };
+        let rolled_back = RolledBack {
+            reason: model.state().1.unwrap_or_default(),
+            diagnosis: model.diagnosis.clone(),
+            replaced: Blueprint::of(&model),
+        };
+        let (at, swap) = (apply.at, apply.swap);
+        let apply = Apply { at, swap, rollback: false, rolled_back: Some(rolled_back) };
+        let Some(after) = tx.roll_back(&model, good, &apply, now).await? else { return Ok(false) };
+        let detail = Some("rolled back to the last settings that got ready".to_owned());
+        let (to, _) = after.state();
+        let event = ModelEvent { at: now, from: State::Failed, to, reason: None, detail };
+        tx.insert_event(model.id, &event).await?;
+        self.control.publisher.commit(&self.control, tx).await?;
+        warn!(model = model.id.0, "the new settings did not get ready: rolled back");
+        Ok(true)
+    }
+
+    /// Compares the container that runs with the one that a start of its blueprint would make now.
+    async fn note_drift(&self, seen: &Sighting) {
+        let Some(found) = seen.found.as_ref().filter(|_| matches!(seen.model.phase, Phase::Running { .. }))
+        else {
+            return;
+        };
+        let control = &self.control;
+        let drift = if found.key_fingerprint != key_fingerprint(&control.config.internal_key) {
+            Some(Drift::InternalKey)
+        } else {
+            let launch = control.launch_now(&seen.model.as_launched()).await;
+            launch.is_some_and(|it| it.spec_hash() != found.spec_hash).then_some(Drift::Launch)
+        };
+        if control.live.of(self.id).drift != drift {
+            info!(model = self.id.0, ?drift, "what a start would make now, against what runs");
+            control.live.change(self.id, |it| it.drift = drift);
+        }
+    }
+}
+
+/// A container is as the record says, so that there is nothing to do but to probe it from time to time.
+fn is_quiet(it: &Sighting) -> bool {
+    let instance = it.found.as_ref().map(|found| &found.instance);
+    !it.deleting
+        && it.model.phase.generation() == it.model.generation
+        && match (&it.model.phase, instance) {
+            (Phase::Running { instance, port, .. }, Some(seen)) => {
+                seen.id == *instance && seen.status == (InstanceStatus::Running { port: Some(*port) })
+            }
+            (Phase::Stopped { .. } | Phase::Failed { .. }, None) => true,
+            (Phase::Failed { .. }, Some(seen)) => !matches!(seen.status, InstanceStatus::Running { .. }),
+            _ => false,
+        }
+}
+
+/// Requests that an engine which left the routes at `since` still works on. Right after that a request may have chosen
+/// it that is not counted yet.
+fn in_flight((upstream, since): &(Arc<Upstream>, Instant)) -> u32 {
+    let n = upstream.in_flight.load(Relaxed);
+    if since.elapsed() < DRAINING_LOOK { n.max(1) } else { n }
 }
 
 /// How long the state before took, where that is worth knowing.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use gantry_dataplane::{
     Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, SessionEntry, Shared, Upstream,
     breaker::{self, Breaker},
@@ -21,7 +22,8 @@ use gantry_domain::{
     net::IpList,
     usage::UsageRow,
 };
-use http_body_util::{BodyExt, Full};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use tempfile::TempDir;
 
 use crate::{client::Client, engine::PATIENCE};
@@ -95,6 +97,15 @@ pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalo
 fn other(request: &http::Request<hyper::body::Incoming>) -> http::Response<gantry_dataplane::OtherBody> {
     assert_ne!(request.uri().path(), "/panic");
     let id = request.headers()["x-request-id"].clone();
+    if request.uri().path() == "/follow" {
+        // Like the log of an engine: begins, and has no end.
+        let first = futures_util::stream::iter([Ok(Frame::data(Bytes::from_static(b"data: line\n\n")))]);
+        let endless = StreamBody::new(first.chain(futures_util::stream::pending()));
+        return http::Response::builder()
+            .header("content-type", "text/event-stream")
+            .body(endless.boxed_unsync())
+            .unwrap();
+    }
     let body = format!("other {} {}", request.method(), request.uri());
     let mut answer =
         http::Response::new(Full::new(Bytes::from(body)).map_err(|it| match it {}).boxed_unsync());

@@ -58,18 +58,110 @@ async fn running_requests_end_before_the_gateway_does() {
     let mut busy = gateway.client().await;
     busy.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
     let call = engine.call().await;
+    let mut told_late = gateway.client().await;
+    let mut silent = gateway.client().await;
+    let told = drain(&mut gateway);
+    idle.until_closed().await;
+    // Whoever comes now is told: the process lives, and it takes no more.
+    let mut answers = Vec::new();
+    for request in
+        [get("/livez", ""), get("/readyz", ""), get("/admin", ""), post(CHAT, KEY, "", r#"{"model":"m"}"#)]
+    {
+        answers.push(gateway.client().await.ask(&request).await);
+    }
+    let seen: Vec<_> = answers.iter().map(|it| (it.status, it.header("connection"))).collect();
+    assert_eq!(seen, [200, 503, 503, 503].map(|it| (it, Some("close"))));
+    assert!(answers[1].body.contains("shutting_down"), "{}", answers[1].body);
+    assert_eq!((answers[2].code(), answers[3].code()), ("shutting_down".into(), "shutting_down".into()));
+    assert!(
+        answers[3].header("retry-after").is_some() && answers[3].header("x-should-retry") == Some("true")
+    );
+    // One that had come before is served.
+    told_late.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    engine.call().await.send(&json("{}"));
+    assert_eq!(told_late.answer().await.status, 200);
+    // One that never sends anything is not waited for.
+    silent.until_closed().await;
+    call.send(&json("{}"));
+    let got = busy.answer().await;
+    assert_eq!((got.status, got.header("connection")), (200, Some("close")));
+    assert!(told.await.unwrap());
+    assert!(tokio::net::TcpStream::connect(gateway.addr).await.is_err());
+    assert_eq!(gateway.shared.counters.requests_with(Outcome::Ok), 2);
+}
+
+/// Begins to end the gateway; tells whether nothing had to be cut.
+fn drain(gateway: &mut Gateway) -> tokio::sync::oneshot::Receiver<bool> {
     let plane = gateway.plane.take().unwrap();
     let (tell, told) = tokio::sync::oneshot::channel();
     spawn(async move {
         let clean = plane.drain(Duration::from_secs(30)).await;
         tell.send(clean).unwrap();
     });
-    idle.until_closed().await;
+    told
+}
+
+#[tokio::test]
+async fn a_gateway_that_leaves_says_so_first_and_serves_on() {
+    let mut engine = Engine::start().await;
+    let catalog = catalog(engine.addr, vec![(KEY, key_entry(1))]);
+    let mut gateway = Gateway::with(catalog, |config| config.leave_grace = Duration::from_mins(1));
+    let mut kept = gateway.client().await;
+    let ready = kept.ask(&get("/readyz", "")).await;
+    assert_eq!((ready.status, ready.header("connection")), (200, None));
+    let mut plane = std::pin::pin!(gateway.plane.take().unwrap());
+    let mut draining = Box::pin(plane.as_mut().get_mut().drain(Duration::ZERO));
+    assert!(futures_util::poll!(draining.as_mut()).is_pending());
+    // The threads hear of it a moment later.
+    loop {
+        let ready = gateway.client().await.ask(&get("/readyz", "")).await;
+        if ready.status == 503 {
+            assert_eq!(ready.body, r#"{"status":"shutting_down","checks":{}}"#);
+            break;
+        }
+    }
+    for mut client in [kept, gateway.client().await] {
+        client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+        engine.call().await.send(&json("{}"));
+        let got = client.answer().await;
+        assert_eq!((got.status, got.header("connection")), (200, Some("close")));
+        client.until_closed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_does_not_hold_up_the_end() {
+    let engine = Engine::start().await;
+    let mut gateway = Gateway::start(engine.addr);
+    let mut follower = gateway.client().await;
+    follower.send(&get("/follow", "")).await;
+    follower.head().await;
+    assert_eq!(follower.chunk().await.as_deref(), Some("data: line\n\n"));
+    assert!(drain(&mut gateway).await.unwrap());
+    assert_eq!(follower.chunk().await, None);
+}
+
+#[tokio::test]
+async fn connections_that_wait_in_an_inherited_socket_are_left_to_the_next_gateway() {
+    let mut engine = Engine::start().await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let next = listener.try_clone().unwrap();
+    let addr = engine.addr;
+    let catalog = || catalog(addr, vec![(KEY, key_entry(1))]);
+    let mut first = Gateway::with(catalog(), |config| config.listeners = vec![listener]);
+    let mut busy = first.client().await;
+    busy.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    let call = engine.call().await;
+    let told = drain(&mut first);
     call.send(&json("{}"));
-    let got = busy.answer().await;
-    assert_eq!((got.status, got.header("connection")), (200, Some("close")));
+    assert_eq!(busy.answer().await.status, 200);
     assert!(told.await.unwrap());
-    assert!(tokio::net::TcpStream::connect(gateway.addr).await.is_err());
+    let mut late = first.client().await;
+    late.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    let second = Gateway::with(catalog(), |config| config.listeners = vec![next]);
+    engine.call().await.send(&json("{}"));
+    assert_eq!(late.answer().await.status, 200);
+    second.row().await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod access;
+mod breaker;
 mod client;
 mod endpoints;
 mod engine;
@@ -10,7 +11,9 @@ mod failures;
 mod fallback;
 mod gateway;
 mod lifecycle;
+mod returning;
 mod simulated;
+mod stalls;
 mod streams;
 mod transcripts;
 mod unary;

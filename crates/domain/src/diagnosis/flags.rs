@@ -2,7 +2,7 @@
 
 use crate::model::{
     EngineKind, ModelConfig,
-    fields::{self, Emit, Field},
+    fields::{self, Field},
 };
 
 /// Arguments that the table of fields does not name: short forms, and those that the engines' files write themselves.
@@ -84,18 +84,9 @@ pub(super) fn field_of(flag: &str, engine: EngineKind, config: &ModelConfig) -> 
     };
     fields::all()
         .filter(|it| it.applies_to(engine))
-        .find(|it| emits(it.emit, &long) || it.name == flag)
+        .find(|it| it.emit.flags().contains(&long.as_str()) || it.name == flag)
         .map(|it: &Field| it.name)
         .or_else(|| ALIASES.iter().find(|it| it.0 == flag || it.0 == long).map(|it| it.1))
-}
-
-fn emits(emit: Emit, flag: &str) -> bool {
-    match emit {
-        Emit::Special => false,
-        Emit::Flag(it) | Emit::Words(it) => it == flag,
-        Emit::Switch(on, off) => on == flag || off == Some(flag),
-        Emit::Since(ways) => ways.iter().any(|it| emits(it.2, flag)),
-    }
 }
 
 /// The field whose value is `path`, as the container or the host sees it.

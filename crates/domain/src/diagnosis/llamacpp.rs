@@ -2,7 +2,7 @@
 
 use super::{
     signature::{
-        Advice, Signature,
+        Advice, Signature, Target,
         Try::{Bool, Made, Text, Unset},
         When, change, set, set_flag, tip,
     },
@@ -118,24 +118,24 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "the model's heads have {size} values, which do not fit into blocks of {block} for `{type}`",
         &[set("cache_type_v", Text("f16"), "don't quantise the V cache")],
     ),
-    log(
-        "llamacpp_chat_template_unsupported",
-        &["error: the supplied chat template is not supported: {template}"],
-        "Chat template not usable",
-        "llama-server can't use this chat template: a mistake in it, or no name of a built-in one",
-        &[
-            set("chat_template", Unset, "correct it, or unset it to use the model's own"),
-            set("jinja", Bool(true), "templates other than the built-in ones need Jinja"),
-        ],
-    ),
+    // One row: the engine ends while the first of these lines are still on their way, and any of them may be lost.
     log(
         "llamacpp_chat_template_invalid",
-        &["common_chat_templates_init: error: {why}", "chat template parsing error: {why}"],
-        "Chat template not usable",
-        "the model's chat template has a mistake: {why}",
         &[
-            change("chat_template_file", "set a corrected template"),
+            "common_chat_templates_init: error: {why}",
+            "chat template parsing error: {why}",
+            "error: the supplied chat template is {why}",
+        ],
+        "Chat template not usable",
+        "llama-server can't use the chat template: {why}",
+        &[
+            Advice {
+                text: "correct the template, or use the model's own if it has one",
+                target: Target::FirstSet(&["chat_template_file", "chat_template"]),
+                value: Made(values::unset),
+            },
             set("chat_template", Text("chatml"), "or use a built-in one"),
+            set("jinja", Bool(true), "templates other than the built-in ones need Jinja"),
         ],
     ),
     log(

@@ -13,13 +13,16 @@ mod hub;
 mod lines;
 mod llamacpp;
 mod pattern;
+pub mod reference;
 mod runtime;
 mod signature;
 mod summary;
 mod values;
 mod vllm;
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::model::{EngineKind, ModelConfig, fields};
@@ -51,7 +54,7 @@ pub struct Input<'a> {
 }
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The model does not start.
@@ -62,19 +65,24 @@ pub enum Severity {
 }
 
 /// One thing to do about it, the most promising first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
     pub text: String,
     /// Field of the model's settings; absent where something else has to be changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<Cow<'static, str>>,
     /// Value to try; `null` unsets the field, absent means that the reader has to choose.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
 
-/// Why a start failed, in the shape of the API.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A `null` that is there is a value, too.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+/// Why a start failed, in the shape of the API and of the database.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
     /// A signature matched. Without one the rest says what little is known.
     pub detected: bool,
@@ -82,10 +90,10 @@ pub struct Diagnosis {
     pub message: String,
     pub fixes: Vec<Fix>,
     /// The field of the first fix that has one.
-    pub field: Option<&'static str>,
+    pub field: Option<Cow<'static, str>>,
     pub severity: Severity,
     /// The signature's name, which does not change; `unknown` without one.
-    pub error_type: &'static str,
+    pub error_type: Cow<'static, str>,
     /// Lines of the log, cleaned, at most five of at most 500 bytes.
     pub evidence: Vec<String>,
 }
@@ -117,6 +125,19 @@ fn table() -> impl Iterator<Item = &'static Signature> {
 /// The names of all signatures: every value that `error_type` may have beside `unknown`.
 pub fn error_types() -> impl Iterator<Item = &'static str> {
     table().map(|it| it.id)
+}
+
+impl Diagnosis {
+    /// Title and message in one line.
+    pub fn line(&self) -> String {
+        format!("{}: {}", self.title, self.message)
+    }
+}
+
+/// Explains a failure that the gateway's or the container runtime's own words name: no log is needed, and none would
+/// say more.
+pub fn from_reason(input: &Input<'_>) -> Option<Diagnosis> {
+    by_reason(input, Weight::Cause).map(|found| explain(input, &[], found))
 }
 
 /// Explains a failure. Whatever the log holds, it does not panic, and the work is bounded.
@@ -156,10 +177,11 @@ fn by_memory<'a>(input: &Input<'a>) -> Option<Match<'a>> {
 }
 
 fn by_exit<'a>(input: &Input<'a>) -> Option<Match<'a>> {
-    let code = input.exit_code.or_else(|| {
-        let (_, code) = input.reason?.rsplit_once("exit code ")?;
-        code.trim_end_matches(')').parse().ok()
-    })?;
+    // With another reason it was the gateway that ended the container.
+    let code = match input.reason {
+        Some(reason) => reason.rsplit_once("exit code ")?.1.trim_end_matches(')').parse().ok()?,
+        None => input.exit_code?,
+    };
     let signature = table().find(|it| matches!(it.when, When::Exit(codes) if codes.contains(&code)))?;
     Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
 }
@@ -210,16 +232,17 @@ fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis
         let value = known.value(advice.value);
         let mut captures = known.captures.clone();
         captures.push(("field", known.field.or_else(|| known.capture("flag")).unwrap_or("the setting")));
-        fixes.push(Fix { text: pattern::fill(advice.text, &captures), field: known.field, value });
+        let field = known.field.map(Cow::Borrowed);
+        fixes.push(Fix { text: pattern::fill(advice.text, &captures), field, value });
     }
     Diagnosis {
         detected: true,
         title: signature.title.to_owned(),
         message: pattern::fill(signature.message, &known.captures),
-        field: fixes.iter().find_map(|it| it.field),
+        field: fixes.iter().find_map(|it| it.field.clone()),
         fixes,
         severity: signature.severity,
-        error_type: signature.id,
+        error_type: Cow::Borrowed(signature.id),
         evidence: evidence(lines, at, quote),
     }
 }
@@ -246,7 +269,7 @@ fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
         fixes: tips.iter().map(|it| Fix { text: (*it).to_owned(), field: None, value: None }).collect(),
         field: None,
         severity: if failed { Severity::Error } else { Severity::Info },
-        error_type: "unknown",
+        error_type: Cow::Borrowed("unknown"),
         evidence: evidence(lines, at, input.reason),
     }
 }

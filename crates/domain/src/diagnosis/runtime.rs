@@ -93,6 +93,21 @@ pub(super) const SIGNATURES: &[Signature] = &[
             tip("for a private registry, log the container runtime in on the host"),
         ],
     ),
+    // Without a word of the kernel's: an init that is told "exec format error" hands the program to a shell.
+    either(
+        "image_wrong_platform",
+        &[
+            "exec format error",
+            "Exec format error",
+            "cannot execute binary file",
+            "no matching manifest for {platform}",
+            "{program}: 1: ELF",
+            "{program}: 1: Syntax error: ",
+        ],
+        "Image for another processor",
+        "the engine's image was made for another processor architecture than the host's",
+        &[change("engine_image", "use an image for this machine's architecture")],
+    ),
     reason(
         "image_pull_failed",
         &["image {image} could not be pulled: {why}"],
@@ -185,17 +200,14 @@ pub(super) const SIGNATURES: &[Signature] = &[
         ],
     ),
     either(
-        "image_wrong_platform",
-        &["exec format error"],
-        "Image for another processor",
-        "the engine's image was made for another processor architecture than the host's",
-        &[change("engine_image", "use an image for this machine's architecture")],
-    ),
-    reason(
         "entrypoint_missing",
-        &["executable file not found", "OCI runtime create failed: {what}: no such file or directory"],
+        &[
+            "executable file not found",
+            "OCI runtime create failed: {what}: no such file or directory",
+            "[FATAL tini ({pid#})] exec {program} failed: {why}",
+        ],
         "Not an engine's image",
-        "the image does not hold the program that starts the engine",
+        "the image does not hold the program that starts the engine, or holds one that this machine can't run",
         &[set("engine_image", Unset, "use an image of this engine, or unset it to use the gateway's default")],
     ),
     reason(

@@ -40,6 +40,8 @@ pub(super) enum Target {
     Flag,
     /// The field that holds the captured path, named `path`, or else this one.
     Path(&'static str),
+    /// The first of these fields that is set, or else the first.
+    FirstSet(&'static [&'static str]),
 }
 
 /// Value to try.
@@ -190,6 +192,10 @@ impl Found<'_> {
             Target::Path(or) => {
                 let known = self.capture("path").and_then(|it| flags::field_of_path(it, self.config));
                 Some(known.unwrap_or(or))
+            }
+            Target::FirstSet(names) => {
+                let set = names.iter().find(|it| self.config.get(it).is_some());
+                set.or(names.first()).copied()
             }
         }
     }

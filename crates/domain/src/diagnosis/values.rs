@@ -25,6 +25,11 @@ pub(super) fn leave_out(found: &Found<'_>) -> Option<Value> {
     }
 }
 
+/// `null` for a field that is set.
+pub(super) fn unset(found: &Found<'_>) -> Option<Value> {
+    found.config.get(found.field?).map(|_| Value::Null)
+}
+
 /// Half of what is set, for lengths in multiples of 256.
 pub(super) fn half(found: &Found<'_>) -> Option<Value> {
     let now = current(found)? as i64;

@@ -3,7 +3,7 @@
 use secrecy::SecretString;
 
 use super::{Args, Launch, LaunchContext, gpus};
-use crate::model::{Model, Task, fields::llamacpp_builds as builds};
+use crate::model::{Model, Task, check::below_models, fields::llamacpp_builds as builds};
 
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
@@ -45,6 +45,10 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     if !drafting {
         skip.extend(["draft_n", "draft_p_min"]);
     }
+    if gpus.is_empty() {
+        without_gpu(&mut args, &mut skip);
+    }
+    super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
     threads(cx, &mut args);
     let locks_memory = memory(&mut args);
@@ -59,6 +63,11 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         }
     }
     files(&mut args);
+    for name in ["tokenizer", "hub_config_path"] {
+        if config.get(name).is_some() {
+            args.warn(name, "llama.cpp reads the tokenizer and the configuration from the GGUF file");
+        }
+    }
     args.words.extend(config.texts("extra_args").map(str::to_owned));
 
     let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
@@ -85,6 +94,15 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
 }
 
+/// The default of `ngl` stands for "all that fit". Where there is no GPU, llama-server would only warn about it.
+fn without_gpu(args: &mut Args<'_>, skip: &mut Vec<&str>) {
+    match args.model.config.int("ngl") {
+        None => skip.push("ngl"),
+        Some(0) => {}
+        Some(_) => args.warn("ngl", "the container gets no GPU, so all layers stay in RAM"),
+    }
+}
+
 /// The operator's own variables. Shared by both engines.
 pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
     let extra = model.config.get("extra_env").and_then(serde_json::Value::as_object);
@@ -97,11 +115,22 @@ pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
 fn files(args: &mut Args<'_>) {
     let config = &args.model.config;
     if let Some(path) = config.text("mmproj") {
-        args.push(&["--mmproj", &args.file(path)]);
+        if args.version >= builds::MMPROJ {
+            args.push(&["--mmproj", &args.file(path)]);
+        } else {
+            args.warn("mmproj", "this build of llama-server has no multimodal input");
+        }
     }
     if let Some(file) = config.text("chat_template_file") {
+        if args.version < builds::JINJA_DEFAULT && config.get("jinja").is_none() {
+            args.push(&["--jinja"]);
+        }
         args.push(&["--chat-template-file", &args.file(file)]);
     } else if let Some(template) = config.text("chat_template") {
+        if args.version < builds::JINJA_DEFAULT && template.contains('{') && config.get("jinja").is_none() {
+            // Such builds know their own templates by name, and others only with this before.
+            args.push(&["--jinja"]);
+        }
         args.push(&["--chat-template", template]);
     }
     for entry in config.texts("lora_adapters") {
@@ -113,7 +142,7 @@ fn files(args: &mut Args<'_>) {
 /// Speculative decoding; `false` when there is no draft model.
 fn draft(model: &Model, args: &mut Args<'_>) -> bool {
     let Some(path) = model.config.text("draft_model_path") else { return false };
-    args.push(&["--model-draft", &args.place.model_or_mount(path)]);
+    args.push(&["--model-draft", &args.file(below_models(path))]);
     if args.version >= builds::SPEC_TYPE {
         // Without it newer builds load the draft model and never use it.
         args.push(&["--spec-type", "draft-simple"]);
@@ -152,6 +181,10 @@ fn memory(args: &mut Args<'_>) -> bool {
         Some("mlock") => (true, true),
         Some("mmap+mlock") => (true, false),
         Some("none") => (false, true),
+        Some("dio") => {
+            args.warn("load_mode", "this build of llama-server has no `dio`: the file is mapped");
+            (false, false)
+        }
         Some(_) => (false, false),
     };
     if mlock {

@@ -1,6 +1,7 @@
 //! The engines: how a model becomes a command, an environment and mounts. One file per engine; pure.
 
 pub mod llamacpp;
+pub mod owned;
 pub mod place;
 pub mod version;
 pub mod vllm;
@@ -94,6 +95,28 @@ impl Launch {
     }
 }
 
+/// Whether both records lead to the same container, whatever the gateway's own settings are: they differ in nothing, or
+/// only in what the gateway does itself (time-outs, request defaults).
+pub fn same_container(a: &Model, b: &Model) -> bool {
+    let key = SecretString::from("");
+    // Large enough to cut no setting down.
+    let host = Host { cpus: 4096, gpus: (0..64).collect() };
+    let hash = |model: &Model| {
+        let cx = LaunchContext {
+            image: model.config.text("engine_image").unwrap_or_default(),
+            version: EngineVersion::Unknown(model.engine),
+            host: &host,
+            internal_key: &key,
+            offline: false,
+            hub_endpoint: None,
+            place: &Place::container(),
+            program: None,
+        };
+        launch(model, &cx).spec_hash()
+    };
+    hash(a) == hash(b)
+}
+
 /// What the label of a container shows of the internal key it was started with: enough to see a rotation, useless to
 /// anyone else.
 pub fn key_fingerprint(key: &SecretString) -> String {
@@ -143,6 +166,20 @@ fn gpus(model: &Model, host: &Host) -> Vec<u32> {
     }
 }
 
+/// What a start of `model` will not do as its settings say, whatever the engine.
+fn warn_of_hardware(args: &mut Args<'_>, host: &Host, given: &[u32]) {
+    let config = &args.model.config;
+    let chosen = config.get("selected_gpus").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
+    if config.text("device") == Some("cpu") {
+        return;
+    }
+    if chosen > given.len() {
+        args.warn("selected_gpus", format!("this machine can give containers {} GPUs", host.gpus.len()));
+    } else if config.text("device") == Some("cuda") && given.is_empty() {
+        args.warn("device", "this machine has no GPU that a container can be given");
+    }
+}
+
 /// Collects arguments from the field table.
 struct Args<'a> {
     model: &'a Model,
@@ -176,6 +213,10 @@ impl<'a> Args<'a> {
         use serde_json::Value;
         match (self.model.config.get(field.name), field.default) {
             (Some(Value::String(text)), _) => Some(text.clone()),
+            // Engines read into single precision, and llama-server refuses what is too small for that.
+            (Some(value), _) if value.as_f64().is_some_and(|it| it != 0.0 && it.abs() < 1e-9) => {
+                Some("0".into())
+            }
             (Some(Value::Null), _) | (None, Default::Engine) => None,
             (Some(value), _) => Some(value.to_string()),
             (None, Default::Bool(it)) => Some(it.to_string()),
@@ -211,6 +252,18 @@ impl<'a> Args<'a> {
                 ("true", _) => self.push(&[on]),
                 (_, Some(off)) => self.push(&[off]),
                 _ => {}
+            },
+            Emit::Positive(flag) => {
+                if value.parse::<f64>().is_ok_and(|it| it > 0.0) {
+                    self.push(&[flag, value]);
+                }
+            }
+            Emit::Choice(flag, values) => match values.iter().find(|it| it.0 == value) {
+                Some((_, from, before)) if !(*from..*before).contains(&self.version) => self.warn(
+                    field.name,
+                    format!("this version of the engine does not know the value `{value}`"),
+                ),
+                _ => self.push(&[flag, value]),
             },
             Emit::Since(ways) => {
                 let way = ways.iter().find(|(from, before, _)| (*from..*before).contains(&self.version));

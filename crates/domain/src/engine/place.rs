@@ -46,12 +46,4 @@ impl Place {
     pub fn model(&self, path: &str) -> String {
         format!("{}/{}", self.models, path.trim_end_matches('/'))
     }
-
-    /// The same for a path that may already begin with the directory as containers see it.
-    pub fn model_or_mount(&self, path: &str) -> String {
-        match path.strip_prefix(MODELS_MOUNT).and_then(|it| it.strip_prefix('/')) {
-            Some(below) => self.model(below),
-            None => self.model(path),
-        }
-    }
 }

@@ -4,28 +4,11 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    ModelId, Role, Timestamp,
-    model::{ModelDraft, Phase, Wanted},
-};
+use crate::{ModelId, Role, Timestamp, model::ModelDraft};
 
 fn model(body: &Value) -> Model {
     let draft = ModelDraft::create(body.as_object().unwrap(), Role::Owner).unwrap();
-    Model {
-        id: ModelId(1),
-        name: draft.name,
-        served_name: draft.served_name,
-        task: draft.task,
-        engine: draft.engine,
-        config: draft.config,
-        hub_token: draft.hub_token,
-        archived: draft.archived,
-        wanted: Wanted::Stopped,
-        generation: 0,
-        phase: Phase::NEW,
-        created_at: Timestamp(0),
-        updated_at: Timestamp(0),
-    }
+    Model::new(ModelId(1), draft, Timestamp(0))
 }
 
 fn launch_at(body: &Value, version: &str) -> Launch {
@@ -51,12 +34,12 @@ fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
     assert_eq!(
         launch_at(&body, "b11434").args.join(" "),
         "--model /models/t/x.gguf --alias tiny --host 0.0.0.0 --port 8000 --metrics --no-webui --ctx-size 8192 \
-         --n-gpu-layers 999 --batch-size 512 --threads 8 --load-mode mlock --numa isolate --flash-attn on"
+         --batch-size 512 --threads 8 --load-mode mlock --numa isolate --flash-attn on"
     );
     assert_eq!(
         launch_at(&body, "b5000").args.join(" "),
         "--model /models/t/x.gguf --alias tiny --host 0.0.0.0 --port 8000 --metrics --no-webui --ctx-size 8192 \
-         --n-gpu-layers 999 --batch-size 512 --threads 8 --mlock --no-mmap --numa isolate --flash-attn"
+         --batch-size 512 --threads 8 --mlock --no-mmap --numa isolate --flash-attn"
     );
 }
 

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::model::{EngineKind, fields::Version};
+use crate::model::{
+    EngineKind,
+    fields::{Version, llamacpp_builds as builds},
+};
 
 /// A version of one of the engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,9 +17,15 @@ pub enum EngineVersion {
 
 impl EngineVersion {
     /// Reads a tag or a label: `v0.32.0`, `0.10.2+cpu`, `server-cuda-b10731`, `b11434`.
+    ///
+    /// Two numbers are no version of vLLM's without a `v`: images inherit the label of the Ubuntu that they are made
+    /// from (`22.04`), and tags name a version of CUDA (`cu12.4`).
     pub fn parse(engine: EngineKind, text: &str) -> Self {
         let found = match engine {
-            EngineKind::Vllm => text.split(|it: char| !(it.is_ascii_digit() || it == '.')).find_map(triple),
+            EngineKind::Vllm => {
+                let words = || text.split(|it: char| !(it.is_ascii_alphanumeric() || it == '.'));
+                words().find_map(release).or_else(|| words().find_map(|it| pair(it.strip_prefix('v')?)))
+            }
             EngineKind::Llamacpp => text
                 .split(|it: char| !it.is_ascii_alphanumeric())
                 .find_map(|word| word.strip_prefix('b')?.parse().ok())
@@ -32,6 +41,31 @@ impl EngineVersion {
             Some((_, tag)) => Self::parse(engine, tag),
             None => Self::Unknown(engine),
         }
+    }
+
+    /// What to run in an image to learn its version: entry point (`None`: the image's own) and arguments, the surest
+    /// first. The answer to each goes to [`Self::of_output`].
+    pub fn questions(engine: EngineKind) -> [Question; 2] {
+        match engine {
+            EngineKind::Vllm => {
+                [(Some(&["vllm"]), &["--version"]), (Some(&["vllm"]), &["serve", "--help=all"])]
+            }
+            EngineKind::Llamacpp => [(None, &["--version"]), (None, &["--help"])],
+        }
+    }
+
+    /// Reads what `--version` printed, or infers from the options in `--help` the oldest version that has them.
+    pub fn of_output(engine: EngineKind, text: &str) -> Self {
+        let stated = match engine {
+            // Warnings of libraries may come before it.
+            EngineKind::Vllm => text.lines().rev().find_map(|it| release(it.trim())),
+            EngineKind::Llamacpp => text.lines().find_map(build),
+        };
+        let version = stated.or_else(|| {
+            let has = |flag: &str| text.split([' ', ',', '\n', '[', '=']).any(|it| it == flag);
+            steps(engine).iter().find(|(flag, _)| has(flag)).map(|it| it.1)
+        });
+        version.map_or(Self::Unknown(engine), |version| Self::Known(engine, version))
     }
 
     /// For comparisons with the field table.
@@ -54,10 +88,47 @@ impl fmt::Display for EngineVersion {
     }
 }
 
-fn triple(text: &str) -> Option<Version> {
-    let mut parts = text.split('.').map(str::parse::<u32>);
-    let (major, minor) = (parts.next()?.ok()?, parts.next()?.ok()?);
-    Some([major, minor, parts.next().and_then(Result::ok).unwrap_or(0)])
+/// Entry point and arguments.
+pub type Question = (Option<&'static [&'static str]>, &'static [&'static str]);
+
+/// Options by the first version that has them, newest first.
+fn steps(engine: EngineKind) -> &'static [(&'static str, Version)] {
+    match engine {
+        EngineKind::Vllm => &[
+            ("--max-num-queued-reqs", [0, 29, 0]),
+            ("--shutdown-timeout", [0, 18, 0]),
+            ("--attention-backend", [0, 13, 0]),
+            ("--cudagraph-capture-sizes", [0, 11, 1]),
+            ("--kv-cache-memory-bytes", [0, 10, 2]),
+            ("--swap-space", [0, 8, 0]),
+        ],
+        EngineKind::Llamacpp => builds::OPTIONS,
+    }
+}
+
+/// `0.32.0`, `v0.10.2`, `0.11.1rc2.dev12`: three numbers at the beginning of a word.
+fn release(word: &str) -> Option<Version> {
+    let mut parts = word.strip_prefix('v').unwrap_or(word).splitn(3, '.');
+    let (major, minor, rest) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+    let end = rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len());
+    Some([major, minor, rest[..end].parse().ok()?])
+}
+
+fn pair(word: &str) -> Option<Version> {
+    let (major, minor) = word.split_once('.')?;
+    Some([major.parse().ok()?, minor.parse().ok()?, 0])
+}
+
+/// `version: 5038 (193c3e03)`, since 2026 `version: 0.6.0-dev (build 11434, commit 193c3e03)`.
+fn build(line: &str) -> Option<Version> {
+    let rest = line.trim().strip_prefix("version:")?.trim();
+    let number = match rest.split_once("build ") {
+        Some((_, rest)) => rest,
+        None => rest,
+    };
+    let end = number.find(|it: char| !it.is_ascii_digit()).unwrap_or(number.len());
+    // Builds without the history of their sources call themselves 0 or 1.
+    number[..end].parse().ok().filter(|it| *it > 1000).map(|it| [it, 0, 0])
 }
 
 #[cfg(test)]
@@ -73,5 +144,33 @@ mod tests {
         assert_eq!(of(EngineKind::Llamacpp, "ghcr.io/ggml-org/llama.cpp:server-cuda-b10731"), "b10731");
         assert_eq!(of(EngineKind::Llamacpp, "ghcr.io/ggml-org/llama.cpp:server"), "unknown");
         assert_eq!(of(EngineKind::Llamacpp, "x:b11434@sha256:00"), "b11434");
+        assert_eq!(of(EngineKind::Vllm, "x:cu12.4-v0.9"), "0.9.0");
+        assert_eq!(of(EngineKind::Vllm, "x:0.10.2+cpu"), "0.10.2");
+        assert_eq!(of(EngineKind::Vllm, "x:0.11.1rc2.dev3"), "0.11.1");
+        assert_eq!(of(EngineKind::Vllm, "x:nightly-8f2a0b1c"), "unknown");
+    }
+
+    #[test]
+    fn the_label_of_the_distribution_is_no_version() {
+        for label in ["22.04", "24.04", "12.4", "bookworm"] {
+            assert_eq!(EngineVersion::parse(EngineKind::Vllm, label).to_string(), "unknown", "{label}");
+            assert_eq!(EngineVersion::parse(EngineKind::Llamacpp, label).to_string(), "unknown", "{label}");
+        }
+    }
+
+    #[test]
+    fn what_engines_print_about_themselves_is_understood() {
+        let of = |engine, text| EngineVersion::of_output(engine, text).to_string();
+        let llama = |text| of(EngineKind::Llamacpp, text);
+        assert_eq!(llama("ggml_cuda_init: found 1\nversion: 7149 (134e6940c)\nbuilt with cc"), "b7149");
+        assert_eq!(llama("version: 0.6.0-dev (build 11434, commit unknown)\nbuilt with GNU"), "b11434");
+        assert_eq!(llama("version: 1 (unknown)"), "unknown");
+        assert_eq!(llama("-lm,   --load-mode MODE   x\n--fit [on|off]\n"), "b10114");
+        assert_eq!(llama("-fit,  --fit [on|off]   x\n"), "b7400");
+        assert_eq!(llama("sh: not found"), "unknown");
+        let vllm = |text| of(EngineKind::Vllm, text);
+        assert_eq!(vllm("WARNING 11-21 [x.py:1] Triton\n0.32.0+cpu\n"), "0.32.0");
+        assert_eq!(vllm("  --attention-backend X\n  --runner {a}\n"), "0.13.0");
+        assert_eq!(vllm("Traceback"), "unknown");
     }
 }

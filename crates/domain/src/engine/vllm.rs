@@ -40,6 +40,8 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
             "CUDA graphs are off while `enforce_eager` is on, so their sizes are not used",
         );
     }
+    let gpus = gpus(model, cx.host);
+    super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
     if let Some(tokenizer) = config.text("tokenizer") {
         args.push(&["--tokenizer", tokenizer]);
@@ -49,6 +51,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     match config.text("gguf_weight_format") {
         Some("gguf") if args.version < NO_GGUF => args.push(&["--load-format", "gguf"]),
+        Some("gguf") => args.warn("gguf_weight_format", "vLLM 0.24 and later can't load GGUF files"),
         Some("ggml") => args.warn("gguf_weight_format", "vLLM never had a load format `ggml`"),
         _ => {}
     }
@@ -87,7 +90,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         entrypoint: Some(text(&["vllm", "serve"])),
         args,
         env,
-        gpus: gpus(model, cx.host),
+        gpus,
         shm_bytes: Some(1 << 30),
         mounts_hub_cache: online,
         locks_memory: false,

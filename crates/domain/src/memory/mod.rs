@@ -3,6 +3,7 @@
 //! Pure arithmetic over facts that someone else read from the files. What can't be known is [`Unknown`], never a
 //! guess. Formulas, their sources and a table of predicted and measured sizes: `docs/memory-estimate.md`.
 
+mod command;
 mod facts;
 mod graph;
 mod hyper;
@@ -10,14 +11,17 @@ mod kv;
 mod llamacpp;
 mod placement;
 mod planner;
+mod remedy;
 mod vllm;
 
 use std::fmt;
 
+pub use command::{Command, LlamacppCommand, Room, VllmCommand};
 pub use facts::{Layer, ModelFacts, Tensor};
 pub use hyper::{Hyper, PerLayer, Recurrent, SlidingWindow};
 pub use kv::CacheType;
 pub use llamacpp::{LlamacppSettings, Slots, SplitMode, estimate_llamacpp};
+pub use remedy::{Number, Remedy, remedy};
 pub use vllm::{VllmKvType, VllmSettings, estimate_vllm};
 
 const MIB: u64 = 1 << 20;

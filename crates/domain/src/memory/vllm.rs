@@ -15,6 +15,8 @@ pub enum VllmKvType {
     /// `auto`, `float16`, `bfloat16`: 2 bytes.
     #[default]
     Half,
+    /// `auto` under `--dtype float32`: 4 bytes.
+    Single,
     /// `fp8…` and `int8…`: 1 byte.
     Eight,
     /// `fp8_ds_mla`: 656 bytes for an entry of latent attention.
@@ -33,7 +35,11 @@ impl VllmKvType {
     }
 
     fn bytes(self, elements: u64) -> u64 {
-        if self == Self::Half { elements.saturating_mul(2) } else { elements }
+        elements.saturating_mul(match self {
+            Self::Half => 2,
+            Self::Single => 4,
+            Self::Eight | Self::LatentFp8 => 1,
+        })
     }
 }
 

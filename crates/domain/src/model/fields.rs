@@ -9,7 +9,9 @@ mod vllm;
 
 /// Builds of llama-server in which the meaning of a field changed.
 pub(crate) mod llamacpp_builds {
-    pub(crate) use super::llamacpp::{FLASH_ATTN_VALUE, LOAD_MODE, SPEC_TYPE};
+    pub(crate) use super::llamacpp::{
+        FLASH_ATTN_VALUE, JINJA_DEFAULT, LOAD_MODE, MMPROJ, OPTIONS, SPEC_TYPE,
+    };
 }
 
 use crate::model::EngineKind;
@@ -32,8 +34,20 @@ pub enum Kind {
         max: usize,
     },
     OneOf(&'static [&'static str]),
+    /// Text that may have several lines (`\n`, `\t`). Characters.
+    Lines {
+        max: usize,
+    },
+    /// A model-hub repository: `owner/name` or `name`, for llama.cpp with `:quantisation`.
+    Repo,
     /// A file or folder below the models base directory, relative to it.
     Path,
+    /// The same, or as the container sees it: below `/models/`.
+    ModelPath,
+    /// Array of `name=path`, paths as in `Path`.
+    NamedPaths {
+        max: usize,
+    },
     /// Array of whole numbers.
     IntList {
         min: i64,
@@ -79,8 +93,24 @@ pub enum Emit {
     Switch(&'static str, Option<&'static str>),
     /// Comma-separated text as `--flag a b c`.
     Words(&'static str),
+    /// `--flag value`; left out at 0, which means that the feature is off.
+    Positive(&'static str),
+    /// `--flag value`, where some values exist only in some versions, as `(value, from, before)`.
+    Choice(&'static str, &'static [(&'static str, Version, Version)]),
     /// Different ways for different versions, as `(from, before, how)`; a version in no range can't express it.
     Since(&'static [(Version, Version, Emit)]),
+}
+
+impl Emit {
+    /// Every flag that this may become, whatever the version.
+    pub fn flags(self) -> Vec<&'static str> {
+        match self {
+            Self::Special => Vec::new(),
+            Self::Flag(flag) | Self::Words(flag) | Self::Positive(flag) | Self::Choice(flag, _) => vec![flag],
+            Self::Switch(on, off) => std::iter::once(on).chain(off).collect(),
+            Self::Since(ways) => ways.iter().flat_map(|it| it.2.flags()).collect(),
+        }
+    }
 }
 
 /// A version of an engine: `0.32.0` of vLLM is `[0, 32, 0]`, build `b11434` of llama.cpp is `[11434, 0, 0]`.
@@ -105,6 +135,11 @@ pub struct Field {
     pub set_by: SetBy,
     pub emit: Emit,
     pub help: &'static str,
+    /// What it becomes, in words, where `emit` does not say it.
+    pub becomes: &'static str,
+    /// Values to show for a text whose legal values are the engine's to say. Every engine version that the table
+    /// describes accepts them, unless `emit` says otherwise.
+    pub examples: &'static [&'static str],
 }
 
 impl Field {
@@ -125,6 +160,8 @@ impl Field {
             set_by: SetBy::Admin,
             emit,
             help,
+            becomes: "",
+            examples: &[],
         }
     }
 
@@ -140,6 +177,16 @@ impl Field {
 
     const fn unit(mut self, unit: &'static str) -> Self {
         self.unit = Some(unit);
+        self
+    }
+
+    const fn becomes(mut self, words: &'static str) -> Self {
+        self.becomes = words;
+        self
+    }
+
+    const fn examples(mut self, examples: &'static [&'static str]) -> Self {
+        self.examples = examples;
         self
     }
 
@@ -184,6 +231,13 @@ mod tests {
             n_cpu_moe override_tensor fit_memory draft_model_path draft_n draft_p_min";
         for name in wanted.split_whitespace() {
             assert!(all().any(|row| row.name == name), "{name} is missing");
+        }
+    }
+
+    #[test]
+    fn every_row_says_what_it_becomes() {
+        for row in all() {
+            assert_eq!(row.emit == Emit::Special, !row.becomes.is_empty(), "{}", row.name);
         }
     }
 

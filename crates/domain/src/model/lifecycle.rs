@@ -257,6 +257,8 @@ pub struct Deadlines {
     pub startup: Duration,
     /// Grace of a stop plus what the runtime may take on top.
     pub stop: Duration,
+    /// How long requests in flight hold up a stop; zero unless the stop is part of a swap.
+    pub drain: Duration,
 }
 
 /// Probes in a row without an answer after which a running engine counts as dead.
@@ -274,6 +276,8 @@ pub struct Observed<'a> {
     pub boot: bool,
     pub now: Timestamp,
     pub deadlines: Deadlines,
+    /// Requests that the engine still works on, as far as this process knows.
+    pub in_flight: u32,
 }
 
 /// What to do next. After any step but [`Step::Wait`] the reconciler looks again.
@@ -351,6 +355,12 @@ fn plan_stopped(o: &Observed<'_>) -> Step {
 fn plan_running(o: &Observed<'_>) -> Step {
     let current = o.phase.generation() == o.generation;
     let instance = match (o.instance, o.phase) {
+        // A command that failed while the container runtime was away left the container of the one before.
+        (Some(old), Phase::Failed { .. } | Phase::Stopped { .. })
+            if current && old.generation != o.generation && is_live(old) =>
+        {
+            return Step::Remove(old.id.clone());
+        }
         // `Launch` removes what is left over of an earlier start; only a live one goes through `stopping`.
         (Some(old), Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. })
             if old.generation != o.generation && !is_stop_failure(o.phase) =>
@@ -393,7 +403,9 @@ fn follow(o: &Observed<'_>, phase: &Phase, it: &Instance) -> Step {
             Step::Record(failed(o, Failure::ContainerExited { detail }))
         }
         (InstanceStatus::Running { port }, Phase::Loading { since, until, .. }) => {
-            loading(o, it, *port, (*since, *until))
+            // Another life of the gateway wrote it, perhaps by a clock that was set back since.
+            let until = (*until).min(o.now.plus(o.deadlines.startup));
+            loading(o, it, *port, (*since, until))
         }
         (InstanceStatus::Running { port }, Phase::Running { port: known, .. }) => {
             running(o, it, *port, *known)
@@ -460,6 +472,7 @@ fn lost(o: &Observed<'_>, failure: impl FnOnce(String) -> Failure) -> Step {
 }
 
 fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
+    let limit = o.deadlines.drain + o.deadlines.stop;
     match o.phase {
         Phase::Stopping { until, .. } if o.now >= *until => Step::Record(failed(
             o,
@@ -467,6 +480,10 @@ fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
                 detail: "the container runtime did not stop the container in time".to_owned(),
             },
         )),
+        // No new request goes there since it is `stopping`; those in flight may end.
+        Phase::Stopping { since, .. } if o.in_flight > 0 && o.now < since.plus(o.deadlines.drain) => {
+            Step::Wait
+        }
         // Tried again at every pass: the container must not stay.
         Phase::Stopping { .. } | Phase::Failed { failure: Failure::StopFailed { .. }, .. } => {
             Step::Remove(id.clone())
@@ -474,9 +491,13 @@ fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
         phase => Step::Record(Phase::Stopping {
             generation: phase.generation(),
             since: o.now,
-            until: o.now.plus(o.deadlines.stop),
+            until: o.now.plus(limit),
         }),
     }
+}
+
+fn is_live(it: &Instance) -> bool {
+    matches!(it.status, InstanceStatus::Running { .. })
 }
 
 fn is_stop_failure(phase: &Phase) -> bool {

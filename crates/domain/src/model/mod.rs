@@ -1,5 +1,7 @@
 //! The model record: what an operator wants to run, how, and what became of it.
 
+mod blueprint;
+pub mod check;
 pub mod config;
 pub mod fields;
 pub mod lifecycle;
@@ -9,10 +11,11 @@ use std::fmt;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft};
 pub use lifecycle::{Phase, State, Wanted};
 
-use crate::{ModelId, Timestamp};
+use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 
 /// What a model is for; decides which endpoints reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,18 +109,71 @@ pub struct Model {
     /// Counts the operator's start, stop and apply commands. A container, a phase and a verdict belong to one of them.
     pub generation: i64,
     pub phase: Phase,
+    /// What the container of this generation is made from; `None` if the model was never started.
+    pub launched: Option<Blueprint>,
+    /// The last settings with which it got ready.
+    pub last_good: Option<Blueprint>,
+    /// The last command was an apply.
+    pub apply: Option<Apply>,
+    /// Why it failed last; gone with the next start.
+    pub diagnosis: Option<Diagnosis>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Model {
+    /// A record that was never started.
+    pub fn new(id: ModelId, draft: ModelDraft, now: Timestamp) -> Self {
+        Self {
+            id,
+            name: draft.name,
+            served_name: draft.served_name,
+            task: draft.task,
+            engine: draft.engine,
+            config: draft.config,
+            hub_token: draft.hub_token,
+            archived: draft.archived,
+            wanted: Wanted::Stopped,
+            generation: 0,
+            phase: Phase::NEW,
+            diagnosis: None,
+            launched: None,
+            last_good: None,
+            apply: None,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
     /// The API's `state` and `state_reason`, derived from what is wanted and what is seen.
     pub fn state(&self) -> (State, Option<String>) {
         lifecycle::state(self.wanted, self.generation, &self.phase)
     }
 
+    /// The model as its container was made, which is not what the record says when that was edited since.
+    pub fn as_launched(&self) -> Self {
+        self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
+    }
+
     pub fn container_name(&self) -> String {
         self.engine.container_name(self.id)
+    }
+
+    /// The settings that an apply which failed goes back to; only until it has got ready once.
+    pub fn rollback_to(&self) -> Option<&Blueprint> {
+        let good = self.last_good.as_ref().filter(|it| self.launched.as_ref() != Some(it))?;
+        let wanted = self.apply.as_ref().is_some_and(|it| it.rollback) && self.wanted == Wanted::Running;
+        (wanted && self.state().0 == State::Failed).then_some(good)
+    }
+
+    /// Requests wait for the new engine instead of failing.
+    pub fn is_swapping(&self) -> bool {
+        let swap = self.apply.as_ref().is_some_and(|it| it.swap) && self.wanted == Wanted::Running;
+        match self.state().0 {
+            State::Stopping | State::Starting | State::Loading => swap,
+            State::Failed => swap && self.rollback_to().is_some(),
+            State::Running | State::Stopped => false,
+        }
     }
 }
 

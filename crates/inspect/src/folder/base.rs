@@ -5,7 +5,10 @@ use std::{
     io,
     os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
+
+use crate::{Cache, cache::Stamp};
 
 /// Longest relative path, in bytes (Linux `PATH_MAX`).
 const MAX_PATH: usize = 4096;
@@ -38,6 +41,7 @@ pub enum InspectError {
 #[derive(Debug, Clone)]
 pub struct Base {
     root: PathBuf,
+    cache: Option<Arc<Cache>>,
 }
 
 /// A file's or folder's identity, for telling two names of one thing.
@@ -76,7 +80,17 @@ pub(crate) struct Listing {
 impl Base {
     pub fn open(path: &Path) -> Result<Self, InspectError> {
         let root = path.canonicalize().map_err(InspectError::Base)?;
-        Ok(Self { root })
+        Ok(Self { root, cache: None })
+    }
+
+    /// The same, with headers that were read before.
+    #[must_use]
+    pub fn with_cache(self, cache: &Arc<Cache>) -> Self {
+        Self { cache: Some(Arc::clone(cache)), ..self }
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.cache.as_deref()
     }
 
     /// The file or folder at `rel`, links resolved. `""` and `.` are the base directory itself.
@@ -147,6 +161,11 @@ impl Base {
     /// The path was checked some time ago; what was opened is checked again, through its descriptor, so a link
     /// that somebody put there meanwhile leads nowhere.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<(File, u64)> {
+        self.open_stamped(path).map(|(file, len, _)| (file, len))
+    }
+
+    /// The same, with what tells whether it has changed.
+    pub(crate) fn open_stamped(&self, path: &Path) -> io::Result<(File, u64, Stamp)> {
         // Before opening, which would wait for a writer on a pipe.
         if !fs::symlink_metadata(path)?.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -159,13 +178,18 @@ impl Base {
         if !meta.is_file() || !inside {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok((file, meta.len()))
+        Ok((file, meta.len(), Stamp::of(&meta)))
     }
 
     /// A file of `folder` by its name, if there is one within the base.
     pub(crate) fn file_in(&self, folder: &Path, name: &str) -> Option<(File, u64)> {
+        self.stamped_in(folder, name).map(|(file, len, _)| (file, len))
+    }
+
+    /// The same, with what tells whether it has changed.
+    pub(crate) fn stamped_in(&self, folder: &Path, name: &str) -> Option<(File, u64, Stamp)> {
         let path = folder.join(name).canonicalize().ok().filter(|it| it.starts_with(&self.root))?;
-        self.open_file(&path).ok()
+        self.open_stamped(&path).ok()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Names of split files: llama.cpp `src/llama.cpp` (`llama_split_path`), `<prefix>-%05d-of-%05d.gguf`, numbered
 //! from 1; the numbers inside the files (`split.no`) begin with 0.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use super::{
     base::Base,
@@ -20,7 +20,7 @@ use crate::{
 const MAX_READ: usize = 2_000;
 /// Memory for the headers of one set, in bytes, beyond which no further part is read. With the largest header
 /// on top, it stays below 64 MiB.
-const SET_BYTES: usize = 16 << 20;
+pub(super) const SET_BYTES: usize = 16 << 20;
 /// Missing parts that are named one by one.
 const NAMED: usize = 5;
 
@@ -36,11 +36,11 @@ pub(super) struct Grouped {
 
 /// The place of a file in its set.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Set<'a> {
+pub(super) struct Set<'a> {
     /// Path up to the number; of a single file, all of it.
-    prefix: &'a str,
+    pub(super) prefix: &'a str,
     /// 0 for a single file.
-    parts: u64,
+    pub(super) parts: u64,
 }
 
 /// A file with what was read of it.
@@ -48,7 +48,7 @@ struct Part<'a> {
     found: &'a Found,
     /// From 1; 0 for a single file.
     number: u64,
-    header: Result<GgufHeader, GgufError>,
+    header: Result<Arc<GgufHeader>, GgufError>,
 }
 
 /// Reads `files`, which lie below the folder `at`, and puts them together. With `only`, just the set that this
@@ -76,7 +76,7 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
             let header = if kept > SET_BYTES {
                 Err(GgufError::HeaderTooLarge { limit: SET_BYTES as u64 })
             } else {
-                read(base, found)
+                gguf_header(base, &found.path)
             };
             kept = kept.saturating_add(header.as_ref().map_or(0, |it| it.kept_bytes));
             parts.push(Part { found, number, header });
@@ -90,9 +90,18 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
     out
 }
 
-fn read(base: &Base, found: &Found) -> Result<GgufHeader, GgufError> {
-    let (file, len) = base.open_file(&found.path).map_err(GgufError::Io)?;
-    gguf::read(file, len)
+/// The header of the GGUF file at `path`, which [`Base`] gave: read or remembered.
+pub(crate) fn gguf_header(base: &Base, path: &Path) -> Result<Arc<GgufHeader>, GgufError> {
+    let (file, len, stamp) = base.open_stamped(path).map_err(GgufError::Io)?;
+    let cache = base.cache().map(|it| &it.gguf);
+    if let Some(header) = cache.and_then(|it| it.get(&stamp)) {
+        return Ok(header);
+    }
+    let header = Arc::new(gguf::read(file, len)?);
+    if let Some(cache) = cache {
+        cache.put(stamp, Arc::clone(&header), header.kept_bytes);
+    }
+    Ok(header)
 }
 
 /// A path from the models directory. Links stay as they are: a hub cache's lead to names that say nothing.
@@ -101,7 +110,7 @@ fn join(at: &str, rel: &str) -> String {
 }
 
 /// The set that a file belongs to by its name, and its number there.
-fn split_name(rel: &str) -> (Set<'_>, u64) {
+pub(super) fn split_name(rel: &str) -> (Set<'_>, u64) {
     let split = || {
         let stem = rel.get(..rel.len().checked_sub(5)?)?;
         let (prefix, number, parts) = (
@@ -131,7 +140,7 @@ impl Grouped {
         }
         self.validation.total_files = self.validation.total_files.saturating_add(parts.len());
         let Some(first) = parts.first() else { return };
-        let header = first.header.as_ref().ok();
+        let header = first.header.as_deref().ok();
 
         let kind = header.map_or(GgufKind::Model, GgufHeader::kind);
         // Encoders are known by their name even if they are damaged.
@@ -181,9 +190,9 @@ impl Grouped {
 fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -> GgufGroup {
     let damaged = !errors.is_empty();
     let missing = missing(set, parts, &mut errors);
-    let headers: Vec<&GgufHeader> = parts.iter().filter_map(|it| it.header.as_ref().ok()).collect();
+    let headers: Vec<&GgufHeader> = parts.iter().filter_map(|it| it.header.as_deref().ok()).collect();
     let first = parts.first().filter(|it| it.number <= 1);
-    let header = first.and_then(|it| it.header.as_ref().ok());
+    let header = first.and_then(|it| it.header.as_deref().ok());
     let size_bytes = parts.iter().fold(0_u64, |sum, it| sum.saturating_add(it.found.len));
 
     let mut warnings = Vec::new();
@@ -267,7 +276,7 @@ fn check_set(set: &Set<'_>, parts: &[Part<'_>], first: &GgufHeader, errors: &mut
         if part.number == 0 || part.number > set.parts {
             errors.push(format!("{rel}: there is no part {} of {}", part.number, set.parts));
         }
-        let split = part.header.as_ref().ok().and_then(GgufHeader::split);
+        let split = part.header.as_deref().ok().and_then(GgufHeader::split);
         match split {
             Some((number, count)) if count == set.parts && number.checked_add(1) == Some(part.number) => {}
             Some((number, count)) => errors.push(format!(
@@ -281,8 +290,11 @@ fn check_set(set: &Set<'_>, parts: &[Part<'_>], first: &GgufHeader, errors: &mut
     if let Some((a, b)) = twice {
         errors.push(format!("{} and {}: the same part twice", a.found.rel, b.found.rel));
     }
-    let tensors =
-        parts.iter().filter_map(|it| it.header.as_ref().ok()).map(|it| it.tensors.len() as u64).sum::<u64>();
+    let tensors = parts
+        .iter()
+        .filter_map(|it| it.header.as_deref().ok())
+        .map(|it| it.tensors.len() as u64)
+        .sum::<u64>();
     if let Some(promised) = first.split_tensor_count().filter(|it| *it != tensors) {
         errors.push(format!("its parts hold {tensors} tensors, the first one promises {promised}"));
     }

@@ -2,22 +2,29 @@
 
 mod base;
 mod groups;
+mod hub;
+mod measure;
 mod recommend;
 mod response;
 mod walk;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use serde::Serialize;
 
-pub(crate) use self::base::{Entry, Kind};
 pub use self::{
     base::{Base, InspectError},
+    hub::{cached_gguf, cached_snapshot},
+    measure::{Measured, Precision, measure},
     response::{
         EngineRecommendation, GgufGroup, GgufMetadata, GgufValidation, Inspection, SafetensorInfo, SideFile,
         Status,
     },
     walk::{MAX_DEPTH, MAX_ENTRIES},
+};
+pub(crate) use self::{
+    base::{Entry, Kind},
+    groups::gguf_header,
 };
 use self::{
     groups::Grouped,
@@ -25,7 +32,7 @@ use self::{
     response::mib,
     walk::{Found, Walk},
 };
-use crate::{TaskHint, hf};
+use crate::{Cache, TaskHint, hf};
 
 /// Most folders in one answer of [`local_folders`].
 pub const MAX_FOLDERS: usize = 2_000;
@@ -103,12 +110,23 @@ fn formats(files: &[Found]) -> (bool, bool) {
 /// # Errors
 /// For the path only; what is wrong with files is part of the result.
 pub fn inspect(base: &Path, rel: &str) -> Result<Inspection, InspectError> {
-    let base = Base::open(base)?;
+    inspect_in(&Base::open(base)?, rel)
+}
+
+/// The same; headers that `cache` has are not read again.
+///
+/// # Errors
+/// As of [`inspect`].
+pub fn inspect_cached(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<Inspection, InspectError> {
+    inspect_in(&Base::open(base)?.with_cache(cache), rel)
+}
+
+fn inspect_in(base: &Base, rel: &str) -> Result<Inspection, InspectError> {
     let path = base.resolve(rel)?;
     if path.is_dir() {
-        return Ok(inspect_folder(&base, &path));
+        return Ok(inspect_folder(base, &path));
     }
-    inspect_file(&base, &path, rel)
+    inspect_file(base, &path, rel)
 }
 
 /// One GGUF file, with the other parts of its set.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use gantry_domain::memory::PerLayer;
+
 use super::{TensorInfo, Value, name};
 use crate::{TaskHint, known};
 
@@ -41,31 +43,6 @@ pub enum GgufKind {
     Imatrix,
     /// A tokenizer without weights.
     VocabOnly,
-}
-
-/// A number that may differ from layer to layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PerLayer {
-    All(u64),
-    Each(Vec<u64>),
-}
-
-impl PerLayer {
-    /// The value of layer `index`; `None` beyond the array.
-    pub fn at(&self, index: usize) -> Option<u64> {
-        match self {
-            Self::All(it) => Some(*it),
-            Self::Each(all) => all.get(index).copied(),
-        }
-    }
-
-    /// The largest of all layers.
-    pub fn max(&self) -> u64 {
-        match self {
-            Self::All(it) => *it,
-            Self::Each(all) => all.iter().copied().max().unwrap_or(0),
-        }
-    }
 }
 
 /// Multi-head latent attention: one compressed entry per token instead of a key and a value per head.

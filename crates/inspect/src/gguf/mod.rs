@@ -15,7 +15,8 @@ mod value;
 
 pub use blocks::missing_block_tensors;
 pub use error::GgufError;
-pub use header::{GgufHeader, GgufKind, Mla, PerLayer};
+pub use gantry_domain::memory::PerLayer;
+pub use header::{GgufHeader, GgufKind, Mla};
 pub use name::{file_type_name, quantization_in_name};
 pub use parse::read;
 pub use tensor::{GgmlType, TensorInfo};

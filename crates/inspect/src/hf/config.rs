@@ -38,6 +38,7 @@ pub struct Rope {
 
 /// What `config.json` says; of a multimodal model, its language part.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct HfConfig {
     pub architecture: Option<String>,
     pub model_type: Option<String>,
@@ -56,6 +57,10 @@ pub struct HfConfig {
     pub vocab_size: Option<u64>,
     pub num_experts: Option<u64>,
     pub num_experts_per_token: Option<u64>,
+    /// Of one expert; [`HfConfig::intermediate_size`] unless given.
+    pub moe_intermediate_size: Option<u64>,
+    /// Layers, from the last, that use the cache of earlier ones.
+    pub num_kv_shared_layers: Option<u64>,
     /// Tokens; `None` also if the file switches it off.
     pub sliding_window: Option<u64>,
     /// By layer; empty if the number of layers is unknown.
@@ -69,6 +74,8 @@ pub struct HfConfig {
     pub needs_remote_code: bool,
     /// It takes images, sound or video as well.
     pub multimodal: bool,
+    /// It has a decoder with an encoder before it, as T5 and Whisper.
+    pub encoder_decoder: bool,
 }
 
 /// A text of at most [`MAX_NAME`] characters.
@@ -129,6 +136,8 @@ impl HfConfig {
             )
             .filter(|it| *it > 1),
             num_experts_per_token: first(model, &["num_experts_per_tok", "num_experts_per_token", "moe_k"]),
+            moe_intermediate_size: first(model, &["moe_intermediate_size", "expert_intermediate_size"]),
+            num_kv_shared_layers: whole(model, "num_kv_shared_layers"),
             sliding_window: sliding_window(model),
             attention: Vec::new(),
             kv_lora_rank: whole(model, "kv_lora_rank").filter(|it| *it > 0),
@@ -137,6 +146,7 @@ impl HfConfig {
             tie_word_embeddings: either("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(false),
             needs_remote_code: top.get("auto_map").is_some(),
             multimodal: ["vision_config", "audio_config", "visual"].iter().any(|it| top.get(it).is_some()),
+            encoder_decoder: either("is_encoder_decoder").and_then(Value::as_bool).unwrap_or(false),
         };
         config.attention = attention(model, &config);
         config.context_length = context_length(model, &config);
@@ -156,7 +166,7 @@ impl HfConfig {
 
     /// By the class's name, as vLLM's table of suffixes decides (`vllm/config/model.py`,
     /// `_SUFFIX_TO_DEFAULTS`).
-    pub(super) fn task(&self, sentence_transformer: bool) -> TaskHint {
+    pub(crate) fn task(&self, sentence_transformer: bool) -> TaskHint {
         let name = self.architecture.as_deref().unwrap_or_default();
         let ends = |suffixes: &[&str]| suffixes.iter().any(|it| name.ends_with(it));
         if ends(&[

@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, io::Read, path::Path};
 
 use serde_json::Value;
 
+pub(crate) use self::quantization::of_config as quantization_of;
 pub use self::{
     config::{AttentionKind, HfConfig, Rope},
     quantization::Quantization,
@@ -21,7 +22,7 @@ use crate::{
     TaskHint,
     folder::{Base, Entry, InspectError, Kind},
     json::{self, Brief, JsonError, Limits},
-    known,
+    known, safetensors,
 };
 
 /// Names looked at in the folder itself.
@@ -87,6 +88,15 @@ pub fn read_config(reader: impl Read) -> Result<(HfConfig, Option<Quantization>)
 
 /// `folder` is a path that [`Base`] gave.
 pub(crate) fn read_in(base: &Base, folder: &Path) -> HfFolder {
+    read_in_with(base, folder, &mut |_| {})
+}
+
+/// As [`read_in`], and shows every tensor to `visit`, those of damaged files too.
+pub(crate) fn read_in_with(
+    base: &Base,
+    folder: &Path,
+    visit: &mut dyn FnMut(&safetensors::Entry<'_>),
+) -> HfFolder {
     let mut out = HfFolder::default();
     let Ok(listing) = base.list(folder, MAX_NAMES) else {
         out.errors.push("the folder can't be read".to_owned());
@@ -110,7 +120,7 @@ pub(crate) fn read_in(base: &Base, folder: &Path) -> HfFolder {
         base_model: config::text(&it, "base_model_name_or_path"),
         rank: config::whole(&it, "r"),
     });
-    out.weights = weights::read(base, folder, &listing.entries, out.quantization.as_ref());
+    out.weights = weights::read(base, folder, &listing.entries, out.quantization.as_ref(), visit);
     out.errors.extend(out.weights.errors.iter().cloned());
     out.warnings.extend(out.weights.warnings.iter().cloned());
 
@@ -171,11 +181,23 @@ fn small(base: &Base, folder: &Path, name: &str) -> Option<Value> {
 }
 
 fn picked(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> json::Picked {
-    let Some((file, _)) = base.file_in(folder, name) else { return json::Picked::new() };
-    json::pick(file, &["chat_template", "model_max_length"]).unwrap_or_else(|error| {
-        out.warnings.push(format!("{name}: {error}"));
-        json::Picked::new()
-    })
+    let Some((file, _, stamp)) = base.stamped_in(folder, name) else { return json::Picked::new() };
+    let cache = base.cache().map(|it| &it.tokenizers);
+    if let Some(picked) = cache.and_then(|it| it.get(&stamp)) {
+        return picked;
+    }
+    match json::pick(file, &["chat_template", "model_max_length"]) {
+        Ok(picked) => {
+            if let Some(cache) = cache {
+                cache.put(stamp, picked.clone(), size_of::<json::Picked>());
+            }
+            picked
+        }
+        Err(error) => {
+            out.warnings.push(format!("{name}: {error}"));
+            json::Picked::new()
+        }
+    }
 }
 
 fn generation(value: &Value) -> BTreeMap<String, f64> {

@@ -34,7 +34,7 @@ impl Quantization {
 }
 
 /// From `config.json`.
-pub(super) fn of_config(config: &Value) -> Option<Quantization> {
+pub(crate) fn of_config(config: &Value) -> Option<Quantization> {
     let nested = config.get("text_config").and_then(|it| it.get("quantization_config"));
     let found = config.get("quantization_config").or_else(|| config.get("compression_config")).or(nested);
     if let Some(value) = found.filter(|it| it.is_object()) {

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    fs::File,
     io::Read,
     path::Path,
 };
@@ -12,6 +13,7 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use super::Quantization;
 use crate::{
     LFS_POINTER,
+    cache::{Shard, Stamp},
     folder::{Base, Entry, Kind},
     json::{self, JsonError, Limits},
     safetensors::{self, Entry as Tensor, SafetensorsError, Totals},
@@ -22,6 +24,8 @@ const INDEX: &str = "model.safetensors.index.json";
 const MAX_FILES: usize = 10_000;
 /// Most header bytes that are parsed of one checkpoint. The largest have some 50 MB in all their files.
 const MAX_HEADERS: u64 = 1 << 30;
+/// Memory of what is remembered of one file: a few totals by type and some texts.
+const SHARD_BYTES: usize = 1 << 10;
 /// Missing files that are named one by one.
 const NAMED: usize = 5;
 
@@ -66,6 +70,7 @@ pub(super) fn read(
     folder: &Path,
     entries: &[Entry],
     quantization: Option<&Quantization>,
+    visit: &mut dyn FnMut(&Tensor<'_>),
 ) -> Weights {
     let mut weights = Weights { sound: true, ..Weights::default() };
     let files = |suffix: &'static str| {
@@ -98,16 +103,14 @@ pub(super) fn read(
                 .push(format!("{name}: not read, the files before it have {header_bytes} bytes of headers"));
             break;
         }
-        let Some((file, len)) = base.file_in(folder, name) else {
+        let Some(opened) = base.stamped_in(folder, name) else {
             weights.errors.push(format!("{name}: it can't be read"));
             weights.sound = false;
             continue;
         };
-        let count = &mut |tensor: &Tensor<'_>| {
-            parameters = parameters.and_then(|sum| sum.checked_add(weights_of(tensor, quantization)?));
-        };
-        match safetensors::read_header_with(file, len, count) {
-            Ok(header) => {
+        match shard_of(base, opened, quantization, visit) {
+            Ok(Shard { header, parameters: more }) => {
+                parameters = parameters.and_then(|sum| sum.checked_add(more?));
                 header_bytes = header_bytes.saturating_add(header.header_bytes);
                 weights.tensor_bytes = weights.tensor_bytes.saturating_add(header.tensor_bytes);
                 for (dtype, totals) in header.by_dtype {
@@ -132,6 +135,32 @@ pub(super) fn read(
     }
     weights.parameter_count = parameters.filter(|it| *it > 0 && weights.sound);
     weights
+}
+
+/// The header of one file, read or remembered. Of a remembered one no tensor is visited: whoever needs them opens the
+/// base without a cache.
+fn shard_of(
+    base: &Base,
+    (file, len, stamp): (File, u64, Stamp),
+    quantization: Option<&Quantization>,
+    visit: &mut dyn FnMut(&Tensor<'_>),
+) -> Result<Shard, SafetensorsError> {
+    let key = (stamp, quantization.map(|it| (it.method.clone(), it.bits)));
+    let cache = base.cache().map(|it| &it.shards);
+    if let Some(shard) = cache.and_then(|it| it.get(&key)) {
+        return Ok(shard);
+    }
+    let mut parameters = Some(0_u64);
+    let count = &mut |tensor: &Tensor<'_>| {
+        visit(tensor);
+        parameters = parameters.and_then(|sum| sum.checked_add(weights_of(tensor, quantization)?));
+    };
+    let header = safetensors::read_header_with(file, len, count)?;
+    let shard = Shard { header, parameters };
+    if let Some(cache) = cache {
+        cache.put(key, shard.clone(), SHARD_BYTES);
+    }
+    Ok(shard)
 }
 
 /// An error with its cause, since these texts are shown without their chain.

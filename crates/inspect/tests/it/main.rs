@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what helps a test fails like one")]
 
 mod build;
+mod cache;
 mod corpus;
 mod fixtures;
 mod folder;

@@ -13,7 +13,7 @@ use super::{ENGINE_PORT, LOOPBACK, label};
 use crate::{ContainerSpec, Owner};
 
 /// Threads and processes in a container: engines use hundreds, a runaway must not take the host's last.
-const MAX_PIDS: i64 = 8192;
+pub(super) const MAX_PIDS: i64 = 8192;
 
 /// The request that makes the container. Here, and nowhere else, secrets leave their wrapping.
 pub(super) fn body(spec: &ContainerSpec<'_>, owner: &Owner, memlock: bool) -> ContainerCreateBody {

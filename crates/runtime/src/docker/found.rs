@@ -1,8 +1,14 @@
 //! What Docker says of a container, as the reconciler wants it.
 
-use bollard::models::{ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, NetworkSettings};
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummary,
+    ContainerSummaryStateEnum, NetworkSettings,
+};
 use gantry_domain::{
     ModelId, Timestamp,
+    engine::PORT,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
 
@@ -11,24 +17,50 @@ use crate::{Found, Owner};
 
 /// `None` if the container is not ours: another gateway's, another program's, or one whose labels nobody can read.
 pub(super) fn found(answer: ContainerInspectResponse, owner: &Owner) -> Option<Found> {
-    let labels = answer.config?.labels?;
+    let state = answer.state.unwrap_or_default();
+    let status = status(&state, answer.network_settings.as_ref());
+    let found = from_labels(&answer.config?.labels?, owner, answer.id?, &answer.name?, status)?;
+    Some(Found { started_at: started_at(&state), ..found })
+}
+
+/// A container that a list shows as running; `None` if it is not, or not ours. A list knows neither exit codes nor the
+/// out-of-memory flag, so the others are to be inspected.
+pub(super) fn running(summary: &ContainerSummary, owner: &Owner) -> Option<Found> {
+    if summary.state != Some(ContainerSummaryStateEnum::RUNNING) {
+        return None;
+    }
+    let ports = summary.ports.iter().flatten();
+    let mut ours = ports.filter(|it| it.private_port == PORT && it.ip.as_deref() == Some(LOOPBACK));
+    let port = ours.find_map(|it| it.public_port);
+    let name = summary.names.as_ref()?.first()?;
+    let status = InstanceStatus::Running { port };
+    from_labels(summary.labels.as_ref()?, owner, summary.id.clone()?, name, status)
+}
+
+fn from_labels(
+    labels: &HashMap<String, String>,
+    owner: &Owner,
+    id: String,
+    name: &str,
+    status: InstanceStatus,
+) -> Option<Found> {
     let text = |name: &str| labels.get(name).map(String::as_str);
     if text(label::INSTANCE) != Some(&owner.instance) {
         return None;
     }
-    let state = answer.state.unwrap_or_default();
     Some(Found {
         model_id: ModelId(text(label::MODEL_ID)?.parse().ok()?),
-        name: answer.name?.trim_start_matches('/').to_owned(),
+        name: name.trim_start_matches('/').to_owned(),
         spec_hash: text(label::SPEC_HASH).unwrap_or_default().to_owned(),
         key_fingerprint: text(label::KEY_FINGERPRINT).unwrap_or_default().to_owned(),
-        started_at: started_at(&state),
-        instance: Instance {
-            id: InstanceId(answer.id?),
-            generation: text(label::GENERATION)?.parse().ok()?,
-            status: status(&state, answer.network_settings.as_ref()),
-        },
+        instance: Instance { id: InstanceId(id), generation: text(label::GENERATION)?.parse().ok()?, status },
+        started_at: None,
     })
+}
+
+/// Docker writes the year 1 for "never".
+fn started_at(state: &ContainerState) -> Option<Timestamp> {
+    Timestamp::parse_rfc3339(state.started_at.as_deref()?).filter(|it| it.0 > 0)
 }
 
 fn status(state: &ContainerState, network: Option<&NetworkSettings>) -> InstanceStatus {
@@ -57,11 +89,6 @@ fn port(network: &NetworkSettings) -> Option<u16> {
     let bindings = network.ports.as_ref()?.get(ENGINE_PORT)?.as_ref()?;
     let ours = bindings.iter().find(|it| it.host_ip.as_deref() == Some(LOOPBACK))?;
     ours.host_port.as_ref()?.parse().ok().filter(|it| *it != 0)
-}
-
-/// Docker writes the year 1 for "never".
-fn started_at(state: &ContainerState) -> Option<Timestamp> {
-    Timestamp::parse_rfc3339(state.started_at.as_deref()?).filter(|it| it.0 > 0)
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ mod create;
 mod error;
 mod found;
 mod launch;
+mod load;
+mod probe;
 mod pull;
 mod streams;
 
-use std::{collections::HashMap, future::Future, time::Duration};
+use std::{collections::HashMap, future::Future, path::Path, time::Duration};
 
 use bollard::{
     API_DEFAULT_VERSION, Docker as Client,
@@ -29,7 +31,8 @@ use tokio::{
 
 use self::error::{meaning, status};
 use crate::{
-    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    RuntimeResult,
 };
 
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
@@ -54,6 +57,8 @@ mod label {
     pub(super) const GENERATION: &str = "gantry.generation";
     pub(super) const SPEC_HASH: &str = "gantry.spec_hash";
     pub(super) const KEY_FINGERPRINT: &str = "gantry.key_fingerprint";
+    /// Of containers that live only to be asked something.
+    pub(super) const PROBE: &str = "gantry.probe";
     /// Of images.
     pub(super) const SIMULATOR: &str = "gantry.simulator";
     pub(super) const VERSION: &str = "org.opencontainers.image.version";
@@ -133,12 +138,17 @@ impl Docker {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&self.ours()).build();
         let call = self.client().await?.list_containers(Some(options));
         let summaries = self.within("list", ASK, call).await?;
-        let ids = summaries.into_iter().filter_map(|it| it.id);
-        // The list knows neither exit codes nor the out-of-memory flag.
-        let looks = ids.map(async |id| self.look(&id).await);
+        // What runs is the common case, and all of it is in the list; the rest is asked for one by one.
+        let looks = summaries.into_iter().map(async |it| match found::running(&it, &self.owner) {
+            Some(found) => Ok(Some(found)),
+            None => match it.id {
+                Some(id) => Ok(self.look(&id).await?.and_then(Seen::ours)),
+                None => Ok(None),
+            },
+        });
         let mut found: Vec<Found> = stream::iter(looks)
             .buffer_unordered(INSPECTS_AT_ONCE)
-            .try_filter_map(async |seen| Ok(seen.and_then(Seen::ours)))
+            .try_filter_map(async |found| Ok(found))
             .try_collect()
             .await?;
         found.sort_by_key(|it| (it.model_id, it.instance.generation));
@@ -302,6 +312,18 @@ impl Runtime for Docker {
             pulled.unwrap_or(Err(RuntimeError::Timeout { action: "pull the image" }))
         }
         .boxed()
+    }
+
+    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        self.load_archive(archive).boxed()
+    }
+
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
+        self.probe_image(probe, limit).boxed()
     }
 
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {

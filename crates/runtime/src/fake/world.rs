@@ -9,7 +9,7 @@ use gantry_domain::{
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::{Action, Script};
-use crate::{ContainerSpec, Found, ImageInfo, Owner, RuntimeError, RuntimeResult};
+use crate::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, RuntimeError, RuntimeResult};
 
 const CHANNEL: usize = 1024;
 /// Docker's random ports start here too.
@@ -22,9 +22,12 @@ pub(super) struct World {
     pub(super) containers: BTreeMap<String, Container>,
     /// Names that other programs' containers have.
     pub(super) foreign: BTreeSet<String>,
+    /// By image and last argument.
+    pub(super) probes: BTreeMap<(String, String), Option<String>>,
     pub(super) scripts: BTreeMap<String, Script>,
     pub(super) calls: BTreeMap<Action, usize>,
     pub(super) launches: usize,
+    pub(super) replaced_a_running_twin: bool,
     faults: Vec<Fault>,
     down: Option<RuntimeError>,
     events: Option<Sender<(Owner, ModelId)>>,
@@ -61,6 +64,10 @@ impl World {
         self.faults.push(Fault { action, call, error, lost });
     }
 
+    pub(super) fn clear_faults(&mut self) {
+        self.faults.clear();
+    }
+
     pub(super) fn set_down(&mut self, error: Option<RuntimeError>) {
         self.down = error;
         self.events = None;
@@ -82,6 +89,16 @@ impl World {
         }
     }
 
+    /// What a program of an image prints; nothing unless it was told to. `None`: it does not end.
+    pub(super) fn probe(&self, probe: &ImageProbe<'_>) -> RuntimeResult<Option<String>> {
+        if !self.images.contains_key(probe.image) {
+            return Err(RuntimeError::ImageMissing { image: probe.image.to_owned() });
+        }
+        let last = probe.args.last().copied().unwrap_or_default();
+        let printed = self.probes.get(&(probe.image.to_owned(), last.to_owned()));
+        Ok(printed.cloned().unwrap_or(Some(String::new())))
+    }
+
     pub(super) fn launch(
         &mut self,
         spec: &ContainerSpec<'_>,
@@ -92,6 +109,10 @@ impl World {
         if other || self.foreign.contains(spec.name) {
             return Err(RuntimeError::NameInUse { name: spec.name.to_owned() });
         }
+        self.replaced_a_running_twin |= self.containers.get(spec.name).is_some_and(|it| {
+            let old = &it.found.instance;
+            old.generation == spec.generation && matches!(old.status, InstanceStatus::Running { .. })
+        });
         self.remove(spec.name);
         if !self.images.contains_key(&spec.launch.image) {
             return Err(RuntimeError::ImageMissing { image: spec.launch.image.clone() });

@@ -87,8 +87,7 @@ impl Process {
         let refused = |detail: String| RuntimeError::Process { action: ACTION, detail };
         let memlock = if spec.launch.locks_memory { "memlock" } else { "-" };
         let marks = (self.owner.instance.as_str(), id);
-        let hides_gpus = !crate::process_gpus().is_empty();
-        let environment = environment::of(spec.launch, &self.options.environment, marks, hides_gpus);
+        let environment = environment::of(spec.launch, &self.options.environment, marks, self.options.has_gpus);
         let mut command = Command::new(&self.options.supervisor);
         command
             .arg0("gantry")

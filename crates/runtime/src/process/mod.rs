@@ -15,7 +15,12 @@ mod record;
 mod shim;
 mod system;
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{Clock, ModelId, model::lifecycle::InstanceId};
@@ -32,13 +37,17 @@ use self::{
     record::{Dir, Exit, Record, State},
 };
 use crate::{
-    ContainerSpec, Found, ImageInfo, Owner, Progress, Runtime, RuntimeError, RuntimeInfo, RuntimeResult,
+    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    RuntimeResult,
 };
 
 /// Exit code of what SIGKILL ended, as shells and container engines write it.
 const KILLED: i64 = 137;
 /// What a supervisor may take to end its engine at once.
 const KILL: Duration = Duration::from_secs(5);
+/// How often a list looks through the machine's processes for engines without a record. They come only of records that
+/// somebody deletes by hand, and every process has to be looked at.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
 /// Changes that a slow listener may miss.
 const CHANGES: usize = 256;
 
@@ -50,6 +59,8 @@ pub struct ProcessOptions {
     /// A program that becomes a supervisor ([`supervise`]) when its first argument is [`VERB`].
     pub supervisor: PathBuf,
     pub programs: Programs,
+    /// This machine has GPUs, so an engine that is given none must not see them.
+    pub has_gpus: bool,
     /// The gateway's own environment, of which engines get a small part.
     pub environment: Vec<(String, String)>,
 }
@@ -60,7 +71,8 @@ pub struct Process {
     owner: Owner,
     options: ProcessOptions,
     clock: Clock,
-    versions: program::Versions,
+    /// When processes without a record were last looked for.
+    swept: Arc<Mutex<Option<Instant>>>,
     changes: broadcast::Sender<Change>,
 }
 
@@ -70,7 +82,7 @@ pub fn process(mut options: ProcessOptions, owner: Owner) -> RuntimeResult<Proce
     record::prepare(&options.dir).map_err(|error| failed("use the directory for engines", &error))?;
     options.environment = environment::passed(options.environment);
     let (changes, _) = broadcast::channel(CHANGES);
-    Ok(Process { owner, options, clock: Clock::default(), versions: program::Versions::default(), changes })
+    Ok(Process { owner, options, clock: Clock::default(), swept: Arc::default(), changes })
 }
 
 /// Paths of this machine are not shown, so of an I/O error only its kind is.
@@ -139,6 +151,16 @@ fn bury(dir: &Dir, record: &Record, state: &mut State) {
     }
 }
 
+/// Whether it is time to look for processes without a record; the next time is later.
+fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
+    let mut last = swept.lock().unwrap_or_else(PoisonError::into_inner);
+    let due = last.is_none_or(|it| it.elapsed() >= SWEEP_EVERY);
+    if due {
+        *last = Some(Instant::now());
+    }
+    due
+}
+
 impl Process {
     async fn look(&self, name: &str) -> RuntimeResult<Option<Seen>> {
         // A name is a part of a path here.
@@ -151,9 +173,10 @@ impl Process {
 
     async fn looks(&self) -> RuntimeResult<Vec<Look>> {
         let (run, owner) = (self.options.dir.clone(), self.owner.instance.clone());
+        let swept = Arc::clone(&self.swept);
         blocking("list the engines", move || {
             // Processes first: a record is there before its process, so one without a record has lost it.
-            let marked = system::marked(&owner);
+            let marked = if is_due(&swept) { system::marked(&owner) } else { Vec::new() };
             let mut looks = Vec::new();
             for dir in record::all(&run)? {
                 if let Some(Seen::Ours(it)) = look(dir, &owner)? {
@@ -313,7 +336,9 @@ impl Runtime for Process {
         async move {
             let Some(program) = self.options.programs.named(reference) else { return Ok(None) };
             let Some(file) = program.find(self.path()) else { return Ok(None) };
-            Ok(self.versions.describe(program, &file, &self.options.environment).await)
+            let program = program.clone();
+            let described = tokio::task::spawn_blocking(move || program::describe(&program, &file)).await;
+            Ok(described.ok().flatten())
         }
         .boxed()
     }
@@ -326,6 +351,36 @@ impl Runtime for Process {
         _progress: Progress,
     ) -> BoxFuture<'a, RuntimeResult<()>> {
         async move { Err(RuntimeError::ProgramMissing { program: reference.to_owned() }) }.boxed()
+    }
+
+    fn load<'a>(&'a self, _archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        async {
+            let detail = "engines are processes here, so images mean nothing".to_owned();
+            Err(RuntimeError::Refused { action: "load the image", detail })
+        }
+        .boxed()
+    }
+
+    /// The program stands in place of the entry point's first word. It runs as an engine would, without any key.
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
+        async move {
+            let Some(program) = self.options.programs.named(probe.image) else {
+                return Err(RuntimeError::ImageMissing { image: probe.image.to_owned() });
+            };
+            let Some(file) = program.find(self.path()) else {
+                return Err(RuntimeError::ProgramMissing { program: program.reference.clone() });
+            };
+            let asked = program::ask(program, &file, probe, &self.options.environment);
+            match timeout(limit, asked).await {
+                Ok(said) => said.map_err(|error| failed("ask the program", &error)),
+                Err(_) => Err(RuntimeError::Timeout { action: "ask the image" }),
+            }
+        }
+        .boxed()
     }
 
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {

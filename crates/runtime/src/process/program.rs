@@ -1,26 +1,24 @@
 //! Programs in the place of images: which there are, where they lie and what version they are.
 
 use std::{
-    collections::HashMap,
-    fs,
+    fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Mutex, PoisonError},
-    time::Duration,
 };
 
 use gantry_domain::{Timestamp, model::EngineKind};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
-use tokio::{io::AsyncReadExt, process::Command, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::Command,
+};
 
-use crate::ImageInfo;
+use crate::{ImageInfo, ImageProbe};
 
-/// vLLM loads half of Python to say its version.
-const ASK_VERSION: Duration = Duration::from_secs(20);
-/// More than this of an answer is not read.
-const MAX_ANSWER: u64 = 64 << 10;
+/// Bytes that are kept of what a program prints on each of its outputs; the options of vLLM are some 100 KiB.
+const MAX_ANSWER: u64 = 4 << 20;
 
 /// What starts an engine. The operator of the machine names it, never a model's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +30,8 @@ pub struct Program {
     pub engine: EngineKind,
     /// Gantry's engine simulator, not a real engine.
     pub simulator: bool,
+    /// Its version, where that is known without asking.
+    pub version: Option<String>,
 }
 
 /// The programs of this machine.
@@ -76,36 +76,17 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// Versions by the identity of their program, so that each is asked once.
-#[derive(Debug, Default)]
-pub(super) struct Versions(Mutex<HashMap<String, Option<String>>>);
-
-impl Versions {
-    /// What is known of the program at `file`.
-    pub(super) async fn describe(
-        &self,
-        program: &Program,
-        file: &Path,
-        environment: &[(String, String)],
-    ) -> Option<ImageInfo> {
-        let seen = fs::metadata(file).ok()?;
-        let id = identity(program, file, &seen);
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        let version_label = if let Some(version) = known {
-            version
-        } else {
-            let version = version(program, file, environment).await;
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), version.clone());
-            version
-        };
-        Some(ImageInfo {
-            id,
-            size_bytes: i64::try_from(seen.len()).unwrap_or(i64::MAX),
-            created: Some(Timestamp(seen.mtime().saturating_mul(1000)).rfc3339()),
-            version_label,
-            simulator: program.simulator,
-        })
-    }
+/// What is known of the program at `file` without running it; `None` if it is gone. Blocking.
+pub(super) fn describe(program: &Program, file: &Path) -> Option<ImageInfo> {
+    let seen = fs::metadata(file).ok()?;
+    let beside = || (program.engine == EngineKind::Vllm).then(|| installed_beside(file)).flatten();
+    Some(ImageInfo {
+        id: identity(program, file, &seen),
+        size_bytes: i64::try_from(seen.len()).unwrap_or(i64::MAX),
+        created: Some(Timestamp(seen.mtime().saturating_mul(1000)).rfc3339()),
+        version_label: program.version.clone().or_else(beside),
+        simulator: program.simulator,
+    })
 }
 
 /// Changes when another program takes the place: SHA-256 over command, size and time of change.
@@ -121,34 +102,49 @@ fn identity(program: &Program, file: &Path, seen: &fs::Metadata) -> String {
     hash.finalize().iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-async fn version(program: &Program, file: &Path, environment: &[(String, String)]) -> Option<String> {
-    if program.engine == EngineKind::Vllm
-        && let Some(version) = installed_beside(file)
-    {
-        return Some(version);
-    }
-    // `vllm serve` without its last word; the simulator's words are all needed.
-    let arguments = program.words[1..].iter().filter(|it| *it != "serve");
+/// What the program prints, first on stdout and then on stderr. Whatever of it runs ends with the answer, or when the
+/// future is dropped.
+pub(super) async fn ask(
+    program: &Program,
+    file: &Path,
+    probe: &ImageProbe<'_>,
+    environment: &[(String, String)],
+) -> io::Result<String> {
     let mut command = Command::new(file);
-    command.args(arguments).arg("--version").env_clear().envs(environment.iter().cloned());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child = command.spawn().ok()?;
+    command.args(words(program, probe.entrypoint)).args(probe.args);
+    command.env_clear().envs(environment.iter().cloned()).current_dir("/").process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
     let group = Group(child.id().and_then(|it| Pid::from_raw(it.cast_signed())));
-    let (mut out, mut err) = (String::new(), String::new());
-    let streams = (child.stdout.take()?.take(MAX_ANSWER), child.stderr.take()?.take(MAX_ANSWER));
-    let (mut from_out, mut from_err) = streams;
-    let asked = async {
-        let ended = async {
-            let ended = child.wait().await;
-            // A script may have left something running that holds the pipes.
-            drop(group);
-            ended
-        };
-        tokio::join!(from_out.read_to_string(&mut out), from_err.read_to_string(&mut err), ended)
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let ended = async {
+        let ended = child.wait().await;
+        // A script may have left something running that holds the pipes.
+        drop(group);
+        ended
     };
-    let (_, _, ended) = timeout(ASK_VERSION, asked).await.ok()?;
-    ended.ok()?;
-    in_output(program.engine, &format!("{out}\n{err}"))
+    let (out, err, ended) = tokio::join!(read(out), read(err), ended);
+    ended?;
+    Ok(out? + &err?)
+}
+
+/// The words between the program and a probe's arguments. A probe that brings an entry point of its own asks the program
+/// itself, not the subcommand that serves: `vllm --version`, where a model gets `vllm serve …`.
+fn words<'a>(program: &'a Program, entrypoint: Option<&'a [&'a str]>) -> Vec<&'a str> {
+    let own = program.words.iter().skip(1).map(String::as_str);
+    match entrypoint {
+        None => own.collect(),
+        Some(words) => own.take_while(|it| *it != "serve").chain(words.iter().skip(1).copied()).collect(),
+    }
+}
+
+/// All of it is read, so that the program does not wait for a reader; a part is kept.
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+    let Some(mut pipe) = pipe else { return Ok(String::new()) };
+    let mut kept = Vec::new();
+    (&mut pipe).take(MAX_ANSWER).read_to_end(&mut kept).await?;
+    tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await?;
+    Ok(String::from_utf8_lossy(&kept).into_owned())
 }
 
 /// Ends with all its processes when it is dropped.
@@ -177,45 +173,22 @@ fn package_version(folder: &str) -> Option<String> {
     Some(folder.strip_prefix("vllm-")?.strip_suffix(".dist-info")?.to_owned())
 }
 
-/// In the engines' own words: of llama-server `version: 5000 (0123abc)`, in newer builds
-/// `version: 0.6.0-dev (build 11434, commit 0123abc)`; of vLLM `0.32.0` or `vLLM 0.32.0`.
-fn in_output(engine: EngineKind, text: &str) -> Option<String> {
-    match engine {
-        EngineKind::Llamacpp => {
-            let rest = text.lines().find_map(|it| it.trim().strip_prefix("version: "))?;
-            let build = rest.split_once("(build ").map_or(rest, |(_, build)| build);
-            let build: u32 = build.split([' ', ',', ')']).next()?.parse().ok()?;
-            Some(format!("b{build}"))
-        }
-        EngineKind::Vllm => {
-            let looks_right = |it: &&str| it.starts_with(|it: char| it.is_ascii_digit()) && it.contains('.');
-            text.split_whitespace().find(looks_right).map(str::to_owned)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_the_engines_print_them() {
-        for (llama, build) in [
-            (
-                "version: 5000 (8f3c1a2)\nbuilt with cc (Debian 12.2.0-14) 12.2.0 for x86_64-linux-gnu\n",
-                "b5000",
-            ),
-            (
-                "version: 0.6.0-dev (build 11434, commit unknown)\nbuilt with GNU 12.2.0 for Linux x86_64",
-                "b11434",
-            ),
-        ] {
-            assert_eq!(in_output(EngineKind::Llamacpp, llama).as_deref(), Some(build));
-        }
-        assert_eq!(in_output(EngineKind::Vllm, "INFO loading\n0.32.0+cpu\n").as_deref(), Some("0.32.0+cpu"));
-        assert_eq!(in_output(EngineKind::Llamacpp, "error: unknown argument"), None);
-        assert_eq!(package_version("vllm-0.32.0.dist-info").as_deref(), Some("0.32.0"));
-        assert_eq!(package_version("vllm_metal-0.1.dist-info"), None);
+    fn a_question_goes_to_the_program_and_not_to_what_serves() {
+        let program = |words: &[&str]| Program {
+            reference: String::new(),
+            words: words.iter().map(|it| (*it).to_owned()).collect(),
+            engine: EngineKind::Vllm,
+            simulator: false,
+            version: None,
+        };
+        let module = program(&["python3", "-m", "vllm", "serve", "--seed", "1"]);
+        assert_eq!(words(&module, Some(&["vllm"])), ["-m", "vllm"]);
+        assert_eq!(words(&program(&["llama-server", "-v"]), None), ["-v"]);
     }
 
     #[test]
@@ -241,6 +214,7 @@ mod tests {
             words: vec![word.to_owned()],
             engine: EngineKind::Llamacpp,
             simulator: false,
+            version: None,
         };
         let path = format!(".::{}:{}", plain.display(), good.display());
         assert_eq!(program("llama-server").find(&path), Some(good.join("llama-server")));

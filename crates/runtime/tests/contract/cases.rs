@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use gantry_domain::model::lifecycle::{InstanceId, InstanceStatus};
-use gantry_runtime::RuntimeError;
+use gantry_runtime::{Found, ImageProbe, RuntimeError};
 
 use crate::machine::{Behaviour, Machine, new_owner, poll};
 
@@ -23,8 +23,11 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
     assert!(found.started_at.is_some());
     let InstanceStatus::Running { port: Some(port) } = found.instance.status else { panic!("{found:?}") };
     assert_ne!(port, 0);
-    let names: Vec<String> = m.runtime.list().await.unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names, [a.name, b.name]);
+    let listed = m.runtime.list().await.unwrap();
+    let names: Vec<&str> = listed.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, [a.name.as_str(), b.name.as_str()]);
+    // A list says the same as a look at each, but perhaps for when it was started.
+    assert_eq!(Found { started_at: found.started_at, ..listed[0].clone() }, found);
 }
 
 pub(crate) async fn a_leftover_is_replaced(m: &Machine) {
@@ -188,4 +191,29 @@ pub(crate) async fn events_hint_at_the_model(m: &Machine) {
 pub(crate) async fn the_runtime_introduces_itself(m: &Machine) {
     let info = m.runtime.info().await.unwrap();
     assert!(!info.name.is_empty() && !info.version.is_empty() && !info.api_version.is_empty(), "{info:?}");
+}
+
+pub(crate) async fn an_image_is_asked_and_nothing_is_left(m: &Machine) {
+    let image = m.image.clone();
+    let shell = ["/bin/sh", "-c"];
+    let ask = |script: &'static [&'static str]| ImageProbe {
+        image: &image,
+        entrypoint: Some(&shell),
+        args: script,
+    };
+    m.prints("echo b42; exit 3", Some("b42\n"));
+    let said = m.runtime.probe(&ask(&["echo b42; exit 3"]), GRACE).await;
+    assert_eq!(said.as_deref(), Ok("b42\n"), "an exit code other than 0 does not matter");
+    m.prints("sleep 1000", None);
+    let late = m.runtime.probe(&ask(&["sleep 1000"]), Duration::from_millis(1500)).await;
+    assert_eq!(late, Err(RuntimeError::Timeout { action: "ask the image" }));
+    // Given up by the caller.
+    let given_up = ask(&["sleep 1000"]);
+    let dropped = tokio::time::timeout(Duration::from_millis(700), m.runtime.probe(&given_up, GRACE)).await;
+    assert!(dropped.is_err());
+    m.no_probes().await;
+    assert!(m.runtime.list().await.unwrap().is_empty(), "it is no model's container");
+    let missing = ImageProbe { image: "gantry-test/no-such-image:1", entrypoint: None, args: &["--version"] };
+    let error = m.runtime.probe(&missing, GRACE).await.unwrap_err();
+    assert_eq!(error, RuntimeError::ImageMissing { image: "gantry-test/no-such-image:1".to_owned() });
 }

@@ -183,3 +183,17 @@ async fn a_launch_that_was_given_up_does_not_block_the_next() {
     }
     poll(async || (m.runtime.list().await.unwrap().len() == 1).then_some(())).await;
 }
+
+#[tokio::test]
+async fn an_image_that_is_asked_sees_neither_network_nor_devices_nor_models() {
+    let Some(m) = Machine::docker().await else { return };
+    let script =
+        "cat /proc/net/dev; cat /proc/self/status; ls /models || echo none; read x < /proc/1/comm; echo $x";
+    let args = [script];
+    let probe =
+        gantry_runtime::ImageProbe { image: &m.image, entrypoint: Some(&["/bin/sh", "-c"]), args: &args };
+    let said = m.runtime.probe(&probe, Duration::from_secs(10)).await.unwrap();
+    assert!(said.contains("lo:") && !said.contains("eth0"), "{said}");
+    assert!(said.contains("CapEff:\t0000000000000000") && said.contains("NoNewPrivs:\t1"), "{said}");
+    assert!(said.contains("none"), "{said}");
+}

@@ -70,6 +70,14 @@ impl Engine {
         self.client.create_container(Some(options), body).await.unwrap();
     }
 
+    /// Ids of the containers with this label, running or not.
+    pub(crate) async fn labelled(&self, label: &str) -> Vec<String> {
+        let filters = std::collections::HashMap::from([("label".to_owned(), vec![label.to_owned()])]);
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let found = self.client.list_containers(Some(options)).await.unwrap();
+        found.into_iter().filter_map(|it| it.id).collect()
+    }
+
     pub(crate) async fn kill(&self, name: &str) {
         let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
         self.client.kill_container(name, Some(options)).await.unwrap();

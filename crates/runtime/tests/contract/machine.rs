@@ -213,6 +213,21 @@ impl Machine {
         }
     }
 
+    /// What the script, run as a probe, prints; a real engine knows by itself.
+    pub(crate) fn prints(&self, script: &str, text: Option<&str>) {
+        if let Kind::Fake(fake) = &self.kind {
+            fake.set_probe(&self.image, script, text);
+        }
+    }
+
+    /// Waits until no container of a probe is left.
+    pub(crate) async fn no_probes(&self) {
+        if let Kind::Docker(engine) = &self.kind {
+            let label = format!("gantry.instance={}", self.owner.instance);
+            poll(async || engine.labelled(&label).await.is_empty().then_some(())).await;
+        }
+    }
+
     /// Puts an image on the machine that calls itself a simulator of version 1.2.3.
     pub(crate) async fn add_simulator(&self) -> String {
         match &self.kind {

@@ -71,6 +71,7 @@ suite![
     followed_logs_end_with_the_container,
     a_missing_image_is_named,
     an_image_is_described,
+    an_image_is_asked_and_nothing_is_left,
     events_hint_at_the_model,
     the_runtime_introduces_itself,
 ];

@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener, time::Duration};
 
 use futures_util::StreamExt;
 use gantry_domain::model::lifecycle::InstanceStatus;
-use gantry_runtime::{Runtime, RuntimeError};
+use gantry_runtime::{ImageProbe, Runtime, RuntimeError};
 
 use crate::{
     machine::{Behaviour, Machine, Named, poll},
@@ -244,12 +244,36 @@ async fn names_that_are_paths_are_nobodys() {
 
 /// As of a script in front of an engine that starts something else first.
 #[tokio::test]
-async fn asking_for_a_version_leaves_nothing_running() {
+async fn asking_a_program_leaves_nothing_running() {
     let m = Machine::process();
     let (program, pid) = (m.processes().dir.path().join("simulator"), m.processes().dir.path().join("pid"));
-    fs::write(&program, format!("#!/bin/sh\nsleep 1000 &\necho $! > {}\necho 4.5.6\n", pid.display()))
-        .unwrap();
-    let image = m.runtime.image(crate::processes::Processes::SIMULATOR).await.unwrap().unwrap();
-    assert_eq!(image.version_label.as_deref(), Some("4.5.6"));
-    gone(fs::read_to_string(pid).unwrap().trim().parse().unwrap()).await;
+    let image = crate::processes::Processes::SIMULATOR;
+    let probe = ImageProbe { image, entrypoint: None, args: &["--version"] };
+    let started = async || {
+        let text = poll(async || fs::read_to_string(&pid).ok().filter(|it| it.ends_with('\n'))).await;
+        fs::remove_file(&pid).unwrap();
+        text.trim().parse().unwrap()
+    };
+    // One that answers, and one that is given up.
+    for (end, limit) in [("", GRACE), ("wait", Duration::from_millis(500))] {
+        let script = format!("#!/bin/sh\nsleep 1000 &\necho $! > {}\necho \"4.5.6 $1\"\n{end}\n", pid.display());
+        fs::write(&program, script).unwrap();
+        let said = m.runtime.probe(&probe, limit).await;
+        if end.is_empty() {
+            assert_eq!(said.as_deref(), Ok("4.5.6 --version\n"));
+        } else {
+            assert_eq!(said, Err(RuntimeError::Timeout { action: "ask the image" }));
+        }
+        gone(started().await).await;
+    }
+    let absent = ImageProbe { image: "absent:1", ..probe };
+    let missing = RuntimeError::ProgramMissing { program: "absent:1".to_owned() };
+    assert_eq!(m.runtime.probe(&absent, GRACE).await, Err(missing));
+}
+
+#[tokio::test]
+async fn archives_of_images_are_refused() {
+    let m = Machine::process();
+    let error = m.runtime.load(std::path::Path::new("/x.tar")).await.unwrap_err();
+    assert!(error.to_string().ends_with("engines are processes here, so images mean nothing"), "{error}");
 }

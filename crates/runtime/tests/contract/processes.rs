@@ -22,7 +22,7 @@ impl Processes {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let simulator = dir.path().join("simulator");
-        fs::write(&simulator, "#!/bin/sh\necho 1.2.3\n").unwrap();
+        fs::write(&simulator, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&simulator, fs::Permissions::from_mode(0o755)).unwrap();
         Self { dir, simulator }
     }
@@ -37,6 +37,7 @@ impl Processes {
             words: vec![word.to_owned()],
             engine,
             simulator,
+            version: simulator.then(|| "1.2.3".to_owned()),
         };
         let simulator = self.simulator.to_str().unwrap();
         let options = ProcessOptions {
@@ -52,6 +53,7 @@ impl Processes {
                     program("simulator:2", simulator, EngineKind::Llamacpp, true),
                 ],
             },
+            has_gpus: false,
             environment: [("PATH", "/usr/bin:/bin"), ("SESSION_SECRET", "s3cret-of-the-gateway")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),

@@ -6,7 +6,7 @@ use reqwest::{Body, Method};
 use serde_json::{Value, json};
 
 use crate::{
-    matrix::TABLE,
+    matrix::{TABLE, filled},
     support::{assert_error, assert_invalid, gateway},
     team::{PASSWORD, Team, everything, id, make_key, make_model},
 };
@@ -65,6 +65,7 @@ fn forms() -> Vec<Form> {
             json!({ "engine_type": "vllm", "served_name": "x", "local_path": "m" }),
             MODEL,
         ),
+        form("PUT", "/admin/models/base-dir", 262_144, json!({ "base_dir": "/nowhere" }), ""),
         form(
             "POST",
             "/admin/models/dry-run",
@@ -80,6 +81,21 @@ fn forms() -> Vec<Form> {
             "task api_key",
         ),
         form("PATCH", "/admin/models/{id}", 262_144, json!({}), MODEL),
+        form(
+            "POST",
+            "/v1/chat/sessions",
+            262_144,
+            json!({ "model_name": "m", "engine_type": "vllm" }),
+            "constraints",
+        ),
+        form(
+            "POST",
+            "/v1/chat/sessions/{id}/messages",
+            1 << 20,
+            json!({ "role": "user", "content": "x" }),
+            "metrics",
+        ),
+        form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
     ]
 }
 
@@ -114,7 +130,7 @@ impl Targets {
             Some("keys") => self.key,
             _ => 1,
         };
-        pattern.replace("{id}", &id.to_string()).replace("{*served_name}", "x")
+        filled(pattern, &id.to_string(), "target")
     }
 }
 
@@ -339,8 +355,9 @@ async fn a_query_parameter_that_is_unknown_or_out_of_bounds_is_named() {
             }
             for query in ["?", "?&", "?&&"] {
                 let answer = owner.get(&format!("{path}{query}")).await;
-                // It must say which folder.
-                let empty = if path.ends_with("/inspect-folder") { 422 } else { 503 };
+                // These must say which folder, and which repository.
+                let which = path.ends_with("/inspect-folder") || path.ends_with("/hub-config");
+                let empty = if which { 422 } else { 503 };
                 assert!(answer.status < 400 || answer.status == empty, "{path}{query}: {}", answer.text);
             }
             for query in ["%ff=1", "limit=%ff", "%", "=", "a=%zz", "limit[]=1"] {

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
-    matrix::TABLE,
+    matrix::{TABLE, filled},
     support::{assert_error, gateway, start},
     team::{everything, id},
 };
@@ -38,7 +38,7 @@ async fn a_page_of_another_site_changes_nothing_on_any_route() {
         let key = owner.post("/admin/keys", &json!({})).await.expect(201);
         let before = everything(&owner).await;
         for (method, path, ..) in TABLE.iter().filter(|it| it.0 != "GET") {
-            let path = path.replace("{id}", &id(&key).to_string()).replace("{*served_name}", "x");
+            let path = filled(path, &id(&key).to_string(), "x");
             for headers in [
                 &[("sec-fetch-site", "cross-site"), ("origin", EVIL)][..],
                 &[("sec-fetch-site", "same-site"), ("origin", "http://127.0.0.1:1")],

@@ -1,5 +1,7 @@
 //! Models on a real Docker engine: what an operator does with them, and what he sees.
 
+mod apply;
+mod diagnosis;
 mod failures;
 mod life;
 mod names;

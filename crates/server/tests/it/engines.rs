@@ -1,5 +1,15 @@
 //! The real engines, from their files to their usage: llama.cpp's server, and vLLM where its image is at hand.
 
+mod broken;
+mod diagnosed;
+mod docker_failures;
+mod llama_parser;
+mod llama_version;
+mod llamacpp_failures;
+mod records;
+mod vllm_failures;
+mod vllm_parser;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,6 +19,8 @@ use std::{
 use gantry_testkit::{Client, Gateway, Managed, Options, copy, docker, events, skip};
 use reqwest::Method;
 use serde_json::{Value, json};
+
+use diagnosed::Case;
 
 const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 const CHAT: &str = "/v1/chat/completions";
@@ -36,7 +48,11 @@ struct Engine {
 
 impl Engine {
     async fn start(setting: &str, image: &str) -> Self {
-        let gateway = Gateway::start(GANTRY, Options::containers().env(setting, image)).await;
+        Self::with(Options::containers().env(setting, image)).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let gateway = Gateway::start(GANTRY, options).await;
         let owner = gateway.owner().await;
         let (_, client) = owner.new_key(&json!({})).await;
         Self { gateway, owner, client }
@@ -113,6 +129,56 @@ impl Engine {
         }
         let tested = model.command(&self.owner, "test").await.expect(200);
         assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("chat")), "{tested}");
+    }
+
+    /// A model for each case, with these settings besides its own.
+    async fn make_all(&self, cases: &[Case], common: &Value) -> Vec<Managed> {
+        let mut models = Vec::new();
+        for case in cases {
+            let mut body = common.clone();
+            body["served_name"] = json!(case.name);
+            for (name, value) in case.set.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            models.push(Managed::create(&self.owner, &body).await);
+        }
+        models
+    }
+
+    /// Starts them together, since each start answers when its container runs, or can't.
+    async fn start_all(&self, models: &[Managed]) {
+        let answers = models.iter().map(|it| it.command(&self.owner, "start"));
+        for answer in futures_util::future::join_all(answers).await {
+            assert!(answer.status == 202 || answer.code() == "image_not_available", "{}", answer.text);
+        }
+    }
+
+    /// What is not as it must be of what is said about each failure.
+    async fn wrong(&self, cases: &[Case], models: &[Managed], limit: Duration) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (case, model) in cases.iter().zip(models) {
+            wrong.extend(case.check(&self.owner, model, limit).await.err());
+        }
+        wrong
+    }
+
+    /// Provokes each failure, so many of them together, and checks what is said about them.
+    async fn fail_all(
+        &self,
+        cases: &[Case],
+        common: &Value,
+        together: usize,
+        limit: Duration,
+    ) -> Vec<Managed> {
+        let (mut all, mut wrong) = (Vec::new(), Vec::new());
+        for group in cases.chunks(together) {
+            let models = self.make_all(group, common).await;
+            self.start_all(&models).await;
+            wrong.extend(self.wrong(group, &models, limit).await);
+            all.extend(models);
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+        all
     }
 
     async fn stop(&self, model: &Managed) {

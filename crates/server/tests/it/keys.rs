@@ -94,6 +94,11 @@ async fn what_a_key_may_not_be_is_refused_with_every_reason() {
             ("ip_allowlist", json!(["10.0.0.0/33"])),
             ("ip_allowlist", json!("10.0.0.1,localhost")),
             ("ip_allowlist", json!([1])),
+            // Nothing but emptiness must not become "from everywhere".
+            ("ip_allowlist", json!([""])),
+            ("ip_allowlist", json!(["10.0.0.1", " "])),
+            ("ip_allowlist", json!("")),
+            ("ip_allowlist", json!(",")),
             ("ip_allowlist", json!(true)),
             ("expires_at", json!("2020-01-01T00:00:00Z")),
             ("expires_at", json!("2099-01-01")),

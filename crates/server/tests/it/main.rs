@@ -5,11 +5,19 @@ mod auth;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod base_dir;
+#[cfg(test)]
 mod browser_rules;
+#[cfg(test)]
+mod chat_sessions;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod deploy;
+#[cfg(test)]
+mod docker_images;
 #[cfg(test)]
 mod docker_inference;
 #[cfg(test)]
@@ -17,16 +25,24 @@ mod docker_lifecycle;
 #[cfg(test)]
 mod engines;
 #[cfg(test)]
+mod hub_config;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod model_files;
+#[cfg(test)]
+mod model_metrics;
 #[cfg(test)]
 mod model_places;
 mod models;
 #[cfg(test)]
 mod orgs;
+#[cfg(test)]
+mod playground;
 #[cfg(test)]
 mod process_lifecycle;
 #[cfg(test)]
@@ -34,7 +50,13 @@ mod raw_requests;
 #[cfg(test)]
 mod registry;
 #[cfg(test)]
+mod restarts;
+#[cfg(test)]
 mod settings_cli;
+#[cfg(test)]
+mod shutdown;
+#[cfg(test)]
+mod simulator;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -41,14 +41,19 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models", "admin", 200),
     ("POST", "/admin/models", "admin", 201),
     ("GET", "/admin/models/base-dir", "admin", 200),
+    // A directory that is not there.
+    ("PUT", "/admin/models/base-dir", "owner", 422),
     ("GET", "/admin/models/local-folders", "admin", 200),
     // Without saying which folder.
     ("GET", "/admin/models/inspect-folder", "admin", 422),
+    // Without saying which repository.
+    ("GET", "/admin/models/hub-config", "admin", 422),
     ("POST", "/admin/models/dry-run", "admin", 200),
     ("GET", "/admin/models/registry", "admin", 200),
     ("POST", "/admin/models/registry", "owner", 201),
     ("DELETE", "/admin/models/registry", "owner", 200),
     ("DELETE", "/admin/models/registry/{*served_name}", "owner", 200),
+    ("GET", "/admin/models/metrics", "admin", 200),
     ("GET", "/admin/models/{id}", "admin", 200),
     ("PATCH", "/admin/models/{id}", "admin", 200),
     ("DELETE", "/admin/models/{id}", "admin", 200),
@@ -61,7 +66,18 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models/{id}/readiness", "admin", 200),
     ("GET", "/admin/models/{id}/logs", "admin", 503),
     ("GET", "/admin/models/{id}/events", "admin", 200),
+    ("GET", "/admin/system/container-images", "admin", 503),
+    ("POST", "/admin/system/container-images/load", "owner", 415),
+    ("GET", "/v1/chat/sessions", "user", 200),
+    ("POST", "/v1/chat/sessions", "user", 415),
+    ("DELETE", "/v1/chat/sessions", "user", 200),
+    ("GET", "/v1/chat/sessions/{id}", "user", 404),
+    ("DELETE", "/v1/chat/sessions/{id}", "user", 404),
+    ("POST", "/v1/chat/sessions/{id}/messages", "user", 415),
+    ("GET", "/v1/models/running", "user", 200),
+    ("GET", "/v1/models/{*name_constraints}", "user", 200),
     ("GET", "/admin/engines/spec", "admin", 200),
+    ("GET", "/admin/system/gpus", "admin", 200),
 ];
 
 const ROLES: [&str; 5] = ["-", "user", "org_admin", "admin", "owner"];
@@ -96,6 +112,13 @@ impl Names {
     }
 }
 
+/// The path of the object with this id or name.
+pub(crate) fn filled(path: &str, id: &str, name: &str) -> String {
+    path.replace("{id}", id)
+        .replace("{*served_name}", name)
+        .replace("{*name_constraints}", &format!("{name}/constraints"))
+}
+
 /// The path with an object that was made for this request alone, belonging to `caller` or to his organisation.
 async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller: &Client) -> String {
     let (owner, name) = (&team.owner, names.next());
@@ -109,6 +132,10 @@ async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller:
             None => format!("{path}?served_name={name}"),
             Some(path) => format!("{path}{name}"),
         };
+    }
+    if let Some(path) = path.strip_suffix("{*name_constraints}") {
+        make_model(owner, &name).await;
+        return format!("{path}{name}/constraints");
     }
     if !path.contains("{id}") {
         return path.to_owned();
@@ -130,6 +157,7 @@ fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<V
         }
         ("POST", "/auth/login") => json!({ "username": "uwe", "password": PASSWORD }),
         ("POST", "/auth/password") => json!({ "current_password": password, "new_password": password }),
+        ("PUT", "/admin/models/base-dir") => json!({ "base_dir": "/nowhere/at/all" }),
         ("POST", "/admin/orgs") => json!({ "name": names.next() }),
         ("POST", "/admin/users") => json!({ "username": names.next(), "password": PASSWORD }),
         ("POST", "/admin/models" | "/admin/models/dry-run") => {
@@ -221,11 +249,12 @@ async fn what_is_not_there_is_404_for_who_may_look_and_403_for_others() {
         let team = Team::on(database).await;
         let mut names = Names(0);
         for (method, path, least, _) in TABLE.iter().filter(|(_, path, ..)| path.contains('{')) {
-            let target = path.replace("{id}", "999999").replace("{*served_name}", "no/such");
+            let target = filled(path, "999999", "no/such");
             let body = body(&mut names, method, path, PASSWORD);
             let answer = call(&team.owner, method, &target, body.as_ref()).await;
             assert_eq!(answer.status, 404, "{method} {path}: {}", answer.text);
-            assert_error(&answer, 404, "not_found");
+            let code = if path.starts_with("/v1") { "model_not_found" } else { "not_found" };
+            assert_error(&answer, 404, code);
             if *least != "user" {
                 assert_error(&call(&team.user, method, &target, body.as_ref()).await, 403, "forbidden");
             }
@@ -242,7 +271,7 @@ async fn a_path_takes_its_own_methods_and_says_which() {
     paths.dedup();
     for path in paths {
         let own: Vec<_> = TABLE.iter().filter(|it| it.1 == path).map(|it| it.0).collect();
-        let target = path.replace("{id}", "1").replace("{*served_name}", "a/b");
+        let target = filled(path, "1", "a/b");
         for other in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
             if own.contains(&other) {
                 continue;

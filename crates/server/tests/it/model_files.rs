@@ -69,7 +69,10 @@ async fn a_dry_run_shows_the_command_without_secrets_and_what_is_wrong() {
         let warnings = preview["warnings"].as_array().unwrap();
         warnings.iter().map(|it| format!("{} {}", it["severity"].as_str().unwrap(), it["field"])).collect()
     };
-    assert_eq!(named(&preview), ["error null", "warning \"tensor_split\"", "error \"local_path\""]);
+    assert_eq!(
+        named(&preview),
+        ["error null", "warning \"tensor_split\"", "error \"local_path\"", "info \"local_path\""]
+    );
     assert_eq!(team.owner.get("/admin/models").await.text, "[]", "nothing is stored");
 
     let body = json!({
@@ -82,6 +85,6 @@ async fn a_dry_run_shows_the_command_without_secrets_and_what_is_wrong() {
     let command = preview["command_str"].as_str().unwrap();
     assert!(command.starts_with("vllm serve /models/tiny --served-model-name big"), "{command}");
     assert!(command.contains("--swap-space 2") && command.contains("--runner pooling"), "{command}");
-    assert_eq!(named(&preview), ["error null", "warning \"tensor_parallel_size\""]);
+    assert_eq!(named(&preview), ["error null", "warning \"tensor_parallel_size\"", "info \"local_path\""]);
     assert_eq!(preview["vram_estimate"], Value::Null, "unknown rather than a guess");
 }

@@ -88,6 +88,9 @@ const LEAVING: &[&str] = &[
     "up/data/gantry.db",
     "in/escape/passwd",
 ];
+/// Those of them that only the links show.
+const LINKS: &[&str] =
+    &["out", "out/", "out/secret", "etc/passwd", "chain/secret", "up/data/gantry.db", "in/escape/passwd"];
 const STAYING: &[&str] =
     &["m", "m/", "a b/ü.gguf", "not/there/yet", "..a", "a..b/c", "in/x", "%2e%2e/x", "..\\x", "~/x"];
 
@@ -131,7 +134,17 @@ async fn paths_stay_below_the_base_directory() {
             for path in LEAVING {
                 let answer = team.owner.patch(model, &value(field, path)).await;
                 assert_eq!(answer.status, 422, "{field} = {path:?}: {}", answer.text);
-                assert!(matches!(answer.code(), "path_not_allowed" | "validation_error"), "{}", answer.text);
+                // What is no path at all is told from one that leads out.
+                let shapeless = path.is_empty()
+                    || path.chars().any(char::is_control)
+                    || (field == "lora_adapters" && path.contains('='))
+                    // Links are followed only for a record that is right in itself, and this one names no GGUF.
+                    || (model == l && field == "local_path" && LINKS.contains(path));
+                let code = if shapeless { "validation_error" } else { "path_not_allowed" };
+                assert_eq!(answer.code(), code, "{field} = {path:?}: {}", answer.text);
+                if let Some(details) = answer.json["error"]["details"].as_array() {
+                    assert_eq!(details[0]["code"], code, "{}", answer.text);
+                }
                 assert_eq!(answer.json["error"]["param"], field, "{path:?}");
                 assert!(
                     !answer.text.contains(base.to_str().unwrap()),
@@ -163,5 +176,55 @@ async fn paths_stay_below_the_base_directory() {
             422,
             "path_not_allowed",
         );
+    }
+}
+
+/// Characters that have no place in a name, a path or an argument; templates have lines.
+#[tokio::test]
+async fn control_characters_are_refused_in_every_text() {
+    let team = Team::with(Options::default()).await;
+    let spec = team.owner.get("/admin/engines/spec").await.expect(200);
+    let mut fields = 0;
+    for (engine, body) in [("vllm", vllm("v")), ("llamacpp", llamacpp("l"))] {
+        let model = format!("/admin/models/{}", id(&create(&team.owner, &body).await.expect(201)));
+        let applies = |row: &&serde_json::Value| row["engine_type"].is_null() || row["engine_type"] == engine;
+        let rows = spec.as_array().unwrap().iter().filter(applies);
+        let rows = rows.map(|it| (it["name"].as_str().unwrap(), it["schema"]["type"].as_str().unwrap()));
+        for (field, kind) in
+            rows.chain([("name", "string"), ("served_name", "string"), ("hub_token", "string")])
+        {
+            for character in ['\0', '\x1b', '\n', '\r', '\t', '\x7f', '\u{9b}'] {
+                let text = format!("a{character}{{{{b}}}}");
+                let value = match (field, kind) {
+                    (_, "string") => json!(text),
+                    ("lora_adapters", _) => json!([format!("a={text}")]),
+                    (_, "array") => json!([text]),
+                    ("extra_env", _) => json!({ "A": text }),
+                    _ => continue,
+                };
+                fields += 1;
+                let answer = team.owner.patch(&model, &json!({ field: value })).await;
+                if field == "chat_template" && "\n\r\t".contains(character) {
+                    assert_eq!(answer.status, 200, "{character:?}: {}", answer.text);
+                } else {
+                    assert_eq!(answer.status, 422, "{field} with {character:?}: {}", answer.text);
+                    assert_invalid(&answer, &[field]);
+                }
+            }
+        }
+    }
+    assert!(fields > 200, "{fields}");
+}
+
+/// Names that an engine's own parser reads as something else.
+#[tokio::test]
+async fn names_that_an_engine_would_misread_are_refused() {
+    let team = Team::with(Options::default()).await;
+    assert_invalid(&create(&team.owner, &vllm("--host=0.0.0.0")).await, &["served_name"]);
+    assert_invalid(&create(&team.owner, &llamacpp("two,names")).await, &["served_name"]);
+    create(&team.owner, &vllm("two,names")).await.expect(201);
+    for repo in ["/etc", "../x", "a/b/c", "a b/c", "a/b:Q4"] {
+        let answer = create(&team.owner, &with(vllm("m"), "repo_id", json!(repo))).await;
+        assert_invalid(&answer, &["repo_id"]);
     }
 }

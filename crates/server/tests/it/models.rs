@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// What every record begins with.
-const IDENTITY: &str = "id name served_name task engine_type state state_reason archived hub_token_set created_at \
-                        updated_at";
+const IDENTITY: &str = "id name served_name task engine_type state state_reason diagnosis archived hub_token_set \
+                        created_at updated_at";
 const BOTH: &str = "mode repo_id local_path tokenizer hub_config_path engine_image startup_timeout_sec \
     request_timeout_sec stream_idle_timeout_sec device selected_gpus chat_template chat_template_file lora_adapters \
     seed extra_args extra_env request_defaults";
@@ -73,6 +73,7 @@ async fn a_record_shows_every_field_of_its_engine_and_no_secret() {
             ("engine_type", json!("vllm")),
             ("state", json!("stopped")),
             ("state_reason", json!(null)),
+            ("diagnosis", json!(null)),
             ("archived", json!(false)),
             ("hub_token_set", json!(true)),
             ("mode", json!("online")),
@@ -157,8 +158,7 @@ async fn a_change_touches_what_it_names_and_null_unsets() {
         }
         same(&record, team.admin.get(&path).await).await;
         // Many at once wait for each other, and none is lost.
-        let fields =
-            ["max_num_seqs", "seed", "max_model_len", "request_timeout_sec", "max_num_batched_tokens"];
+        let fields = ["max_num_seqs", "seed", "max_model_len", "request_timeout_sec", "tensor_parallel_size"];
         for n in 1..=4 {
             let bodies: Vec<_> = (0..30).map(|i| json!({ fields[i % 5]: n })).collect();
             for answer in join_all(bodies.iter().map(|it| team.admin.patch(&path, it))).await {
@@ -258,7 +258,7 @@ fn bounds() -> Vec<(&'static str, &'static str, Value, Value)> {
             json!([{ "A_1": "x" }]),
             json!([{ "A": 1 }, { "A-B": "x" }, { "LD_PRELOAD": "x" }, []]),
         ),
-        ("vllm", "lora_adapters", json!([["a=x/y"]]), json!([["a"], ["=x"], ["a=/x"], ["a=../x"], "a=x"])),
+        ("vllm", "lora_adapters", json!([["a=x/y"]]), json!([["a"], ["=x"], ["a=b=c"], ["a=b,c"], "a=x"])),
     ];
     rows.into()
 }
@@ -361,6 +361,7 @@ async fn forms_are_told_every_field_and_the_base_directory() {
         "name": "gpu_memory_utilization", "engine_type": "vllm", "group": "memory",
         "schema": { "type": "number", "minimum": 0.05, "maximum": 0.98 }, "default": 0.9, "unit": null,
         "help": "Share of each GPU's memory that the engine may use.", "owner_only": false,
+        "examples": [],
     });
     assert_eq!(row("gpu_memory_utilization"), &wanted);
     for (name, default) in [
@@ -385,5 +386,5 @@ async fn forms_are_told_every_field_and_the_base_directory() {
     let dir = team.admin.get("/admin/models/base-dir").await.expect(200);
     assert_eq!(dir["base_dir"], team.gateway.models_dir().canonicalize().unwrap().to_str().unwrap());
     let (free, total) = (dir["free_bytes"].as_u64().unwrap(), dir["total_bytes"].as_u64().unwrap());
-    assert!(0 < free && free <= total && dir.as_object().unwrap().len() == 3, "{dir}");
+    assert!(0 < free && free <= total && dir.as_object().unwrap().len() == 5, "{dir}");
 }

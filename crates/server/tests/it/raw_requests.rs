@@ -125,6 +125,27 @@ async fn a_body_of_ambiguous_length_is_never_taken_for_two_requests() {
     assert_eq!(statuses(&answer), [422, 200], "{answer}");
 }
 
+/// Also those errors have the shape of all errors, although nobody saw the request.
+fn assert_shaped(answer: &str) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let header = |name: &str| head.lines().find_map(|it| it.strip_prefix(name)).unwrap_or_default();
+    let body: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"));
+    assert!(body["error"]["message"].is_string(), "{answer}");
+    assert!(
+        !header("x-request-id: ").is_empty() && body["request_id"] == header("x-request-id: "),
+        "{answer}"
+    );
+    assert_eq!(header("content-type: "), "application/json", "{answer}");
+    let code = match &head[9..12] {
+        "400" => "invalid_request",
+        "431" => "request_head_too_large",
+        // It was HTTP, and asked for something that is not there.
+        _ => return,
+    };
+    assert_eq!(body["error"]["code"], code, "{answer}");
+    assert!(head.contains("connection: close"), "{answer}");
+}
+
 #[tokio::test]
 async fn heads_that_are_no_http_or_too_large_are_refused() {
     let gateway = gateway(Database::Sqlite).await;
@@ -162,6 +183,9 @@ async fn heads_that_are_no_http_or_too_large_are_refused() {
         let found = statuses(&answer);
         let shown = String::from_utf8_lossy(&request[..request.len().min(80)]).into_owned();
         assert!(found.len() <= 1 && found.iter().all(|it| (400..500).contains(it)), "{shown:?}\n{answer}");
+        if !found.is_empty() {
+            assert_shaped(&answer);
+        }
     }
     assert_eq!(gateway.client().get("/health").await.status, 200);
 }

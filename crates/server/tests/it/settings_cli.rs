@@ -288,6 +288,29 @@ fn a_database_that_can_not_be_used_is_said_in_one_clear_line_without_its_passwor
     }
 }
 
+#[test]
+fn a_gpu_inventory_that_can_not_be_used_is_refused_by_the_name_of_its_setting() {
+    let dir = TempDir::new().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("gpus.json"));
+    for (text, said) in [
+        (None, "can't read the file"),
+        (Some("nvidia-smi"), "must hold a JSON list of GPUs"),
+        (Some(r#"[{ "index": 0, "name": "x", "memory": 1 }]"#), "must hold a JSON list of GPUs"),
+        (
+            Some(r#"[{ "index": 0, "name": "x", "compute_capability": "new" }]"#),
+            "GPU 0: `compute_capability`",
+        ),
+    ] {
+        if let Some(text) = text {
+            std::fs::write(&file, text).unwrap();
+        }
+        let env = [("DATA_DIR", data.to_str().unwrap()), ("GPU_INVENTORY_FILE", file.to_str().unwrap())];
+        let error = refused(dir.path(), &env);
+        assert!(error.contains("GPU_INVENTORY_FILE can't be used") && error.contains(said), "{error}");
+    }
+    assert!(!data.exists(), "a refused start writes nothing");
+}
+
 #[tokio::test]
 async fn a_data_directory_and_a_port_serve_one_gateway() {
     for database in Database::all("a_data_directory_and_a_port_serve_one_gateway") {

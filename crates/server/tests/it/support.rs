@@ -58,7 +58,7 @@ pub(crate) fn assert_invalid(answer: &Answer, params: &[&str]) {
     let details = error["details"].as_array().unwrap();
     let found: Vec<_> = details.iter().map(|it| it["param"].as_str().unwrap()).collect();
     assert_eq!(found, params, "{}", answer.text);
-    assert!(details.iter().all(|it| names(it) == ["param", "message"]), "{}", answer.text);
+    assert!(details.iter().all(|it| names(it) == ["param", "message", "code"]), "{}", answer.text);
 }
 
 /// The values of one field in a list.

@@ -2,8 +2,10 @@
 
 use gantry_domain::{
     ModelId,
+    diagnosis::{Diagnosis, Fix, Severity},
     model::{
-        EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, State, Task, Wanted,
+        Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, RolledBack, State,
+        Task, Wanted,
         lifecycle::{Failure, InstanceId},
     },
 };
@@ -26,6 +28,20 @@ fn draft(served_name: &str) -> ModelDraft {
     }
 }
 
+fn diagnosis(message: &str) -> Diagnosis {
+    let fix = |value| Fix { text: "change it".to_owned(), field: Some("local_path".into()), value };
+    Diagnosis {
+        detected: true,
+        title: "Damaged".to_owned(),
+        message: message.to_owned(),
+        fixes: vec![fix(None), fix(Some(json!(null))), fix(Some(json!(7)))],
+        field: Some("local_path".into()),
+        severity: Severity::Error,
+        error_type: "damaged".into(),
+        evidence: vec!["E: damaged".to_owned()],
+    }
+}
+
 fn token(model: &Model) -> Option<&str> {
     model.hub_token.as_ref().map(ExposeSecret::expose_secret)
 }
@@ -42,7 +58,7 @@ on_both! {
         assert_eq!((found.created_at, found.updated_at), (NOW, NOW));
         assert!(tx.model(ModelId(99)).await.unwrap().is_none());
 
-        let started = tx.command(model.id, Wanted::Running, at(1)).await.unwrap().unwrap();
+        let started = tx.command(model.id, Wanted::Running, None, at(1)).await.unwrap().unwrap();
         assert_eq!((started.wanted, started.generation, started.updated_at), (Wanted::Running, 1, at(1)));
         let change = ModelDraft {
             name: "Other".to_owned(),
@@ -61,7 +77,7 @@ on_both! {
         assert_eq!((changed.wanted, changed.generation, &changed.phase), (Wanted::Running, 1, &Phase::NEW));
 
         assert!(tx.update_model(ModelId(99), &change, NOW).await.unwrap().is_none());
-        assert!(tx.command(ModelId(99), Wanted::Running, NOW).await.unwrap().is_none());
+        assert!(tx.command(ModelId(99), Wanted::Running, None, NOW).await.unwrap().is_none());
         assert!(tx.delete_model(model.id).await.unwrap());
         assert!(!tx.delete_model(model.id).await.unwrap());
     }
@@ -94,7 +110,7 @@ on_both! {
     async fn a_phase_is_recorded_for_its_generation_only(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
         let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
-        tx.command(id, Wanted::Running, NOW).await.unwrap();
+        let model = tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap();
         let instance = InstanceId("c0ffee".to_owned());
         let failure = Failure::ContainerExited { detail: "exit code 1".to_owned() };
         for phase in [
@@ -105,22 +121,73 @@ on_both! {
             Phase::Failed { generation: 1, failure, at: NOW },
             Phase::Stopped { generation: 1, lost: true },
         ] {
-            assert!(tx.record_phase(id, 1, &phase).await.unwrap());
+            assert!(tx.record_phase(&model, &phase).await.unwrap());
             assert_eq!(tx.model(id).await.unwrap().unwrap().phase, phase);
         }
-        tx.command(id, Wanted::Stopped, NOW).await.unwrap();
+        tx.command(id, Wanted::Stopped, None, NOW).await.unwrap();
         let late = Phase::Starting { generation: 1, since: NOW };
-        assert!(!tx.record_phase(id, 1, &late).await.unwrap());
-        assert!(!tx.record_phase(ModelId(99), 1, &late).await.unwrap());
+        assert!(!tx.record_phase(&model, &late).await.unwrap());
+        let gone = Model { id: ModelId(99), ..model };
+        assert!(!tx.record_phase(&gone, &late).await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         assert_eq!((model.generation, model.phase), (2, Phase::Stopped { generation: 1, lost: true }));
+    }
+
+    async fn a_diagnosis_is_kept_until_the_next_start(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
+        assert_eq!(tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap().diagnosis, None);
+        let failed = |detail: Option<&str>| ModelEvent {
+            at: NOW,
+            from: State::Loading,
+            to: State::Failed,
+            reason: Some("exit code 1".to_owned()),
+            detail: detail.map(str::to_owned),
+        };
+        let found = diagnosis("\u{0} is not a model");
+        tx.insert_event(id, &failed(Some("after 1 s"))).await.unwrap();
+        assert!(tx.record_diagnosis(id, 1, &found).await.unwrap());
+        tx.insert_event(id, &failed(None)).await.unwrap();
+        assert!(tx.record_diagnosis(id, 1, &found).await.unwrap());
+        let details: Vec<_> = tx.events(id, 9).await.unwrap().into_iter().map(|it| it.detail.unwrap()).collect();
+        assert_eq!(details, ["Damaged: \u{fffd} is not a model", "after 1 s: Damaged: \u{fffd} is not a model"]);
+        // Null is a value to try; none is another thing.
+        assert_eq!(tx.model(id).await.unwrap().unwrap().diagnosis, Some(found.clone()));
+
+        // Another command was given meanwhile, or the model is gone.
+        let stopped = tx.command(id, Wanted::Stopped, None, NOW).await.unwrap().unwrap();
+        assert_eq!(stopped.diagnosis, Some(found.clone()));
+        assert!(!tx.record_diagnosis(id, 1, &diagnosis("late")).await.unwrap());
+        assert!(!tx.record_diagnosis(ModelId(99), 0, &found).await.unwrap());
+        assert_eq!(tx.models(true).await.unwrap()[0].diagnosis, Some(found.clone()));
+        assert_eq!(tx.events(id, 9).await.unwrap().len(), 2);
+
+        let model = tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap();
+        assert_eq!(model.diagnosis, None);
+        // What came up again without a command runs without one, too.
+        assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
+        let runs = Phase::Running { generation: 3, instance: InstanceId("c".to_owned()), port: 1, since: NOW };
+        assert!(tx.record_phase(&model, &Phase::Starting { generation: 3, since: NOW }).await.unwrap());
+        assert!(tx.model(id).await.unwrap().unwrap().diagnosis.is_some());
+        assert!(tx.record_phase(&model, &runs).await.unwrap());
+        assert_eq!(tx.model(id).await.unwrap().unwrap().diagnosis, None);
+        // The last entry of the timeline tells of something else than a failure.
+        let event = ModelEvent { to: State::Running, reason: None, ..failed(Some("after 2 s")) };
+        tx.insert_event(id, &event).await.unwrap();
+        assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
+        assert_eq!(tx.events(id, 1).await.unwrap()[0].detail.as_deref(), Some("after 2 s"));
+        tx.commit().await.unwrap();
+
+        // What another version wrote is no reason to lose the model.
+        db.tamper("UPDATE models SET diagnosis = '{}'").await.unwrap();
+        assert_eq!(db.store.read().await.unwrap().model(id).await.unwrap().unwrap().diagnosis, None);
     }
 
     async fn a_deletion_is_remembered_until_it_is_done(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
         let kept = tx.insert_model(&ModelDraft { archived: true, ..draft("kept") }, NOW).await.unwrap();
         let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
-        tx.command(id, Wanted::Running, NOW).await.unwrap();
+        tx.command(id, Wanted::Running, None, NOW).await.unwrap();
         let marked = tx.mark_deleting(id, at(1)).await.unwrap().unwrap();
         assert_eq!((marked.wanted, marked.generation, marked.updated_at), (Wanted::Stopped, 2, at(1)));
         assert_eq!(tx.mark_deleting(id, at(2)).await.unwrap().unwrap().generation, 2);
@@ -129,10 +196,10 @@ on_both! {
 
         let mut tx = db.store.write().await.unwrap();
         assert!(tx.model(id).await.unwrap().is_none());
-        assert!(tx.command(id, Wanted::Running, at(2)).await.unwrap().is_none());
+        assert!(tx.command(id, Wanted::Running, None, at(2)).await.unwrap().is_none());
         assert!(tx.update_model(id, &draft("qwen"), at(2)).await.unwrap().is_none());
         let phase = Phase::Stopped { generation: 2, lost: false };
-        assert!(tx.record_phase(id, 2, &phase).await.unwrap());
+        assert!(tx.record_phase(&marked, &phase).await.unwrap());
         let all = tx.models_for_reconcile().await.unwrap();
         let all: Vec<_> = all.iter().map(|(model, deleting)| (model.id, &model.phase, *deleting)).collect();
         assert_eq!(all, [(kept.id, &Phase::NEW, false), (id, &phase, true)]);
@@ -205,5 +272,47 @@ on_both! {
         assert!(tx.delete_registry("b").await.unwrap());
         assert!(!tx.delete_registry("b").await.unwrap());
         assert_eq!(tx.registry().await.unwrap().len(), 1);
+    }
+
+    async fn an_apply_can_go_back_to_what_got_ready(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
+        assert!(tx.lock_model(id).await.unwrap());
+        assert!(!tx.lock_model(ModelId(99)).await.unwrap());
+        let instance = InstanceId("c0ffee".to_owned());
+        let starting = |generation| Phase::Starting { generation, since: NOW };
+        let model = tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap();
+        assert!(tx.record_phase(&model, &starting(1)).await.unwrap());
+        let model = tx.model(id).await.unwrap().unwrap();
+        let good = Blueprint::of(&model);
+        assert_eq!((model.launched.as_ref(), &model.last_good, &model.apply), (Some(&good), &None, &None));
+
+        // Edited while it starts: what got ready is what was started.
+        let edit = ModelDraft { task: Task::Generate, config: ModelConfig::default(), ..draft("qwen") };
+        tx.update_model(id, &edit, NOW).await.unwrap();
+        let running = Phase::Running { generation: 1, instance, port: 40_001, since: NOW };
+        assert!(tx.record_phase(&model, &running).await.unwrap());
+        let model = tx.model(id).await.unwrap().unwrap();
+        assert_eq!((model.last_good.as_ref(), model.task), (Some(&good), Task::Generate));
+
+        let apply = Apply { at: at(3), swap: true, rollback: true, rolled_back: None };
+        let model = tx.command(id, Wanted::Running, Some(&apply), at(3)).await.unwrap().unwrap();
+        assert_eq!(model.apply.as_ref(), Some(&apply));
+        assert!(tx.record_phase(&model, &starting(2)).await.unwrap());
+        let model = tx.model(id).await.unwrap().unwrap();
+        assert_eq!(model.launched, Some(Blueprint::of(&model)));
+        let replaced = RolledBack { reason: "container_exited: 1".to_owned(), diagnosis: None, replaced: Blueprint::of(&model) };
+        let back = Apply { rollback: false, rolled_back: Some(replaced), ..apply };
+        let after = tx.roll_back(&model, &good, &back, at(4)).await.unwrap().unwrap();
+        assert_eq!((after.generation, Blueprint::of(&after), after.apply.as_ref()), (3, good, Some(&back)));
+        assert!(tx.roll_back(&model, &Blueprint::of(&model), &back, at(4)).await.unwrap().is_none());
+
+        // Ready again: requests no longer wait, but what happened stays known until the next command.
+        let running = Phase::Running { generation: 3, instance: InstanceId("d0".to_owned()), port: 1, since: NOW };
+        assert!(tx.record_phase(&after, &running).await.unwrap());
+        let done = tx.model(id).await.unwrap().unwrap().apply.unwrap();
+        assert_eq!((done.swap, done.rolled_back.is_some()), (false, true));
+        tx.command(id, Wanted::Stopped, None, NOW).await.unwrap();
+        assert_eq!(tx.model(id).await.unwrap().unwrap().apply, None);
     }
 }

@@ -35,6 +35,12 @@ on_both! {
         tx.meta_set("base_dir", "/a").await.unwrap();
         tx.meta_set("base_dir", "/b").await.unwrap();
         assert_eq!(tx.meta_get("base_dir").await.unwrap().as_deref(), Some("/b"));
+        assert_eq!(tx.models_dir().await.unwrap(), None);
+        tx.set_models_dir(Some("/srv/models")).await.unwrap();
+        tx.set_models_dir(Some("/mnt/models")).await.unwrap();
+        assert_eq!(tx.models_dir().await.unwrap(), Some("/mnt/models".into()));
+        tx.set_models_dir(None).await.unwrap();
+        assert_eq!(tx.models_dir().await.unwrap(), None);
         tx.meta_set("instance_id", "not a uuid").await.unwrap();
         let error = tx.instance_id().await.unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { table: "meta", .. }), "{error:?}");

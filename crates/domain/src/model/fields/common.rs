@@ -5,40 +5,60 @@ use super::{Default, Emit::Special, Field, Kind};
 pub(super) const FIELDS: &[Field] = &[
     Field::new("mode", "source", Kind::OneOf(&["online", "offline"]), Special,
         "`offline`: local files only. `online`: the engine fetches the weights from the model hub and caches them. \
-         Unset: online when there is a `repo_id` and no `local_path`."),
-    Field::new("repo_id", "source", Kind::Text { max: 200 }, Special,
-        "Model-hub repository such as `Qwen/Qwen3-8B` (online mode)."),
+         Unset: online when there is a `repo_id` and no `local_path`.")
+        .becomes("the model: `repo_id` or `local_path`"),
+    Field::new("repo_id", "source", Kind::Repo, Special,
+        "Model-hub repository (online mode).")
+        .becomes("vLLM: first argument; llama.cpp: `-hf`").examples(&["Qwen/Qwen3-8B"]),
     Field::new("local_path", "source", Kind::Path, Special,
-        "Folder or `.gguf` file, relative to the models base directory."),
+        "Folder or `.gguf` file, relative to the models base directory.")
+        .becomes("vLLM: first argument; llama.cpp: `--model`"),
     Field::new("tokenizer", "source", Kind::Text { max: 200 }, Special,
-        "Tokenizer repository or folder; GGUF on vLLM needs it."),
+        "Tokenizer repository or folder, as the container sees it; GGUF on vLLM needs it.")
+        .becomes("vLLM: `--tokenizer`")
+        .examples(&["Qwen/Qwen3-8B", "/models/qwen3-8b"]),
     Field::new("hub_config_path", "source", Kind::Path, Special,
-        "Folder with a `config.json`, for GGUF on vLLM."),
+        "Folder with a `config.json`, for GGUF on vLLM.")
+        .becomes("vLLM: `--hf-config-path`"),
     Field::new("engine_image", "engine", Kind::Text { max: 300 }, Special,
-        "Container image that replaces the gateway's default for this engine.").owner(),
+        "Container image that replaces the gateway's default for this engine.")
+        .becomes("none: the image")
+        .examples(&["vllm/vllm-openai:v0.32.0"]).owner(),
     Field::new("startup_timeout_sec", "engine", Kind::Int { min: 5, max: 86_400 }, Special,
         "Longest time in `loading` before the model counts as failed. Unset: 600 for vLLM, 300 for llama.cpp.")
+        .becomes("none: the gateway waits")
         .unit("s"),
     Field::new("request_timeout_sec", "engine", Kind::Int { min: 1, max: 86_400 }, Special,
-        "Longest wait for the first byte of an answer.").unit("s").default(Default::Int(600)),
+        "Longest wait for the first byte of an answer.")
+        .becomes("none: the gateway waits").unit("s").default(Default::Int(600)),
     Field::new("stream_idle_timeout_sec", "engine", Kind::Int { min: 1, max: 86_400 }, Special,
-        "Longest silence between two bytes of an answer.").unit("s").default(Default::Int(300)),
+        "Longest silence between two bytes of an answer.")
+        .becomes("none: the gateway waits").unit("s").default(Default::Int(300)),
     Field::new("device", "hardware", Kind::OneOf(&["auto", "cuda", "cpu"]), Special,
-        "Where the model runs. `auto`: on GPUs where there are any.").default(Default::Text("auto")),
+        "Where the model runs. `auto`: on GPUs where there are any.")
+        .becomes("none: GPUs of the container").default(Default::Text("auto")),
     Field::new("selected_gpus", "hardware", Kind::IntList { min: 0, max: 63 }, Special,
-        "Indexes of the GPUs that the container may use. Unset: all."),
-    Field::new("chat_template", "chat", Kind::Text { max: 65_536 }, Special,
-        "Jinja chat template, or (llama.cpp) the name of a built-in one."),
+        "Indexes of the GPUs that the container may use. Unset: all.")
+        .becomes("none: GPUs of the container"),
+    Field::new("chat_template", "chat", Kind::Lines { max: 65_536 }, Special,
+        "Jinja chat template, or (llama.cpp) the name of a built-in one.")
+        .becomes("`--chat-template`; llama.cpp <b7400: `--jinja` before it")
+        .examples(&["{% for m in messages %}{{ m.content }}{% endfor %}"]),
     Field::new("chat_template_file", "chat", Kind::Path, Special,
-        "File with a Jinja chat template."),
-    Field::new("lora_adapters", "adapters", Kind::TextList { max: 32 }, Special,
-        "LoRA adapters as `name=path`, paths relative to the models base directory."),
+        "File with a Jinja chat template.")
+        .becomes("vLLM: `--chat-template`; llama.cpp: `--chat-template-file`, <b7400 `--jinja` before it"),
+    Field::new("lora_adapters", "adapters", Kind::NamedPaths { max: 32 }, Special,
+        "LoRA adapters as `name=path`, paths relative to the models base directory.")
+        .becomes("vLLM: `--enable-lora --lora-modules`; llama.cpp: `--lora` for each"),
     Field::new("seed", "engine", Kind::Int { min: 0, max: 4_294_967_295 }, super::Emit::Flag("--seed"),
         "Seed of the sampler."),
     Field::new("extra_args", "expert", Kind::TextList { max: 200 }, Special,
-        "Arguments added to the engine's command as they are. Those that the gateway owns are refused.").owner(),
+        "Arguments added to the engine's command as they are. Those that the gateway owns are refused.")
+        .becomes("as they are, last").owner(),
     Field::new("extra_env", "expert", Kind::TextMap, Special,
-        "Environment variables added to the container. Those that the gateway owns are refused.").owner(),
+        "Environment variables added to the container. Those that the gateway owns are refused.")
+        .becomes("none: variables").owner(),
     Field::new("request_defaults", "chat", Kind::Object, Special,
-        "Parameters added to requests that do not carry them."),
+        "Parameters added to requests that do not carry them.")
+        .becomes("none: the gateway adds them"),
 ];

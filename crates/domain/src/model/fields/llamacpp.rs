@@ -11,10 +11,31 @@ use crate::model::EngineKind::Llamacpp;
 pub(crate) const FLASH_ATTN_VALUE: Version = [6343, 0, 0];
 /// Build in which `--mlock` and `--no-mmap` gave way to `--load-mode` (seen: b10114 has it, b10875 lost the old ones).
 pub(crate) const LOAD_MODE: Version = [10114, 0, 0];
-/// Build in which `--draft-max` became `--spec-draft-n-max` (2026-04-28).
-const SPEC_DRAFT: Version = [8600, 0, 0];
-/// Build from which a draft model needs `--spec-type` (2026-05-12).
-pub(crate) const SPEC_TYPE: Version = [8760, 0, 0];
+/// Build in which `--draft-max` became `--spec-draft-n-max` (#22397, merged on 2026-04-28, when builds were at 8953;
+/// 8982 is of 2026-04-30).
+const SPEC_DRAFT: Version = [8960, 0, 0];
+/// Build from which a draft model needs `--spec-type` (#22964, 2026-05-12; 9174 is of 2026-05-16). Too early would be
+/// refused, too late only doesn't speculate.
+pub(crate) const SPEC_TYPE: Version = [9150, 0, 0];
+/// Build that began to know `--override-tensor` (#11397, 2025-04-02).
+const OVERRIDE_TENSOR: Version = [5028, 0, 0];
+/// Build that began to know `--n-cpu-moe` (#15077, 2025-08-04).
+const N_CPU_MOE: Version = [6088, 0, 0];
+/// Build that began to know `--fit` (#16653, 2025-12).
+const FIT: Version = [7400, 0, 0];
+/// Build in which Jinja templates became the default of the server (#17524 and #17911, 2025-12).
+pub(crate) const JINJA_DEFAULT: Version = [7400, 0, 0];
+/// Build in which the server took up multimodal input again (#12898, 2025-05-09).
+pub(crate) const MMPROJ: Version = [5331, 0, 0];
+/// Options by the first build that has them, newest first: what `--help` tells of a build without a number.
+pub(crate) const OPTIONS: &[(&str, Version)] = &[
+    ("--load-mode", LOAD_MODE),
+    ("--spec-draft-n-max", SPEC_DRAFT),
+    ("--fit", FIT),
+    ("--n-cpu-moe", N_CPU_MOE),
+    ("--override-tensor", OVERRIDE_TENSOR),
+    ("--ctx-size", V_FIRST),
+];
 const CACHE_TYPES: Kind =
     Kind::OneOf(&["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]);
 
@@ -34,7 +55,7 @@ pub(super) const FIELDS: &[Field] = &[
         "hardware",
         Kind::Int { min: 0, max: 9999 },
         Flag("--n-gpu-layers"),
-        "Layers that are kept on GPUs; 999 is all that fit.",
+        "Layers that are kept on GPUs; 999 is all that fit. The default counts only where the container gets GPUs.",
     )
     .of(Llamacpp)
     .unit("layers")
@@ -66,6 +87,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "CPU threads; never more than the machine has CPUs.",
     )
+        .becomes("`--threads`, at most the CPUs of the machine")
     .of(Llamacpp)
     .default(Default::Int(32)),
     Field::new(
@@ -83,6 +105,7 @@ pub(super) const FIELDS: &[Field] = &[
         Flag("--tensor-split"),
         "Share of each GPU, comma-separated, summing to about 1.",
     )
+    .examples(&["0.5,0.5", "3,1"])
     .of(Llamacpp),
     Field::new(
         "split_mode",
@@ -107,12 +130,15 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "Flash attention; a quantised V cache needs it.",
     )
+        .becomes("`--flash-attn VALUE` from b6343; `--flash-attn` <b6343")
     .of(Llamacpp)
     .default(Default::Text("on")),
     Field::new("mlock", "memory", Kind::Bool, Special, "Locks the weights in RAM.")
+        .becomes("with `no_mmap`: `--load-mode` from b10114; `--mlock` <b10114")
         .of(Llamacpp)
         .default(Default::Bool(true)),
     Field::new("no_mmap", "memory", Kind::Bool, Special, "Reads the weights instead of mapping the file.")
+        .becomes("with `mlock`: `--load-mode` from b10114; `--no-mmap` <b10114")
         .of(Llamacpp)
         .default(Default::Bool(true)),
     Field::new(
@@ -122,6 +148,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "How the weights get into memory; overrides `mlock` and `no_mmap`.",
     )
+        .becomes("`--load-mode` from b10114; `--mlock`, `--no-mmap` <b10114")
     .of(Llamacpp),
     Field::new(
         "numa",
@@ -130,12 +157,13 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "Placement on machines with several memory nodes.",
     )
+        .becomes("`--numa`, not for `none`")
     .of(Llamacpp)
     .default(Default::Text("isolate")),
     Field::new(
         "rope_freq_base",
         "context",
-        Kind::Float { min: 0.0, max: 1e12 },
+        Kind::Float { min: 1.0, max: 1e12 },
         Flag("--rope-freq-base"),
         "Base frequency of RoPE. Unset: the model's.",
     )
@@ -143,7 +171,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field::new(
         "rope_freq_scale",
         "context",
-        Kind::Float { min: 0.0, max: 1000.0 },
+        Kind::Float { min: 0.001, max: 1000.0 },
         Flag("--rope-freq-scale"),
         "Frequency scale of RoPE. Unset: 1.0.",
     )
@@ -162,7 +190,7 @@ pub(super) const FIELDS: &[Field] = &[
         "n_cpu_moe",
         "hardware",
         Kind::Int { min: 0, max: 9999 },
-        Flag("--n-cpu-moe"),
+        Since(&[(N_CPU_MOE, V_LAST, Flag("--n-cpu-moe"))]),
         "Layers whose experts stay in RAM.",
     )
     .of(Llamacpp)
@@ -171,25 +199,27 @@ pub(super) const FIELDS: &[Field] = &[
         "override_tensor",
         "expert",
         Kind::Text { max: 4000 },
-        Flag("--override-tensor"),
-        "Placement of tensors by name, such as `exps=CPU`.",
+        Since(&[(OVERRIDE_TENSOR, V_LAST, Flag("--override-tensor"))]),
+        "Placement of tensors by name: `pattern=device`, comma-separated.",
     )
+    .examples(&["exps=CPU", r"\.ffn_.*_exps\.=CPU,token_embd=CPU"])
     .of(Llamacpp),
     Field::new(
         "fit_memory",
         "memory",
         Kind::OneOf(&["on", "off"]),
-        Since(&[([7400, 0, 0], V_LAST, Flag("--fit"))]),
+        Since(&[(FIT, V_LAST, Flag("--fit"))]),
         "Shrinks settings that are not set until they fit. Unset: on.",
     )
     .of(Llamacpp),
     Field::new(
         "draft_model_path",
         "speculative",
-        Kind::Text { max: 1000 },
+        Kind::ModelPath,
         Special,
         "Draft GGUF for speculative decoding, relative to the models base directory or below `/models/`.",
     )
+        .becomes("`--model-draft`; from b9150 also `--spec-type draft-simple`")
     .of(Llamacpp),
     Field::new(
         "draft_n",
@@ -217,6 +247,7 @@ pub(super) const FIELDS: &[Field] = &[
     .of(Llamacpp)
     .default(Default::Float(0.5)),
     Field::new("mmproj", "adapters", Kind::Path, Special, "Projector file of a multimodal model.")
+        .becomes("`--mmproj` from b5331")
         .of(Llamacpp),
     Field::new(
         "pooling",
@@ -230,7 +261,11 @@ pub(super) const FIELDS: &[Field] = &[
         "jinja",
         "chat",
         Kind::Bool,
-        Switch("--jinja", Some("--no-jinja")),
+        Since(&[
+            // It was off, and nothing could switch it off.
+            (V_FIRST, JINJA_DEFAULT, Switch("--jinja", None)),
+            (JINJA_DEFAULT, V_LAST, Switch("--jinja", Some("--no-jinja"))),
+        ]),
         "Renders chat templates with Jinja; tools need it.",
     )
     .of(Llamacpp),

@@ -2,7 +2,7 @@
 
 use super::{
     Default,
-    Emit::{Flag, Since, Special, Switch, Words},
+    Emit::{Choice, Flag, Positive, Since, Special, Switch, Words},
     Field, Kind, V_FIRST, V_LAST,
 };
 use crate::model::EngineKind::Vllm;
@@ -21,9 +21,10 @@ pub(super) const FIELDS: &[Field] = &[
         "quantization",
         "precision",
         Kind::Text { max: 64 },
-        Flag("--quantization"),
-        "Quantisation method (fp8, awq, gptq, …). Unset: read from the checkpoint.",
+        Choice("--quantization", &[("gguf", V_FIRST, [0, 24, 0]), ("bitsandbytes", V_FIRST, [0, 28, 0])]),
+        "Quantisation method. Unset: read from the checkpoint.",
     )
+    .examples(&["fp8", "awq", "gptq", "compressed-tensors"])
     .of(Vllm),
     Field::new(
         "tensor_parallel_size",
@@ -111,7 +112,11 @@ pub(super) const FIELDS: &[Field] = &[
         "enforce_eager",
         "batching",
         Kind::Bool,
-        Switch("--enforce-eager", Some("--no-enforce-eager")),
+        // Off is the engine's default; whether versions before those measured know the negative is not sure.
+        Since(&[
+            (V_FIRST, [0, 10, 0], Switch("--enforce-eager", None)),
+            ([0, 10, 0], V_LAST, Switch("--enforce-eager", Some("--no-enforce-eager"))),
+        ]),
         "Runs without CUDA graphs: starts faster, generates slower.",
     )
     .of(Vllm)
@@ -126,6 +131,7 @@ pub(super) const FIELDS: &[Field] = &[
         ]),
         "Batch sizes for which CUDA graphs are captured, comma-separated; only without `enforce_eager`.",
     )
+    .examples(&["1,2,4,8"])
     .of(Vllm),
     Field::new(
         "cpu_offload_gb",
@@ -142,7 +148,7 @@ pub(super) const FIELDS: &[Field] = &[
         Kind::Float { min: 0.0, max: 100_000.0 },
         Since(&[
             (V_FIRST, [0, 18, 0], Flag("--swap-space")),
-            ([0, 18, 0], V_LAST, Flag("--kv-offloading-size")),
+            ([0, 18, 0], V_LAST, Positive("--kv-offloading-size")),
         ]),
         "CPU memory into which the KV cache may spill.",
     )
@@ -160,7 +166,16 @@ pub(super) const FIELDS: &[Field] = &[
         "prefix_caching_hash_algo",
         "batching",
         Kind::OneOf(&["builtin", "sha256", "sha256_cbor", "sha256_cbor_64bit", "xxhash", "xxhash_cbor"]),
-        Flag("--prefix-caching-hash-algo"),
+        Choice(
+            "--prefix-caching-hash-algo",
+            &[
+                ("builtin", V_FIRST, [0, 10, 2]),
+                ("sha256_cbor_64bit", [0, 10, 0], [0, 10, 2]),
+                ("sha256_cbor", [0, 10, 2], V_LAST),
+                ("xxhash", [0, 13, 0], V_LAST),
+                ("xxhash_cbor", [0, 13, 0], V_LAST),
+            ],
+        ),
         "Hash of cached blocks.",
     )
     .of(Vllm),
@@ -176,9 +191,10 @@ pub(super) const FIELDS: &[Field] = &[
         "attention_backend",
         "expert",
         Kind::Text { max: 64 },
-        Since(&[([0, 11, 1], V_LAST, Flag("--attention-backend"))]),
+        Since(&[([0, 13, 0], V_LAST, Flag("--attention-backend"))]),
         "Attention implementation.",
     )
+    .examples(&["FLASH_ATTN", "FLASHINFER", "TRITON_ATTN"])
     .of(Vllm),
     Field::new(
         "trust_remote_code",
@@ -196,6 +212,7 @@ pub(super) const FIELDS: &[Field] = &[
         Special,
         "Load format of GGUF on vLLM (up to 0.23).",
     )
+    .becomes("`--load-format gguf` <0.24.0")
     .of(Vllm),
     Field::new(
         "reasoning_parser",
@@ -204,6 +221,7 @@ pub(super) const FIELDS: &[Field] = &[
         Flag("--reasoning-parser"),
         "Separates reasoning from the answer.",
     )
+    .examples(&["deepseek_r1", "qwen3"])
     .of(Vllm),
     Field::new(
         "tool_call_parser",
@@ -212,6 +230,7 @@ pub(super) const FIELDS: &[Field] = &[
         Flag("--tool-call-parser"),
         "Reads tool calls out of the answer; `enable_auto_tool_choice` needs it.",
     )
+    .examples(&["hermes", "llama3_json", "mistral"])
     .of(Vllm),
     Field::new(
         "enable_auto_tool_choice",

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const DEADLINES: Deadlines = Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40) };
+const DEADLINES: Deadlines =
+    Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40), drain: Duration::ZERO };
 
 fn at(second: i64) -> Timestamp {
     Timestamp(second * 1000)
@@ -41,6 +42,7 @@ fn observe<'a>(phase: &'a Phase, instance: Option<&'a Instance>, health: Health)
         boot: false,
         now: at(10),
         deadlines: DEADLINES,
+        in_flight: 0,
     }
 }
 
@@ -132,6 +134,30 @@ fn apply_stops_the_old_container_and_starts_anew() {
 }
 
 #[test]
+fn a_swap_lets_requests_in_flight_end_but_not_for_ever() {
+    let (phase, old) = (serving(), up(1));
+    let drain = Deadlines { drain: Duration::from_secs(20), ..DEADLINES };
+    let busy = Observed {
+        generation: 2,
+        deadlines: drain,
+        in_flight: 3,
+        ..observe(&phase, Some(&old), Health::Unknown)
+    };
+    let Step::Record(stopping) = plan(&busy) else { panic!("takes it out of the routes first") };
+    let busy = Observed { phase: &stopping, ..busy };
+    assert_eq!(plan(&busy), Step::Wait);
+    let remove = Step::Remove(id("c1"));
+    assert_eq!(plan(&Observed { in_flight: 0, ..busy.clone() }), remove);
+    assert_eq!(plan(&Observed { now: at(30), ..busy.clone() }), remove, "their time is up");
+    assert_eq!(plan(&Observed { now: at(69), ..busy.clone() }), remove);
+    let late = Observed { now: at(70), ..busy };
+    assert!(
+        reason(&plan(&late)).starts_with("stop_failed: "),
+        "the deadline counts from the start of the drain"
+    );
+}
+
+#[test]
 fn a_stop_that_the_runtime_does_not_carry_out_fails_but_is_tried_again() {
     let phase = Phase::Stopping { generation: 1, since: at(0), until: at(10) };
     let old = up(1);
@@ -155,6 +181,16 @@ fn without_the_runtime_what_runs_is_left_alone_and_a_start_fails() {
     let phase = loading();
     let late = Observed { now: at(300), ..observe(&phase, None, Health::Unknown) };
     assert_eq!(reason(&plan_blind(&late, "no socket")), "startup_timeout_after_300s");
+}
+
+#[test]
+fn what_a_start_without_the_runtime_left_running_is_removed_when_it_is_back() {
+    let old = up(1);
+    let failure = Failure::StartFailed { detail: "no socket".into() };
+    let failed = Phase::Failed { generation: 2, failure, at: at(5) };
+    let o = Observed { generation: 2, ..observe(&failed, Some(&old), Health::Unknown) };
+    assert_eq!(plan(&o), Step::Remove(id("c1")));
+    assert_eq!(plan(&Observed { instance: None, ..o }), Step::Wait, "and the failure stays");
 }
 
 #[test]
@@ -239,6 +275,7 @@ impl World {
                 boot: self.boot,
                 now: self.now,
                 deadlines: DEADLINES,
+                in_flight: 0,
             });
             match step {
                 Step::Wait => {

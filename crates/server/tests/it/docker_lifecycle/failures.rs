@@ -65,10 +65,9 @@ async fn an_engine_that_loads_for_too_long_is_given_up() {
         assert_eq!(model.fails(&owner).await, "startup_timeout_after_5s");
         super::halted(&model).await;
         let ready = owner.get(&model.path("readiness")).await.expect(200);
-        assert_eq!(
-            (&ready["status"], &ready["detail"]),
-            (&json!("error"), &json!("startup_timeout_after_5s"))
-        );
+        let detail = ready["detail"].as_str().unwrap();
+        assert_eq!(ready["status"], json!("error"));
+        assert!(detail.starts_with("Loading took too long: the engine was not ready within 5 s"), "{ready}");
     }
 }
 

@@ -106,33 +106,6 @@ async fn the_container_is_confined_and_holds_the_key_in_its_environment_only() {
 }
 
 #[tokio::test]
-async fn applying_makes_a_new_container_with_the_new_settings() {
-    if !simulator(GANTRY, "docker_lifecycle: apply") {
-        return;
-    }
-    let gateway = gateway().await;
-    let owner = gateway.owner().await;
-    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
-    let before = model.container_id();
-    let change = json!({ "max_model_len": 777 });
-    owner.patch(&format!("/admin/models/{}", model.id), &change).await.expect(200);
-    assert_eq!(model.container_id(), before, "a change alone does nothing to what runs");
-    assert_eq!(owner.chat("m").await.status, 200);
-
-    model.command(&owner, "apply").await.expect(202);
-    model.reaches(&owner, "running").await;
-    let seen = model.inspect().unwrap();
-    assert_ne!(seen["Id"], before);
-    assert_eq!(seen["Config"]["Labels"]["gantry.generation"], "2");
-    let words: Vec<_> = seen["Args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
-    assert!(words.windows(2).any(|it| it == ["--max-model-len", "777"]), "{words:?}");
-    assert_eq!(owner.chat("m").await.status, 200);
-    let context = owner.get("/v1/models/m").await.expect(200);
-    assert_eq!(context["max_model_len"], 777);
-    assert_eq!(gateway.containers().len(), 1);
-}
-
-#[tokio::test]
 async fn deleting_stops_the_model_and_leaves_its_files_alone() {
     if !simulator(GANTRY, "docker_lifecycle: delete") {
         return;

@@ -1,0 +1,80 @@
+//! `GET` and `PUT /admin/models/base-dir`: where model files lie. What is chosen here is stored and wins over
+//! `MODELS_DIR`; it counts for the next start, preview and inspection. Containers that run keep their mount.
+
+use std::path::{Path, PathBuf};
+
+use axum::{Json, extract::State};
+use gantry_domain::{ApiError, ErrorCode};
+use serde_json::{Value, json};
+
+use super::files;
+use crate::{
+    App,
+    error::{Outcome, Problem},
+    extract::{Fields, Object, Params},
+    policy::Caller,
+};
+
+/// The models base directory
+///
+/// `source` is `database` when an owner chose it, which wins over the setting `MODELS_DIR` (`settings_base_dir`).
+pub(crate) async fn show(app: State<App>, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
+    view(&app).await
+}
+
+/// Choose the models base directory
+///
+/// An absolute path of a directory that exists. Choosing that of `MODELS_DIR` takes the choice back.
+pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
+    let mut fields = Fields::new(body);
+    let wanted = fields.required("base_dir", "the absolute path of a directory", |it| {
+        it.as_str().filter(|it| !it.is_empty() && it.len() <= 4096).map(PathBuf::from)
+    });
+    fields.finish()?;
+    let wanted = wanted.unwrap_or_default();
+    let found = tokio::task::spawn_blocking(move || directory(&wanted)).await;
+    let dir = found.map_err(|_| ApiError::internal())??;
+    app.models_dir_rules.check(&dir).map_err(|why| {
+        let message = format!("`base_dir` can't be {}: {why}", dir.display());
+        ApiError::new(ErrorCode::PathNotAllowed, message).with_param("base_dir")
+    })?;
+    let text = dir.to_str().ok_or_else(|| Problem::invalid("base_dir", "`base_dir` must be UTF-8"))?;
+    let chosen = (dir != app.models_dir_rules.configured).then_some(text);
+
+    let mut tx = app.store.write().await?;
+    // Of two changes at once, the later one in the database is the later one in memory.
+    tx.bootstrap_lock().await?;
+    tx.set_models_dir(chosen).await?;
+    let before = app.models_dir.set(&dir);
+    if let Err(error) = tx.commit().await {
+        app.models_dir.set(&before);
+        return Err(error.into());
+    }
+    tracing::info!(user = caller.user.id.0, from = %before.display(), to = %dir.display(), "models base directory");
+    view(&app).await
+}
+
+/// The directory without links, which can be read.
+fn directory(wanted: &Path) -> Outcome<PathBuf> {
+    if !wanted.is_absolute() {
+        return Err(Problem::invalid("base_dir", "`base_dir` must be an absolute path"));
+    }
+    let unusable = || Problem::invalid("base_dir", "`base_dir` is not a directory that the gateway can read");
+    let dir = wanted.canonicalize().map_err(|_| unusable())?;
+    std::fs::read_dir(&dir).map_err(|_| unusable())?;
+    Ok(dir)
+}
+
+async fn view(app: &App) -> Outcome<Json<Value>> {
+    let dir = app.models_dir.get();
+    let configured = &app.models_dir_rules.configured;
+    let (shown, chosen) = (dir.display().to_string(), *dir != **configured);
+    let space = tokio::task::spawn_blocking(move || files::space(&dir)).await;
+    let (free, total) = space.ok().flatten().unzip();
+    Ok(Json(json!({
+        "base_dir": shown, "free_bytes": free, "total_bytes": total,
+        "source": if chosen { "database" } else { "settings" },
+        "settings_base_dir": configured.display().to_string(),
+    })))
+}

@@ -1,0 +1,351 @@
+//! The memory estimate of a dry run: the model's files, the command that a start would run and what the machine has,
+//! put together. Arithmetic: `gantry_domain::memory`; what the numbers mean: `docs/memory-estimate.md`.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use gantry_domain::{
+    ApiError,
+    machine::GpuVendor,
+    memory::{Command, Estimate, GpuMemory, ModelFacts, Number, Remedy, Room, Unknown, remedy},
+    model::{EngineKind, Model, ModelConfig, Phase},
+};
+use gantry_inspect::folder::{Base, Measured, Precision, cached_gguf, cached_snapshot, measure};
+use serde_json::{Map, Value, json};
+
+use super::dry_run::{Severity, Warning};
+use crate::{
+    App,
+    app::{MachineView, Preview},
+    error::Outcome,
+};
+
+/// What the dry run's answer gets of it.
+pub(super) struct Report {
+    /// `vram_estimate`; `null` when unknown.
+    pub(super) estimate: Value,
+    /// `vram_estimate_gb`: what is needed where the model computes, on its GPUs or in RAM.
+    pub(super) gb: Value,
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// For `model` as `preview` would start it.
+pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outcome<Report> {
+    let subject = match Subject::of(app, model, preview).await? {
+        Ok(subject) => Arc::new(subject),
+        Err(unknown) => return Ok(not_known(model, &unknown)),
+    };
+    let asked = Arc::clone(&subject);
+    let (estimate, remedy) = match compute(move || asked.estimate()).await? {
+        Ok(known) => known,
+        Err(unknown) => return Ok(not_known(model, &unknown)),
+    };
+    let mut warnings = Vec::new();
+    if estimate.fits == Some(false) {
+        let mut warning = subject.does_not_fit(model, &estimate);
+        if let Some(remedy) = remedy {
+            let helps = subject.helps(app, model, &remedy).await?;
+            advise(&mut warning, &remedy, helps);
+        }
+        warnings.push(warning);
+    } else if subject.indexes.is_empty() {
+        warnings.push(in_ram(model, &estimate));
+    }
+    let on_gpus = estimate.total.saturating_sub(estimate.host_ram);
+    let gb = gib(if subject.indexes.is_empty() { estimate.total } else { on_gpus });
+    Ok(Report { estimate: subject.view(model, &estimate), gb, warnings })
+}
+
+/// Off the runtime: files are read, and an estimate plays through many lengths.
+async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+    Ok(tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal())?)
+}
+
+/// Everything that the estimate depends on.
+struct Subject {
+    command: Command,
+    facts: ModelFacts,
+    /// In the files, in bytes.
+    by_type: BTreeMap<String, u64>,
+    /// Of the GPUs that the engine is given.
+    indexes: Vec<u32>,
+    gpus: Vec<GpuMemory>,
+    host_ram_free: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl Subject {
+    async fn of(app: &App, model: &Model, preview: &Preview) -> Outcome<Result<Self, Unknown>> {
+        if preview.simulator {
+            return Ok(Err(Unknown::because("the image is the simulator, which loads no model")));
+        }
+        let command = match Command::parse(model.engine, preview.version, &preview.command) {
+            Ok(command) => command,
+            Err(unknown) => return Ok(Err(unknown)),
+        };
+        let precision = match &command {
+            Command::Vllm(it) if it.single => Precision::Single,
+            _ => Precision::Half,
+        };
+        let (place, engine) = (Place::of(app, &model.config), model.engine);
+        let measured = match compute(move || place.measure(engine, precision)).await? {
+            Ok(measured) => measured,
+            Err(unknown) => return Ok(Err(unknown)),
+        };
+        let machine = app.engines.machine().await;
+        let gpus = match gpus(&machine, &preview.gpus) {
+            Ok(gpus) => gpus,
+            Err(unknown) => return Ok(Err(unknown)),
+        };
+        Ok(Ok(Self {
+            notes: notes(model, &command, &measured),
+            command,
+            facts: measured.facts,
+            by_type: measured.by_type,
+            indexes: preview.gpus.clone(),
+            gpus,
+            host_ram_free: machine.memory.map(|it| it.available),
+        }))
+    }
+
+    fn room(&self) -> Room<'_> {
+        Room { gpus: &self.gpus, host_ram_free: self.host_ram_free }
+    }
+
+    /// With what to change if it does not fit.
+    fn estimate(&self) -> Result<(Estimate, Option<Remedy>), Unknown> {
+        let estimate = self.command.estimate(&self.facts, self.room())?;
+        let remedy = (estimate.fits == Some(false))
+            .then(|| remedy(&self.command, &self.facts, self.room(), &estimate))
+            .flatten();
+        Ok((estimate, remedy))
+    }
+
+    /// Whether the model fits once the fields are set: of the command that a start would run then.
+    async fn helps(self: &Arc<Self>, app: &App, model: &Model, remedy: &Remedy) -> Outcome<bool> {
+        let mut values = model.config.values().clone();
+        values.extend(patch(remedy));
+        let changed = Model { config: ModelConfig::from_stored(values), ..model.clone() };
+        let preview = app.engines.preview(&changed).await;
+        let Ok(command) = Command::parse(model.engine, preview.version, &preview.command) else {
+            return Ok(false);
+        };
+        let subject = Arc::clone(self);
+        let estimate = compute(move || command.estimate(&subject.facts, subject.room())).await?;
+        Ok(estimate.is_ok_and(|it| it.fits == Some(true)))
+    }
+
+    fn does_not_fit(&self, model: &Model, estimate: &Estimate) -> Warning {
+        Warning {
+            severity: Severity::Warning,
+            category: "vram",
+            title: "It does not fit".to_owned(),
+            message: self.lacks(estimate),
+            fix: Some("free memory, or take a model or quantisation that is smaller".to_owned()),
+            field: Some(source_field(model)),
+            set: None,
+        }
+    }
+
+    /// Where memory lacks, as a sentence.
+    fn lacks(&self, estimate: &Estimate) -> String {
+        let mut parts: Vec<String> = self
+            .indexes
+            .iter()
+            .zip(estimate.per_gpu.iter().zip(&self.gpus))
+            .filter(|(_, (share, gpu))| share.total() > gpu.free)
+            .map(|(index, (share, gpu))| needs(&format!("GPU {index}"), share.total(), gpu.free))
+            .collect();
+        if let Some(free) = self.host_ram_free.filter(|it| estimate.host_ram > *it) {
+            parts.push(needs("RAM", estimate.host_ram, free));
+        }
+        if parts.is_empty() {
+            // vLLM: the weights leave too little of its share for one request.
+            parts.push(match self.command.context().or(self.facts.context_train) {
+                Some(tokens) => {
+                    format!("the engine's share of the GPUs does not hold a request of {tokens} tokens")
+                }
+                None => "the engine's share of the GPUs is too small".to_owned(),
+            });
+        }
+        parts.join("; ")
+    }
+
+    /// `vram_estimate`. Sizes are GiB.
+    fn view(&self, model: &Model, estimate: &Estimate) -> Value {
+        let overhead = estimate.compute.saturating_add(estimate.overhead);
+        let by_type: Map<String, Value> =
+            self.by_type.iter().map(|(name, bytes)| (name.clone(), gib(*bytes))).collect();
+        let mut notes: Vec<&str> = estimate.notes.iter().chain(&self.notes).map(String::as_str).collect();
+        if matches!(model.phase, Phase::Running { .. } | Phase::Loading { .. }) {
+            notes.push("the model runs now: what it holds counts as used");
+        }
+        json!({
+            "weights_gb": gib(estimate.weights),
+            "kv_cache_gb": gib(estimate.kv_cache),
+            "overhead_gb": gib(overhead),
+            "total_gb": gib(estimate.total),
+            "per_gpu_gb": estimate.per_gpu.iter().map(|it| gib(it.total())).collect::<Vec<_>>(),
+            "fits": estimate.fits,
+            "available_gb": estimate.available.map(gib),
+            "gpu_indexes": self.indexes,
+            "compute_gb": gib(estimate.compute),
+            "weights_by_type_gb": by_type,
+            "host_ram_gb": gib(estimate.host_ram),
+            "host_ram_available_gb": self.host_ram_free.map(gib),
+            "max_context_that_fits": estimate.max_context_that_fits,
+            "notes": notes,
+        })
+    }
+}
+
+/// Where the files of a model are.
+enum Place {
+    Below {
+        base: PathBuf,
+        path: String,
+    },
+    /// In the hub cache, if the engine fetched it before.
+    Hub {
+        cache: PathBuf,
+        repo: String,
+    },
+    Nowhere,
+}
+
+impl Place {
+    fn of(app: &App, config: &ModelConfig) -> Self {
+        match (config.is_online(), config.text("repo_id"), config.text("local_path")) {
+            (true, Some(repo), _) => Self::Hub { cache: app.hub_cache_dir.clone(), repo: repo.to_owned() },
+            (_, _, Some(path)) => {
+                Self::Below { base: app.models_dir.get().to_path_buf(), path: path.to_owned() }
+            }
+            _ => Self::Nowhere,
+        }
+    }
+
+    /// Blocking.
+    fn measure(self, engine: EngineKind, precision: Precision) -> Result<Measured, Unknown> {
+        let (root, path) = match self {
+            Self::Nowhere => return Err(Unknown::because("there is no `local_path` and no `repo_id`")),
+            Self::Below { base, path } => (base, path),
+            Self::Hub { cache, repo } => {
+                let path = match engine {
+                    EngineKind::Vllm => cached_snapshot(&cache, &repo)?,
+                    EngineKind::Llamacpp => cached_gguf(&cache, &repo)?,
+                };
+                (cache, path)
+            }
+        };
+        let base = Base::open(&root).map_err(|error| Unknown::because(error.to_string()))?;
+        measure(&base, &path, precision)
+    }
+}
+
+/// Memory of the GPUs with these indexes.
+fn gpus(machine: &MachineView, indexes: &[u32]) -> Result<Vec<GpuMemory>, Unknown> {
+    let memory = |index: &u32| {
+        let gpu = machine.gpus.iter().find(|it| it.index == *index && it.vendor == GpuVendor::Nvidia);
+        gpu.and_then(|it| it.memory)
+            .ok_or_else(|| Unknown::because(format!("the driver does not tell the memory of GPU {index}")))
+    };
+    indexes.iter().map(memory).collect()
+}
+
+/// What the arithmetic does not know of.
+fn notes(model: &Model, command: &Command, measured: &Measured) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Command::Vllm(it) = command
+        && let Some(method) = &it.quantization
+        && !measured.quantized
+    {
+        notes.push(format!(
+            "weights are quantised to {method} while they are loaded; counted is what the files hold"
+        ));
+    }
+    let extra = model.config.get("extra_env").and_then(Value::as_object);
+    if extra.is_some_and(|it| it.keys().any(|name| name.starts_with("LLAMA_ARG_"))) {
+        notes.push("not counted: settings by `LLAMA_ARG_…` variables".to_owned());
+    }
+    notes
+}
+
+fn not_known(model: &Model, unknown: &Unknown) -> Report {
+    let warning = Warning {
+        severity: Severity::Info,
+        category: "vram",
+        title: "Memory need unknown".to_owned(),
+        message: unknown.reason.clone(),
+        fix: None,
+        field: Some(source_field(model)),
+        set: None,
+    };
+    Report { estimate: Value::Null, gb: Value::Null, warnings: vec![warning] }
+}
+
+fn in_ram(model: &Model, estimate: &Estimate) -> Warning {
+    let free = estimate.available.map_or_else(|| "unknown".to_owned(), size);
+    Warning {
+        severity: Severity::Info,
+        category: "vram",
+        title: "It will run in RAM".to_owned(),
+        message: format!(
+            "it is given no GPU: it takes about {} of RAM, of which {free} is available",
+            size(estimate.total)
+        ),
+        fix: None,
+        field: (model.config.text("device") == Some("cpu")).then_some("device"),
+        set: None,
+    }
+}
+
+/// `helps`: the remedy was tried on the command that would run.
+fn advise(warning: &mut Warning, remedy: &Remedy, helps: bool) {
+    let said: Vec<String> = remedy.0.iter().map(|(field, value)| format!("`{field}` to {value}")).collect();
+    let said = format!("set {}", said.join(" and "));
+    if !helps {
+        // An extra argument has the last word.
+        warning.field = Some("extra_args");
+        warning.fix = Some(format!("{said}, and take out of `extra_args` what overrides it"));
+        return;
+    }
+    let length = remedy.0.iter().find_map(|(field, value)| match value {
+        Number::Whole(tokens) if matches!(*field, "context_size" | "max_model_len") => Some(tokens),
+        _ => None,
+    });
+    warning.field = remedy.0.first().map(|it| it.0);
+    warning.set = Some(patch(remedy));
+    warning.fix = Some(match length {
+        Some(tokens) => format!("it fits up to {tokens} tokens of context: {said}"),
+        None => said,
+    });
+}
+
+fn patch(remedy: &Remedy) -> Map<String, Value> {
+    let value = |value: Number| match value {
+        Number::Whole(it) => Value::from(it),
+        Number::Fraction(it) => Value::from(it),
+    };
+    remedy.0.iter().map(|(field, it)| ((*field).to_owned(), value(*it))).collect()
+}
+
+fn source_field(model: &Model) -> &'static str {
+    if model.config.is_online() { "repo_id" } else { "local_path" }
+}
+
+fn needs(what: &str, bytes: u64, free: u64) -> String {
+    format!("{what} would hold {} and has {} free", size(bytes), size(free))
+}
+
+/// As people read it.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x4000_0000 => format!("{} MiB", bytes.div_ceil(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64),
+    }
+}
+
+/// To the KiB.
+fn gib(bytes: u64) -> Value {
+    let gib = bytes as f64 / (1_u64 << 30) as f64;
+    ((gib * 1e6).round() / 1e6).into()
+}

@@ -1,0 +1,50 @@
+//! `GET /admin/models/metrics`: what the engines count, one entry for each model. Those that run are asked, all at once;
+//! the others are there with their state.
+
+use axum::{Json, extract::State};
+use futures_util::future::join_all;
+use gantry_domain::{
+    ModelId,
+    engine_metrics::EngineMetrics,
+    model::{EngineKind, Model, State as ModelState},
+};
+use serde::Serialize;
+
+use crate::{App, error::Outcome, extract::Params};
+
+/// One model.
+#[derive(Debug, Serialize)]
+pub(crate) struct ModelMetrics {
+    model_id: ModelId,
+    served_name: String,
+    engine_type: EngineKind,
+    state: ModelState,
+    /// Every field `null` if it does not run or could not be asked.
+    #[serde(flatten)]
+    metrics: EngineMetrics,
+    /// Why a model that runs has no metrics.
+    error: Option<String>,
+}
+
+/// Metrics of all engines
+///
+/// Read from each engine's own `/metrics`; counters and percentiles are over the engine's life. What an engine does not
+/// say is `null`: llama.cpp has no histograms.
+pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Vec<ModelMetrics>>> {
+    params.finish()?;
+    let models = app.store.read().await?.models(false).await?;
+    Ok(Json(join_all(models.into_iter().map(|it| ask(&app, it))).await))
+}
+
+async fn ask(app: &App, model: Model) -> ModelMetrics {
+    let state = model.state().0;
+    let (metrics, error) = match state {
+        ModelState::Running => match app.engines.metrics(&model).await {
+            Ok(metrics) => (metrics, None),
+            Err(error) => (EngineMetrics::default(), Some(error)),
+        },
+        _ => (EngineMetrics::default(), None),
+    };
+    let Model { id, served_name, engine, .. } = model;
+    ModelMetrics { model_id: id, served_name, engine_type: engine, state, metrics, error }
+}

@@ -1,0 +1,142 @@
+//! `/v1/models/running` and `/v1/models/{model_name}/constraints`: what the chat page offers, and the limits of its
+//! form. For people who are signed in, of any role; keys have `/v1/models` for themselves.
+
+use axum::{
+    Json,
+    extract::{Path, State, rejection::PathRejection},
+};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    model::{EngineKind, Model, Task},
+};
+use gantry_inspect::chat::{self, ChatFacts};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    App,
+    error::{Outcome, Problem},
+    extract::Params,
+};
+
+/// llama-server's context unless the record says otherwise: the specification's default of `context_size`, which is
+/// always on the command line.
+const LLAMA_CONTEXT: i64 = 8192;
+/// Context in tokens of a model that neither runs, nor says, nor has files that say. Known only when it runs; small
+/// enough to be true of nearly all.
+const UNKNOWN_CONTEXT: i64 = 4096;
+/// Tokens of an answer unless the model's `request_defaults` say otherwise, at most.
+const ANSWER: i64 = 512;
+
+/// One entry of the list.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunningModel {
+    served_model_name: String,
+    task: Task,
+    engine_type: EngineKind,
+    state: &'static str,
+}
+
+/// Models that can be called now
+///
+/// Only those whose engine is healthy: running, and its breaker closed.
+pub(crate) async fn running(app: State<App>, params: Params) -> Outcome<Json<Vec<RunningModel>>> {
+    params.finish()?;
+    let healthy = |name: &str| app.engines.route_health(name).is_some_and(|(healthy, _)| healthy);
+    let routes = app.engines.managed_routes().into_iter().filter(|it| healthy(&it.served_name));
+    let entry = |it: crate::app::ManagedRoute| RunningModel {
+        served_model_name: it.served_name,
+        task: it.task,
+        engine_type: it.engine,
+        // What it takes to have a route.
+        state: "running",
+    };
+    Ok(Json(routes.map(entry).collect()))
+}
+
+/// Answer of `constraints`. Lengths are in tokens.
+#[derive(Debug, Serialize)]
+pub(crate) struct Constraints {
+    served_model_name: String,
+    engine_type: EngineKind,
+    task: Task,
+    /// Of llama.cpp; `null` for vLLM, which has `max_model_len`.
+    context_size: Option<i64>,
+    max_model_len: i64,
+    max_tokens_default: i64,
+    request_defaults: Option<Value>,
+    supports_streaming: bool,
+    supports_system_prompt: bool,
+}
+
+/// Limits of one model
+///
+/// The context is what the engine reports while it runs, else what the record or the model's files say.
+pub(crate) async fn constraints(
+    app: State<App>,
+    path: Result<Path<String>, PathRejection>,
+    params: Params,
+) -> Outcome<Json<Constraints>> {
+    params.finish()?;
+    let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?.0;
+    // The listener hands over what ends so, and nothing else.
+    let name = path.strip_suffix("/constraints").unwrap_or(&path);
+    let models = app.store.read().await?.models(false).await?;
+    let model = models.into_iter().find(|it| it.served_name == name).ok_or_else(|| {
+        ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model")
+    })?;
+    let facts = facts(&app, &model).await?;
+    let mut routes = app.engines.managed_routes().into_iter();
+    let reported = routes.find(|it| it.served_name == model.served_name).and_then(|it| it.max_model_len);
+    Ok(Json(view(model, reported, &facts)))
+}
+
+fn view(model: Model, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
+    let config = &model.config;
+    let trained = facts.context_length.and_then(|it| i64::try_from(it).ok());
+    let (context_size, max_model_len) = match model.engine {
+        EngineKind::Llamacpp => {
+            // 0 is "as trained" to llama-server.
+            let own = config.int("context_size").unwrap_or(LLAMA_CONTEXT);
+            let own = if own > 0 { Some(own) } else { trained };
+            let context = reported.or(own);
+            (context, context)
+        }
+        EngineKind::Vllm => (None, reported.or(config.int("max_model_len")).or(trained)),
+    };
+    let max_model_len = max_model_len.unwrap_or(UNKNOWN_CONTEXT);
+    let defaults =
+        config.get("request_defaults").filter(|it| it.as_object().is_some_and(|it| !it.is_empty()));
+    let own_limit = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
+        .iter()
+        .find_map(|it| defaults?.get(it)?.as_i64().filter(|it| *it > 0));
+    Constraints {
+        engine_type: model.engine,
+        task: model.task,
+        context_size,
+        max_model_len,
+        max_tokens_default: own_limit.unwrap_or_else(|| ANSWER.min(max_model_len / 2).max(1)),
+        request_defaults: defaults.cloned(),
+        // Vectors come at once.
+        supports_streaming: model.task == Task::Generate,
+        // Without a template the gateway or the engine writes the prompt, and both have a place for it.
+        supports_system_prompt: facts.template.as_deref().is_none_or(chat::takes_system_prompt),
+        served_model_name: model.served_name,
+    }
+}
+
+/// What files say: of the template that the record names, else the model's own.
+async fn facts(app: &App, model: &Model) -> Outcome<ChatFacts> {
+    let (base, config, headers) = (app.models_dir.get(), model.config.clone(), app.headers.clone());
+    let look = tokio::task::spawn_blocking(move || {
+        let local = config.text("local_path").filter(|_| !config.is_online());
+        let mut facts = local.and_then(|it| chat::facts(&base, it, &headers.0).ok()).unwrap_or_default();
+        if let Some(file) = config.text("chat_template_file") {
+            facts.template = chat::template_file(&base, file).ok().flatten();
+        } else if let Some(template) = config.text("chat_template") {
+            facts.template = Some(template.to_owned());
+        }
+        facts
+    });
+    Ok(look.await.map_err(|_| ApiError::internal())?)
+}

@@ -1,0 +1,158 @@
+//! `/admin/system/container-images`: which images an air-gapped start needs, which are there, and taking in those that
+//! are not from a file.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use axum::{Json, extract::State};
+use futures_util::future::try_join_all;
+use gantry_domain::{
+    ApiError, ErrorCode,
+    model::{EngineKind, Model},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    App,
+    app::Image,
+    error::{Outcome, Problem},
+    extract::{Fields, Object, Params, read},
+};
+
+/// Image cache
+///
+/// `offline_ready`: every image that a model which is not archived starts with is there. Where engines are processes of
+/// the machine, programs stand in place of images.
+pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Value>> {
+    params.finish()?;
+    let models = app.store.read().await?.models(false).await?;
+    let defaults = EngineKind::ALL.map(|it| app.engines.image_of(it, None));
+    let used = used(&app, &defaults, &models);
+    let images = try_join_all(
+        used.keys()
+            .map(async |reference| Ok::<_, ApiError>((reference.as_str(), app.engines.image(reference).await?))),
+    );
+    let images: BTreeMap<&str, Option<Image>> = images.await?.into_iter().collect();
+
+    let is_there = |reference: &str| images.get(reference).is_some_and(Option::is_some);
+    let missing: Vec<&str> = used
+        .iter()
+        .filter(|(reference, models)| !models.is_empty() && !is_there(reference))
+        .map(|(reference, _)| reference.as_str())
+        .collect();
+    let engines: Map<String, Value> = EngineKind::ALL
+        .iter()
+        .zip(&defaults)
+        .map(|(kind, image)| (kind.to_string(), view(image, images.get(image.as_str()))))
+        .collect();
+    let own = used.iter().filter(|(reference, _)| !defaults.contains(reference));
+    let of_models: Vec<Value> = own
+        .map(|(reference, models)| {
+            let mut view = view(reference, images.get(reference.as_str()));
+            view["models"] = json!(models);
+            view
+        })
+        .collect();
+    let recommendations: Vec<String> = if app.runtime == "process" {
+        let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
+        let each = EngineKind::ALL.into_iter().zip(&defaults);
+        each.filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
+    } else {
+        missing.iter().map(|it| advice(it, app.offline)).collect()
+    };
+    Ok(Json(json!({
+        "offline_mode": app.offline,
+        "offline_ready": missing.is_empty(),
+        "engines": engines,
+        // Gantry itself is one program: it needs no image.
+        "infrastructure": [],
+        "models": of_models,
+        "summary": {
+            "critical_images_cached": missing.is_empty(),
+            "total_images_checked": images.len(),
+            "cached_count": images.values().flatten().count(),
+        },
+        "recommendations": recommendations,
+    })))
+}
+
+/// Load images from a file
+///
+/// `path` names an archive as `docker save` writes it, in one of the folders of EXPORT_DIRS. Answers when the images
+/// are there, which may take minutes.
+pub(crate) async fn load(app: State<App>, body: Object) -> Outcome<Json<Value>> {
+    let mut fields = Fields::new(body);
+    let path = fields.required("path", "text of 1 to 1000 characters", read::name(1000));
+    fields.finish()?;
+    let path = path.unwrap_or_default();
+    let dirs = app.export_dirs.clone();
+    let found = tokio::task::spawn_blocking(move || archive(&dirs, &path));
+    let archive = found.await.map_err(|_| ApiError::internal())??;
+    let loaded = app.engines.load_images(archive).await?;
+    Ok(Json(json!({ "loaded": loaded })))
+}
+
+/// Every image that is looked for, with the ids of the models that start with it.
+fn used(app: &App, defaults: &[String], models: &[Model]) -> BTreeMap<String, Vec<i64>> {
+    let mut used: BTreeMap<String, Vec<i64>> = defaults.iter().map(|it| (it.clone(), Vec::new())).collect();
+    for model in models {
+        let image = app.engines.image_of(model.engine, model.config.text("engine_image"));
+        used.entry(image).or_default().push(model.id.0);
+    }
+    used
+}
+
+fn view(reference: &str, image: Option<&Option<Image>>) -> Value {
+    let image = image.and_then(Option::as_ref);
+    json!({
+        "image": reference,
+        "cached": image.is_some(),
+        "size_mb": image.map(|it| (it.size_bytes as f64 / 1e6 * 10.0).round() / 10.0),
+        "created": image.and_then(|it| it.created.as_deref()),
+    })
+}
+
+fn advice(image: &str, offline: bool) -> String {
+    if offline {
+        format!(
+            "{image} is missing: on a machine with a network run `docker pull {image} && docker save {image} -o image.tar`, \
+             put the file into a folder of EXPORT_DIRS and load it here"
+        )
+    } else {
+        format!("{image} is missing: it is pulled at the first start, or now with `docker pull {image}`")
+    }
+}
+
+/// What to install, where engines are processes.
+fn program_advice(engine: EngineKind, program: &str, found: Option<&Image>) -> Option<String> {
+    let (name, setting) = match engine {
+        EngineKind::Vllm => ("vLLM", "PRIMARY_ENGINE_COMMAND"),
+        EngineKind::Llamacpp => ("llama.cpp", "SECONDARY_ENGINE_COMMAND"),
+    };
+    let how = format!("install {name} so that its program is in PATH, or name the program in {setting}, and start the gateway again");
+    match found {
+        None => Some(format!("the program `{program}` is not on this machine: {how}")),
+        Some(it) if it.simulator => {
+            Some(format!("{name} is not on this machine and a simulator runs in its place: {how}"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The file behind `path`, which must lie in one of `dirs` with all links followed.
+fn archive(dirs: &[PathBuf], path: &str) -> Result<PathBuf, Problem> {
+    let refused =
+        |message: &str| Problem(ApiError::new(ErrorCode::PathNotAllowed, message).with_param("path"));
+    let inside = |dir: &Path| {
+        let dir = dir.canonicalize().ok()?;
+        let real = dir.join(path).canonicalize().ok()?;
+        real.starts_with(&dir).then_some(real)
+    };
+    match dirs.iter().find_map(|dir| inside(dir)) {
+        Some(file) if file.is_file() => Ok(file),
+        Some(_) => Err(refused("`path` is not a file")),
+        None => Err(refused("there is no such file in the folders of EXPORT_DIRS")),
+    }
+}

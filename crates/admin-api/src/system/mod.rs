@@ -1,0 +1,4 @@
+//! `/admin/system`: the machine, the container runtime and what they hold.
+
+pub(crate) mod gpus;
+pub(crate) mod images;

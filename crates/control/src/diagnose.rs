@@ -1,0 +1,115 @@
+//! Why a model failed, found out at once and kept with its record.
+//!
+//! What the reason alone says is stored with the failure. For the rest the log is read, after the failure is stored and
+//! published, so that nothing waits for it; what goes wrong here costs the diagnosis only.
+
+use std::time::Duration;
+
+use gantry_domain::{
+    diagnosis::{self, Diagnosis, Input},
+    model::{
+        Model, Phase,
+        lifecycle::{Failure, InstanceStatus},
+    },
+};
+use gantry_runtime::RuntimeResult;
+use gantry_store::StoreResult;
+use tracing::{debug, warn};
+
+use crate::Control;
+
+/// Lines from the end of the log. The longest failed start seen, of vLLM, has 230 lines in all.
+const TAIL: usize = 400;
+/// What reading the log may take. The engine that failed is stopped only afterwards.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a container ended, and what it wrote.
+#[derive(Default)]
+struct End {
+    log: String,
+    exit_code: Option<i64>,
+    out_of_memory: bool,
+}
+
+/// Why `model` fails with this phase, where the reason alone says so: to be stored together with it.
+pub(crate) fn at_once(model: &Model, phase: &Phase) -> Option<Diagnosis> {
+    let Phase::Failed { failure, .. } = phase else { return None };
+    diagnosis::from_reason(&without_log(model, &failure.to_string()))
+}
+
+/// Keeps why `model` failed if that is not known yet, unless its phase is another, or there has been a command since.
+pub(crate) async fn note(control: &Control, model: &Model) {
+    let Phase::Failed { generation, failure, .. } = &model.phase else { return };
+    if *generation != model.generation {
+        return;
+    }
+    if let Some(known) = &model.diagnosis {
+        return tell(model, known);
+    }
+    let found = find_out(control, model, failure).await;
+    match keep(control, model, &found).await {
+        Ok(true) => tell(model, &found),
+        Ok(false) => {}
+        Err(error) => {
+            let cause = &error as &dyn std::error::Error;
+            warn!(model = model.id.0, error = cause, "the diagnosis could not be kept");
+        }
+    }
+}
+
+fn tell(model: &Model, found: &Diagnosis) {
+    let (kind, field) = (&found.error_type, found.field.as_deref());
+    warn!(model = model.id.0, kind = %kind, field, "{}", found.line());
+}
+
+fn without_log<'a>(model: &'a Model, reason: &'a str) -> Input<'a> {
+    Input {
+        engine: model.engine,
+        log: "",
+        exit_code: None,
+        out_of_memory: false,
+        reason: Some(reason),
+        config: &model.config,
+    }
+}
+
+async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagnosis {
+    // How an engine that will not stop had started says nothing.
+    let end = if matches!(failure, Failure::StopFailed { .. }) {
+        End::default()
+    } else {
+        match tokio::time::timeout(PATIENCE, end(control, model)).await {
+            Ok(Ok(end)) => end,
+            Ok(Err(error)) => {
+                debug!(model = model.id.0, %error, "no log for the diagnosis");
+                End::default()
+            }
+            Err(_) => End::default(),
+        }
+    };
+    let End { log, exit_code, out_of_memory } = &end;
+    let reason = failure.to_string();
+    let known = without_log(model, &reason);
+    diagnosis::diagnose(&Input { log, exit_code: *exit_code, out_of_memory: *out_of_memory, ..known })
+}
+
+/// Of the container that this start made; empty without one.
+async fn end(control: &Control, model: &Model) -> RuntimeResult<End> {
+    let Some(found) = control.runtime.find(&model.container_name()).await? else { return Ok(End::default()) };
+    // A start that failed before it made a container leaves the one before in its place.
+    if found.instance.generation != model.generation {
+        return Ok(End::default());
+    }
+    let log = control.runtime.logs(&found.instance.id, TAIL).await?;
+    Ok(match found.instance.status {
+        InstanceStatus::Exited { code, out_of_memory } => End { log, exit_code: Some(code), out_of_memory },
+        _ => End { log, ..End::default() },
+    })
+}
+
+async fn keep(control: &Control, model: &Model, found: &Diagnosis) -> StoreResult<bool> {
+    let mut tx = control.store.write().await?;
+    let kept = tx.record_diagnosis(model.id, model.generation, found).await?;
+    tx.commit().await?;
+    Ok(kept)
+}

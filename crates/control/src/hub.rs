@@ -1,0 +1,299 @@
+//! One question to the model hub: what does `config.json` of a repository say, and which files are beside it?
+//!
+//! The host is the operator's (`HUB_ENDPOINT`), never a caller's: all that a request decides is the repository, whose
+//! name is checked. A token goes to that host alone; redirects to another one are not followed. Addresses of the hub's
+//! API: `huggingface_hub` 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and `hf_api.py` (`model_info`).
+
+mod connect;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use gantry_domain::{ApiError, ErrorCode};
+use http::{HeaderValue, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+pub use self::connect::Connector;
+
+/// For everything, redirects included.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// For the list of files, which is a courtesy.
+const FILES_TIMEOUT: Duration = Duration::from_secs(4);
+/// Largest answer that is read, in bytes.
+const MAX_ANSWER: usize = 1 << 20;
+const MAX_REDIRECTS: usize = 3;
+
+/// Where the hub is. `http://` is for mirrors on one's own network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    tls: bool,
+    host: String,
+    port: u16,
+    /// Without a slash at the end.
+    base: String,
+}
+
+impl Endpoint {
+    /// Reads `http[s]://host[:port][/base]`; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let uri: Uri = text.parse().ok()?;
+        let tls = match uri.scheme_str()? {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let plain = !uri.authority()?.as_str().contains('@') && uri.query().is_none() && !text.contains('#');
+        let host = uri.host().filter(|it| !it.is_empty() && plain)?;
+        Some(Self {
+            tls,
+            host: host.trim_matches(['[', ']']).to_ascii_lowercase(),
+            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            base: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// Path and query of a redirect that stays with this host; `None` if it leads elsewhere.
+    fn stays(&self, location: &str) -> Option<String> {
+        if location.starts_with('/') && !location.starts_with("//") && !location.contains('\\') {
+            return Some(location.to_owned());
+        }
+        let target = Self::parse(location.split(['?', '#']).next()?)?;
+        let same = (target.tls, &target.host, target.port) == (self.tls, &self.host, self.port);
+        let uri: Uri = location.parse().ok()?;
+        same.then(|| uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string))
+    }
+}
+
+/// What the hub says about a repository.
+#[derive(Debug, Clone)]
+pub struct HubRepository {
+    /// `config.json` as it came; `None` if the repository has none, as those of GGUF files.
+    pub config: Option<Bytes>,
+    /// Names of its files; `None` if the hub did not tell.
+    pub files: Option<Vec<String>>,
+}
+
+/// The hub's address, or why there is none to ask.
+pub struct Hub {
+    endpoint: Option<Endpoint>,
+    offline: bool,
+    connector: Connector,
+}
+
+/// One answer.
+struct Answer {
+    status: StatusCode,
+    body: Bytes,
+}
+
+/// The part of `GET /api/models/{repo_id}` that matters.
+#[derive(Deserialize)]
+struct Info {
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+}
+
+impl Hub {
+    /// `offline`: nobody is ever asked.
+    pub fn new(endpoint: Option<Endpoint>, offline: bool) -> Self {
+        Self { endpoint, offline, connector: Connector::default() }
+    }
+
+    /// Looks at the repository `repo_id`, which is `owner/name`, checked.
+    ///
+    /// # Errors
+    /// What the caller of the API gets.
+    pub async fn repository(
+        &self,
+        repo_id: &str,
+        token: Option<&SecretString>,
+    ) -> Result<HubRepository, ApiError> {
+        if self.offline {
+            return Err(unavailable(
+                "the system is in offline mode (OFFLINE_MODE): the model hub is not asked",
+            ));
+        }
+        let Some(endpoint) = &self.endpoint else {
+            return Err(unavailable("HUB_ENDPOINT is not set, so that there is no model hub to ask"));
+        };
+        let base = &endpoint.base;
+        let config = self.get(endpoint, format!("{base}/{repo_id}/resolve/main/config.json"), token);
+        let info = format!("{base}/api/models/{repo_id}?expand%5B%5D=siblings");
+        let files = tokio::time::timeout(FILES_TIMEOUT, self.get(endpoint, info, token));
+        // Without an answer to the one, nobody waits for the other.
+        let both = async { tokio::try_join!(config, async { Ok(files.await) }) };
+        let (config, files) = tokio::time::timeout(TIMEOUT, both).await.map_err(|_| {
+            ApiError::new(ErrorCode::UpstreamTimeout, "the model hub did not answer in time")
+        })??;
+        let files = match files {
+            Ok(Ok(answer)) if answer.status.is_success() => files_of(&answer.body),
+            _ => None,
+        };
+        match config.status {
+            StatusCode::OK => Ok(HubRepository { config: Some(config.body), files }),
+            // The repository is there, this file is not.
+            StatusCode::NOT_FOUND if files.is_some() => Ok(HubRepository { config: None, files }),
+            status => Err(refused(status, repo_id, token.is_some())),
+        }
+    }
+
+    /// One `GET`, and its redirects within the host.
+    async fn get(
+        &self,
+        endpoint: &Endpoint,
+        mut path: String,
+        token: Option<&SecretString>,
+    ) -> Result<Answer, ApiError> {
+        for _ in 0..=MAX_REDIRECTS {
+            match self.exchange(endpoint, &path, token).await? {
+                Reply::Answer(answer) => return Ok(answer),
+                Reply::Redirect(location) => {
+                    path = endpoint.stays(&location).ok_or_else(|| {
+                        bad("the model hub redirects to another host, which is not followed")
+                    })?;
+                }
+            }
+        }
+        Err(bad("the model hub redirects in circles"))
+    }
+
+    async fn exchange(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        token: Option<&SecretString>,
+    ) -> Result<Reply, ApiError> {
+        let broken = |_| unavailable("the model hub closed the connection without an answer");
+        let stream = self.connector.connect(endpoint).await?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(broken)?;
+        let request = request(endpoint, path, token)?;
+        // The connection is driven here, so that dropping this future closes it.
+        let exchange = async {
+            let response = sender.send_request(request).await.map_err(broken)?;
+            let (head, body) = response.into_parts();
+            if head.status.is_redirection() {
+                let location = head.headers.get(header::LOCATION).and_then(|it| it.to_str().ok());
+                return location
+                    .map(|it| Reply::Redirect(it.to_owned()))
+                    .ok_or_else(|| bad("the model hub redirects to nowhere"));
+            }
+            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    bad("the model hub's answer is larger than 1 MiB")
+                } else {
+                    unavailable("the model hub's answer broke off")
+                }
+            })?;
+            Ok(Reply::Answer(Answer { status: head.status, body: body.to_bytes() }))
+        };
+        tokio::pin!(exchange, connection);
+        tokio::select! {
+            reply = &mut exchange => reply,
+            _ = &mut connection => exchange.await,
+        }
+    }
+}
+
+enum Reply {
+    Answer(Answer),
+    Redirect(String),
+}
+
+fn request(
+    endpoint: &Endpoint,
+    path: &str,
+    token: Option<&SecretString>,
+) -> Result<Request<Empty<Bytes>>, ApiError> {
+    let unwritable = |_| bad("the model hub redirects to what is no address");
+    let host =
+        if endpoint.host.contains(':') { format!("[{}]", endpoint.host) } else { endpoint.host.clone() };
+    let mut request = Request::get(path)
+        .header(header::HOST, format!("{host}:{}", endpoint.port))
+        .header(header::USER_AGENT, concat!("gantry/", env!("CARGO_PKG_VERSION")))
+        .header(header::ACCEPT, "application/json, text/plain, */*")
+        .header(header::ACCEPT_ENCODING, "identity")
+        .header(header::CONNECTION, "close")
+        .body(Empty::new())
+        .map_err(unwritable)?;
+    if let Some(token) = token {
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).map_err(|_| {
+            ApiError::invalid("hub_token", "`hub_token` has characters that a header can't carry")
+        })?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(header::AUTHORIZATION, value);
+    }
+    Ok(request)
+}
+
+fn files_of(body: &[u8]) -> Option<Vec<String>> {
+    let info: Info = serde_json::from_slice(body).ok()?;
+    Some(info.siblings.into_iter().map(|it| it.rfilename).collect())
+}
+
+fn refused(status: StatusCode, repo_id: &str, with_token: bool) -> ApiError {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            let what = if with_token {
+                "and this `hub_token` may not read it: ask for access on the hub, or use another token"
+            } else {
+                "and no token was sent: use the `hub_token` of somebody who may read it"
+            };
+            let message = format!("the repository {repo_id} is gated or private (or there is none), {what}");
+            ApiError::new(ErrorCode::HubAccessDenied, message).with_param("hub_token")
+        }
+        StatusCode::NOT_FOUND => ApiError::new(
+            ErrorCode::NotFound,
+            format!("the model hub has no repository {repo_id}, or it has no config.json"),
+        )
+        .with_param("repo_id"),
+        status => unavailable(&format!("the model hub answers {}", status.as_u16())),
+    }
+}
+
+fn unavailable(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::HubUnavailable, message)
+}
+
+fn bad(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::BadUpstream, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_address_is_an_endpoint_and_only_its_own_host_is_followed() {
+        for wrong in
+            ["", "hub", "hub:80", "ftp://hub", "https://", "http://u:p@hub", "https://hub?x", "https://hub#x"]
+        {
+            assert_eq!(Endpoint::parse(wrong), None, "{wrong}");
+        }
+        let hub = Endpoint::parse("https://Hub.example/base/").unwrap();
+        assert_eq!((hub.port, hub.host.as_str(), hub.base.as_str()), (443, "hub.example", "/base"));
+        for (location, path) in [
+            ("/a?b=c", Some("/a?b=c")),
+            ("https://hub.example/x?y", Some("/x?y")),
+            ("https://HUB.example:443/x", Some("/x")),
+            ("https://hub.example", Some("/")),
+            ("http://hub.example/x", None),
+            ("https://hub.example:444/x", None),
+            ("https://hub.example.evil/x", None),
+            ("https://hub.example@evil/x", None),
+            ("//evil/x", None),
+            ("/\\evil/x", None),
+            ("https:evil", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(hub.stays(location).as_deref(), path, "{location}");
+        }
+        assert_eq!(Endpoint::parse("http://[::1]:8080").unwrap().host, "::1");
+    }
+}

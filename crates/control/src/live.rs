@@ -1,0 +1,55 @@
+//! What is known of models right now and would be wrong after a restart, so that no database keeps it: how far a pull
+//! is, whether the container still is what a start would make.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use gantry_domain::ModelId;
+
+/// Why the container of a running model is not what a start would make now, though the record was not edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drift {
+    /// Settings of the gateway, or the engine's image, changed what the container would be.
+    Launch,
+    /// The internal key was changed since it was started.
+    InternalKey,
+}
+
+/// Bytes of an image that is being pulled; both grow while it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pull {
+    pub done: u64,
+    pub known: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub drift: Option<Drift>,
+    pub pull: Option<Pull>,
+}
+
+/// [`Seen`] of each model.
+#[derive(Debug, Default)]
+pub struct Live(Mutex<HashMap<ModelId, Seen>>);
+
+impl Live {
+    /// Nothing, if nothing is known.
+    pub fn of(&self, id: ModelId) -> Seen {
+        self.map().get(&id).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn change(&self, id: ModelId, change: impl FnOnce(&mut Seen)) {
+        change(self.map().entry(id).or_default());
+    }
+
+    pub(crate) fn forget(&self, id: ModelId) {
+        self.map().remove(&id);
+    }
+
+    fn map(&self) -> MutexGuard<'_, HashMap<ModelId, Seen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,160 @@
+//! The GPUs and the RAM of the machine that engines run on. Drivers are asked off the runtime, at most every two
+//! seconds, and a driver that hangs holds up one thread, no matter how many ask.
+
+mod amd;
+mod inventory;
+mod nvidia;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use gantry_domain::machine::{Gpu, GpuVendor, HostMemory};
+use nvml_wrapper::Nvml;
+use sysinfo::System;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+pub use inventory::InventoryError;
+
+/// Age up to which an answer is given again.
+const FRESH: Duration = Duration::from_secs(2);
+/// Longest wait for drivers; after it the last answer is given.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What was seen at one look.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// By index; empty on a machine without.
+    pub gpus: Vec<Gpu>,
+    /// `None`: unknown.
+    pub memory: Option<HostMemory>,
+}
+
+/// See the module.
+pub struct Machine {
+    /// GPUs that are written down instead of being asked for.
+    recorded: Option<Vec<Gpu>>,
+    last: Mutex<Option<(Instant, Arc<Seen>)>>,
+    /// One look at a time.
+    looking: Arc<Semaphore>,
+    /// NVIDIA's library, once it was found.
+    nvml: Mutex<Option<Nvml>>,
+}
+
+impl Machine {
+    /// With `inventory`, its GPUs are the ones of that file.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn new(inventory: Option<&Path>) -> Result<Self, InventoryError> {
+        Ok(Self {
+            recorded: inventory.map(inventory::read).transpose()?,
+            last: Mutex::default(),
+            looking: Arc::new(Semaphore::new(1)),
+            nvml: Mutex::default(),
+        })
+    }
+
+    /// What there is now, at most two seconds old unless a driver hangs.
+    pub async fn look(self: &Arc<Self>) -> Arc<Seen> {
+        if let Some(seen) = self.fresh() {
+            return seen;
+        }
+        let Ok(Ok(turn)) = timeout(PATIENCE, Arc::clone(&self.looking).acquire_owned()).await else {
+            return self.stale();
+        };
+        // Whoever had the turn before may have brought the answer.
+        if let Some(seen) = self.fresh() {
+            return seen;
+        }
+        let machine = Arc::clone(self);
+        let look = tokio::task::spawn_blocking(move || machine.look_now(turn));
+        match timeout(PATIENCE, look).await {
+            Ok(Ok(seen)) => seen,
+            _ => self.stale(),
+        }
+    }
+
+    /// Indexes of the GPUs that engines can be given; `None` if neither the driver nor a file tells. Containers are given
+    /// NVIDIA's only, processes those of AMD too where there are no others.
+    pub async fn engine_gpus(self: &Arc<Self>, are_processes: bool) -> Option<Vec<u32>> {
+        let seen = self.look().await;
+        let of = |vendor: GpuVendor| -> Vec<u32> {
+            seen.gpus.iter().filter(|it| it.vendor == vendor).map(|it| it.index).collect()
+        };
+        let mut found = of(GpuVendor::Nvidia);
+        if are_processes && found.is_empty() {
+            found = of(GpuVendor::Amd);
+        }
+        (self.recorded.is_some() || !found.is_empty()).then_some(found)
+    }
+
+    fn fresh(&self) -> Option<Arc<Seen>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|it| it.0.elapsed() < FRESH).map(|it| Arc::clone(&it.1))
+    }
+
+    fn stale(&self) -> Arc<Seen> {
+        tracing::warn!("the GPU driver does not answer; what is shown of the machine is old");
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|it| Arc::clone(&it.1)).unwrap_or_default()
+    }
+
+    /// The turn ends with the look, also if nobody waits for it any more.
+    fn look_now(&self, turn: OwnedSemaphorePermit) -> Arc<Seen> {
+        let gpus = self.recorded.clone().or_else(|| self.nvidia()).unwrap_or_else(amd::gpus);
+        let seen = Arc::new(Seen { gpus, memory: memory() });
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), Arc::clone(&seen)));
+        drop(turn);
+        seen
+    }
+
+    fn nvidia(&self) -> Option<Vec<Gpu>> {
+        nvidia::gpus(&mut self.nvml.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// RAM by `/proc/meminfo`; where the gateway is in a container with a limit (cgroup v1 or v2), of that.
+fn memory() -> Option<HostMemory> {
+    let mut system = System::new().ok()?;
+    system.refresh_memory();
+    let all = HostMemory { total: system.total_memory(), available: system.available_memory() };
+    let Some(limits) = system.cgroup_limits().filter(|it| (1..all.total).contains(&it.total_memory)) else {
+        return Some(all).filter(|it| it.total > 0);
+    };
+    // Cached files count against the limit but give way.
+    let left = limits.total_memory.saturating_sub(limits.rss);
+    Some(HostMemory { total: limits.total_memory, available: left.min(all.available) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_tells_the_ram_and_is_given_again_for_a_while() {
+        let machine = Arc::new(Machine::new(None).unwrap());
+        let seen = machine.look().await;
+        let memory = seen.memory.unwrap();
+        assert!(memory.total > 64 << 20 && memory.available > 0 && memory.available <= memory.total);
+        let kernel = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let total = kernel.lines().next().unwrap().split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
+        assert!(memory.total <= total * 1024, "{memory:?}");
+        assert!(Arc::ptr_eq(&seen, &machine.look().await), "the second look was not a new one");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_hangs_holds_up_nobody_for_long() {
+        let machine = Arc::new(Machine::new(None).unwrap());
+        let seen = machine.look().await;
+        machine.last.lock().unwrap().as_mut().unwrap().0 -= FRESH * 2;
+        let _hanging = Arc::clone(&machine.looking).acquire_owned().await.unwrap();
+        tokio::time::pause();
+        assert!(Arc::ptr_eq(&seen, &machine.look().await), "the last answer is given");
+    }
+}

@@ -1,0 +1,221 @@
+//! Which version of its engine an image holds: its tag says it, or its label, or else the image itself, which is asked
+//! once and then remembered by its content id.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use gantry_domain::{engine::EngineVersion, model::EngineKind};
+use gantry_runtime::{ImageInfo, ImageProbe, RuntimeError};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::Control;
+
+/// How long one question may take: importing vLLM takes a minute or two on a slow disk.
+const ASK: Duration = Duration::from_mins(3);
+/// What a start waits for it at most. A start with the wrong words fails at once, so waiting is the better bet.
+pub(crate) const START_WAITS: Duration = Duration::from_mins(4);
+/// What a preview waits: somebody looks at a form.
+pub(crate) const PREVIEW_WAITS: Duration = Duration::from_secs(3);
+/// Images that wait to be asked; more are refused until there is room.
+const QUEUE: usize = 64;
+
+type Image = (EngineKind, String);
+
+/// What is known of images, and what is being found out.
+pub struct Versions {
+    /// By content id, for this process; `Unknown` where even the image could not tell, `None` where it could not be
+    /// asked this time.
+    known: Mutex<HashMap<Image, Option<EngineVersion>>>,
+    /// Asked for, with the reference to ask by.
+    wanted: mpsc::Sender<(Image, String)>,
+    /// Changes with every answer.
+    answered: watch::Sender<u64>,
+}
+
+/// What [`run`] works off.
+pub struct Requests(mpsc::Receiver<(Image, String)>);
+
+impl Versions {
+    pub fn new() -> (Self, Requests) {
+        let (wanted, requests) = mpsc::channel(QUEUE);
+        (Self { known: Mutex::default(), wanted, answered: watch::Sender::new(0) }, Requests(requests))
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Image, Option<EngineVersion>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, image: &Image) -> Option<EngineVersion> {
+        self.known().get(image).copied().flatten()
+    }
+
+    fn put(&self, image: Image, version: Option<EngineVersion>) {
+        self.known().insert(image, version);
+        self.answered.send_modify(|it| *it += 1);
+    }
+}
+
+/// What is known of an image's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    pub version: EngineVersion,
+    /// The image is being asked and has not answered yet.
+    pub pending: bool,
+}
+
+impl Control {
+    /// The version of the engine in `image`; waits for at most `wait` where the image has to be asked.
+    pub(crate) async fn version(
+        &self,
+        engine: EngineKind,
+        image: &str,
+        info: Option<&ImageInfo>,
+        wait: Duration,
+    ) -> Finding {
+        let done = |version| Finding { version, pending: false };
+        let key = match self.version_unasked(engine, image, info).await {
+            Ok(version) => return done(version),
+            Err(key) => key,
+        };
+        let mut answered = self.versions.answered.subscribe();
+        // A failure of before is no answer to this question.
+        self.versions.known().remove(&key);
+        if self.versions.wanted.try_send((key.clone(), image.to_owned())).is_err() {
+            return Finding { version: EngineVersion::Unknown(engine), pending: true };
+        }
+        let answer = async {
+            loop {
+                let said = self.versions.known().get(&key).copied();
+                match said {
+                    Some(version) => return version.unwrap_or(EngineVersion::Unknown(engine)),
+                    None if answered.changed().await.is_err() => return EngineVersion::Unknown(engine),
+                    None => {}
+                }
+            }
+        };
+        match tokio::time::timeout(wait, answer).await {
+            Ok(version) => done(version),
+            Err(_) => Finding { version: EngineVersion::Unknown(engine), pending: true },
+        }
+    }
+
+    /// The same without asking the image; what would have to be asked as the error.
+    pub(crate) async fn version_unasked(
+        &self,
+        engine: EngineKind,
+        image: &str,
+        info: Option<&ImageInfo>,
+    ) -> Result<EngineVersion, Image> {
+        let label = info.and_then(|it| it.version_label.as_deref());
+        // Of a program only its simulator is named as an image is.
+        let tagged = self.config.programs.is_none() || info.is_some_and(|it| it.simulator);
+        let tag = tagged.then(|| EngineVersion::of_image(engine, image));
+        let stated = tag
+            .into_iter()
+            .chain(label.map(|it| EngineVersion::parse(engine, it)))
+            .find(|it| matches!(it, EngineVersion::Known(..)));
+        if let Some(version) = stated {
+            return Ok(version);
+        }
+        // Our simulator is whatever its label says; an image that is not here can't be asked.
+        let Some(info) = info.filter(|it| !it.simulator && !it.id.is_empty()) else {
+            return Ok(EngineVersion::Unknown(engine));
+        };
+        let key = (engine, info.id.clone());
+        if let Some(version) = self.versions.get(&key) {
+            return Ok(version);
+        }
+        if let Some(version) = self.stored(&key).await {
+            self.versions.put(key, Some(version));
+            return Ok(version);
+        }
+        Err(key)
+    }
+
+    async fn stored(&self, (engine, id): &Image) -> Option<EngineVersion> {
+        let read = async { self.store.read().await?.meta_get(&meta_key(*engine, id)).await };
+        match read.await {
+            Ok(text) => {
+                let version = EngineVersion::parse(*engine, &text?);
+                matches!(version, EngineVersion::Known(..)).then_some(version)
+            }
+            Err(error) => {
+                warn!(%error, "what is known of an image could not be read");
+                None
+            }
+        }
+    }
+
+    /// Asks the image: first for its version, then for its options.
+    async fn ask(&self, engine: EngineKind, image: &str) -> Option<EngineVersion> {
+        for (entrypoint, args) in EngineVersion::questions(engine) {
+            match self.runtime.probe(&ImageProbe { image, entrypoint, args }, ASK).await {
+                Ok(text) => {
+                    let version = EngineVersion::of_output(engine, &text);
+                    if matches!(version, EngineVersion::Known(..)) {
+                        return Some(version);
+                    }
+                }
+                // One that runs for ever instead of answering gets no third chance.
+                Err(error @ RuntimeError::Timeout { .. }) => {
+                    warn!(%error, image, "the image did not answer");
+                    break;
+                }
+                Err(error) => {
+                    warn!(%error, image, "the image could not be asked for its version");
+                    return None;
+                }
+            }
+        }
+        Some(EngineVersion::Unknown(engine))
+    }
+
+    async fn learn(&self, key: Image, image: &str) {
+        if self.versions.get(&key).is_some() {
+            return;
+        }
+        let Some(version) = self.ask(key.0, image).await else {
+            // Whoever waits goes on without; the next one asks again.
+            self.versions.put(key, None);
+            return;
+        };
+        info!(image, %version, "the image was asked for the version of its engine");
+        if matches!(version, EngineVersion::Known(..)) {
+            let written = async {
+                let mut tx = self.store.write().await?;
+                tx.meta_set(&meta_key(key.0, &key.1), &version.to_string()).await?;
+                tx.commit().await
+            };
+            if let Err(error) = written.await {
+                warn!(%error, "the version of an image could not be stored");
+            }
+        }
+        self.versions.put(key, Some(version));
+    }
+}
+
+fn meta_key(engine: EngineKind, id: &str) -> String {
+    format!("engine_version/{engine}/{id}")
+}
+
+/// Asks the images that were asked for, one after the other.
+pub async fn run(control: std::sync::Arc<Control>, mut requests: Requests, stop: CancellationToken) {
+    loop {
+        let ((engine, id), image) = tokio::select! {
+            () = stop.cancelled() => return,
+            request = requests.0.recv() => match request {
+                Some(request) => request,
+                None => return,
+            },
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = control.learn((engine, id), &image) => {}
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Requests to a model that is being applied wait for it instead of failing: its container stops and another starts,
+//! which takes seconds to minutes. A request that waits has its place among the key's concurrent requests and its
+//! meter, so it ends like any other (client gone, shutdown); memory is bounded by the number of requests that wait for
+//! one model and by the bytes of their bodies.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use gantry_domain::{ApiError, ErrorCode, Timestamp};
+use http::HeaderMap;
+
+use crate::{
+    Shared,
+    body::shutting_down,
+    deadline::{Deadline, Over},
+};
+
+/// So many requests wait for one model.
+pub(crate) const MAX_WAITING: usize = 1024;
+/// So many bytes may their bodies have together.
+pub(crate) const MAX_WAITING_BYTES: usize = 256 << 20;
+/// What clients are told when waiting was in vain. Asking again costs little, loading takes seconds at least.
+const RETRY_AFTER_SEC: u64 = 5;
+
+/// Who waits, by served name. Locked only by requests that begin or end to wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting(Mutex<HashMap<String, Held>>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    requests: usize,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// A place among those who wait, given back on drop; `None` if there is none left.
+    fn enter<'a>(&'a self, served_name: &'a str, bytes: usize) -> Option<Place<'a>> {
+        let mut all = self.lock();
+        let held = all.get(served_name).copied().unwrap_or_default();
+        let next = Held { requests: held.requests + 1, bytes: held.bytes.saturating_add(bytes) };
+        // One body alone always fits: it is within the limit of a body.
+        let fits = next.requests <= MAX_WAITING && (next.bytes <= MAX_WAITING_BYTES || held.requests == 0);
+        if !fits {
+            return None;
+        }
+        all.insert(served_name.to_owned(), next);
+        Some(Place { waiting: self, served_name, bytes })
+    }
+
+    /// How many wait for a model.
+    pub(crate) fn requests(&self, served_name: &str) -> usize {
+        self.lock().get(served_name).map_or(0, |it| it.requests)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
+        // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Place<'a> {
+    waiting: &'a Waiting,
+    served_name: &'a str,
+    bytes: usize,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut entry) = self.waiting.lock().entry(self.served_name.to_owned()) {
+            let held = entry.get_mut();
+            held.requests -= 1;
+            held.bytes = held.bytes.saturating_sub(self.bytes);
+            if held.requests == 0 {
+                entry.remove();
+            }
+        }
+    }
+}
+
+/// How long a client is ready to wait: `Prefer: wait=<seconds>` (RFC 7240 §4.3); `None` if it does not say.
+pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all("prefer").iter().filter_map(|it| it.to_str().ok());
+    let wait = |it: &str| {
+        let (name, value) = it.split(';').next()?.split_once('=')?;
+        let named = name.trim().eq_ignore_ascii_case("wait");
+        named.then(|| value.trim().trim_matches('"').parse().ok().map(Duration::from_secs)).flatten()
+    };
+    values.flat_map(|it| it.split(',')).find_map(wait)
+}
+
+/// Waits until `look` finds the model, asked again after each change of the catalog: up to `limit`, which is the
+/// client's and the route's, and up to the moment that `look` gave last. `bytes` are those of the body.
+///
+/// # Errors
+/// 503 `model_not_running` when it took too long or too many wait; 503 `shutting_down`; what `look` says.
+pub(crate) async fn wait<T>(
+    shared: &Shared,
+    deadline: &mut Deadline,
+    (served_name, bytes): (&str, usize),
+    limit: Instant,
+    mut look: impl FnMut() -> Result<Found<T>, ApiError>,
+) -> Result<T, ApiError> {
+    let mut changes = shared.changes();
+    let Some(_place) = shared.waiting.enter(served_name, bytes) else {
+        let message = format!("too many requests wait for the model `{served_name}`, which is being applied");
+        return Err(refused(message));
+    };
+    loop {
+        changes.mark_unchanged();
+        let until = match look()? {
+            Found::Up(it) => return Ok(it),
+            Found::Returning(until) => until,
+        };
+        let left = until.since(shared.clock.now());
+        deadline.set(limit.min(Instant::now() + left));
+        match deadline.limit(changes.changed()).await {
+            // An error would mean that the catalog is gone, and the gateway with it.
+            Ok(_) => {}
+            Err(Over::Cut) => return Err(shutting_down()),
+            Err(Over::TimedOut) => {
+                let message = format!("the model `{served_name}` is being applied and was not back in time");
+                return Err(refused(message));
+            }
+        }
+    }
+}
+
+/// What the catalog says of a route.
+pub(crate) enum Found<T> {
+    Up(T),
+    /// Being applied; expected back by then.
+    Returning(Timestamp),
+}
+
+fn refused(message: String) -> ApiError {
+    ApiError::new(ErrorCode::ModelNotRunning, message).retry_after(RETRY_AFTER_SEC).retryable(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_say_how_long_they_wait() {
+        let of = |lines: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append("prefer", http::HeaderValue::from_static(line));
+            }
+            patience(&headers).map(|it| it.as_secs())
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&["wait=0"]), Some(0));
+        assert_eq!(of(&["respond-async, Wait = 10"]), Some(10));
+        assert_eq!(of(&["return=minimal", "wait=\"7\"; x=1"]), Some(7));
+        for nonsense in ["wait", "wait=soon", "wait=-1", "waits=1"] {
+            assert_eq!(of(&[nonsense]), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn places_are_bounded_and_given_back() {
+        let waiting = Waiting::default();
+        let places: Vec<_> = (0..MAX_WAITING).map(|_| waiting.enter("m", 1).unwrap()).collect();
+        assert!(waiting.enter("m", 1).is_none());
+        assert!(waiting.enter("other", 1).is_some());
+        drop(places);
+        assert_eq!(waiting.requests("m"), 0);
+        // By bytes, too; but one alone may always wait.
+        let large = waiting.enter("m", 2 * MAX_WAITING_BYTES).unwrap();
+        assert!(waiting.enter("m", 1).is_none());
+        drop(large);
+        assert!(waiting.0.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,188 @@
+//! An engine that falls silent: a real process that is stopped (`SIGSTOP`), as a hung one looks from outside.
+
+use std::{
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use gantry_dataplane::{RouteTarget, Upstream, UpstreamHealth, progress::MIN_SEEN};
+use gantry_domain::{model::Task, usage::Outcome};
+
+use crate::{
+    client::{Client, post},
+    engine::{Engine, PATIENCE, SSE_HEAD, chunk, json},
+    gateway::{Gateway, KEY, catalog, key_entry, route},
+};
+
+const CHAT: &str = "/v1/chat/completions";
+const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":3}"#;
+const EVENT: &str = "data: {\"choices\":[{}]}\n\n";
+
+fn gateway(addr: std::net::SocketAddr, floor: Duration) -> (Gateway, Arc<Upstream>) {
+    let engine = Upstream::new(1, &format!("http://{addr}"), Some("internal"), Arc::default()).unwrap();
+    let engine = Arc::new(engine.with_stall_floor(floor));
+    let mut catalog = catalog(addr, vec![(KEY, key_entry(1))]);
+    let target = RouteTarget::Up(Arc::clone(&engine));
+    catalog.routes.insert("m".into(), Arc::new(route("m", Task::Generate, target)));
+    (Gateway::with(catalog, |_| {}), engine)
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn is_stalled(engine: &Upstream) -> bool {
+    matches!(engine.health(Instant::now()), UpstreamHealth::Stalled { .. })
+}
+
+/// `m` has answered often enough for its silence to mean something.
+async fn acquaint(client: &mut Client) {
+    for _ in 0..MIN_SEEN {
+        assert_eq!(client.ask(&post(CHAT, KEY, "", BODY)).await.status, 200);
+    }
+}
+
+/// A simulator in a process of its own.
+struct Process {
+    child: Child,
+    addr: std::net::SocketAddr,
+}
+
+impl Process {
+    async fn start() -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "stalls::simulator_process", "--ignored", "--nocapture"])
+            .env("SIMULATOR_PORT", port.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let addr = ([127, 0, 0, 1], port).into();
+        let process = Self { child, addr };
+        until("the simulator listens", || std::net::TcpStream::connect(addr).is_ok()).await;
+        process
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+#[ignore = "not a test: the process that the tests below start"]
+#[expect(clippy::disallowed_methods, reason = "how the process is told")]
+async fn simulator_process() {
+    let Ok(port) = std::env::var("SIMULATOR_PORT") else { return };
+    let words = ["sim:m", "--served-model-name", "m", "--api-key", "internal"].map(str::to_owned);
+    let config = gantry_sim::Config::parse(&words, &gantry_sim::Env::new()).unwrap();
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await.unwrap();
+    gantry_sim::serve(listener, config, tokio_util::sync::CancellationToken::new()).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_hangs_gets_no_new_requests_until_it_goes_on() {
+    let process = Process::start().await;
+    let (gateway, engine) = gateway(process.addr, Duration::from_millis(300));
+    let mut client = gateway.client().await;
+    acquaint(&mut client).await;
+    assert_eq!(engine.health(Instant::now()), UpstreamHealth::Ok);
+    process.signal("-STOP");
+    let mut waits = gateway.client().await;
+    waits.send(&post(CHAT, KEY, "", BODY)).await;
+    until("the engine is held to be stalled", || is_stalled(&engine)).await;
+    let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
+    assert_eq!((got.status, got.code().as_str()), (502, "model_unavailable"));
+    assert!(got.body.contains("has sent nothing for"), "{}", got.body);
+    assert!(got.header("retry-after").is_some());
+    // The request that waits is not given up, and its answer ends the quarantine.
+    process.signal("-CONT");
+    assert_eq!(waits.answer().await.status, 200);
+    assert_eq!(engine.health(Instant::now()), UpstreamHealth::Ok);
+    assert_eq!(client.ask(&post(CHAT, KEY, "", BODY)).await.status, 200);
+    let n = MIN_SEEN as usize;
+    let rows = gateway.rows(n + 3).await;
+    assert_eq!((rows[n].status_code, rows[n].outcome), (502, Outcome::UpstreamError));
+}
+
+#[tokio::test]
+async fn when_nobody_waits_any_more_one_request_tries() {
+    let process = Process::start().await;
+    let (gateway, engine) = gateway(process.addr, Duration::from_millis(300));
+    let mut client = gateway.client().await;
+    acquaint(&mut client).await;
+    process.signal("-STOP");
+    let mut waits = gateway.client().await;
+    waits.send(&post(CHAT, KEY, "", BODY)).await;
+    until("the engine is held to be stalled", || is_stalled(&engine)).await;
+    drop(waits);
+    let ended = |n: u32| gateway.shared.counters.requests_total() == u64::from(MIN_SEEN + n);
+    until("the one that waited is gone", || ended(1)).await;
+    let in_flight = || engine.in_flight.load(std::sync::atomic::Ordering::Relaxed);
+    for n in 0..2 {
+        // The second one may try, because the first one left.
+        let mut trial = gateway.client().await;
+        trial.send(&post(CHAT, KEY, "", BODY)).await;
+        until("the trial runs", || in_flight() == 1).await;
+        assert_eq!(client.ask(&post(CHAT, KEY, "", BODY)).await.status, 502);
+        if n == 1 {
+            process.signal("-CONT");
+            assert_eq!(trial.answer().await.status, 200);
+        }
+        drop(trial);
+        until("the trial is over", || in_flight() == 0).await;
+    }
+    assert_eq!(engine.health(Instant::now()), UpstreamHealth::Ok);
+    gateway.rows(MIN_SEEN as usize + 5).await;
+}
+
+/// The floor is far below the time that answers take here, and nobody is refused: bytes come, to somebody.
+#[tokio::test]
+async fn an_engine_that_is_slow_but_goes_on_is_not_held_to_be_stalled() {
+    let mut engine = Engine::start().await;
+    let (gateway, upstream) = gateway(engine.addr, Duration::from_millis(200));
+    let mut client = gateway.client().await;
+    let streamed = BODY.replace("3}", "3,\"stream\":true}");
+    for body in [BODY, &streamed] {
+        for _ in 0..MIN_SEEN {
+            client.send(&post(CHAT, KEY, "", body)).await;
+            let call = engine.call().await;
+            call.send(&json("{}"));
+            client.answer().await;
+        }
+    }
+    let mut stream = gateway.client().await;
+    stream.send(&post(CHAT, KEY, "", &streamed)).await;
+    let streaming = engine.call().await;
+    streaming.send(SSE_HEAD);
+    stream.head().await;
+    let mut plain = gateway.client().await;
+    plain.send(&post(CHAT, KEY, "", BODY)).await;
+    let slow = engine.call().await;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(600) {
+        streaming.send(&chunk(EVENT));
+        assert_eq!(stream.chunk().await.as_deref(), Some(EVENT));
+        // Less than the floor, on a machine that is not too busy; the claim holds for whatever it takes.
+        let silent = upstream.stalled(Instant::now());
+        assert_eq!(silent, None);
+    }
+    slow.send(&json("{}"));
+    assert_eq!(plain.answer().await.status, 200);
+    streaming.send(&format!("{}0\r\n\r\n", chunk("data: [DONE]\n\n")));
+    while stream.chunk().await.is_some() {}
+    gateway.rows(2 * MIN_SEEN as usize + 2).await;
+}

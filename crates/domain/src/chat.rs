@@ -1,0 +1,80 @@
+//! Chats of the playground: what a signed-in user said to a model and what it answered.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::{Timestamp, UserId, model::EngineKind};
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatRole {
+    User,
+    Assistant,
+}
+
+impl ChatRole {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::User, Self::Assistant].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+/// A chat without its messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatSession {
+    pub id: Uuid,
+    pub user_id: UserId,
+    pub title: String,
+    /// Served name.
+    pub model_name: String,
+    pub engine: EngineKind,
+    /// What the model allowed when the chat began, as the client noted it.
+    pub constraints: Map<String, Value>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatMessage {
+    pub id: i64,
+    pub role: ChatRole,
+    pub content: String,
+    /// How fast it came, as the client measured it.
+    pub metrics: Option<Map<String, Value>>,
+    pub created_at: Timestamp,
+}
+
+/// Title of a chat before anything was said.
+pub const UNTITLED: &str = "New chat";
+const TITLE_CHARS: usize = 60;
+
+/// The title that a first message gives its chat: its first line, cut after 60 characters.
+pub fn title_of(content: &str) -> String {
+    let line = content.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or(UNTITLED);
+    let line: String = line.chars().filter(|it| !it.is_control()).collect();
+    match line.char_indices().nth(TITLE_CHARS) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_short_line() {
+        assert_eq!(title_of("\n  Hello there \nsecond"), "Hello there");
+        assert_eq!(title_of(" \n\t"), UNTITLED);
+        assert_eq!(title_of(&"ä".repeat(61)), format!("{}…", "ä".repeat(60)));
+        assert_eq!(title_of("a\u{1b}[31mb"), "a[31mb");
+    }
+}

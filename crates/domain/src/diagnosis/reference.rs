@@ -1,0 +1,91 @@
+//! The table of signatures as people read it, for the reference page.
+
+use super::{
+    signature::{Advice, Target, Try, When},
+    table,
+};
+use crate::model::EngineKind;
+
+/// One known failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub error_type: &'static str,
+    /// `None`: both engines.
+    pub engine: Option<EngineKind>,
+    pub title: &'static str,
+    /// What decides: a text with `…` for what differs, or how the container ended.
+    pub sign: Sign,
+    /// The most promising thing to do, with `…` for what differs.
+    pub fix: String,
+    /// The field of the first fix that has one.
+    pub field: Option<&'static str>,
+    /// The value to try for it, as JSON; `…` is made from the log and from what is set.
+    pub value: Option<String>,
+}
+
+/// What a failure is recognised by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sign {
+    /// The first of the texts that are looked for, and how many others there are.
+    Text {
+        first: String,
+        others: usize,
+    },
+    ExitCodes(&'static [i64]),
+    OutOfMemory,
+}
+
+/// Every known failure, in the order in which they are tried.
+pub fn entries() -> impl Iterator<Item = Entry> {
+    table().map(|row| {
+        let sign = match row.when {
+            When::Log(patterns) | When::Reason(patterns) | When::Either(patterns) => Sign::Text {
+                first: patterns.first().map(|it| blank(it)).unwrap_or_default(),
+                others: patterns.len().saturating_sub(1),
+            },
+            When::Exit(codes) => Sign::ExitCodes(codes),
+            When::OutOfMemory => Sign::OutOfMemory,
+        };
+        let with_field = row.fixes.iter().find(|it| field(it).is_some());
+        Entry {
+            error_type: row.id,
+            engine: row.engine,
+            title: row.title,
+            sign,
+            fix: row.fixes.first().map(|it| blank(it.text)).unwrap_or_default(),
+            field: with_field.and_then(field),
+            value: with_field.and_then(value),
+        }
+    })
+}
+
+fn field(advice: &Advice) -> Option<&'static str> {
+    match advice.target {
+        Target::None => None,
+        Target::Field(name) | Target::Path(name) => Some(name),
+        Target::FirstSet(names) => names.first().copied(),
+        Target::Flag => Some("…"),
+    }
+}
+
+fn value(advice: &Advice) -> Option<String> {
+    match advice.value {
+        Try::Nothing => None,
+        Try::Unset => Some("null".to_owned()),
+        Try::Bool(it) => Some(it.to_string()),
+        Try::Text(it) => Some(format!("\"{it}\"")),
+        Try::Number(it) => Some(it.to_string()),
+        Try::Captured(_) | Try::Made(_) => Some("…".to_owned()),
+    }
+}
+
+/// `…` for each `{name}`.
+fn blank(pattern: &str) -> String {
+    let mut parts = pattern.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push('…');
+        text.push_str(part.split_once('}').map_or("", |it| it.1));
+    }
+    text
+}

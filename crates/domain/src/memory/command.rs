@@ -1,0 +1,331 @@
+//! What an engine's command line says about memory. The estimate is of the very command that a start runs, so that
+//! defaults, versions and extra arguments are all in it.
+
+use super::{
+    CacheType, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Slots, SplitMode, Unknown, VllmKvType,
+    VllmSettings, estimate_llamacpp, estimate_vllm,
+};
+use crate::{engine::EngineVersion, model::EngineKind};
+
+const GIB: f64 = (1_u64 << 30) as f64;
+/// Build of llama-server from which no `-np` means 4 slots that share the cache (end of 2025; the exact build was not
+/// looked up).
+const AUTO_SLOTS: u32 = 7400;
+/// Build from which logits are reserved per slot (llama.cpp #23861 of 2026-05-30; the build is interpolated from
+/// dates of others).
+const LOGITS_PER_SLOT: u32 = 8960;
+/// Build from which flash attention is `auto` unless given.
+const FLASH_AUTO: u32 = 6343;
+
+/// Arguments that change memory in ways that the estimate does not follow.
+const LLAMACPP_LEFT_OUT: &[(&[&str], &str)] = &[
+    (&["--mmproj", "-mm"], "the projector (`mmproj`)"),
+    (&["--model-draft", "-md"], "the draft model"),
+    (&["--lora", "--lora-scaled"], "LoRA adapters"),
+    (&["--override-tensor", "-ot"], "the placement by `override_tensor`"),
+    (&["--no-kv-offload", "-nkvo"], "`--no-kv-offload`"),
+    (&["--swa-full"], "`--swa-full`"),
+    (&["--device", "-dev"], "`--device`"),
+];
+const VLLM_LEFT_OUT: &[(&[&str], &str)] = &[
+    (&["--enable-lora"], "LoRA adapters"),
+    (&["--speculative-config", "-sc"], "the draft model"),
+    (&["--data-parallel-size", "-dp"], "data parallelism"),
+    (&["--kv-offloading-size", "--swap-space"], "RAM for cache that is moved out"),
+];
+
+/// What the machine has for the model.
+#[derive(Debug, Clone, Copy)]
+pub struct Room<'a> {
+    /// The GPUs that the engine is given; empty: none.
+    pub gpus: &'a [GpuMemory],
+    /// In bytes; `None`: unknown.
+    pub host_ram_free: Option<u64>,
+}
+
+/// A command line, read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    Llamacpp(LlamacppCommand),
+    Vllm(VllmCommand),
+}
+
+/// Of llama-server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LlamacppCommand {
+    /// Without GPUs, RAM and proportions, which are beside it.
+    pub settings: LlamacppSettings<'static>,
+    pub tensor_split: Vec<f64>,
+    /// `-mg`: the GPU for what is not split.
+    pub main_gpu: usize,
+    /// It serves vectors or scores.
+    pub pooled: bool,
+    notes: Vec<String>,
+}
+
+/// Of vLLM.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VllmCommand {
+    /// Without GPUs and RAM.
+    pub settings: VllmSettings<'static>,
+    /// Weights and activations are kept as `float32`.
+    pub single: bool,
+    /// It serves vectors.
+    pub pooled: bool,
+    /// Weights are quantised while they are loaded.
+    pub quantization: Option<String>,
+    notes: Vec<String>,
+}
+
+impl Command {
+    /// Reads the arguments of the engine, as its container gets them.
+    ///
+    /// # Errors
+    /// The argument whose meaning for memory is unknown.
+    pub fn parse(engine: EngineKind, version: EngineVersion, args: &[String]) -> Result<Self, Unknown> {
+        let words = Words(args);
+        match engine {
+            EngineKind::Llamacpp => LlamacppCommand::parse(words, version.number()[0]).map(Self::Llamacpp),
+            EngineKind::Vllm => VllmCommand::parse(words).map(Self::Vllm),
+        }
+    }
+
+    /// The estimate for the model with these facts.
+    ///
+    /// # Errors
+    /// The fact that is missing, or settings that the engine refuses.
+    pub fn estimate(&self, facts: &ModelFacts, room: Room<'_>) -> Result<Estimate, Unknown> {
+        match self {
+            Self::Llamacpp(it) => it.estimate(facts, room),
+            Self::Vllm(it) => it.estimate(facts, room),
+        }
+    }
+
+    /// Tokens of context that it asks for; `None`: what the model was trained for.
+    pub fn context(&self) -> Option<u64> {
+        match self {
+            Self::Llamacpp(it) => it.settings.context.filter(|it| *it > 0),
+            Self::Vllm(it) => it.settings.max_model_len,
+        }
+    }
+}
+
+impl LlamacppCommand {
+    fn parse(words: Words<'_>, build: u32) -> Result<Self, Unknown> {
+        let given = LlamacppSettings::default();
+        let parallel = match words.last(&["--parallel", "-np"]) {
+            Some("-1") => None,
+            _ => words.number(&["--parallel", "-np"])?,
+        };
+        let unified = words.has(&["--kv-unified", "-kvu"]);
+        let slots = match parallel {
+            Some(slots) => Slots::Fixed { slots, unified },
+            None if build < AUTO_SLOTS => Slots::Fixed { slots: 1, unified },
+            None => Slots::Auto,
+        };
+        let cache = |names: &[&str]| match words.last(names) {
+            None => Ok(CacheType::F16),
+            Some(text) => CacheType::parse(text).ok_or_else(|| odd(names, text)),
+        };
+        let flash = match words.last(&["--flash-attn", "-fa"]) {
+            Some("on" | "1" | "true" | "enabled") => Some(true),
+            Some("off" | "0" | "false" | "disabled") => Some(false),
+            // Builds before it had a value: a switch.
+            None | Some(_) if build < FLASH_AUTO => Some(words.has(&["--flash-attn", "-fa"])),
+            None | Some(_) => None,
+        };
+        let all = ["auto", "all", "-1", "-2"];
+        let ngl = ["--n-gpu-layers", "--gpu-layers", "-ngl"];
+        let ngl = match words.last(&ngl) {
+            Some(text) if all.contains(&text) => None,
+            _ => words.number(&ngl)?,
+        };
+        let tensor_split = ["--tensor-split", "-ts"];
+        let split: Result<Vec<f64>, Unknown> = match words.last(&tensor_split) {
+            None => Ok(Vec::new()),
+            Some(text) => text
+                .split([',', '/'])
+                .map(|it| it.trim().parse().map_err(|_| odd(&tensor_split, text)))
+                .collect(),
+        };
+        let split_mode = match words.last(&["--split-mode", "-sm"]) {
+            None | Some("layer") => SplitMode::Layer,
+            Some("none") => SplitMode::None,
+            Some("row") => SplitMode::Row,
+            Some(other) => return Err(odd(&["--split-mode"], other)),
+        };
+        let experts = if words.has(&["--cpu-moe", "-cmoe"]) {
+            u64::MAX
+        } else {
+            words.number(&["--n-cpu-moe", "-ncmoe"])?.unwrap_or(0)
+        };
+        let mapped = match words.last(&["--load-mode", "-lm"]) {
+            Some(mode) => matches!(mode, "auto" | "mmap" | "mmap+mlock"),
+            None => !words.has(&["--no-mmap"]),
+        };
+        Ok(Self {
+            settings: LlamacppSettings {
+                context: words.number(&["--ctx-size", "-c"])?,
+                slots,
+                batch: words.number(&["--batch-size", "-b"])?.unwrap_or(given.batch),
+                ubatch: words.number(&["--ubatch-size", "-ub"])?.unwrap_or(given.ubatch),
+                cache_type_k: cache(&["--cache-type-k", "-ctk"])?,
+                cache_type_v: cache(&["--cache-type-v", "-ctv"])?,
+                flash_attn: flash,
+                ngl,
+                n_cpu_moe: experts,
+                split_mode,
+                mmap: mapped,
+                logits_for_all: build < LOGITS_PER_SLOT,
+                ..given
+            },
+            tensor_split: split?,
+            main_gpu: words.number(&["--main-gpu", "-mg"])?.unwrap_or(0) as usize,
+            pooled: words.has(&["--embedding", "--embeddings", "--reranking", "--rerank"]),
+            notes: words.left_out(LLAMACPP_LEFT_OUT),
+        })
+    }
+
+    fn estimate(&self, facts: &ModelFacts, room: Room<'_>) -> Result<Estimate, Unknown> {
+        // The estimate puts on the first GPU what is not split.
+        let main = match self.settings.split_mode {
+            SplitMode::Layer => 0,
+            SplitMode::None | SplitMode::Row => self.main_gpu,
+        };
+        if main > 0 && main >= room.gpus.len() && !room.gpus.is_empty() {
+            return Err(Unknown::because(format!("there is no GPU {main} for `main_gpu` among those given")));
+        }
+        let mut gpus = room.gpus.to_vec();
+        let mut split = self.tensor_split.clone();
+        if !gpus.is_empty() {
+            split.resize(gpus.len().max(split.len()), 0.0);
+            gpus.swap(0, main);
+            split.swap(0, main);
+        }
+        let settings = LlamacppSettings {
+            tensor_split: &split,
+            gpus: &gpus,
+            host_ram_free: room.host_ram_free,
+            ..self.settings.clone()
+        };
+        let mut estimate = estimate_llamacpp(&served(facts, self.pooled), &settings)?;
+        if !gpus.is_empty() {
+            estimate.per_gpu.swap(0, main);
+        }
+        estimate.notes.extend(self.notes.iter().cloned());
+        Ok(estimate)
+    }
+}
+
+impl VllmCommand {
+    fn parse(words: Words<'_>) -> Result<Self, Unknown> {
+        let given = VllmSettings::default();
+        let single = matches!(words.last(&["--dtype"]), Some("float" | "float32"));
+        let kv = ["--kv-cache-dtype"];
+        let kv_type = match words.last(&kv) {
+            None | Some("auto") if single => VllmKvType::Single,
+            None => VllmKvType::Half,
+            Some(text) => VllmKvType::parse(text).ok_or_else(|| odd(&kv, text))?,
+        };
+        let pooled = words.last(&["--runner"]) == Some("pooling")
+            || words.last(&["--task"]).is_some_and(|it| it != "auto" && it != "generate");
+        let eager = words.position(&["--enforce-eager"]) > words.position(&["--no-enforce-eager"]);
+        let offload = words.float(&["--cpu-offload-gb"])?.unwrap_or(0.0);
+        Ok(Self {
+            settings: VllmSettings {
+                gpu_memory_utilization: words
+                    .float(&["--gpu-memory-utilization"])?
+                    .unwrap_or(given.gpu_memory_utilization),
+                tensor_parallel: words.number(&["--tensor-parallel-size", "-tp"])?.unwrap_or(1),
+                pipeline_parallel: words.number(&["--pipeline-parallel-size", "-pp"])?.unwrap_or(1),
+                max_model_len: words.number(&["--max-model-len"])?,
+                max_num_seqs: words.number(&["--max-num-seqs"])?.unwrap_or(given.max_num_seqs),
+                max_num_batched_tokens: words
+                    .number(&["--max-num-batched-tokens"])?
+                    .unwrap_or(given.max_num_batched_tokens),
+                kv_type,
+                block_size: words.number(&["--block-size"])?.unwrap_or(given.block_size),
+                enforce_eager: eager,
+                cpu_offload: (offload * GIB) as u64,
+                kv_cache_memory: words.number(&["--kv-cache-memory-bytes"])?,
+                ..given
+            },
+            single,
+            pooled,
+            quantization: words.last(&["--quantization", "-q"]).map(str::to_owned),
+            notes: words.left_out(VLLM_LEFT_OUT),
+        })
+    }
+
+    fn estimate(&self, facts: &ModelFacts, room: Room<'_>) -> Result<Estimate, Unknown> {
+        let settings =
+            VllmSettings { gpus: room.gpus, host_ram_free: room.host_ram_free, ..self.settings.clone() };
+        let mut estimate = estimate_vllm(&served(facts, self.pooled), &settings)?;
+        estimate.notes.extend(self.notes.iter().cloned());
+        Ok(estimate)
+    }
+}
+
+/// The facts of a model that is served for vectors, if it is.
+fn served(facts: &ModelFacts, pooled: bool) -> ModelFacts {
+    let mut facts = facts.clone();
+    facts.pooled |= pooled;
+    facts
+}
+
+/// The words of a command line; the last of several equal arguments counts.
+#[derive(Clone, Copy)]
+struct Words<'a>(&'a [String]);
+
+impl<'a> Words<'a> {
+    fn position(self, names: &[&str]) -> Option<usize> {
+        self.0.iter().rposition(|word| {
+            names.contains(&word.as_str()) || word.split_once('=').is_some_and(|it| names.contains(&it.0))
+        })
+    }
+
+    fn has(self, names: &[&str]) -> bool {
+        self.position(names).is_some()
+    }
+
+    fn last(self, names: &[&str]) -> Option<&'a str> {
+        let at = self.position(names)?;
+        let word = self.0.get(at)?;
+        if names.contains(&word.as_str()) {
+            return self.0.get(at + 1).map(String::as_str);
+        }
+        word.split_once('=').map(|it| it.1)
+    }
+
+    /// A whole number that is not negative; vLLM also takes `8k` (thousands) and `8K` (1024).
+    fn number(self, names: &[&str]) -> Result<Option<u64>, Unknown> {
+        let Some(text) = self.last(names) else { return Ok(None) };
+        let (digits, unit) = match text.char_indices().last() {
+            Some((at, 'k')) => (&text[..at], 1000),
+            Some((at, 'K')) => (&text[..at], 1024),
+            Some((at, 'm')) => (&text[..at], 1_000_000),
+            Some((at, 'M')) => (&text[..at], 1 << 20),
+            _ => (text, 1),
+        };
+        let number = digits.parse::<u64>().ok().and_then(|it| it.checked_mul(unit));
+        number.map(Some).ok_or_else(|| odd(names, text))
+    }
+
+    fn float(self, names: &[&str]) -> Result<Option<f64>, Unknown> {
+        let Some(text) = self.last(names) else { return Ok(None) };
+        let number = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it >= 0.0);
+        number.map(Some).ok_or_else(|| odd(names, text))
+    }
+
+    fn left_out(self, table: &[(&[&str], &str)]) -> Vec<String> {
+        table
+            .iter()
+            .filter(|(names, _)| self.has(names))
+            .map(|(_, what)| format!("not counted: {what}"))
+            .collect()
+    }
+}
+
+fn odd(names: &[&str], text: &str) -> Unknown {
+    Unknown::because(format!("what `{} {text}` means for memory is unknown", names.first().unwrap_or(&"")))
+}

@@ -1,0 +1,212 @@
+//! Whether a value fits its row of the field table. Says what would.
+
+use serde_json::{Map, Value};
+
+use super::{
+    EngineKind,
+    fields::{Field, Kind},
+};
+use crate::{ErrorCode, engine::owned};
+
+/// What is wrong with a value: a code for programs, a sentence for people.
+pub(super) type Wrong = (ErrorCode, String);
+
+const LONGEST_PATH: usize = 1000;
+/// Bytes of one argument or variable.
+const LONGEST_WORD: usize = 4000;
+
+/// Whether `value` fits the field's type and bounds.
+pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<(), Wrong> {
+    let name = field.name;
+    let fits = |fits: bool, what: String| {
+        if fits { Ok(()) } else { Err((ErrorCode::ValidationError, format!("`{name}` must be {what}"))) }
+    };
+    let whole = |value: &Value, min, max| value.as_i64().is_some_and(|it| (min..=max).contains(&it));
+    match field.kind {
+        Kind::Bool => fits(value.is_boolean(), "true or false".into()),
+        Kind::Int { min, max } => fits(whole(value, min, max), format!("a whole number from {min} to {max}")),
+        Kind::IntOneOf(allowed) => {
+            let list = allowed.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+            fits(value.as_i64().is_some_and(|it| allowed.contains(&it)), format!("one of {list}"))
+        }
+        Kind::Float { min, max } => {
+            let inside = value.as_f64().is_some_and(|it| (min..=max).contains(&it));
+            fits(inside, format!("a number from {min} to {max}"))
+        }
+        Kind::Text { max } => fits(
+            value.as_str().is_some_and(|it| is_text(it, max) && !it.chars().any(char::is_control)),
+            format!(
+                "a text of 1 to {max} characters without control characters that does not begin with `-`"
+            ),
+        ),
+        Kind::Lines { max } => fits(
+            value.as_str().is_some_and(|it| {
+                is_text(it, max) && !it.chars().any(|it| it.is_control() && !"\n\r\t".contains(it))
+            }),
+            format!("a text of 1 to {max} characters that does not begin with `-`"),
+        ),
+        Kind::Repo => fits(
+            value.as_str().is_some_and(|it| is_repo(it, engine)),
+            "a repository of the hub such as `owner/name`".into(),
+        ),
+        Kind::OneOf(allowed) => fits(
+            value.as_str().is_some_and(|it| allowed.contains(&it)),
+            format!("one of {}", allowed.join(", ")),
+        ),
+        Kind::Path => match value.as_str() {
+            Some(path) => path_of(name, path),
+            None => fits(false, "a path relative to the models base directory".into()),
+        },
+        Kind::ModelPath => match value.as_str() {
+            Some(path) => path_of(name, below_models(path)),
+            None => fits(false, "a path relative to the models base directory, or below `/models/`".into()),
+        },
+        Kind::IntList { min, max } => fits(
+            value
+                .as_array()
+                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max))),
+            format!("an array of whole numbers from {min} to {max}"),
+        ),
+        Kind::NamedPaths { max } => match texts(value, max) {
+            Some(items) => items.into_iter().try_for_each(|it| named_path(name, it)),
+            None => fits(false, format!("an array of at most {max} texts like `name=folder/file`")),
+        },
+        Kind::TextList { max } => match texts(value, max) {
+            Some(items) => items.into_iter().try_for_each(|it| match owned::argument(engine, it) {
+                Some(owned) => Err(gateways(name, owned)),
+                None => Ok(()),
+            }),
+            None => fits(false, format!("an array of at most {max} texts without control characters")),
+        },
+        Kind::TextMap => match value.as_object() {
+            Some(map) if map.len() <= 200 => variables(name, map),
+            _ => fits(false, "an object of texts".into()),
+        },
+        Kind::Object => fits(value.is_object(), "an object".into()),
+    }
+}
+
+/// A text that can stand behind an option.
+fn is_text(text: &str, max: usize) -> bool {
+    (1..=max).contains(&text.chars().count()) && !text.starts_with('-')
+}
+
+/// The texts of an array that is short enough, if all are plain.
+fn texts(value: &Value, max: usize) -> Option<Vec<&str>> {
+    let plain = |it: &&str| it.len() <= LONGEST_WORD && !it.chars().any(char::is_control);
+    let items = value.as_array().filter(|it| it.len() <= max)?;
+    items.iter().map(|it| it.as_str().filter(plain)).collect()
+}
+
+/// `owner/name` or `name`, as the hub allows; for llama.cpp a quantisation may follow.
+fn is_repo(text: &str, engine: EngineKind) -> bool {
+    let word = |it: &str| {
+        !it.is_empty()
+            && !it.starts_with(['-', '.'])
+            && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-".contains(&it))
+    };
+    let (repo, quant) = match text.split_once(':') {
+        Some((repo, quant)) if engine == EngineKind::Llamacpp => (repo, Some(quant)),
+        _ => (text, None),
+    };
+    text.len() <= 200 && repo.split('/').count() <= 2 && repo.split('/').all(word) && quant.is_none_or(word)
+}
+
+fn gateways(name: &str, what: &str) -> Wrong {
+    (ErrorCode::ValidationError, format!("`{name}` can't set `{what}`: the gateway does"))
+}
+
+fn path_of(name: &str, path: &str) -> Result<(), Wrong> {
+    relative_path(path).map_err(|(code, why)| (code, format!("`{name}` {why}")))
+}
+
+/// One adapter. Its path stands in lists that both engines split at commas, and vLLM at `=`.
+fn named_path(name: &str, entry: &str) -> Result<(), Wrong> {
+    let shape = || format!("`{name}` entries look like `name=folder/file`, without commas");
+    match entry.split_once('=') {
+        Some((adapter, path))
+            if !adapter.is_empty()
+                && !adapter.starts_with('-')
+                && !entry.contains(',')
+                && !path.contains('=') =>
+        {
+            path_of(name, path)
+        }
+        _ => Err((ErrorCode::ValidationError, shape())),
+    }
+}
+
+fn variables(name: &str, map: &Map<String, Value>) -> Result<(), Wrong> {
+    for (variable, value) in map {
+        let legal = !variable.is_empty()
+            && !variable.starts_with(|it: char| it.is_ascii_digit())
+            && variable.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+        let plain = |it: &str| it.len() <= LONGEST_WORD && !it.chars().any(char::is_control);
+        if !legal || !value.as_str().is_some_and(plain) {
+            let message =
+                format!("`{name}` must map names such as `NAME_1` to texts without control characters");
+            return Err((ErrorCode::ValidationError, message));
+        }
+        if owned::variable(variable) {
+            return Err(gateways(name, variable));
+        }
+    }
+    Ok(())
+}
+
+/// The path relative to the models base directory of one that may be given as the container sees it.
+pub fn below_models(path: &str) -> &str {
+    path.strip_prefix("/models/").unwrap_or(path)
+}
+
+/// Whether `path` stays below the directory it is relative to, as far as its text tells; links are checked where
+/// files are looked at.
+///
+/// # Errors
+/// Says what is wrong with it: [`ErrorCode::PathNotAllowed`] if it would leave, or be read as something else.
+pub fn relative_path(path: &str) -> Result<(), (ErrorCode, &'static str)> {
+    if path.is_empty() || path.len() > LONGEST_PATH || path.chars().any(char::is_control) {
+        return Err((
+            ErrorCode::ValidationError,
+            "must be a path of 1 to 1000 characters, none a control character",
+        ));
+    }
+    if path.starts_with(['/', '-']) {
+        return Err((ErrorCode::PathNotAllowed, "must be relative to the models base directory"));
+    }
+    let legal_part = |part: &str| !part.is_empty() && part != "." && part != "..";
+    if !path.trim_end_matches('/').split('/').all(legal_part) {
+        return Err((ErrorCode::PathNotAllowed, "must not leave the models base directory"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_below_the_base_directory() {
+        for bad in ["/etc", "..", "a/../b", "./a", "a//b", "-x"] {
+            assert_eq!(relative_path(bad).unwrap_err().0, ErrorCode::PathNotAllowed, "{bad:?}");
+        }
+        for bad in ["", "a\nb", "a\u{1b}b"] {
+            assert_eq!(relative_path(bad).unwrap_err().0, ErrorCode::ValidationError, "{bad:?}");
+        }
+        for good in ["a", "a/b c/ü.gguf", "a..b/c", "folder/"] {
+            assert!(relative_path(good).is_ok(), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn a_repository_is_no_path() {
+        for good in ["Qwen/Qwen3-8B", "gpt2", "a/b.c_d-E"] {
+            assert!(is_repo(good, EngineKind::Vllm), "{good}");
+        }
+        for bad in ["/etc", "../x", "a/b/c", "a b", "a/", "a/b:Q4_K_M", "http://h/x", "a/.."] {
+            assert!(!is_repo(bad, EngineKind::Vllm), "{bad}");
+        }
+        assert!(is_repo("a/b:Q4_K_M", EngineKind::Llamacpp));
+        assert!(!is_repo("a/b:Q4:x", EngineKind::Llamacpp));
+    }
+}

@@ -1,0 +1,152 @@
+//! The models base directory: one value that everybody shares, and which directories it may be.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// The directory that model paths are relative to and that engines see as `/models`. Cheap to clone; all clones are one
+/// value, so that a change counts for the next start, preview and inspection at once.
+#[derive(Debug, Clone)]
+pub struct ModelsDir(Arc<RwLock<Arc<Path>>>);
+
+impl ModelsDir {
+    /// `dir` is absolute, with links resolved.
+    pub fn new(dir: &Path) -> Self {
+        Self(Arc::new(RwLock::new(dir.into())))
+    }
+
+    /// As it is now. Whoever does several things with it takes it once.
+    pub fn get(&self) -> Arc<Path> {
+        // A path is whole or not there: a panic elsewhere can't have left half of one.
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces it; gives back what it was.
+    pub fn set(&self, dir: &Path) -> Arc<Path> {
+        std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), dir.into())
+    }
+}
+
+/// Which directories may become the models base directory. Everything below it can be read by every engine, so that a
+/// careless choice would hand out keys, other people's files, or the gateway's own secrets.
+#[derive(Debug, Clone)]
+pub struct ModelsDirRules {
+    /// `DATA_DIR`, with links resolved.
+    pub data_dir: PathBuf,
+    /// What `MODELS_DIR` says, with links resolved: the operator's own choice, always allowed.
+    pub configured: PathBuf,
+    /// `MODELS_ROOTS`, with links resolved; empty is no narrowing.
+    pub roots: Vec<PathBuf>,
+}
+
+/// Why a directory was refused, as a sentence for an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedDir {
+    #[error("it is a directory of the operating system")]
+    System,
+    #[error("it holds more than models: choose a directory of its own below it")]
+    TooWide,
+    #[error("it holds the gateway's data directory")]
+    HoldsData,
+    #[error("it lies in the gateway's data directory")]
+    InData,
+    #[error("it is not below a directory of MODELS_ROOTS")]
+    NotInRoots,
+}
+
+/// Refused with everything below them (Filesystem Hierarchy Standard 3.0, and where container runtimes keep theirs).
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/backups",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/kubelet",
+    "/var/log",
+    "/var/mail",
+    "/var/run",
+    "/var/spool",
+];
+/// Refused themselves; a directory below is as good as any.
+const WIDE: &[&str] = &["/", "/home", "/root", "/tmp", "/var", "/var/cache", "/var/lib", "/var/tmp"];
+
+impl ModelsDirRules {
+    /// Whether `dir` may be the base directory. It is absolute, with links resolved: a link must not change the verdict.
+    ///
+    /// # Errors
+    /// See [`RefusedDir`].
+    pub fn check(&self, dir: &Path) -> Result<(), RefusedDir> {
+        if dir == self.configured {
+            return Ok(());
+        }
+        // `/home/ada`: keys and mail of a person.
+        let home = dir.parent() == Some(Path::new("/home"));
+        if SYSTEM.iter().any(|it| dir.starts_with(it)) {
+            return Err(RefusedDir::System);
+        }
+        if home || WIDE.iter().any(|it| dir == Path::new(it)) {
+            return Err(RefusedDir::TooWide);
+        }
+        if self.data_dir.starts_with(dir) {
+            return Err(RefusedDir::HoldsData);
+        }
+        // By default the models lie in a folder of the data directory.
+        if dir.starts_with(&self.data_dir) && !dir.starts_with(&self.configured) {
+            return Err(RefusedDir::InData);
+        }
+        if !self.roots.is_empty() && !self.roots.iter().any(|it| dir.starts_with(it)) {
+            return Err(RefusedDir::NotInRoots);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_directory_of_its_own_may_hold_the_models() {
+        let mut rules = ModelsDirRules {
+            data_dir: "/srv/gantry".into(),
+            configured: "/srv/gantry/models".into(),
+            roots: Vec::new(),
+        };
+        for (dir, verdict) in [
+            ("/srv/models", Ok(())),
+            ("/mnt", Ok(())),
+            ("/home/ada/models", Ok(())),
+            ("/srv/gantry/models", Ok(())),
+            ("/srv/gantry/models/a", Ok(())),
+            ("/srv/gantry2", Ok(())),
+            ("/usrdata", Ok(())),
+            ("/", Err(RefusedDir::TooWide)),
+            ("/home/ada", Err(RefusedDir::TooWide)),
+            ("/var/lib", Err(RefusedDir::TooWide)),
+            ("/usr/share/models", Err(RefusedDir::System)),
+            ("/proc/self/root/srv/models", Err(RefusedDir::System)),
+            ("/var/lib/docker/volumes", Err(RefusedDir::System)),
+            ("/srv", Err(RefusedDir::HoldsData)),
+            ("/srv/gantry", Err(RefusedDir::HoldsData)),
+            ("/srv/gantry/secrets", Err(RefusedDir::InData)),
+        ] {
+            assert_eq!(rules.check(Path::new(dir)), verdict, "{dir}");
+        }
+        rules.roots = vec!["/mnt/a".into(), "/mnt/b".into()];
+        assert_eq!(rules.check(Path::new("/mnt/b/x")), Ok(()));
+        assert_eq!(rules.check(Path::new("/mnt/bb")), Err(RefusedDir::NotInRoots));
+        assert_eq!(rules.check(Path::new("/srv/gantry/models")), Ok(()));
+    }
+}

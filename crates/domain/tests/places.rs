@@ -1,0 +1,109 @@
+//! A new field is one row in one file: the places where a field's name stands outside its row are counted, and each is
+//! a special case that this file knows.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use gantry_domain::model::fields;
+
+/// Where fields are read by name, and which. Validation, the API's view, forms, the reference page and the command line
+/// come from the row alone.
+const SPECIAL: &[(&str, &str)] = &[
+    // Rules over several fields, and what an engine refuses about one.
+    (
+        "crates/domain/src/model/config.rs",
+        "mode repo_id local_path chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
+         cuda_graph_sizes enable_chunked_prefill tool_call_parser enable_auto_tool_choice tensor_split \
+         override_tensor jinja",
+    ),
+    // `Emit::Special`: fields that become arguments together, or not as they are; and when a row does not apply.
+    ("crates/domain/src/engine/mod.rs", "device selected_gpus"),
+    (
+        "crates/domain/src/engine/vllm.rs",
+        "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
+         enforce_eager cuda_graph_sizes gguf_weight_format pooling", // `pooling` is a word of vLLM's own
+    ),
+    (
+        "crates/domain/src/engine/llamacpp.rs",
+        "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
+         extra_env ngl batch_size ubatch_size threads flash_attn mlock no_mmap load_mode numa draft_model_path draft_n \
+         draft_p_min mmproj pooling jinja",
+    ),
+    // Fields that are the gateway's own business, not the engine's.
+    ("crates/control/src/lib.rs", "engine_image startup_timeout_sec"),
+    ("crates/control/src/engines.rs", "pooling"),
+    (
+        "crates/control/src/publish.rs",
+        "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len",
+    ),
+    ("crates/control/src/reconcile/start.rs", "local_path"),
+    ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec"),
+    // Advice before a start, and the record that `--demo` makes.
+    (
+        "crates/admin-api/src/models/dry_run.rs",
+        "engine_image tensor_parallel_size pipeline_parallel_size tensor_split",
+    ),
+    ("crates/server/src/demo.rs", "local_path engine_image tool_call_parser enable_auto_tool_choice"),
+];
+/// Advice about logs names the fields that would help; a new field works without.
+const ADVICE: &str = "crates/domain/src/diagnosis";
+const ROWS: &str = "crates/domain/src/model/fields";
+/// The crates that know model records.
+const ROOTS: &[&str] = &[
+    "crates/domain/src",
+    "crates/control/src",
+    "crates/runtime/src",
+    "crates/admin-api/src",
+    "crates/server/src",
+    "crates/store/src",
+    "xtask/src",
+];
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn a_new_field_is_one_row_in_one_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    ROOTS.iter().for_each(|it| sources(&root.join(it), &mut files));
+    let names: BTreeSet<&str> = fields::all().map(|it| it.name).collect();
+    let (mut seen, mut rows) = (BTreeSet::new(), Vec::new());
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        // Tests may name what they like.
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        let path = file.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        for name in names.iter().filter(|it| text.contains(&format!("\"{it}\""))) {
+            if path.starts_with(ROWS) {
+                rows.push(*name);
+            } else if !path.starts_with(ADVICE) {
+                seen.insert((path.clone(), *name));
+            }
+        }
+    }
+    rows.sort_unstable();
+    assert_eq!(rows, names.iter().copied().collect::<Vec<_>>(), "each name has one row, in one file");
+    let known: BTreeSet<(String, &str)> = SPECIAL
+        .iter()
+        .flat_map(|(path, names)| names.split_whitespace().map(|it| ((*path).to_owned(), it)))
+        .collect();
+    let new: Vec<_> = seen.difference(&known).collect();
+    assert!(new.is_empty(), "read by name, and not listed above as a special case: {new:?}");
+    let gone: Vec<_> = known.difference(&seen).collect();
+    assert!(gone.is_empty(), "listed above, and no longer read: {gone:?}");
+    let special: BTreeSet<&str> = seen.iter().map(|it| it.1).collect();
+    println!("{} fields, {} of them are nowhere but in their row", names.len(), names.len() - special.len());
+    assert!(special.len() * 5 < names.len() * 4, "special cases have become the rule: {special:?}");
+}

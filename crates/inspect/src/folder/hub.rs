@@ -1,0 +1,84 @@
+//! Models in a hub cache: what an engine fetched for a repository.
+//!
+//! Layout: `huggingface_hub` `docs/source/en/guides/manage-cache.md` (`models--<org>--<name>`, with `refs` and
+//! `snapshots`). `HF_HOME` (vLLM) has it below `hub`, `LLAMA_CACHE` (llama.cpp builds of 2026) directly.
+
+use std::{io::Read, path::Path};
+
+use gantry_domain::memory::Unknown;
+
+use super::{
+    Kind, Status,
+    base::{Base, InspectError},
+    inspect,
+};
+
+/// Longest text of a `refs` file.
+const MAX_REF: u64 = 256;
+/// Most revisions that are looked at.
+const MAX_REVISIONS: usize = 1000;
+
+/// The folder, from `cache`, of the revision of `repo` (as in `org/name`) that an engine would use without a network.
+///
+/// # Errors
+/// It is not there, or which one it is can't be told.
+pub fn cached_snapshot(cache: &Path, repo: &str) -> Result<String, Unknown> {
+    let absent = || Unknown::because(format!("the files of `{repo}` are not in the hub cache yet"));
+    let base = Base::open(cache).map_err(|_| absent())?;
+    let folder = format!("models--{}", repo.replace('/', "--"));
+    let homes = [format!("hub/{folder}"), folder];
+    let found = homes.iter().find(|it| base.resolve(&format!("{it}/snapshots")).is_ok_and(|it| it.is_dir()));
+    let home = found.ok_or_else(absent)?;
+    if let Some(commit) = main(&base, home) {
+        let snapshot = format!("{home}/snapshots/{commit}");
+        return base.resolve(&snapshot).map(|_| snapshot).map_err(|_| absent());
+    }
+    let snapshots = format!("{home}/snapshots");
+    let listing = base
+        .resolve(&snapshots)
+        .and_then(|path| {
+            let unreadable = |source| InspectError::Io { path: snapshots.clone(), source };
+            base.list(&path, MAX_REVISIONS).map_err(unreadable)
+        })
+        .map_err(|error| Unknown::because(error.to_string()))?;
+    let mut revisions = listing.entries.iter().filter(|it| matches!(it.kind, Kind::Folder));
+    match (revisions.next(), revisions.next()) {
+        (Some(only), None) => Ok(format!("{snapshots}/{}", only.name)),
+        (None, _) => Err(absent()),
+        _ => Err(Unknown::because(format!("the hub cache has several revisions of `{repo}`"))),
+    }
+}
+
+/// What the branch `main` stands for.
+fn main(base: &Base, home: &str) -> Option<String> {
+    let (file, _) = base.open_file(&base.resolve(&format!("{home}/refs/main")).ok()?).ok()?;
+    let mut text = String::new();
+    file.take(MAX_REF).read_to_string(&mut text).ok()?;
+    let commit = text.trim();
+    commit.bytes().all(|it| it.is_ascii_alphanumeric()).then(|| commit.to_owned()).filter(|it| !it.is_empty())
+}
+
+/// The GGUF file, from `cache`, that llama-server would load of `repo`, which may end in `:<quantisation>`.
+///
+/// # Errors
+/// It is not there, or which one it is can't be told.
+pub fn cached_gguf(cache: &Path, repo: &str) -> Result<String, Unknown> {
+    let (repo, tag) = match repo.split_once(':') {
+        Some((repo, tag)) => (repo, Some(tag)),
+        None => (repo, None),
+    };
+    let snapshot = cached_snapshot(cache, repo)?;
+    let found = inspect(cache, &snapshot).map_err(|error| Unknown::because(error.to_string()))?;
+    let mut usable = found
+        .gguf_groups
+        .iter()
+        .filter(|it| it.status == Status::Ready)
+        .filter(|it| tag.is_none_or(|tag| it.quant_type.eq_ignore_ascii_case(tag)));
+    match (usable.next(), usable.next()) {
+        (Some(only), None) => Ok(only.path.clone()),
+        (None, _) => Err(Unknown::because(format!("the files of `{repo}` are not in the hub cache yet"))),
+        _ => {
+            Err(Unknown::because(format!("the hub cache has several models of `{repo}`; name one with `:`")))
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The end of the process: in order after the first signal, at once after the second.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use gantry_control::Control;
+use gantry_dataplane::DataPlane;
+use gantry_settings::Settings;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::supervisor::Supervisor;
+
+/// Time for the background work to end after the last request.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Time for the container runtime beyond what an engine gets to stop.
+const RUNTIME_GRACE: Duration = Duration::from_secs(20);
+
+/// SIGTERM and Ctrl-C.
+pub(crate) struct Signals {
+    term: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// # Errors
+    /// The operating system refuses.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate()).context("can't listen for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("can't listen for Ctrl-C")?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// What has to end.
+pub(crate) struct End<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) plane: &'a DataPlane,
+    pub(crate) control: &'a Arc<Control>,
+    pub(crate) supervisor: Supervisor,
+    /// It moves usage rows, so it must outlive the last request.
+    pub(crate) shipping: Supervisor,
+}
+
+impl End<'_> {
+    /// Ends everything. Whether it went in order.
+    pub(crate) async fn run(self, signals: &mut Signals) -> bool {
+        info!("stopping: running requests may end for {} s", self.settings.drain_timeout_sec.as_secs());
+        tokio::select! {
+            clean = self.in_order() => clean,
+            () = signals.next() => {
+                warn!("told to stop again: stopping at once");
+                // Rows of what is cut are in the spool then, and are shipped by the next gateway.
+                self.plane.cut().await;
+                false
+            }
+        }
+    }
+
+    async fn in_order(&self) -> bool {
+        let drained = self.plane.drain(self.settings.drain_timeout_sec).await;
+        let mut clean = self.supervisor.shutdown(STOP_GRACE).await;
+        clean &= self.shipping.shutdown(STOP_GRACE).await;
+        if self.settings.stop_models_on_shutdown {
+            let limit = self.control.config.stop_grace + RUNTIME_GRACE;
+            if tokio::time::timeout(limit, stop_models(self.control)).await.is_err() {
+                warn!("the container runtime takes too long to stop the models; they may go on");
+            }
+        }
+        info!(drained, clean, models_stopped = self.settings.stop_models_on_shutdown, "stopped");
+        clean
+    }
+}
+
+/// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time. The containers go too: one that ended
+/// would look like an engine that died when the gateway comes back.
+async fn stop_models(control: &Control) {
+    let Ok(found) = control.runtime.list().await else {
+        warn!("the container runtime does not answer; models go on");
+        return;
+    };
+    let stops = found.iter().map(async |it| {
+        control.runtime.stop(&it.instance.id, control.config.stop_grace).await?;
+        control.runtime.remove(&it.instance.id).await
+    });
+    for (found, stopped) in found.iter().zip(futures_util::future::join_all(stops).await) {
+        if let Err(error) = stopped {
+            warn!(container = found.name, %error, "a model could not be stopped");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Chats of the playground: kept for their user alone.
+
+use gantry_testkit::{Database, Gateway, Options};
+use serde_json::{Value, json};
+
+use crate::team::Team;
+
+const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
+const CHATS: &str = "/v1/chat/sessions";
+
+async fn begin(client: &gantry_testkit::Client) -> Value {
+    let body =
+        json!({ "model_name": "org/m", "engine_type": "primary", "constraints": { "max_model_len": 4096 } });
+    client.post(CHATS, &body).await.expect(201)
+}
+
+#[tokio::test]
+async fn a_chat_is_begun_filled_read_and_deleted() {
+    for database in Database::all("chat_sessions: life") {
+        let gateway = Gateway::start(GANTRY, Options::default().on(database)).await;
+        let owner = gateway.owner().await;
+        let (first, second) = (begin(&owner).await, begin(&owner).await);
+        let id = first["id"].as_str().unwrap();
+        assert!(id.parse::<uuid::Uuid>().is_ok(), "{first}");
+        assert_eq!((&first["title"], &first["messages"]), (&json!("New chat"), &json!([])));
+        assert_eq!((&first["engine_type"], &first["model_name"]), (&json!("vllm"), &json!("org/m")));
+        assert_eq!(first["constraints"], json!({ "max_model_len": 4096 }));
+        let now = gantry_testkit::now().0;
+        assert!((now - 60_000..=now).contains(&first["created_at"].as_i64().unwrap()), "epoch milliseconds");
+
+        let path = format!("{CHATS}/{id}");
+        let messages = format!("{path}/messages");
+        let question = json!({ "role": "user", "content": "  What is a gantry?\nPlease." });
+        let said = owner.post(&messages, &question).await.expect(201);
+        assert_eq!((&said["role"], &said["metrics"]), (&json!("user"), &Value::Null));
+        let metrics = json!({ "tokens_per_second": 12.5, "ttft_ms": 80 });
+        let answer = json!({ "role": "assistant", "content": "A crane.\0", "metrics": metrics });
+        let answered = owner.post(&messages, &answer).await.expect(201);
+        assert!(answered["id"].as_i64() > said["id"].as_i64());
+
+        let read = owner.get(&path).await.expect(200);
+        assert_eq!(read["title"], "What is a gantry?");
+        assert_eq!(read["messages"][0], said);
+        assert_eq!(read["messages"][1]["metrics"], metrics);
+        assert!(read["updated_at"].as_i64() >= read["created_at"].as_i64());
+        let listed = owner.get(CHATS).await;
+        assert_eq!(listed.header("x-total-count"), Some("2"));
+        let listed = listed.expect(200);
+        assert_eq!((&listed[0]["id"], &listed[1]["id"]), (&second["id"], &first["id"]), "newest first");
+        assert_eq!((&listed[1]["message_count"], &listed[1]["messages"]), (&json!(2), &Value::Null));
+        assert_eq!(owner.get(&format!("{CHATS}?limit=1&offset=1")).await.expect(200)[0]["id"], id);
+
+        assert_eq!(owner.delete(&path).await.expect(200), json!({ "id": id, "status": "deleted" }));
+        assert_eq!(owner.get(&path).await.code(), "not_found");
+        begin(&owner).await;
+        let cleared = owner.delete(CHATS).await.expect(200);
+        assert_eq!(cleared, json!({ "status": "cleared", "deleted_count": 2 }));
+        assert_eq!(owner.get(CHATS).await.expect(200), json!([]));
+    }
+}
+
+#[tokio::test]
+async fn nobody_reaches_the_chats_of_another_and_no_key_reaches_any() {
+    let team = Team::with(Options::default()).await;
+    let chat = begin(&team.user).await;
+    let path = format!("{CHATS}/{}", chat["id"].as_str().unwrap());
+    let message = json!({ "role": "user", "content": "x" });
+    for other in [&team.owner, &team.admin] {
+        assert_eq!(other.get(&path).await.code(), "not_found");
+        assert_eq!(other.delete(&path).await.code(), "not_found");
+        assert_eq!(other.post(&format!("{path}/messages"), &message).await.code(), "not_found");
+        assert_eq!(other.delete(CHATS).await.expect(200)["deleted_count"], 0);
+    }
+    assert_eq!(team.user.get(&path).await.expect(200)["messages"], json!([]));
+    let (_, key) = team.owner.new_key(&json!({})).await;
+    assert_eq!(key.get(CHATS).await.status, 401);
+    assert_eq!(team.user.get(&format!("{CHATS}/not-a-uuid")).await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn chats_have_bounds() {
+    let gateway = Gateway::start(GANTRY, Options::default()).await;
+    let owner = gateway.owner().await;
+    let path = format!("{CHATS}/{}/messages", begin(&owner).await["id"].as_str().unwrap());
+    let say = async |content: String, metrics: Value| {
+        owner.post(&path, &json!({ "role": "user", "content": content, "metrics": metrics })).await
+    };
+    assert_eq!(say("x".repeat(200_000), Value::Null).await.status, 201);
+    let long = say("x".repeat(200_001), Value::Null).await;
+    assert_eq!((long.code(), &long.json["error"]["param"]), ("validation_error", &json!("content")));
+    let big = say("x".to_owned(), json!({ "a": "x".repeat(9000) })).await;
+    assert_eq!((big.code(), &big.json["error"]["param"]), ("validation_error", &json!("metrics")));
+    let system = owner.post(&path, &json!({ "role": "system", "content": "x" })).await;
+    assert_eq!(system.json["error"]["param"], "role");
+}

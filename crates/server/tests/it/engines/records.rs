@@ -1,0 +1,130 @@
+//! Random model records, drawn from the field table itself: every type, bound and allowed value of a row. The same in
+//! each run.
+
+use gantry_domain::{
+    ModelId, Role, Timestamp,
+    engine::{EngineVersion, Host, LaunchContext, Place, launch},
+    model::{
+        EngineKind, Model, ModelDraft,
+        fields::{self, Field, Kind},
+    },
+};
+use proptest::{
+    prelude::*,
+    sample::select,
+    strategy::ValueTree,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Map, Value, json};
+
+/// Relative to the models base directory; [`TEMPLATE`] must exist where an engine's parser opens it.
+pub(super) const TEMPLATE: &str = "dir/template.jinja";
+const FILES: &[&str] = &["m.gguf", "dir/with blank/ü.gguf", "a..b/%2e.GGUF"];
+/// The operator's own words are not the table's.
+const LEFT_OUT: &[&str] = &["extra_args", "extra_env", "engine_image", "mode", "repo_id"];
+/// Where values of two fields can be refused together.
+const CROSS_FIELD: &[&str] = &["max_num_batched_tokens", "tool_call_parser", "jinja"];
+
+/// Arguments of `count` random valid records on the newest version of `engine` that the table describes.
+pub(super) fn command_lines(engine: EngineKind, count: usize) -> Vec<Vec<String>> {
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let strategy = record(engine);
+    let mut lines = Vec::new();
+    let mut refused = 0;
+    while lines.len() < count {
+        let (body, gpus) = strategy.new_tree(&mut runner).unwrap().current();
+        match ModelDraft::create(&body, Role::Owner) {
+            Ok(draft) => lines.push(arguments(draft, if gpus { &[0, 1] } else { &[] })),
+            Err(problems) => {
+                let known = |param: &String| CROSS_FIELD.contains(&param.as_str());
+                assert!(problems.iter().all(|it| known(&it.param)), "{body:?}: {problems:?}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{count} valid records, {refused} refused for fields that contradict each other");
+    lines
+}
+
+/// Arguments of this record.
+pub(super) fn arguments(draft: ModelDraft, gpus: &[u32]) -> Vec<String> {
+    let version = EngineVersion::Unknown(draft.engine);
+    let model = Model::new(ModelId(1), draft, Timestamp(0));
+    let context = LaunchContext {
+        image: "image",
+        version,
+        host: &Host { cpus: 4, gpus: gpus.to_vec() },
+        internal_key: &"key".into(),
+        offline: false,
+        hub_endpoint: None,
+        place: &Place::container(),
+        program: None,
+    };
+    launch(&model, &context).args
+}
+
+fn record(engine: EngineKind) -> BoxedStrategy<(Map<String, Value>, bool)> {
+    let rows: Vec<_> = fields::all()
+        .filter(|it| it.applies_to(engine) && !LEFT_OUT.contains(&it.name))
+        .map(|row| (Just(row.name), proptest::option::of(value(row, engine))))
+        .collect();
+    let name = "[a-zA-Z0-9ü/@:._=][a-zA-Z0-9ü/@:. _=-]{0,40}[a-z0-9]";
+    (rows, name, select(&["generate", "embed"][..]), any::<bool>())
+        .prop_map(move |(rows, name, task, gpus)| {
+            let mut body: Map<String, Value> =
+                rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+            body.insert("served_name".to_owned(), json!(name));
+            body.insert("engine_type".to_owned(), json!(engine));
+            body.insert("task".to_owned(), json!(task));
+            body.entry("local_path").or_insert(json!("m.gguf"));
+            (body, gpus)
+        })
+        .boxed()
+}
+
+fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
+    let number = 1e-6..1e6_f64;
+    match (field.name, field.kind) {
+        ("tensor_split", _) => {
+            proptest::collection::vec(number, 1..15).prop_map(|it| json!(joined(&it))).boxed()
+        }
+        ("cuda_graph_sizes", _) => {
+            proptest::collection::vec(1..9999_u32, 1..9).prop_map(|it| json!(joined(&it))).boxed()
+        }
+        ("chat_template_file", _) => Just(json!(TEMPLATE)).boxed(),
+        (_, Kind::Bool) => any::<bool>().prop_map(|it| json!(it)).boxed(),
+        (_, Kind::Int { min, max }) => {
+            prop_oneof![Just(min), Just(max), min..=max].prop_map(|it| json!(it)).boxed()
+        }
+        (_, Kind::IntOneOf(allowed)) => select(allowed).prop_map(|it| json!(it)).boxed(),
+        (_, Kind::Float { min, max }) => {
+            let tiny = min.max(f64::MIN_POSITIVE);
+            prop_oneof![Just(min), Just(max), Just(tiny), min..=max].prop_map(|it| json!(it)).boxed()
+        }
+        (_, Kind::OneOf(allowed)) => select(allowed).prop_map(|it| json!(it)).boxed(),
+        (_, Kind::Lines { .. }) => {
+            let words = "[a-zA-Zü \n\t'\"]{0,60}";
+            words.prop_map(|it| json!(format!("{{{{ bos_token }}}}{it}{{# - #}}"))).boxed()
+        }
+        (_, Kind::Text { .. } | Kind::Repo) => {
+            assert!(!field.examples.is_empty(), "`{}` needs examples", field.name);
+            select(field.examples).prop_map(|it| json!(it)).boxed()
+        }
+        (_, Kind::Path | Kind::ModelPath) => select(FILES).prop_map(|it| json!(it)).boxed(),
+        (_, Kind::NamedPaths { .. }) => {
+            let entry =
+                ("[a-z][a-z0-9/ -]{0,9}", select(FILES)).prop_map(|(name, path)| format!("{name}={path}"));
+            proptest::collection::vec(entry, 0..4).prop_map(|it| json!(it)).boxed()
+        }
+        (_, Kind::IntList { min, max }) => {
+            proptest::collection::vec(min..=max, 0..4).prop_map(|it| json!(it)).boxed()
+        }
+        (_, Kind::Object) => Just(json!({ "temperature": 0 })).boxed(),
+        (name, Kind::TextList { .. } | Kind::TextMap) => panic!("`{name}` of {engine} needs a strategy"),
+    }
+}
+
+fn joined(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}

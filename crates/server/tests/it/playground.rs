@@ -1,0 +1,145 @@
+//! What the chat page asks before it chats: which models run, and what they take. Containers run the simulator.
+
+use std::{path::Path, time::Duration};
+
+use gantry_testkit::{Database, Managed, Options, eventually, simulated, simulator};
+use serde_json::{Value, json};
+
+use crate::{
+    support::{GANTRY, assert_error, start},
+    team::{PASSWORD, Team, make_user},
+};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+
+#[tokio::test]
+async fn healthy_models_are_listed_with_the_limits_that_their_engines_report() {
+    if !simulator(GANTRY, "playground: running") {
+        return;
+    }
+    let gateway = start(Options::containers()).await;
+    let owner = gateway.owner().await;
+    let home = owner.get("/auth/me").await.expect(200)["user"]["org_id"].as_i64().unwrap();
+    make_user(&owner, home, "uwe", "user").await;
+    let user = gateway.sign_in("uwe", PASSWORD).await;
+    assert_eq!(user.get("/v1/models/running").await.expect(200), json!([]));
+
+    let mut body = simulated("vllm", "org/big", &[]);
+    body["max_model_len"] = 600.into();
+    body["request_defaults"] = json!({ "temperature": 0.2, "max_tokens": 77 });
+    Managed::run(&owner, &body).await;
+    let mut body = simulated("llamacpp", "small", &[]);
+    body["context_size"] = 4096.into();
+    let llama = Managed::run(&owner, &body).await;
+    Managed::create(&owner, &simulated("vllm", "stopped", &[])).await;
+
+    let entry = |name: &str, engine: &str| json!({ "served_model_name": name, "task": "generate", "engine_type": engine, "state": "running" });
+    let both = json!([entry("org/big", "vllm"), entry("small", "llamacpp")]);
+    assert_eq!(user.get("/v1/models/running").await.expect(200), both);
+    // A key gets the list that is made for keys, and nothing here.
+    let key = owner.new_key(&json!({})).await.1;
+    assert_error(&key.get("/v1/models/running").await, 401, "unauthenticated");
+    for path in ["/v1/models/org/big/constraints", "/v1/models/org%2Fbig/constraints"] {
+        assert_error(&key.get(path).await, 401, "unauthenticated");
+        assert_eq!(
+            user.get(path).await.expect(200),
+            json!({
+                "served_model_name": "org/big", "engine_type": "vllm", "task": "generate", "context_size": null,
+                "max_model_len": 600, "max_tokens_default": 77,
+                "request_defaults": { "temperature": 0.2, "max_tokens": 77 },
+                "supports_streaming": true, "supports_system_prompt": true,
+            }),
+        );
+    }
+    let small = user.get("/v1/models/small/constraints").await.expect(200);
+    assert_eq!((&small["context_size"], &small["max_model_len"]), (&json!(4096), &json!(4096)), "{small}");
+    assert_eq!((&small["max_tokens_default"], &small["request_defaults"]), (&json!(512), &json!(null)));
+
+    llama.command(&owner, "stop").await;
+    eventually("the stopped model leaves the list", Duration::from_secs(20), async || {
+        let list = user.get("/v1/models/running").await.expect(200);
+        (list == json!([entry("org/big", "vllm")])).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_whose_engine_keeps_failing_is_not_offered() {
+    if !simulator(GANTRY, "playground: breaker") {
+        return;
+    }
+    // After the cooldown a probe, which finds this engine healthy, would close the breaker.
+    let gateway = start(Options::containers().env("BREAKER_COOLDOWN_SEC", "600")).await;
+    let owner = gateway.owner().await;
+    Managed::run(&owner, &simulated("vllm", "m", &[("ERROR_STATUS", "500")])).await;
+    assert_eq!(owner.get("/v1/models/running").await.expect(200)[0]["served_model_name"], "m");
+    eventually("the breaker opens", Duration::from_secs(20), async || {
+        (owner.chat("m").await.code() == "model_unavailable").then_some(())
+    })
+    .await;
+    assert_eq!(owner.get("/v1/models/running").await.expect(200), json!([]));
+    // What it takes is known all the same.
+    owner.get("/v1/models/m/constraints").await.expect(200);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_run_has_the_limits_of_its_record_and_its_files() {
+    for database in Database::all("playground: limits of files") {
+        let options = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
+        let team = Team::with(options).await;
+        let models = team.gateway.models_dir();
+        copy_folder(&Path::new(FIXTURES).join("hf/tiny-llama-chat"), &models.join("chat"));
+        copy_folder(&Path::new(FIXTURES).join("hf/tiny-llama-chat"), &models.join("gemma"));
+        let refusing = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}\
+            {% endif %}";
+        std::fs::write(models.join("gemma/chat_template.jinja"), refusing).unwrap();
+        std::fs::copy(format!("{FIXTURES}/gguf/tiny-llama-F16.gguf"), models.join("tiny.gguf")).unwrap();
+        let config: Value =
+            serde_json::from_slice(&std::fs::read(models.join("chat/config.json")).unwrap()).unwrap();
+        let trained = &config["max_position_embeddings"];
+
+        let make = async |body: Value| team.owner.post("/admin/models", &body).await.expect(201);
+        let vllm = |name: &str, path: &str| json!({ "served_name": name, "engine_type": "vllm", "local_path": path });
+        make(vllm("chat", "chat")).await;
+        make(vllm("gemma", "gemma")).await;
+        make(vllm("lost", "not/there")).await;
+        make(json!({
+            "served_name": "gemma-fixed", "engine_type": "vllm", "local_path": "gemma", "max_model_len": 256,
+            "chat_template": "{{ messages[0]['role'] }}{{ messages[0]['content'] }}",
+        }))
+        .await;
+        make(json!({ "served_name": "a/tiny", "engine_type": "llamacpp", "local_path": "tiny.gguf" })).await;
+        make(json!({ "served_name": "e", "engine_type": "vllm", "local_path": "chat", "task": "embed" }))
+            .await;
+
+        let of = async |name: &str| {
+            let all = team.user.get(&format!("/v1/models/{name}/constraints")).await.expect(200);
+            (all["context_size"].clone(), all["max_model_len"].clone(), all["supports_system_prompt"].clone())
+        };
+        assert_eq!(of("chat").await, (json!(null), trained.clone(), json!(true)));
+        assert_eq!(of("gemma").await, (json!(null), trained.clone(), json!(false)));
+        assert_eq!(of("gemma-fixed").await, (json!(null), json!(256), json!(true)));
+        assert_eq!(of("lost").await, (json!(null), json!(4096), json!(true)));
+        assert_eq!(of("a/tiny").await, (json!(8192), json!(8192), json!(true)));
+        let embeds = team.user.get("/v1/models/e/constraints").await.expect(200);
+        assert_eq!((&embeds["task"], &embeds["supports_streaming"]), (&json!("embed"), &json!(false)));
+
+        for nobody in ["none", "a%2Fnone", "a", "running", "%ff", "constraints"] {
+            let answer = team.user.get(&format!("/v1/models/{nobody}/constraints")).await;
+            assert!(matches!(answer.status, 400 | 404), "{nobody}: {}", answer.text);
+            if answer.status == 404 {
+                assert_error(&answer, 404, "model_not_found");
+            }
+        }
+        assert_eq!(team.user.get("/v1/models/running").await.expect(200), json!([]));
+        assert_eq!(team.user.get("/v1/models/running?x=1").await.status, 422);
+    }
+}

@@ -1,0 +1,207 @@
+//! Chats of the playground. Every function takes the user: nobody reaches another's chats.
+
+use gantry_domain::{
+    Timestamp, UserId,
+    chat::{ChatMessage, ChatRole, ChatSession},
+    model::EngineKind,
+};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::{
+    StoreError, StoreResult, Tx,
+    page::clean,
+    tx::{Both, on_db, row},
+};
+
+row! {
+    struct SessionRow {
+        id: String,
+        user_id: i64,
+        title: String,
+        model_name: String,
+        engine_type: String,
+        constraints: String,
+        created_at: i64,
+        updated_at: i64,
+    }
+}
+
+row! {
+    struct Count {
+        message_count: i64,
+    }
+}
+
+row! {
+    struct MessageRow {
+        id: i64,
+        role: String,
+        content: String,
+        metrics: Option<String>,
+        created_at: i64,
+    }
+}
+
+impl TryFrom<SessionRow> for ChatSession {
+    type Error = StoreError;
+
+    fn try_from(row: SessionRow) -> StoreResult<Self> {
+        let corrupt = |what| StoreError::Corrupt { table: "chat_sessions", id: row.id.clone(), what };
+        Ok(Self {
+            id: row.id.parse().map_err(|_| corrupt("id"))?,
+            user_id: UserId(row.user_id),
+            engine: EngineKind::parse(&row.engine_type).ok_or_else(|| corrupt("engine_type"))?,
+            constraints: serde_json::from_str(&row.constraints).map_err(|_| corrupt("constraints"))?,
+            title: row.title,
+            model_name: row.model_name,
+            created_at: Timestamp(row.created_at),
+            updated_at: Timestamp(row.updated_at),
+        })
+    }
+}
+
+impl TryFrom<MessageRow> for ChatMessage {
+    type Error = StoreError;
+
+    fn try_from(row: MessageRow) -> StoreResult<Self> {
+        let corrupt = |what| StoreError::Corrupt { table: "chat_messages", id: row.id.to_string(), what };
+        let metrics = row.metrics.as_deref().map(serde_json::from_str).transpose();
+        Ok(Self {
+            id: row.id,
+            role: ChatRole::parse(&row.role).ok_or_else(|| corrupt("role"))?,
+            metrics: metrics.map_err(|_| corrupt("metrics"))?,
+            content: row.content,
+            created_at: Timestamp(row.created_at),
+        })
+    }
+}
+
+fn json(map: &Map<String, Value>) -> StoreResult<String> {
+    serde_json::to_string(map).map_err(|error| StoreError::Database(sqlx::Error::Encode(error.into())))
+}
+
+/// The columns of [`SessionRow`].
+macro_rules! columns {
+    () => {
+        "s.id, s.user_id, s.title, s.model_name, s.engine_type, s.constraints, s.created_at, s.updated_at"
+    };
+}
+
+impl Tx {
+    pub async fn insert_chat(&mut self, chat: &ChatSession) -> StoreResult<()> {
+        const SQL: &str = "INSERT INTO chat_sessions \
+                           (id, user_id, title, model_name, engine_type, constraints, created_at, updated_at) \
+                           VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let constraints = json(&chat.constraints)?;
+        on_db!(self, |conn| {
+            sqlx::query(SQL)
+                .bind(chat.id.to_string())
+                .bind(chat.user_id.0)
+                .bind(clean(&chat.title))
+                .bind(clean(&chat.model_name))
+                .bind(chat.engine.as_str())
+                .bind(clean(&constraints))
+                .bind(chat.created_at.0)
+                .bind(chat.updated_at.0)
+                .execute(conn)
+                .await
+                .map(drop)
+        })?;
+        Ok(())
+    }
+
+    /// A page of the user's chats, newest first, each with the number of its messages; and how many there are.
+    pub async fn chats(
+        &mut self,
+        user: UserId,
+        limit: i64,
+        offset: i64,
+    ) -> StoreResult<(Vec<(ChatSession, i64)>, i64)> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            columns!(),
+            ", (SELECT COUNT(*) FROM chat_messages m WHERE m.session_id = s.id) AS message_count \
+             FROM chat_sessions s WHERE s.user_id = $1 ORDER BY s.created_at DESC, s.id DESC LIMIT $2 OFFSET $3"
+        );
+        const TOTAL: &str = "SELECT COUNT(*) FROM chat_sessions WHERE user_id = $1";
+        let rows: Vec<Both<SessionRow, Count>> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(user.0).bind(limit).bind(offset).fetch_all(conn).await
+        })?;
+        let total = on_db!(self, |conn| sqlx::query_scalar(TOTAL).bind(user.0).fetch_one(conn).await)?;
+        let chats = rows.into_iter().map(|Both(row, it)| Ok((row.try_into()?, it.message_count)));
+        Ok((chats.collect::<StoreResult<_>>()?, total))
+    }
+
+    pub async fn chat(&mut self, user: UserId, id: Uuid) -> StoreResult<Option<ChatSession>> {
+        const SQL: &str =
+            concat!("SELECT ", columns!(), " FROM chat_sessions s WHERE s.id = $1 AND s.user_id = $2");
+        let row: Option<SessionRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(id.to_string()).bind(user.0).fetch_optional(conn).await
+        })?;
+        row.map(ChatSession::try_from).transpose()
+    }
+
+    /// All messages of a chat, oldest first. Whose it is was checked with [`Tx::chat`].
+    pub async fn chat_messages(&mut self, id: Uuid) -> StoreResult<Vec<ChatMessage>> {
+        const SQL: &str = "SELECT id, role, content, metrics, created_at FROM chat_messages \
+                           WHERE session_id = $1 ORDER BY id";
+        let rows: Vec<MessageRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.to_string()).fetch_all(conn).await)?;
+        rows.into_iter().map(ChatMessage::try_from).collect()
+    }
+
+    pub async fn count_chat_messages(&mut self, id: Uuid) -> StoreResult<i64> {
+        const SQL: &str = "SELECT COUNT(*) FROM chat_messages WHERE session_id = $1";
+        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(id.to_string()).fetch_one(conn).await)?)
+    }
+
+    /// Adds a message, and gives the chat this title if there is one; `id` of the message.
+    ///
+    /// # Errors
+    /// [`StoreError::Reference`] if the chat is gone.
+    pub async fn insert_chat_message(
+        &mut self,
+        chat: Uuid,
+        message: &ChatMessage,
+        title: Option<&str>,
+    ) -> StoreResult<i64> {
+        const SQL: &str = "INSERT INTO chat_messages (session_id, role, content, metrics, created_at) \
+                           VALUES ($1, $2, $3, $4, $5) RETURNING id";
+        const TOUCH: &str =
+            "UPDATE chat_sessions SET updated_at = $2, title = COALESCE($3, title) WHERE id = $1";
+        let metrics = message.metrics.as_ref().map(json).transpose()?;
+        let id = on_db!(self, |conn| {
+            sqlx::query_scalar(SQL)
+                .bind(chat.to_string())
+                .bind(message.role.as_str())
+                .bind(clean(&message.content))
+                .bind(metrics.as_deref().map(clean))
+                .bind(message.created_at.0)
+                .fetch_one(conn)
+                .await
+        })?;
+        on_db!(self, |conn| {
+            let query = sqlx::query(TOUCH).bind(chat.to_string()).bind(message.created_at.0);
+            query.bind(title.map(clean)).execute(conn).await.map(drop)
+        })?;
+        Ok(id)
+    }
+
+    pub async fn delete_chat(&mut self, user: UserId, id: Uuid) -> StoreResult<bool> {
+        const SQL: &str = "DELETE FROM chat_sessions WHERE id = $1 AND user_id = $2";
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(id.to_string()).bind(user.0);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Deletes all chats of the user; says how many.
+    pub async fn delete_chats(&mut self, user: UserId) -> StoreResult<u64> {
+        const SQL: &str = "DELETE FROM chat_sessions WHERE user_id = $1";
+        Ok(on_db!(self, |conn| {
+            sqlx::query(SQL).bind(user.0).execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+}
