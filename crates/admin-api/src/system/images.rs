@@ -30,10 +30,10 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
     let models = app.store.read().await?.models(false).await?;
     let defaults = EngineKind::ALL.map(|it| app.engines.image_of(it, None));
     let used = used(&app, &defaults, &models);
-    let images = try_join_all(
-        used.keys()
-            .map(async |reference| Ok::<_, ApiError>((reference.as_str(), app.engines.image(reference).await?))),
-    );
+    let images =
+        try_join_all(used.keys().map(async |reference| {
+            Ok::<_, ApiError>((reference.as_str(), app.engines.image(reference).await?))
+        }));
     let images: BTreeMap<&str, Option<Image>> = images.await?.into_iter().collect();
 
     let is_there = |reference: &str| images.get(reference).is_some_and(Option::is_some);
@@ -131,7 +131,9 @@ fn program_advice(engine: EngineKind, program: &str, found: Option<&Image>) -> O
         EngineKind::Vllm => ("vLLM", "PRIMARY_ENGINE_COMMAND"),
         EngineKind::Llamacpp => ("llama.cpp", "SECONDARY_ENGINE_COMMAND"),
     };
-    let how = format!("install {name} so that its program is in PATH, or name the program in {setting}, and start the gateway again");
+    let how = format!(
+        "install {name} so that its program is in PATH, or name the program in {setting}, and start the gateway again"
+    );
     match found {
         None => Some(format!("the program `{program}` is not on this machine: {how}")),
         Some(it) if it.simulator => {

@@ -87,7 +87,8 @@ impl Process {
         let refused = |detail: String| RuntimeError::Process { action: ACTION, detail };
         let memlock = if spec.launch.locks_memory { "memlock" } else { "-" };
         let marks = (self.owner.instance.as_str(), id);
-        let environment = environment::of(spec.launch, &self.options.environment, marks, self.options.has_gpus);
+        let environment =
+            environment::of(spec.launch, &self.options.environment, marks, self.options.has_gpus);
         let mut command = Command::new(&self.options.supervisor);
         command
             .arg0("gantry")

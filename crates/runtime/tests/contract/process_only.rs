@@ -256,7 +256,8 @@ async fn asking_a_program_leaves_nothing_running() {
     };
     // One that answers, and one that is given up.
     for (end, limit) in [("", GRACE), ("wait", Duration::from_millis(500))] {
-        let script = format!("#!/bin/sh\nsleep 1000 &\necho $! > {}\necho \"4.5.6 $1\"\n{end}\n", pid.display());
+        let script =
+            format!("#!/bin/sh\nsleep 1000 &\necho $! > {}\necho \"4.5.6 $1\"\n{end}\n", pid.display());
         fs::write(&program, script).unwrap();
         let said = m.runtime.probe(&probe, limit).await;
         if end.is_empty() {

@@ -3,6 +3,7 @@
 mod choice;
 mod failures;
 mod life;
+mod places;
 mod real_engine;
 mod survival;
 
