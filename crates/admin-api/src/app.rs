@@ -4,9 +4,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, ModelId, ModelsDir,
+    ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
     engine::EngineVersion,
     engine_metrics::EngineMetrics,
+    limit::Limits,
     machine::{Gpu, HostMemory},
     model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
@@ -46,6 +47,7 @@ pub struct Parts {
     pub throttle: Throttle,
     pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
+    pub allowances: Arc<dyn Allowances>,
     /// Wakes the reconciler for a model. A hint: a lost one costs one period.
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
@@ -74,6 +76,22 @@ pub struct Parts {
 /// Headers of model files that were read before; see [`gantry_inspect::Cache`].
 #[derive(Clone, Default)]
 pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
+
+/// What the data plane knows of limits.
+pub trait Allowances: Send + Sync + 'static {
+    /// Limits of keys that have none of their own.
+    fn defaults(&self) -> Limits;
+    /// What was spent of the budgets of a key; nothing is counted for those without.
+    fn spent_by_key(&self, id: KeyId) -> Spent;
+    fn spent_by_org(&self, id: OrgId) -> Spent;
+}
+
+/// Tokens of the current day and month.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub day: u64,
+    pub month: u64,
+}
 
 /// Makes the data plane see what was committed: keys, sessions, users, routes.
 #[derive(Clone)]

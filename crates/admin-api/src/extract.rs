@@ -177,9 +177,9 @@ pub(crate) mod read {
         value.as_i64().filter(|it| *it > 0)
     }
 
-    /// A limit: a whole number from 1 to a billion.
-    pub(crate) fn limit(value: &Value) -> Option<i64> {
-        value.as_i64().filter(|it| (1..=1_000_000_000).contains(it))
+    /// A whole number from 1 to `max`.
+    pub(crate) fn positive(max: i64) -> impl Fn(&Value) -> Option<i64> {
+        move |value| value.as_i64().filter(|it| (1..=max).contains(it))
     }
 
     pub(crate) fn time(value: &Value) -> Option<Timestamp> {

@@ -93,6 +93,8 @@ async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<(
         return Ok(());
     }
     let mut tx = control.store.write().await?;
-    tx.insert_usage(&batch.rows).await?;
-    tx.commit().await
+    let n_new = tx.insert_usage(&batch.rows).await?;
+    tx.commit().await?;
+    crate::budgets::shipped(control, &batch.rows, n_new);
+    Ok(())
 }

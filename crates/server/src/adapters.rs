@@ -12,14 +12,15 @@ use std::{
 use axum::{Router, body::Body};
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_admin_api::{
-    EngineLog, Engines, LogStream, TestReport, TestType,
+    Allowances, EngineLog, Engines, LogStream, Spent, TestReport, TestType,
     app::{HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, RouteTarget, UpstreamHealth, breaker::State as BreakerState};
+use gantry_dataplane::{Other, RouteTarget, UpstreamHealth, breaker::State as BreakerState, limits::Holder};
 use gantry_domain::{
-    ApiError, ErrorCode, ModelId,
+    ApiError, ErrorCode, KeyId, ModelId, OrgId,
     engine_metrics::EngineMetrics,
+    limit::{Limits, period::Period},
     model::{EngineKind, Model, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
@@ -34,6 +35,29 @@ pub(crate) struct Adapter {
     pub(crate) control: Arc<Control>,
     /// Spool errors at the last look.
     pub(crate) spool_errors: AtomicU64,
+}
+
+impl Allowances for Adapter {
+    fn defaults(&self) -> Limits {
+        self.control.config.default_limits
+    }
+
+    fn spent_by_key(&self, id: KeyId) -> Spent {
+        self.spent(Holder::Key(id))
+    }
+
+    fn spent_by_org(&self, id: OrgId) -> Spent {
+        self.spent(Holder::Org(id))
+    }
+}
+
+impl Adapter {
+    fn spent(&self, holder: Holder) -> Spent {
+        let catalog = self.control.shared.catalog.load();
+        let Some(account) = catalog.accounts.get(&holder) else { return Spent::default() };
+        let spent = |period| account.state.spendings.spent(period, self.control.clock.now());
+        Spent { day: spent(Period::Day), month: spent(Period::Month) }
+    }
 }
 
 impl Engines for Adapter {

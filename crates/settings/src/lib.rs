@@ -11,7 +11,7 @@ mod value;
 pub use load::{Origin, SettingsError, Sources};
 pub use table::{BootstrapPassword, Entry, Settings};
 pub use value::{
-    CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, Secret, Value, Words,
+    CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words,
 };
 
 /// What is wrong with the combination of values, or dangerous about it.

@@ -21,7 +21,9 @@ struct Form {
     optional: &'static str,
 }
 
-const KEY: &str = "name scopes models ip_allowlist expires_at rpm_limit tpm_limit max_concurrency";
+const KEY: &str = "name scopes models ip_allowlist expires_at rpm_limit tpm_limit max_concurrency max_streams \
+    budget_tokens_day budget_tokens_month limit_mode";
+const LIMITS: &str = "rpm_limit tpm_limit max_concurrency max_streams budget_tokens_day budget_tokens_month";
 const MODEL: &str = "name task hub_token archived mode repo_id dtype max_model_len gpu_memory_utilization \
     enforce_eager selected_gpus lora_adapters extra_args extra_env request_defaults chat_template startup_timeout_sec";
 
@@ -54,8 +56,8 @@ fn forms() -> Vec<Form> {
             "name scopes models ip_allowlist expires_at rpm_limit org_id user_id",
         ),
         form("PATCH", "/admin/keys/{id}", 262_144, json!({}), KEY),
-        form("POST", "/admin/orgs", 262_144, json!({ "name": "x" }), ""),
-        form("PATCH", "/admin/orgs/{id}", 262_144, json!({}), "name enabled"),
+        form("POST", "/admin/orgs", 262_144, json!({ "name": "x" }), LIMITS),
+        form("PATCH", "/admin/orgs/{id}", 262_144, json!({}), "name enabled rpm_limit budget_tokens_day"),
         form("POST", "/admin/users", 262_144, credentials, "role org_id enabled"),
         form("PATCH", "/admin/users/{id}", 262_144, json!({}), "username password role org_id enabled"),
         form(

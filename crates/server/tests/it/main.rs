@@ -29,6 +29,8 @@ mod hub_config;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod memory;

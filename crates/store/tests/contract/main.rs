@@ -12,6 +12,8 @@ mod harness;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod opening;
