@@ -6,7 +6,10 @@ use gantry_domain::{limit::LimitMode, net::IpList};
 
 use crate::{
     load::{Origin, SettingsError, Sources},
-    value::{CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words},
+    value::{
+        CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value,
+        Words,
+    },
 };
 
 /// One setting as `gantry settings` and the reference page show it.

@@ -253,7 +253,7 @@ async fn what_is_not_there_is_404_for_who_may_look_and_403_for_others() {
             let body = body(&mut names, method, path, PASSWORD);
             let answer = call(&team.owner, method, &target, body.as_ref()).await;
             assert_eq!(answer.status, 404, "{method} {path}: {}", answer.text);
-            let code = if path.starts_with("/v1") { "model_not_found" } else { "not_found" };
+            let code = if path.starts_with("/v1/models") { "model_not_found" } else { "not_found" };
             assert_error(&answer, 404, code);
             if *least != "user" {
                 assert_error(&call(&team.user, method, &target, body.as_ref()).await, 403, "forbidden");

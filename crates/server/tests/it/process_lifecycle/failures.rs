@@ -110,10 +110,10 @@ async fn what_a_process_cannot_be_given_is_refused_by_name() {
     assert!(reason.starts_with("start_failed: the program `/no/such/llama-server -x` is not on"), "{reason}");
 
     let mut body = simulated("vllm", "env", &[]);
-    body["extra_env"] = json!({ "PYTHONPATH": "/tmp/evil" });
+    body["extra_env"] = json!({ "NCCL_NET_PLUGIN": "/tmp/evil" });
     let model = Managed::create(&owner, &body).await;
     model.start(&owner).await;
     let reason = model.fails(&owner).await;
-    assert!(reason.contains("`extra_env` can't set `PYTHONPATH`"), "{reason}");
+    assert!(reason.contains("`extra_env` can't set `NCCL_NET_PLUGIN`"), "{reason}");
     nothing_left(&gateway).await;
 }
