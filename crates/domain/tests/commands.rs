@@ -13,7 +13,7 @@ use std::{fmt::Write, path::Path};
 
 use gantry_domain::{
     ModelId, Role, Timestamp,
-    engine::{EngineVersion, Host, Launch, LaunchContext, launch},
+    engine::{EngineVersion, Host, Launch, LaunchContext, Place, launch},
     model::{
         EngineKind, Model, ModelDraft,
         fields::{self, Field, Kind},
@@ -107,6 +107,8 @@ fn launch_of(body: &Map<String, Value>, version: &str, gpus: &[u32]) -> Launch {
             internal_key: &"key".into(),
             offline: false,
             hub_endpoint: None,
+            place: &Place::container(),
+            program: None,
         },
     )
 }

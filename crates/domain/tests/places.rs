@@ -40,6 +40,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ),
     // Fields that are the gateway's own business, not the engine's.
     ("crates/control/src/lib.rs", "engine_image startup_timeout_sec"),
+    ("crates/control/src/preview.rs", "engine_image extra_env"),
     ("crates/control/src/engines.rs", "pooling"),
     (
         "crates/control/src/publish.rs",

@@ -425,6 +425,7 @@ fn config(breaker: breaker::Settings) -> Config {
         hub_endpoint: None,
         primary_image: IMAGE.to_owned(),
         secondary_image: IMAGE.to_owned(),
+        programs: None,
         primary_startup: Duration::from_mins(10),
         secondary_startup: Duration::from_mins(5),
         internal_key: "key".into(),

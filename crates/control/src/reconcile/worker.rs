@@ -32,6 +32,8 @@ const LOADING_PROBE: Duration = Duration::from_secs(1);
 const DRAINING_LOOK: Duration = Duration::from_millis(50);
 /// What the runtime may take for a stop on top of the grace time.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
+/// How long the runtime may take to notice that an engine that closed its port has ended.
+const EXIT_SHOWS: Duration = Duration::from_millis(500);
 /// A plan that takes more steps than this in one pass goes in circles; the next wake-up goes on.
 const MAX_STEPS: usize = 16;
 /// Timeline entries that are kept of a model.
@@ -146,7 +148,13 @@ impl Worker {
             observed.instance = instance.as_ref();
             observed.health = std::mem::replace(&mut health, Health::Unknown);
             match lifecycle::plan(&observed) {
-                Step::Probe { port } => health = self.probe(&model, port).await?,
+                Step::Probe { port } => {
+                    health = self.probe(&model, port).await?;
+                    if matches!((&health, &model.phase), (Health::NotYet { .. }, Phase::Running { .. })) {
+                        // It may be at its end, and how it ended says more than a closed port: look once more.
+                        tokio::time::sleep(EXIT_SHOWS).await;
+                    }
+                }
                 Step::Wait => {
                     self.boot = false;
                     return self.settled(&model, deleting, instance.as_ref()).await;
