@@ -81,7 +81,7 @@ pub async fn create_owner(
     let password_hash = passwords.hash(password).await?;
     let mut tx = store.write().await?;
     // Hundreds at once: exactly one gets past this.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     if tx.any_owner().await? {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ use gantry_domain::{
 use crate::{
     Order, Sort, StoreError, StoreResult, Tx,
     page::{containing, fold},
-    tx::{on_db, row},
+    tx::{Touched, on_db, row},
 };
 
 /// How long after its end a key is still told from an unknown one; see [`Tx::usable_keys`].
@@ -221,6 +221,7 @@ impl Tx {
         const SQL: &str = "INSERT INTO api_keys (prefix, token_hash, org_id, user_id, name, name_lower, scopes, \
              models, ip_allowlist, rpm_limit, tpm_limit, max_concurrency, created_at, expires_at) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id";
+        self.1 = Touched::Catalog;
         let columns = Columns::from(&key.settings);
         let id: i64 = on_db!(self, |conn| {
             sqlx::query_scalar(SQL)
@@ -280,6 +281,7 @@ impl Tx {
         const SQL: &str = "UPDATE api_keys SET name = $2, name_lower = $3, scopes = $4, models = $5, \
                            ip_allowlist = $6, rpm_limit = $7, tpm_limit = $8, max_concurrency = $9, \
                            expires_at = $10 WHERE id = $1";
+        self.1 = Touched::Catalog;
         let columns = Columns::from(settings);
         on_db!(self, |conn| {
             sqlx::query(SQL)
@@ -303,6 +305,7 @@ impl Tx {
     /// Revokes a key for ever; one that is already revoked keeps its time.
     pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+        self.1 = Touched::Catalog;
         on_db!(self, |conn| sqlx::query(SQL).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
         self.key(id).await
     }

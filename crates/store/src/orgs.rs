@@ -5,7 +5,7 @@ use gantry_domain::{OrgId, Timestamp, identity::Org};
 use crate::{
     StoreResult, Tx,
     page::{containing, fold},
-    tx::{Both, on_db, row},
+    tx::{Both, Touched, on_db, row},
 };
 
 /// All conditions that are set must hold.
@@ -121,6 +121,7 @@ impl Tx {
         const SQL: &str = "UPDATE orgs SET name = COALESCE($2, name), name_lower = COALESCE($3, name_lower), \
                            enabled = COALESCE($4, enabled) \
                            WHERE id = $1 RETURNING id, name, enabled, created_at";
+        self.1 = Touched::Catalog;
         let folded = change.name.as_deref().map(fold);
         let row: Option<OrgRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(id.0).bind(change.name.as_deref()).bind(folded);
@@ -132,6 +133,7 @@ impl Tx {
     /// Deletes the organisation with its users, sessions and keys. Its usage rows stay.
     pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM orgs WHERE id = $1";
+        self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

@@ -267,7 +267,7 @@ pub(crate) async fn change(
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
     // Settings are replaced as a whole: of two changes at once the later one must have seen the earlier one.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
     let settings = KeyForm::change(body, key.settings, now)?;

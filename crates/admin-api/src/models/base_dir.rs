@@ -44,7 +44,7 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
 
     let mut tx = app.store.write().await?;
     // Of two changes at once, the later one in the database is the later one in memory.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     tx.set_models_dir(chosen).await?;
     let before = app.models_dir.set(&dir);
     if let Err(error) = tx.commit().await {

@@ -74,7 +74,7 @@ pub(crate) async fn change(
     fields.finish()?;
     let mut tx = app.store.write().await?;
     // Two at once must not each take away the last owner but one.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     let org = tx.update_org(OrgId(id), &OrgChange { name, enabled }).await?;
     let org = org.ok_or_else(|| Parts::not_found("organisation", id))?;
     if enabled == Some(false) {
@@ -98,7 +98,7 @@ pub(crate) async fn change(
 /// With its users, sessions and keys. Its usage stays.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     spare_higher_roles(&mut tx, &caller, OrgId(id)).await?;
     if !tx.delete_org(OrgId(id)).await? {
         return Err(Parts::not_found("organisation", id));

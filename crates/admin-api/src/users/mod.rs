@@ -110,7 +110,7 @@ pub(crate) async fn change(
     };
     let mut tx = app.store.write().await?;
     // Two at once must not each take away the last owner but one.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     let before = visible(&mut tx, &caller, UserId(id)).await?;
     let org_name = org_name(&mut tx, &caller, org_id.unwrap_or(before.org_id)).await?;
     let ends_sessions = password_hash.is_some()
@@ -133,7 +133,7 @@ pub(crate) async fn change(
 /// With his sessions and keys. His usage stays.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     let user = visible(&mut tx, &caller, UserId(id)).await?;
     tx.delete_user(user.id).await?;
     keep_an_owner(&mut tx).await?;

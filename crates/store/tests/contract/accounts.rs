@@ -172,7 +172,7 @@ on_both! {
     async fn owners_are_counted_while_they_can_sign_in(db: &Database) {
         let org = db.org("Acme").await;
         let mut tx = db.store.write().await.unwrap();
-        tx.bootstrap_lock().await.unwrap();
+        tx.exclusive().await.unwrap();
         assert!(!tx.any_owner().await.unwrap());
         let owner = tx.insert_user(&new_user(org.id, "ann", Role::Owner), NOW).await.unwrap();
         tx.insert_user(&new_user(org.id, "bob", Role::Admin), NOW).await.unwrap();

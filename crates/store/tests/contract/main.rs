@@ -4,6 +4,8 @@
 //! otherwise its half is reported as skipped.
 
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod accounts;
 #[cfg(test)]
 mod concurrency;
