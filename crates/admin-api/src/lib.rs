@@ -5,6 +5,7 @@
 //! route table in [`routes`] names every path with who may call it.
 
 pub mod app;
+pub mod audit;
 mod auth;
 pub mod bootstrap;
 mod chat;

@@ -14,7 +14,7 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, auth, bootstrap, chat, guard, health, keys, models, orgs, playground,
+    App, audit, auth, bootstrap, chat, guard, health, keys, models, orgs, playground,
     policy::{self, Access, BodyLimit, Policy},
     reg, system, usage, users,
 };
@@ -83,6 +83,7 @@ pub fn routes() -> Vec<Route> {
         route(PATCH, "/admin/users/{id}", ORG_ADMIN, BODY, users::change),
         route(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete),
         route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list),
+        route(GET, "/admin/audit", ADMIN, NONE, audit::list),
         route(GET, "/admin/models", ADMIN, NONE, models::list),
         route(POST, "/admin/models", ADMIN, BODY, models::create),
         route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir::show),

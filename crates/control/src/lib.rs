@@ -71,6 +71,8 @@ pub struct Config {
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
     pub usage_retention_days: u32,
+    /// 0 is for ever.
+    pub audit_retention_days: u32,
 }
 
 impl Config {

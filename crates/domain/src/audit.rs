@@ -159,6 +159,42 @@ pub struct AuditEntry {
     pub origin: Origin,
 }
 
+impl AuditEntry {
+    /// An entry that tells nothing of the object's fields.
+    pub fn new(actor: Actor, origin: Origin, action: Action, object_id: impl fmt::Display) -> Self {
+        Self { actor, action, object_id: object_id.to_string(), before: None, after: None, origin }
+    }
+
+    /// The object as it was made.
+    #[must_use]
+    pub fn created(self, after: Value) -> Self {
+        Self { after: Some(after), ..self }
+    }
+
+    /// The object as it was.
+    #[must_use]
+    pub fn deleted(self, before: Value) -> Self {
+        Self { before: Some(before), ..self }
+    }
+
+    /// What of the object differs.
+    #[must_use]
+    pub fn changed(self, before: &Value, after: &Value) -> Self {
+        let (before, after) = changed(before, after);
+        Self { before: Some(before), after: Some(after), ..self }
+    }
+
+    /// A fact beside the object's fields, such as that a password was changed.
+    #[must_use]
+    pub fn noting(mut self, name: &str, what: impl Into<Value>) -> Self {
+        let after = self.after.get_or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if let Value::Object(map) = after {
+            map.insert(name.to_owned(), what.into());
+        }
+        self
+    }
+}
+
 /// A row as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {

@@ -11,13 +11,18 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh,
     app::{Headers, Parts},
-    bootstrap::create_owner,
+    bootstrap::{FirstOwner, create_owner},
     password::Passwords,
     session::Cookies,
 };
 use gantry_control::{Control, hub, machine::Machine, publish, reconcile, ship, upkeep, versions};
 use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, models_dir::ModelsDirRules};
+use gantry_domain::{
+    Clock, ModelId, ModelsDir,
+    audit::{Actor, Origin},
+    engine::Host,
+    models_dir::ModelsDirRules,
+};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
@@ -297,7 +302,9 @@ async fn bootstrap(
     if store.read().await?.any_owner().await? {
         return Ok(());
     }
-    let made = create_owner(store, passwords, name, &password.0, "Default", clock.now()).await;
+    let first = FirstOwner { username: name, password: &password.0, org_name: "Default" };
+    let by = (Actor::Settings, Origin::default());
+    let made = create_owner(store, passwords, first, by, clock.now()).await;
     match made {
         Ok(Some(_)) => info!(username = name, "the owner of ADMIN_BOOTSTRAP_USERNAME is made"),
         Ok(None) => {}
@@ -362,6 +369,7 @@ fn control_config(
         breaker,
         host: Host { cpus: cpus(), gpus },
         usage_retention_days: settings.usage_retention_days,
+        audit_retention_days: settings.audit_retention_days,
     }
 }
 

@@ -100,6 +100,8 @@ settings! {
         database_url: Option<DatabaseUrl> = "";
         /// Days for which single usage rows are kept.
         usage_retention_days: u32 = "90";
+        /// Days for which the audit log is kept; 0 is for ever.
+        audit_retention_days: u32 = "365";
     }
     "Sign-in" {
         /// Signs session cookies; empty: generated once into the data directory. Changing it ends all sessions.

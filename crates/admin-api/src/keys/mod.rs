@@ -3,12 +3,13 @@
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ApiError, KeyId, OrgId, Timestamp, UserId,
+    audit::Action,
     key::{ApiKey, KeySettings, KeyStatus, Scopes, Token},
     net::IpList,
 };
-use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort};
+use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort, Tx};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     App,
@@ -195,6 +196,7 @@ pub(crate) fn sort(params: &mut Params) -> Outcome<Sort<KeyColumn>> {
 /// Stores a new key and makes it usable before it returns.
 pub(crate) async fn create_key(
     app: &App,
+    caller: &Caller,
     settings: KeySettings,
     org_id: OrgId,
     user_id: Option<UserId>,
@@ -204,10 +206,11 @@ pub(crate) async fn create_key(
         NewKey { settings, prefix: token.shown().to_owned(), token_hash: token.hash(), org_id, user_id };
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
-    let key = tx.insert_key(&new, now).await?;
+    let key = KeyView::new(&tx.insert_key(&new, now).await?, now);
+    tx.audit(&caller.did(Action::KeyCreate, key.id).created(json!(key)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(NewKeyView { key: KeyView::new(&key, now), token: token.expose().to_owned() })
+    Ok(NewKeyView { key, token: token.expose().to_owned() })
 }
 
 /// List keys
@@ -252,7 +255,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         return Err(Problem::invalid("org_id", "the user belongs to another organisation"));
     }
     drop(tx);
-    Ok(Created(create_key(&app, form.settings, org, form.user_id).await?))
+    Ok(Created(create_key(&app, &caller, form.settings, org, form.user_id).await?))
 }
 
 /// Change a key
@@ -270,11 +273,14 @@ pub(crate) async fn change(
     tx.exclusive().await?;
     let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    let old = KeyView::new(&key, now);
     let settings = KeyForm::change(body, key.settings, now)?;
     let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
+    let view = KeyView::new(&key, now);
+    tx.audit(&caller.did(Action::KeyChange, id).changed(&json!(old), &json!(view)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(KeyView::new(&key, now)))
+    Ok(Json(view))
 }
 
 /// Revoke a key
@@ -283,9 +289,20 @@ pub(crate) async fn change(
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
     let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
-    key.ok_or_else(|| Parts::not_found("key", id))?;
-    tx.revoke_key(KeyId(id), app.clock.now()).await?;
+    let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    revoke_key(&app, tx, &caller, &key).await?;
+    Ok(deleted(id))
+}
+
+/// Ends a key that was found in `tx`, which is committed.
+pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
+    let now = app.clock.now();
+    let revoked = tx.revoke_key(key.id, now).await?.ok_or_else(ApiError::internal)?;
+    let (old, new) = (KeyView::new(key, now), KeyView::new(&revoked, now));
+    // Its name, so that one can tell which key this was.
+    let entry = caller.did(Action::KeyRevoke, key.id).changed(&json!(old), &json!(new));
+    tx.audit(&entry.noting("prefix", key.prefix.as_str()), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(deleted(id))
+    Ok(())
 }

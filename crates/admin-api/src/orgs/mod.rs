@@ -1,7 +1,7 @@
 //! `/admin/orgs`.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ErrorCode, OrgId, Role, identity::Org};
+use gantry_domain::{ErrorCode, OrgId, Role, audit::Action, identity::Org};
 use gantry_store::{OrgChange, OrgFilter, Sort, Tx, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -49,14 +49,16 @@ pub(crate) async fn lookup(app: State<App>, caller: Caller, params: Params) -> O
 }
 
 /// Create an organisation
-pub(crate) async fn create(app: State<App>, body: Object) -> Outcome<impl IntoResponse> {
+pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.required("name", "a name of 1 to 100 characters", read::name(100));
     fields.finish()?;
     let mut tx = app.store.write().await?;
-    let org = tx.insert_org(&name.unwrap_or_default(), app.clock.now()).await?;
+    let now = app.clock.now();
+    let view = OrgView::new(tx.insert_org(&name.unwrap_or_default(), now).await?, 0, 0);
+    tx.audit(&caller.did(Action::OrgCreate, view.id).created(json!(view)), now).await?;
     tx.commit().await?;
-    Ok(Created(OrgView::new(org, 0, 0)))
+    Ok(Created(view))
 }
 
 /// Change an organisation
@@ -75,6 +77,7 @@ pub(crate) async fn change(
     let mut tx = app.store.write().await?;
     // Two at once must not each take away the last owner but one.
     tx.exclusive().await?;
+    let before = tx.org(OrgId(id)).await?.ok_or_else(|| Parts::not_found("organisation", id))?;
     let org = tx.update_org(OrgId(id), &OrgChange { name, enabled }).await?;
     let org = org.ok_or_else(|| Parts::not_found("organisation", id))?;
     if enabled == Some(false) {
@@ -87,10 +90,13 @@ pub(crate) async fn change(
         tx.delete_org_sessions(org.id).await?;
     }
     let (counted, _) = tx.orgs(&OrgFilter { only: Some(org.id), q: None }, 1, 0).await?;
+    let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));
+    let (old, view) = (OrgView::new(before, users, keys), OrgView::new(org, users, keys));
+    let entry = caller.did(Action::OrgChange, id).changed(&json!(old), &json!(view));
+    tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));
-    Ok(Json(OrgView::new(org, users, keys)))
+    Ok(Json(view))
 }
 
 /// Delete an organisation
@@ -100,12 +106,16 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     let mut tx = app.store.write().await?;
     tx.exclusive().await?;
     spare_higher_roles(&mut tx, &caller, OrgId(id)).await?;
+    let (counted, _) = tx.orgs(&OrgFilter { only: Some(OrgId(id)), q: None }, 1, 0).await?;
+    let gone = counted.into_iter().next().ok_or_else(|| Parts::not_found("organisation", id))?;
     if !tx.delete_org(OrgId(id)).await? {
         return Err(Parts::not_found("organisation", id));
     }
     if tx.owner_count_enabled().await? == 0 {
         return Err(last_owner("deleted"));
     }
+    let gone = OrgView::new(gone.org, gone.n_users, gone.n_keys);
+    tx.audit(&caller.did(Action::OrgDelete, id).deleted(json!(gone)), app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(deleted(id))
