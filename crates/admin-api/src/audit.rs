@@ -40,6 +40,8 @@ pub struct AuditView {
     pub ip: Option<String>,
     pub request_id: Option<String>,
     pub user_agent: Option<String>,
+    /// Of the row before.
+    pub prev_hash: String,
     /// SHA-256, hexadecimal.
     pub hash: String,
 }
@@ -61,6 +63,7 @@ impl From<AuditRow> for AuditView {
             ip: row.ip,
             request_id: row.request_id,
             user_agent: row.user_agent,
+            prev_hash: hex(&row.prev_hash),
             hash: hex(&row.hash),
         }
     }
@@ -84,6 +87,7 @@ impl AuditView {
             ip: self.ip,
             request_id: self.request_id,
             user_agent: self.user_agent,
+            prev_hash: unhex(&self.prev_hash)?,
             hash: unhex(&self.hash)?,
         })
     }

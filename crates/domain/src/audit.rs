@@ -213,15 +213,17 @@ pub struct AuditRow {
     pub ip: Option<String>,
     pub request_id: Option<String>,
     pub user_agent: Option<String>,
+    /// Of the row before.
+    pub prev_hash: [u8; 32],
     pub hash: [u8; 32],
 }
 
 impl AuditRow {
-    /// What `hash` must be when the row before has `previous`.
-    pub fn expected_hash(&self, previous: &[u8; 32]) -> [u8; 32] {
+    /// What `hash` must be.
+    pub fn expected_hash(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(b"gantry audit 1\n");
-        hash.update(previous);
+        hash.update(self.prev_hash);
         hash.update(self.seq.to_be_bytes());
         hash.update(self.at.0.to_be_bytes());
         let actor_id = self.actor_id.map(|it| it.to_string());
@@ -301,7 +303,7 @@ impl Chain {
         if row.seq != next {
             return Err(Broken::Gap { missing: next, found: row.seq });
         }
-        if row.expected_hash(&self.last.hash) != row.hash {
+        if row.prev_hash != self.last.hash || row.expected_hash() != row.hash {
             return Err(Broken::Hash(row.seq));
         }
         self.last = Link { seq: row.seq, hash: row.hash };
@@ -351,9 +353,10 @@ mod tests {
             ip: Some("::1".to_owned()),
             request_id: Some("r".to_owned()),
             user_agent: None,
+            prev_hash: *previous,
             hash: GENESIS,
         };
-        row.hash = row.expected_hash(previous);
+        row.hash = row.expected_hash();
         row
     }
 
@@ -382,7 +385,8 @@ mod tests {
     #[test]
     fn no_field_can_be_changed_or_moved_into_its_neighbour() {
         let good = row(1, &GENESIS);
-        let edits: [fn(&mut AuditRow); 12] = [
+        let edits: [fn(&mut AuditRow); 13] = [
+            |it| it.prev_hash[3] = 1,
             |it| it.at.0 += 1,
             |it| it.actor_type = "settings".to_owned(),
             |it| it.actor_id = None,

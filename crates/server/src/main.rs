@@ -2,6 +2,7 @@
 
 mod activation;
 mod adapters;
+mod audit;
 mod cli;
 mod demo;
 mod metrics;

@@ -42,6 +42,7 @@ row! {
         ip: Option<String>,
         request_id: Option<String>,
         user_agent: Option<String>,
+        prev_hash: Vec<u8>,
         hash: Vec<u8>,
     }
 }
@@ -51,6 +52,7 @@ impl TryFrom<StoredRow> for AuditRow {
 
     fn try_from(row: StoredRow) -> StoreResult<Self> {
         Ok(Self {
+            prev_hash: hash(row.prev_hash, || row.seq.to_string())?,
             hash: hash(row.hash, || row.seq.to_string())?,
             seq: row.seq,
             at: Timestamp(row.at),
@@ -76,7 +78,7 @@ fn hash(bytes: Vec<u8>, id: impl FnOnce() -> String) -> StoreResult<[u8; 32]> {
 macro_rules! columns {
     () => {
         "seq, at, actor_type, actor_id, actor, action, object_type, object_id, before, after, ip, request_id, \
-         user_agent, hash"
+         user_agent, prev_hash, hash"
     };
 }
 
@@ -101,7 +103,7 @@ impl Tx {
         const SQL: &str = concat!(
             "INSERT INTO audit (",
             columns!(),
-            ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+            ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
         );
         const MOVE: &str = "UPDATE audit_chain SET hash = $2 WHERE name = $1";
         let (seq, previous): (i64, Vec<u8>) =
@@ -123,6 +125,7 @@ impl Tx {
                 .bind(row.ip.as_deref())
                 .bind(row.request_id.as_deref())
                 .bind(row.user_agent.as_deref())
+                .bind(&row.prev_hash[..])
                 .bind(&row.hash[..])
                 .execute(conn)
                 .await
@@ -230,8 +233,9 @@ fn new_row(entry: &AuditEntry, seq: i64, at: Timestamp, previous: &[u8; 32]) -> 
         ip: text(&entry.origin.ip),
         request_id: text(&entry.origin.request_id),
         user_agent: text(&entry.origin.user_agent),
+        prev_hash: *previous,
         hash: [0; 32],
     };
-    row.hash = row.expected_hash(previous);
+    row.hash = row.expected_hash();
     row
 }

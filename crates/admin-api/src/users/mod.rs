@@ -116,7 +116,7 @@ pub(crate) async fn change(
     // Two at once must not each take away the last owner but one.
     tx.exclusive().await?;
     let before = visible(&mut tx, &caller, UserId(id)).await?;
-    let old = UserView::new(before.clone(), self::org_name(&mut tx, &caller, before.org_id).await?);
+    let old = UserView::new(before.clone(), org_name(&mut tx, &caller, before.org_id).await?);
     let org_name = org_name(&mut tx, &caller, org_id.unwrap_or(before.org_id)).await?;
     let ends_sessions = password_hash.is_some()
         || role.is_some_and(|it| it != before.role)

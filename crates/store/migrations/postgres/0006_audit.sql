@@ -14,6 +14,7 @@ CREATE TABLE audit (
     ip          TEXT,
     request_id  TEXT,
     user_agent  TEXT,
+    prev_hash   BYTEA   NOT NULL CHECK (OCTET_LENGTH(prev_hash) = 32),
     hash        BYTEA   NOT NULL CHECK (OCTET_LENGTH(hash) = 32)
 );
 CREATE INDEX audit_at ON audit (at);

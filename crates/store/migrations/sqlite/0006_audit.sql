@@ -14,6 +14,7 @@ CREATE TABLE audit (
     ip          TEXT,
     request_id  TEXT,
     user_agent  TEXT,
+    prev_hash   BLOB   NOT NULL CHECK (LENGTH(prev_hash) = 32),
     hash        BLOB   NOT NULL CHECK (LENGTH(hash) = 32)
 ) STRICT;
 CREATE INDEX audit_at ON audit (at);
