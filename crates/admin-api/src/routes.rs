@@ -14,7 +14,7 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, audit, auth, bootstrap, chat, guard, health, keys, models, orgs, playground,
+    App, audit, auth, bootstrap, chat, events, guard, health, keys, models, orgs, playground,
     policy::{self, Access, BodyLimit, Policy},
     reg, system, usage, users,
 };
@@ -84,6 +84,7 @@ pub fn routes() -> Vec<Route> {
         route(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete),
         route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list),
         route(GET, "/admin/audit", ADMIN, NONE, audit::list),
+        route(GET, "/admin/events", ADMIN, NONE, events::events),
         route(GET, "/admin/models", ADMIN, NONE, models::list),
         route(POST, "/admin/models", ADMIN, BODY, models::create),
         route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir::show),

@@ -55,7 +55,12 @@ impl Cookies {
         let id = BASE64.encode(random);
         let signature = BASE64.encode(self.sign(&id)?.finalize().into_bytes());
         let id_hash = Sha256::digest(&id).into();
-        let session = Session { id_hash, user_id: user, created_at: now, expires_at: now.plus(self.ttl.min(ABSOLUTE_LIFETIME)) };
+        let session = Session {
+            id_hash,
+            user_id: user,
+            created_at: now,
+            expires_at: now.plus(self.ttl.min(ABSOLUTE_LIFETIME)),
+        };
         Some((session, format!("{id}.{signature}")))
     }
 

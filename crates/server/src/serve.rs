@@ -12,6 +12,8 @@ use gantry_admin_api::{
     App, Refresh,
     app::{Headers, Parts},
     bootstrap::{FirstOwner, create_owner},
+    events,
+    feed::Feed,
     password::Passwords,
     session::Cookies,
 };
@@ -103,6 +105,8 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
     supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
+    let watched = app.clone();
+    supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
     supervisor.spawn("metrics", |stop| metrics::serve(metrics, Arc::clone(&shared), stop));
     // It must outlive the last request, so it stops after the others.
@@ -264,6 +268,7 @@ fn app(
         }),
         wake,
         phases: control.phases.clone(),
+        feed: Feed::default(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         hub_cache_dir: base.hub_cache_dir.clone(),

@@ -166,8 +166,7 @@ impl Tx {
 
     /// Up to `limit` rows after number `seq`, oldest first.
     pub async fn audit_after(&mut self, seq: i64, limit: i64) -> StoreResult<Vec<AuditRow>> {
-        const SQL: &str =
-            concat!("SELECT ", columns!(), " FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
         let rows: Vec<StoredRow> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(seq).bind(limit).fetch_all(conn).await)?;
         rows.into_iter().map(AuditRow::try_from).collect()
@@ -193,7 +192,8 @@ impl Tx {
         // What a clock that was set back wrote out of order stays until all before it may go.
         const LAST: &str = "SELECT MAX(seq) FROM audit WHERE seq > $1 AND seq <= $1 + $2 \
                             AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3) ";
-        const ALL_OLD: &str = "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1)";
+        const ALL_OLD: &str =
+            "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1)";
         const MOVE: &str = "UPDATE audit_chain SET seq = $2, hash = (SELECT hash FROM audit WHERE seq = $2) \
                             WHERE name = $1";
         const SQL: &str = "DELETE FROM audit WHERE seq <= $1";

@@ -97,7 +97,7 @@ pub(crate) fn without_values(mut entry: AuditEntry) -> AuditEntry {
 }
 
 /// Why an active model is not what a start would make now.
-fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
+pub(crate) fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
     if !model.state().0.is_active() {
         return None;
     }

@@ -2,9 +2,7 @@
 //! organisation only.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{
-    ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, audit::Action, identity::User,
-};
+use gantry_domain::{ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, audit::Action, identity::User};
 use gantry_store::{NewUser, Tx, UserChange, UserColumn, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};

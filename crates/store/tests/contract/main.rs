@@ -4,9 +4,9 @@
 //! otherwise its half is reported as skipped.
 
 #[cfg(test)]
-mod audit;
-#[cfg(test)]
 mod accounts;
+#[cfg(test)]
+mod audit;
 #[cfg(test)]
 mod concurrency;
 #[cfg(test)]
