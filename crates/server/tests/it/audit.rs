@@ -138,14 +138,14 @@ async fn a_row_says_who_did_what_from_where() {
         // Secrets are not there, though they were sent.
         let model = json!({
             "served_name": "m", "engine_type": "vllm", "local_path": "m", "hub_token": "hub-secret-1",
-            "extra_env": { "HF_SECRET": "env-secret-1" },
+            "extra_env": { "MY_SECRET": "env-secret-1" },
         });
         let model = id(&team.owner.post("/admin/models", &model).await.expect(201));
-        assert_eq!(newest(&team.owner).await["after"]["extra_env"], json!({ "HF_SECRET": "***" }));
-        let change = json!({ "hub_token": "hub-secret-2", "extra_env": { "HF_SECRET": "env-secret-2" } });
+        assert_eq!(newest(&team.owner).await["after"]["extra_env"], json!({ "MY_SECRET": "***" }));
+        let change = json!({ "hub_token": "hub-secret-2", "extra_env": { "MY_SECRET": "env-secret-2" } });
         team.owner.patch(&format!("/admin/models/{model}"), &change).await.expect(200);
         let row = newest(&team.owner).await;
-        assert_eq!(row["after"], json!({ "extra_env": { "HF_SECRET": "***" }, "hub_token_given": true }));
+        assert_eq!(row["after"], json!({ "extra_env": { "MY_SECRET": "***" }, "hub_token_given": true }));
         let engine = json!({ "served_name": "e", "url": "http://10.0.0.1:1", "api_key": "reg-secret-1" });
         team.owner.post("/admin/models/registry", &engine).await.expect(201);
         let key = make_key(&team.owner, &json!({ "name": "k" })).await;
