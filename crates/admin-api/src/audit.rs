@@ -11,7 +11,7 @@ use gantry_domain::{
 };
 use gantry_store::AuditFilter;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, Value};
 
 use crate::{
     App, Peer,
@@ -111,6 +111,15 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
         *byte = u8::try_from(digit(2 * at)? * 16 + digit(2 * at + 1)?).ok()?;
     }
     (digits.len() == 64).then_some(hash)
+}
+
+/// A view as rows keep it: without what was spent of budgets, which changes by itself.
+pub(crate) fn record(view: impl Serialize) -> Value {
+    let mut view = serde_json::to_value(view).unwrap_or_default();
+    if let Value::Object(map) = &mut view {
+        map.shift_remove("budget");
+    }
+    view
 }
 
 /// Where a request comes from.

@@ -16,6 +16,7 @@ pub mod feed;
 mod guard;
 mod health;
 mod keys;
+mod limits;
 mod models;
 mod orgs;
 pub mod password;
@@ -29,7 +30,9 @@ mod throttle;
 mod usage;
 mod users;
 
-pub use app::{App, EngineLog, Engines, LogStream, Refresh, TestReport, TestType};
+pub use app::{
+    Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
+};
 pub use error::Problem;
 pub use guard::Peer;
 pub use routes::router;

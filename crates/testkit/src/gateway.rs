@@ -146,6 +146,11 @@ impl Gateway {
         self.dir.path().join("data")
     }
 
+    /// Address of its database, for another gateway on the same one; `None` if it is a file.
+    pub fn database_url(&self) -> Option<String> {
+        self.postgres_schema.as_ref().map(postgres_url)
+    }
+
     /// The models base directory.
     pub fn models_dir(&self) -> PathBuf {
         self.dir.path().join("models")
@@ -213,11 +218,6 @@ impl Gateway {
     /// The owner of [`Options::owner`], signed in.
     pub async fn owner(&self) -> Client {
         self.sign_in(OWNER.0, OWNER.1).await
-    }
-
-    /// Address of its Postgres database; `None` on SQLite.
-    pub fn database_url(&self) -> Option<String> {
-        self.postgres_schema.as_ref().map(postgres_url)
     }
 
     /// A client of this gateway with the key of another one's.

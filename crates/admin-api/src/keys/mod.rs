@@ -5,17 +5,20 @@ use gantry_domain::{
     ApiError, KeyId, OrgId, Timestamp, UserId,
     audit::Action,
     key::{ApiKey, KeySettings, KeyStatus, Scopes, Token},
+    limit::{LimitMode, Limits},
     net::IpList,
 };
 use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort, Tx};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     App,
     app::Parts,
+    audit::record,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
+    limits::{self, Budgets, LimitChange},
     policy::Caller,
 };
 
@@ -37,23 +40,19 @@ pub(crate) struct KeyView {
     last_used_at: Option<String>,
     revoked_at: Option<String>,
     status: KeyStatus,
-    rpm_limit: Option<i64>,
-    tpm_limit: Option<i64>,
-    max_concurrency: Option<i64>,
+    #[serde(flatten)]
+    limits: Limits,
+    limit_mode: LimitMode,
+    /// What is in force: with the gateway's defaults, under the limits of the organisation.
+    effective_limits: Limits,
+    budget: Option<Budgets>,
 }
 
 impl KeyView {
-    pub(crate) fn new(key: &ApiKey, now: Timestamp) -> Self {
-        let KeySettings {
-            name,
-            scopes,
-            models,
-            ip_allowlist,
-            expires_at,
-            rpm_limit,
-            tpm_limit,
-            max_concurrency,
-        } = key.settings.clone();
+    pub(crate) fn new(app: &App, key: &ApiKey) -> Self {
+        let now = app.clock.now();
+        let KeySettings { name, scopes, models, ip_allowlist, expires_at, limits, limit_mode } =
+            key.settings.clone();
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
         Self {
             id: key.id,
@@ -71,9 +70,10 @@ impl KeyView {
             last_used_at: time(key.last_used_at),
             revoked_at: time(key.revoked_at),
             status: key.status(now),
-            rpm_limit,
-            tpm_limit,
-            max_concurrency,
+            limits,
+            limit_mode,
+            effective_limits: limits.or(app.allowances.defaults()).capped_by(key.org_limits),
+            budget: Budgets::new(&limits, app.allowances.spent_by_key(key.id)),
         }
     }
 }
@@ -110,8 +110,20 @@ impl KeyForm {
         Ok(settings)
     }
 
-    /// The settings of a key that a user makes for himself.
-    pub(crate) fn own(self) -> Outcome<KeySettings> {
+    /// The settings of a key that a user makes for himself: no limit of it may be milder than the gateway's default.
+    pub(crate) fn own(mut self, defaults: Limits) -> Outcome<KeySettings> {
+        let mut capped = self.settings.limits.capped_by(defaults);
+        let given = self.settings.limits.fields_mut();
+        for ((name, _, given), (_, _, cap)) in given.into_iter().zip(capped.fields_mut()) {
+            if let (Some(given), Some(cap)) = (given, cap)
+                && given > cap
+            {
+                return Err(Problem::invalid(name, format!("`{name}` of an own key may be at most {cap}")));
+            }
+        }
+        if self.settings.limit_mode != LimitMode::Enforce {
+            return Err(Problem::invalid("limit_mode", "`limit_mode` is the administrator's; leave it out"));
+        }
         for (name, given) in [("org_id", self.org_id.is_some()), ("user_id", self.user_id.is_some())] {
             if given {
                 return Err(Problem::invalid(name, format!("`{name}` is yours; leave it out")));
@@ -156,15 +168,9 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
     if let Some(at) = fields.change("expires_at", "null, or an RFC 3339 time in the future", future) {
         key.expires_at = at;
     }
-    for (name, limit) in [
-        ("rpm_limit", &mut key.rpm_limit),
-        ("tpm_limit", &mut key.tpm_limit),
-        ("max_concurrency", &mut key.max_concurrency),
-    ] {
-        if let Some(value) = fields.change(name, "null, or a whole number from 1 to 1000000000", read::limit)
-        {
-            *limit = value;
-        }
+    key.limits = LimitChange::read(fields).apply(key.limits);
+    if let Some(mode) = limits::mode(fields) {
+        key.limit_mode = mode;
     }
     key
 }
@@ -206,8 +212,8 @@ pub(crate) async fn create_key(
         NewKey { settings, prefix: token.shown().to_owned(), token_hash: token.hash(), org_id, user_id };
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
-    let key = KeyView::new(&tx.insert_key(&new, now).await?, now);
-    tx.audit(&caller.did(Action::KeyCreate, key.id).created(json!(key)), now).await?;
+    let key = KeyView::new(app, &tx.insert_key(&new, now).await?);
+    tx.audit(&caller.did(Action::KeyCreate, key.id).created(record(&key)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(NewKeyView { key, token: token.expose().to_owned() })
@@ -229,8 +235,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
         return Ok(Listed(Vec::new(), 0));
     }
     let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
-    let now = app.clock.now();
-    Ok(Listed(keys.iter().map(|key| KeyView::new(key, now)).collect(), total))
+    Ok(Listed(keys.iter().map(|key| KeyView::new(&app, key)).collect(), total))
 }
 
 /// Create a key
@@ -273,11 +278,11 @@ pub(crate) async fn change(
     tx.exclusive().await?;
     let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
-    let old = KeyView::new(&key, now);
+    let old = KeyView::new(&app, &key);
     let settings = KeyForm::change(body, key.settings, now)?;
     let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
-    let view = KeyView::new(&key, now);
-    tx.audit(&caller.did(Action::KeyChange, id).changed(&json!(old), &json!(view)), now).await?;
+    let view = KeyView::new(&app, &key);
+    tx.audit(&caller.did(Action::KeyChange, id).changed(&record(&old), &record(&view)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(Json(view))
@@ -298,9 +303,9 @@ pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outco
 pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
     let now = app.clock.now();
     let revoked = tx.revoke_key(key.id, now).await?.ok_or_else(ApiError::internal)?;
-    let (old, new) = (KeyView::new(key, now), KeyView::new(&revoked, now));
+    let (old, new) = (KeyView::new(app, key), KeyView::new(app, &revoked));
     // Its name, so that one can tell which key this was.
-    let entry = caller.did(Action::KeyRevoke, key.id).changed(&json!(old), &json!(new));
+    let entry = caller.did(Action::KeyRevoke, key.id).changed(&record(&old), &record(&new));
     tx.audit(&entry.noting("prefix", key.prefix.as_str()), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;

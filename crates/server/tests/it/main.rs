@@ -33,6 +33,8 @@ mod hub_config;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod memory;
@@ -65,5 +67,7 @@ mod support;
 mod team;
 #[cfg(test)]
 mod tenancy;
+#[cfg(test)]
+mod usage;
 #[cfg(test)]
 mod users;

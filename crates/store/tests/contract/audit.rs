@@ -35,7 +35,7 @@ async fn write(store: &Store, action: Action, object: &str, now: Timestamp) -> i
 
 /// As the verifier does it: how many rows hold.
 async fn verify(store: &Store) -> Result<u64, Broken> {
-    let mut tx = store.snapshot().await.unwrap();
+    let mut tx = store.read().await.unwrap();
     let (anchor, head) = tx.audit_ends().await.unwrap();
     let mut chain = Chain::after(anchor);
     loop {

@@ -14,6 +14,8 @@ mod harness;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod opening;
@@ -23,3 +25,5 @@ mod parity;
 mod sessions;
 #[cfg(test)]
 mod usage;
+#[cfg(test)]
+mod usage_sums;
