@@ -256,6 +256,24 @@ impl Tx {
         row.map(ApiKey::try_from).transpose()
     }
 
+    /// The same, if it belongs to this organisation and to this user; `None` is any.
+    pub async fn key_in(
+        &mut self,
+        id: KeyId,
+        org: Option<OrgId>,
+        user: Option<UserId>,
+    ) -> StoreResult<Option<ApiKey>> {
+        const SQL: &str = select!(
+            "k.id = $1 AND (CAST($2 AS BIGINT) IS NULL OR k.org_id = $2) \
+             AND (CAST($3 AS BIGINT) IS NULL OR k.user_id = $3)"
+        );
+        let (org, user) = (org.map(|it| it.0), user.map(|it| it.0));
+        let row: Option<WholeKey> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(id.0).bind(org).bind(user).fetch_optional(conn).await
+        })?;
+        row.map(ApiKey::try_from).transpose()
+    }
+
     /// One page of keys, and how many there are on all pages.
     pub async fn keys(
         &mut self,

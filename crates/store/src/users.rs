@@ -178,6 +178,19 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
+    /// The same, if he belongs to `scope`; `None` is any organisation.
+    pub async fn user_in(&mut self, id: UserId, scope: Option<OrgId>) -> StoreResult<Option<User>> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM users WHERE id = $1 AND (CAST($2 AS BIGINT) IS NULL OR org_id = $2)"
+        );
+        let row: Option<UserRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(id.0).bind(scope.map(|it| it.0)).fetch_optional(conn).await
+        })?;
+        row.map(User::try_from).transpose()
+    }
+
     /// The user who signs in with this name, in any case.
     pub async fn user_by_name(&mut self, username: &str) -> StoreResult<Option<User>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM users WHERE username_lower = $1");

@@ -247,7 +247,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let user = match form.user_id {
         None => None,
         Some(id) => {
-            let user = tx.user(id).await?.filter(|it| caller.sees(it.org_id));
+            let user = tx.user_in(id, caller.scope()).await?;
             Some(user.ok_or_else(|| Problem::invalid("user_id", format!("there is no user {id}")))?)
         }
     };
@@ -276,7 +276,7 @@ pub(crate) async fn change(
     let mut tx = app.store.write().await?;
     // Settings are replaced as a whole: of two changes at once the later one must have seen the earlier one.
     tx.exclusive().await?;
-    let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
+    let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
     let old = KeyView::new(&app, &key);
     let settings = KeyForm::change(body, key.settings, now)?;
@@ -293,7 +293,7 @@ pub(crate) async fn change(
 /// It stops working at once and stays in the list.
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
+    let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
     revoke_key(&app, tx, &caller, &key).await?;
     Ok(deleted(id))

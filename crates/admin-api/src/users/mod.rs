@@ -156,7 +156,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
 
 /// The user, if this caller may see and touch him.
 async fn visible(tx: &mut Tx, caller: &Caller, id: UserId) -> Outcome<User> {
-    let user = tx.user(id).await?.filter(|it| caller.sees(it.org_id));
+    let user = tx.user_in(id, caller.scope()).await?;
     let user = user.ok_or_else(|| Parts::not_found("user", id))?;
     if user.role > caller.role() {
         let message = format!("a user with the role `{}` is beyond your role", user.role);

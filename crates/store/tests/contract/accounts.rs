@@ -2,7 +2,7 @@
 
 use gantry_domain::{OrgId, Role, UserId};
 use gantry_store::{
-    Constraint, Order, OrgChange, OrgFilter, Sort, StoreError, UserChange, UserColumn, UserFilter,
+    Constraint, NewKey, Order, OrgChange, OrgFilter, Sort, StoreError, UserChange, UserColumn, UserFilter,
 };
 
 use crate::harness::{Database, NOW, at, new_key, new_user, on_both};
@@ -106,6 +106,21 @@ on_both! {
         assert!(tx.delete_user(ann.id).await.unwrap());
         assert!(!tx.delete_user(ann.id).await.unwrap());
         assert_eq!(tx.user(ann.id).await.unwrap(), None);
+    }
+
+    async fn who_is_looked_for_elsewhere_is_not_found(db: &Database) {
+        let (org, other) = (db.org("Acme").await, db.org("Other").await);
+        let ann = db.user(org.id, "ann", Role::User).await;
+        let mut tx = db.store.write().await.unwrap();
+        let key = NewKey { user_id: Some(ann.id), ..new_key(org.id, 1, "") };
+        let key = tx.insert_key(&key, NOW).await.unwrap().id;
+        for (scope, there) in [(None, true), (Some(org.id), true), (Some(other.id), false)] {
+            assert_eq!(tx.user_in(ann.id, scope).await.unwrap().is_some(), there, "{scope:?}");
+            assert_eq!(tx.key_in(key, scope, None).await.unwrap().is_some(), there, "{scope:?}");
+        }
+        assert!(tx.key_in(key, None, Some(ann.id)).await.unwrap().is_some());
+        assert!(tx.key_in(key, None, Some(UserId(99))).await.unwrap().is_none());
+        assert!(tx.user_in(UserId(99), None).await.unwrap().is_none());
     }
 
     async fn a_user_needs_an_organisation(db: &Database) {
