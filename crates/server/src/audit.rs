@@ -88,16 +88,16 @@ impl Check {
             return Verdict { holds: false, text };
         }
         let (count, last) = (self.chain.count(), self.chain.last());
-        let mut text = format!("OK: {count} rows");
+        let mut text = vec![format!("OK: {count} rows")];
         if let Some((first_at, last_at)) = self.times {
             let first = self.anchor.seq + 1;
-            text += &format!(", {first} to {}, written {first_at} to {last_at}", last.seq);
+            text.push(format!(", {first} to {}, written {first_at} to {last_at}", last.seq));
         }
         if self.anchor.seq > 0 {
-            text += &format!("\nrows up to {} are not part of it", self.anchor.seq);
+            text.push(format!("\nrows up to {} are not part of it", self.anchor.seq));
         }
-        text += &format!("\nlast hash {}", hex(&last.hash));
-        Verdict { holds: true, text }
+        text.push(format!("\nlast hash {}", hex(&last.hash)));
+        Verdict { holds: true, text: text.concat() }
     }
 }
 

@@ -111,6 +111,7 @@ async fn every_change_writes_one_row_and_what_is_refused_none() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story: what is sent, and what of it is kept")]
 async fn a_row_says_who_did_what_from_where() {
     for database in Database::all("a_row_says_who_did_what") {
         let options = Options::default().on(database).env("TRUSTED_PROXIES", "127.0.0.1");

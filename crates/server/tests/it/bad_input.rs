@@ -397,7 +397,6 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
             "/admin/orgs",
             "/admin/users",
             "/admin/usage",
-            "/admin/audit",
             "/admin/usage/aggregate",
             "/admin/models",
             &event_path,
@@ -433,7 +432,6 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
             ("/admin/keys", &["org_id=x", "user_id=0", "user_id=99999999999999999999"]),
             ("/admin/orgs", &["sort=name", "enabled=true"]),
             ("/admin/audit", &["from=yesterday", "to=1", "action=user.eat", "sort=at", "q=x"]),
-            ("/admin/events", &["logs=x", "logs=0", "limit=1"]),
             ("/admin/models", &["archived=maybe", "q=x", "sort=id"]),
             (
                 "/admin/usage",

@@ -120,6 +120,7 @@ async fn it_begins_with_all_models_and_goes_on_with_what_changes() {
             assert_eq!((reset.kind.as_str(), &reset.data[0]["served_name"]), ("reset", &json!("renamed")));
         }
         assert_error(&owner.get("/admin/events?logs=999").await, 404, "not_found");
+        assert_error(&owner.get("/admin/events?logs=x").await, 422, "validation_error");
         // A model without a container has no log to follow.
         assert_error(&owner.get(&format!("/admin/events?logs={first}")).await, 409, "invalid_state");
     }
