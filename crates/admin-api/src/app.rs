@@ -18,7 +18,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{password::Passwords, session::Cookies, throttle::Throttle};
+use crate::{feed::Feed, password::Passwords, session::Cookies, throttle::Throttle};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]
@@ -52,6 +52,7 @@ pub struct Parts {
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
+    pub feed: Feed,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
     /// What runs the engines: `docker` or `process`.
@@ -139,6 +140,8 @@ pub trait Engines: Send + Sync + 'static {
     fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
     /// What is known of a model right now.
     fn live(&self, model: ModelId) -> Live;
+    /// Whether the data plane accepts the session with this hash.
+    fn session_known(&self, id_hash: &[u8; 32]) -> bool;
     /// Whether the container runtime answers; the error is one line for an operator.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.

@@ -5,11 +5,14 @@
 //! route table in [`routes`] names every path with who may call it.
 
 pub mod app;
+pub mod audit;
 mod auth;
 pub mod bootstrap;
 mod chat;
 mod error;
+pub mod events;
 mod extract;
+pub mod feed;
 mod guard;
 mod health;
 mod keys;

@@ -14,7 +14,7 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, auth, bootstrap, chat, guard, health, keys, models, orgs, playground,
+    App, audit, auth, bootstrap, chat, events, guard, health, keys, models, orgs, playground,
     policy::{self, Access, BodyLimit, Policy},
     reg, system, usage, users,
 };
@@ -83,6 +83,8 @@ pub fn routes() -> Vec<Route> {
         route(PATCH, "/admin/users/{id}", ORG_ADMIN, BODY, users::change),
         route(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete),
         route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list),
+        route(GET, "/admin/audit", ADMIN, NONE, audit::list),
+        route(GET, "/admin/events", ADMIN, NONE, events::events),
         route(GET, "/admin/usage/aggregate", ORG_ADMIN, NONE, usage::aggregate::aggregate),
         route(GET, "/admin/usage/series", ORG_ADMIN, NONE, usage::series::series),
         route(GET, "/admin/usage/latency", ORG_ADMIN, NONE, usage::latency::latency),

@@ -78,6 +78,8 @@ pub struct Config {
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
     pub usage_retention_days: u32,
+    /// 0 is for ever.
+    pub audit_retention_days: u32,
     /// Of keys that have none of their own.
     pub default_limits: Limits,
     /// Of all limits; a key may be milder for itself.

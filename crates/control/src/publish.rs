@@ -21,7 +21,7 @@ use gantry_domain::{
     limit::{LimitMode, Limits},
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
-use gantry_store::{RegistryEntry, StoreResult, Tx};
+use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,9 @@ pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
 
 /// However lost a hint may get: the catalog is never older than this.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
+/// How often a gateway looks for what others on its database changed: keys and sessions that were ended end here too
+/// within this time and that of one reading.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
 const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 
@@ -309,16 +312,41 @@ fn manual_place(entry: &RegistryEntry) -> Place {
     Place::Manual { served_name: entry.served_name.clone(), url: entry.url.clone(), key }
 }
 
-/// Publishes whenever somebody asks, and every few seconds regardless.
+/// Ends when another gateway on this database changed something since `seen`. A database that does not answer is left
+/// to the next publication, which says so.
+async fn changed_elsewhere(control: &Control, seen: i64) {
+    if control.store.kind() == DatabaseKind::Sqlite {
+        // It belongs to one gateway.
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if changes(control).await.is_ok_and(|n| n != seen) {
+            return;
+        }
+    }
+}
+
+async fn changes(control: &Control) -> StoreResult<i64> {
+    control.store.read().await?.changes().await
+}
+
+/// Publishes whenever somebody asks, when another gateway on the database changed something, and every few seconds
+/// regardless.
 pub async fn run(control: Arc<Control>, mut requests: Requests, stop: CancellationToken) {
     let mut waiting = Vec::new();
+    let mut seen = 0;
     loop {
         tokio::select! {
+            () = changed_elsewhere(&control, seen) => {}
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return },
             () = tokio::time::sleep(AT_LEAST_EVERY) => {}
         }
+        // Before the reading, so that what comes meanwhile is read next time. Own changes are seen as well, which costs
+        // one reading too many at most.
+        seen = changes(&control).await.unwrap_or(seen);
         if let Err(error) = control.publisher.publish(&control).await {
             warn!(
                 error = &error as &dyn std::error::Error,

@@ -3,6 +3,7 @@
 //! Everything that the other crates must agree on lives here: ids, roles, keys, the model record with its
 //! field table, what the reconciler does next, the engines' command lines, error codes and usage records.
 
+pub mod audit;
 pub mod chat;
 mod clock;
 pub mod diagnosis;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use gantry_settings::{Entry, Settings, Sources};
 
-use crate::serve;
+use crate::{audit, serve};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     let matches = match command().try_get_matches_from(args) {
@@ -22,6 +22,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             print_settings(&entries, sub.get_flag("json"))?;
             Ok(ExitCode::SUCCESS)
         }
+        Some(("audit", sub)) => audit::run(sub, |it| Ok(settings(it)?.0)),
         Some((_, sub)) => serve::run(settings(sub)?.0, sub.get_flag("demo")),
         None => serve::run(settings(&matches)?.0, false),
     }
@@ -44,6 +45,7 @@ fn command() -> Command {
         .args(setting_args())
         .subcommand(serve.args(setting_args()))
         .subcommand(settings.args(setting_args()))
+        .subcommand(audit::command(setting_args()))
         .subcommand(simulator)
 }
 

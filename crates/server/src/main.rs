@@ -3,6 +3,7 @@
 
 mod activation;
 mod adapters;
+mod audit;
 mod cli;
 mod demo;
 mod engine_runtime;

@@ -11,7 +11,9 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh,
     app::{Headers, Parts},
-    bootstrap::create_owner,
+    bootstrap::{FirstOwner, create_owner},
+    events,
+    feed::Feed,
     password::Passwords,
     session::Cookies,
 };
@@ -22,7 +24,13 @@ use gantry_dataplane::{
     Catalog, DataPlane, Shared, breaker,
     limits::{Limiter, Link},
 };
-use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, limit::Limits, models_dir::ModelsDirRules};
+use gantry_domain::{
+    Clock, ModelId, ModelsDir,
+    audit::{Actor, Origin},
+    engine::Host,
+    limit::Limits,
+    models_dir::ModelsDirRules,
+};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
@@ -112,6 +120,8 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
     let treasurer = Arc::clone(&control);
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
+    let watched = app.clone();
+    supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
     supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
     if let Some(share) = share {
@@ -284,6 +294,7 @@ fn app(
         allowances: adapter,
         wake,
         phases: control.phases.clone(),
+        feed: Feed::default(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         runtime,
@@ -323,7 +334,9 @@ async fn bootstrap(
     if store.read().await?.any_owner().await? {
         return Ok(());
     }
-    let made = create_owner(store, passwords, name, &password.0, "Default", clock.now()).await;
+    let first = FirstOwner { username: name, password: &password.0, org_name: "Default" };
+    let by = (Actor::Settings, Origin::default());
+    let made = create_owner(store, passwords, first, by, clock.now()).await;
     match made {
         Ok(Some(_)) => info!(username = name, "the owner of ADMIN_BOOTSTRAP_USERNAME is made"),
         Ok(None) => {}
@@ -389,6 +402,7 @@ fn control_config(
         breaker,
         host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
         usage_retention_days: settings.usage_retention_days,
+        audit_retention_days: settings.audit_retention_days,
         default_limits: default_limits(settings),
         limit_mode: settings.rate_limit_mode,
     }

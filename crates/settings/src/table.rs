@@ -103,6 +103,8 @@ settings! {
         database_url: Option<DatabaseUrl> = "";
         /// Days for which single usage rows are kept.
         usage_retention_days: u32 = "90";
+        /// Days for which the audit log is kept; 0 is for ever.
+        audit_retention_days: u32 = "365";
     }
     "Limits" {
         /// Requests a minute of each key that has no such limit of its own; 0 is without limit.

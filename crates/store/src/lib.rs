@@ -3,6 +3,8 @@
 //! [`Store`] opens and migrates the database, [`Tx`] is one unit of work with a method for each query. There is one
 //! constant SQL text per query, valid in both dialects; `tests/contract` runs every method on both databases.
 
+mod audit;
+mod changes;
 mod chat;
 mod error;
 mod events;
@@ -20,6 +22,7 @@ mod tx;
 mod usage;
 mod users;
 
+pub use audit::AuditFilter;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use limits::TokensSpent;

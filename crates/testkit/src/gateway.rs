@@ -228,6 +228,11 @@ impl Gateway {
         self.sign_in(OWNER.0, OWNER.1).await
     }
 
+    /// A client of this gateway with the key of another one's.
+    pub fn client_of(&self, other: &Client) -> Client {
+        other.at(&self.url)
+    }
+
     /// What it logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()

@@ -1,6 +1,8 @@
 //! The real `gantry` binary with real databases (and real containers), through its public door.
 
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod auth;
 #[cfg(test)]
 mod bad_input;
@@ -24,6 +26,8 @@ mod docker_inference;
 mod docker_lifecycle;
 #[cfg(test)]
 mod engines;
+#[cfg(test)]
+mod events;
 #[cfg(test)]
 mod hub_config;
 #[cfg(test)]
@@ -63,6 +67,8 @@ mod simulator;
 mod support;
 #[cfg(test)]
 mod team;
+#[cfg(test)]
+mod tenancy;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

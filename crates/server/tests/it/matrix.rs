@@ -38,6 +38,8 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("PATCH", "/admin/users/{id}", "org_admin", 200),
     ("DELETE", "/admin/users/{id}", "org_admin", 200),
     ("GET", "/admin/usage", "org_admin", 200),
+    ("GET", "/admin/audit", "admin", 200),
+    ("GET", "/admin/events", "admin", 200),
     ("GET", "/admin/usage/aggregate", "org_admin", 200),
     ("GET", "/admin/usage/series", "org_admin", 200),
     ("GET", "/admin/usage/latency", "org_admin", 200),
@@ -79,7 +81,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("DELETE", "/v1/chat/sessions", "user", 200),
     ("GET", "/v1/chat/sessions/{id}", "user", 404),
     ("DELETE", "/v1/chat/sessions/{id}", "user", 404),
-    ("POST", "/v1/chat/sessions/{id}/messages", "user", 415),
+    ("POST", "/v1/chat/sessions/{id}/messages", "user", 404),
     ("GET", "/v1/models/running", "user", 200),
     ("GET", "/v1/models/{*name_constraints}", "user", 200),
     ("GET", "/admin/engines/spec", "admin", 200),
@@ -109,7 +111,8 @@ fn the_route_table_is_the_one_written_here() {
 }
 
 /// Makes names that no other object of this gateway has.
-struct Names(u32);
+#[derive(Default)]
+pub(crate) struct Names(u32);
 
 impl Names {
     fn next(&mut self) -> String {
@@ -126,7 +129,13 @@ pub(crate) fn filled(path: &str, id: &str, name: &str) -> String {
 }
 
 /// The path with an object that was made for this request alone, belonging to `caller` or to his organisation.
-async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller: &Client) -> String {
+pub(crate) async fn fresh(
+    team: &Team,
+    names: &mut Names,
+    method: &str,
+    path: &str,
+    caller: &Client,
+) -> String {
     let (owner, name) = (&team.owner, names.next());
     if path == "/auth/keys/{id}" {
         return format!("/auth/keys/{}", id(&caller.post("/auth/keys", &json!({})).await.expect(201)));
@@ -156,7 +165,7 @@ async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller:
 }
 
 /// The least that the route takes.
-fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<Value> {
+pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<Value> {
     Some(match (method, path) {
         ("POST", "/admin/bootstrap-owner") => {
             json!({ "username": names.next(), "password": PASSWORD, "org_name": names.next() })
@@ -178,7 +187,7 @@ fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<V
     })
 }
 
-async fn call(client: &Client, method_name: &str, path: &str, body: Option<&Value>) -> Answer {
+pub(crate) async fn call(client: &Client, method_name: &str, path: &str, body: Option<&Value>) -> Answer {
     let request = client.request(method(method_name), path);
     client.send(body.map_or_else(|| client.request(method(method_name), path), |it| request.json(it))).await
 }
