@@ -444,6 +444,7 @@ fn config(breaker: breaker::Settings) -> Config {
         limit_mode: gantry_domain::limit::LimitMode::Enforce,
         host: Host { cpus: 4, gpus: Vec::new() },
         usage_retention_days: 90,
+        audit_retention_days: 365,
     }
 }
 
