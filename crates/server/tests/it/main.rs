@@ -56,6 +56,8 @@ mod shutdown;
 #[cfg(test)]
 mod simulator;
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod team;
