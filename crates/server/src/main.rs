@@ -3,6 +3,7 @@
 mod activation;
 mod adapters;
 mod cli;
+mod data_dir;
 mod demo;
 mod metrics;
 mod notify;

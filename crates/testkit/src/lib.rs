@@ -11,6 +11,7 @@
 
 mod client;
 mod docker;
+mod faults;
 mod gateway;
 mod model;
 mod raw;
@@ -20,6 +21,7 @@ use std::{fs::OpenOptions, io::Write, time::Duration};
 
 pub use client::{Answer, Client, chat};
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
+pub use faults::{Daemon, Postgres, SmallDisk, root_with};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};
 pub use raw::raw;

@@ -17,6 +17,8 @@ mod crash;
 #[cfg(test)]
 mod deploy;
 #[cfg(test)]
+mod docker_daemon;
+#[cfg(test)]
 mod docker_images;
 #[cfg(test)]
 mod docker_inference;
@@ -24,6 +26,8 @@ mod docker_inference;
 mod docker_lifecycle;
 #[cfg(test)]
 mod engines;
+#[cfg(test)]
+mod faults;
 #[cfg(test)]
 mod hub_config;
 #[cfg(test)]

@@ -206,6 +206,7 @@ async fn a_gateway_that_is_killed_again_and_again_loses_no_model_and_no_truth() 
     for (name, engine) in [("busy-a", "vllm"), ("busy-b", "llamacpp"), ("busy-c", "vllm")] {
         busy.push(Managed::create(&owner, &simulated(engine, name, &[])).await);
     }
+    let all = [&steady.models[..], &busy[..]].concat();
     let (mut back, mut moments) = (Vec::new(), BTreeMap::<String, usize>::new());
     for kill in 1..=kills {
         let model = busy.choose(&mut rng).unwrap();
@@ -232,7 +233,7 @@ async fn a_gateway_that_is_killed_again_and_again_loses_no_model_and_no_truth() 
         containers(&gateway);
         // Now and then all may settle; between, a kill hits what the last one left.
         if kill % 12 == 0 || kill == kills {
-            all_is_as_commanded(&gateway, &owner, &busy, &format!("kill {kill}")).await;
+            all_is_as_commanded(&gateway, &owner, &all, &format!("kill {kill}")).await;
         }
     }
     for model in &steady.models {
