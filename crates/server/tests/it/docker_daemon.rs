@@ -55,7 +55,7 @@ async fn a_daemon_that_hangs_is_away_or_dies_takes_no_truth_with_it() {
     let b = Managed::create(&owner, &simulated("llamacpp", "b", &[])).await;
 
     daemon.signal("STOP");
-    away(&owner, &a, &b, "no answer").await;
+    away(&owner, &a, &b, "did not finish `inspect` in time").await;
     daemon.signal("CONT");
     comes_up(&owner, &b).await;
     b.command(&owner, "stop").await.expect(202);
@@ -63,7 +63,7 @@ async fn a_daemon_that_hangs_is_away_or_dies_takes_no_truth_with_it() {
 
     let aside = daemon.socket().with_extension("aside");
     fs::rename(daemon.socket(), &aside).unwrap();
-    away(&owner, &a, &b, "").await;
+    away(&owner, &a, &b, "can't be reached").await;
     fs::rename(&aside, daemon.socket()).unwrap();
     comes_up(&owner, &b).await;
     b.command(&owner, "stop").await.expect(202);
@@ -71,7 +71,7 @@ async fn a_daemon_that_hangs_is_away_or_dies_takes_no_truth_with_it() {
 
     let mode = |mode| fs::set_permissions(daemon.socket(), fs::Permissions::from_mode(mode)).unwrap();
     mode(0o000);
-    away(&owner, &a, &b, "permission").await;
+    away(&owner, &a, &b, "permission denied").await;
     mode(0o660);
     comes_up(&owner, &b).await;
 
