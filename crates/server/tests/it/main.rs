@@ -25,6 +25,8 @@ mod docker_inference;
 #[cfg(test)]
 mod docker_lifecycle;
 #[cfg(test)]
+mod docker_pulls;
+#[cfg(test)]
 mod engines;
 #[cfg(test)]
 mod faults;
