@@ -239,6 +239,11 @@ fn drip_layer(stream: &mut TcpStream, layer: &Blob) -> std::io::Result<()> {
     }
 }
 
+/// Images of registries on loopback may be used.
+fn options() -> Options {
+    Options::containers().env("ENGINE_IMAGE_ALLOWLIST", "127.0.0.1:*")
+}
+
 async fn model_of(owner: &Client, image: &str) -> Managed {
     let mut body = simulated("vllm", "m", &[]);
     body["engine_image"] = json!(image);
@@ -266,7 +271,7 @@ async fn an_image_is_pulled_from_a_registry_and_runs() {
     let registry = Registry::start().await;
     registry.take(&Image::simulator(dir.path())).await;
     let name = format!("{}/engine:1", registry.url.trim_start_matches("http://"));
-    let gateway = Gateway::start(GANTRY, Options::containers()).await;
+    let gateway = Gateway::start(GANTRY, options()).await;
     let owner = gateway.owner().await;
     let model = model_of(&owner, &name).await;
     model.start(&owner).await;
@@ -284,7 +289,7 @@ async fn a_slow_pull_shows_how_far_it_is_and_a_stop_ends_it() {
         return;
     }
     let registry = Dripping::start();
-    let gateway = Gateway::start(GANTRY, Options::containers()).await;
+    let gateway = Gateway::start(GANTRY, options()).await;
     let owner = gateway.owner().await;
     let name = format!("{}/engine:1", registry.address);
     let model = model_of(&owner, &name).await;
@@ -311,7 +316,7 @@ async fn a_pull_that_takes_too_long_or_finds_nobody_fails_with_its_reason() {
         return;
     }
     let registry = Dripping::start();
-    let options = Options::containers().env("IMAGE_PULL_TIMEOUT", "3").env("OFFLINE_MODE_AUTO_DETECT", "true");
+    let options = options().env("IMAGE_PULL_TIMEOUT", "3").env("OFFLINE_MODE_AUTO_DETECT", "true");
     let gateway = Gateway::start(GANTRY, options).await;
     let owner = gateway.owner().await;
     let name = format!("{}/engine:1", registry.address);
