@@ -374,7 +374,10 @@ impl Bench {
     /// Container and time of start of each model.
     fn lives(&self) -> Result<BTreeMap<i64, String>> {
         let format = "{{.Id}} {{.State.StartedAt}}";
-        self.ids.iter().map(|id| Ok((*id, docker(&["inspect", "--format", format, &container(*id)])?))).collect()
+        self.ids
+            .iter()
+            .map(|id| Ok((*id, docker(&["inspect", "--format", format, &container(*id)])?)))
+            .collect()
     }
 
     fn clear(&mut self) {

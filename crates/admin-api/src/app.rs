@@ -4,11 +4,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, ModelId, ModelsDir,
+    ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
     engine::EngineVersion,
     engine_metrics::EngineMetrics,
+    limit::Limits,
     machine::{Gpu, HostMemory},
-    model::{Model, Phase},
+    model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
 };
@@ -46,17 +47,20 @@ pub struct Parts {
     pub throttle: Throttle,
     pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
+    pub allowances: Arc<dyn Allowances>,
     /// Wakes the reconciler for a model. A hint: a lost one costs one period.
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
+    /// What runs the engines: `docker` or `process`.
+    pub runtime: &'static str,
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
     pub hub_cache_dir: PathBuf,
-    /// Of each of [`gantry_domain::model::EngineKind::ALL`].
+    /// Of each of [`EngineKind::ALL`].
     pub default_images: [String; 2],
     /// Images are never pulled.
     pub offline: bool,
@@ -72,6 +76,22 @@ pub struct Parts {
 /// Headers of model files that were read before; see [`gantry_inspect::Cache`].
 #[derive(Clone, Default)]
 pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
+
+/// What the data plane knows of limits.
+pub trait Allowances: Send + Sync + 'static {
+    /// Limits of keys that have none of their own.
+    fn defaults(&self) -> Limits;
+    /// What was spent of the budgets of a key; nothing is counted for those without.
+    fn spent_by_key(&self, id: KeyId) -> Spent;
+    fn spent_by_org(&self, id: OrgId) -> Spent;
+}
+
+/// Tokens of the current day and month.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub day: u64,
+    pub month: u64,
+}
 
 /// Makes the data plane see what was committed: keys, sessions, users, routes.
 #[derive(Clone)]
@@ -111,6 +131,8 @@ pub trait Engines: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
+    /// What a start of a model of `engine` whose `engine_image` is `wished` uses: an image, or the name of a program.
+    fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.
     fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
     /// Takes in the images of an archive; their references.
@@ -121,6 +143,8 @@ pub trait Engines: Send + Sync + 'static {
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.
     fn spool_ok(&self) -> bool;
+    /// What went through the usage spool since the gateway started.
+    fn spool(&self) -> SpoolReport;
     /// Health of a route as the data plane sees it: `(healthy, state of its breaker)`.
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
@@ -142,6 +166,8 @@ pub struct Image {
     pub size_bytes: i64,
     /// RFC 3339.
     pub created: Option<String>,
+    /// Gantry's engine simulator, not a real engine.
+    pub simulator: bool,
 }
 
 /// A repository of the model hub.
@@ -161,6 +187,23 @@ pub struct EngineLog {
     pub exit_code: Option<i64>,
     /// The kernel ended it for its use of memory.
     pub out_of_memory: bool,
+}
+
+/// Counts of the usage spool, of this gateway and since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SpoolReport {
+    /// Rows of requests that ended.
+    pub written: u64,
+    /// Records that could not be written at first.
+    pub write_errors: u64,
+    /// Rows that were brought to the database.
+    pub shipped: u64,
+    /// Those of them that the database had already: read once more after a crash or an outage.
+    pub replayed: u64,
+    /// Damaged places that were skipped.
+    pub torn: u64,
+    /// What lies on disk and is not in the database yet.
+    pub backlog_bytes: u64,
 }
 
 /// The container that a start would make.
@@ -183,6 +226,8 @@ pub struct Preview {
     pub env: Vec<(String, String)>,
     /// Settings that this version can't express, with the reason.
     pub unsupported: Vec<(&'static str, String)>,
+    /// There are no images: the engine is a program of this machine.
+    pub is_process: bool,
     /// Indexes of the GPUs that the container is given.
     pub gpus: Vec<u32>,
 }
@@ -201,7 +246,7 @@ pub struct ManagedRoute {
     pub served_name: String,
     pub url: String,
     pub task: gantry_domain::model::Task,
-    pub engine: gantry_domain::model::EngineKind,
+    pub engine: EngineKind,
     /// Context length in tokens: as the engine reports it, else as the record says.
     pub max_model_len: Option<i64>,
 }

@@ -4,11 +4,14 @@
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
 //! - [`machine`]: GPUs and RAM of this machine
+//! - [`share`]: limits that several gateways have in common, through Redis
+//! - [`budgets`]: tells the data plane what was spent of them
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
 
+pub mod budgets;
 mod diagnose;
 pub mod engine_http;
 pub mod engines;
@@ -19,12 +22,13 @@ pub mod preview;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;
+pub mod share;
 pub mod ship;
 pub mod upkeep;
 pub mod versions;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -32,13 +36,14 @@ use std::{
 use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId, ModelsDir,
-    engine::Host,
-    model::{EngineKind, Phase},
+    engine::{Host, Place},
+    limit::{LimitMode, Limits},
+    model::{EngineKind, Model, Phase},
 };
-use gantry_runtime::Runtime;
+use gantry_runtime::{Program, Programs, Runtime};
 use gantry_store::Store;
 use secrecy::SecretString;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 /// What the operator set, as far as the control plane needs it.
 #[derive(Debug, Clone)]
@@ -50,6 +55,8 @@ pub struct Config {
     /// Default image of each engine.
     pub primary_image: String,
     pub secondary_image: String,
+    /// What runs in place of images, where engines are processes.
+    pub programs: Option<Programs>,
     pub primary_startup: Duration,
     pub secondary_startup: Duration,
     pub internal_key: SecretString,
@@ -71,19 +78,46 @@ pub struct Config {
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
     pub usage_retention_days: u32,
+    /// Of keys that have none of their own.
+    pub default_limits: Limits,
+    /// Of all limits; a key may be milder for itself.
+    pub limit_mode: LimitMode,
 }
 
 impl Config {
-    /// The image of a model: its own, else its engine's default.
-    pub fn image<'a>(&'a self, model: &'a gantry_domain::model::Model) -> &'a str {
-        model.config.text("engine_image").unwrap_or(match model.engine {
+    /// The image of a model: its own, else its engine's default; where there are no images, the name of its program.
+    pub fn image<'a>(&'a self, model: &'a Model) -> &'a str {
+        self.image_of(model.engine, model.config.text("engine_image"))
+    }
+
+    /// The same for any model of `engine` whose `engine_image` is `wished`.
+    pub fn image_of<'a>(&'a self, engine: EngineKind, wished: Option<&'a str>) -> &'a str {
+        if let Some(programs) = &self.programs {
+            return &programs.of(engine, wished).reference;
+        }
+        wished.unwrap_or(match engine {
             EngineKind::Vllm => &self.primary_image,
             EngineKind::Llamacpp => &self.secondary_image,
         })
     }
 
+    /// The program of a model, where engines are processes.
+    pub fn program(&self, model: &Model) -> Option<&Program> {
+        let programs = self.programs.as_ref()?;
+        Some(programs.of(model.engine, model.config.text("engine_image")))
+    }
+
+    /// How an engine that is started now sees files and network. `models_dir` is the models base directory, which may
+    /// be changed at any time: whoever looks at it more than once passes what it was.
+    pub fn place(&self, models_dir: &Path) -> Place {
+        match self.programs {
+            Some(_) => Place::process(models_dir, &self.hub_cache_dir),
+            None => Place::container(),
+        }
+    }
+
     /// Longest time in `loading`.
-    pub fn startup(&self, model: &gantry_domain::model::Model) -> Duration {
+    pub fn startup(&self, model: &Model) -> Duration {
         let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
         own.map_or(
             match model.engine {
@@ -114,6 +148,8 @@ pub struct Control {
     pub orphans_stopped: AtomicU64,
     pub machine: Arc<machine::Machine>,
     pub hub: hub::Hub,
+    /// Told when a catalog has a budget that the one before had not.
+    pub new_budgets: Notify,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use gantry_domain::net::IpList;
+use gantry_domain::{limit::LimitMode, net::IpList};
 use secrecy::{ExposeSecret, SecretString};
 
 /// A type that a setting can have.
@@ -148,6 +148,40 @@ impl Value for Words {
     }
 }
 
+/// A program and its first arguments. Words are separated by spaces; quotes keep spaces in a word. No shell is involved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandWords(pub Vec<String>);
+
+impl Value for CommandWords {
+    const ALLOWED: &'static str = "a program and its first arguments, as in `/opt/venv/bin/vllm serve`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for it in text.chars() {
+            match (it, quote) {
+                (it, Some(end)) if it == end => quote = None,
+                ('"' | '\'', None) => {
+                    quote = Some(it);
+                    word.get_or_insert_default();
+                }
+                (it, None) if it.is_whitespace() => words.extend(word.take()),
+                (it, _) => word.get_or_insert_default().push(it),
+            }
+        }
+        words.extend(word);
+        let legal = quote.is_none() && words.first().is_some_and(|it| !it.is_empty());
+        legal.then_some(Self(words))
+    }
+
+    fn show(&self) -> String {
+        let shown = self.0.iter().map(|it| match it {
+            it if it.is_empty() || it.contains(char::is_whitespace) => format!("\"{it}\""),
+            it => it.clone(),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// Comma-separated directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Paths(pub Vec<PathBuf>);
@@ -233,16 +267,60 @@ impl Value for DatabaseUrl {
         known.then(|| Self(text.to_owned().into()))
     }
 
-    /// Without the password.
     fn show(&self) -> String {
-        let text = self.expose();
-        match (text.find("://"), text.rfind('@')) {
-            (Some(start), Some(end)) if start + 3 <= end => {
-                let user = text[start + 3..end].split(':').next().unwrap_or_default();
-                format!("{}://{user}:***{}", &text[..start], &text[end..])
-            }
-            _ => text.to_owned(),
+        without_password(self.expose())
+    }
+}
+
+fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(start), Some(end)) if start + 3 <= end => {
+            let user = url[start + 3..end].split(':').next().unwrap_or_default();
+            format!("{}://{user}:***{}", &url[..start], &url[end..])
         }
+        _ => url.to_owned(),
+    }
+}
+
+/// `redis://…`
+#[derive(Clone)]
+pub struct RedisUrl(SecretString);
+
+impl RedisUrl {
+    /// With the password that it may carry.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.show())
+    }
+}
+
+impl Value for RedisUrl {
+    const ALLOWED: &'static str = "redis://USER:PASSWORD@HOST:PORT/DATABASE or unix:///PATH";
+
+    fn parse(text: &str) -> Option<Self> {
+        let known = ["redis://", "valkey://", "unix://"].iter().any(|it| text.starts_with(it));
+        known.then(|| Self(text.to_owned().into()))
+    }
+
+    fn show(&self) -> String {
+        without_password(self.expose())
+    }
+}
+
+impl Value for LimitMode {
+    const ALLOWED: &'static str = "enforce or shadow";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn show(&self) -> String {
+        self.as_str().to_owned()
     }
 }
 
@@ -251,15 +329,18 @@ impl Value for DatabaseUrl {
 pub enum ContainerRuntime {
     Auto,
     Docker,
+    /// Engines are processes of this machine.
+    Process,
 }
 
 impl Value for ContainerRuntime {
-    const ALLOWED: &'static str = "auto or docker";
+    const ALLOWED: &'static str = "auto, docker or process";
 
     fn parse(text: &str) -> Option<Self> {
         match text {
             "auto" => Some(Self::Auto),
             "docker" => Some(Self::Docker),
+            "process" => Some(Self::Process),
             _ => None,
         }
     }
@@ -268,6 +349,7 @@ impl Value for ContainerRuntime {
         match self {
             Self::Auto => "auto",
             Self::Docker => "docker",
+            Self::Process => "process",
         }
         .to_owned()
     }
@@ -296,5 +378,24 @@ impl Value for LogFormat {
             Self::Json => "json",
         }
         .to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_words_and_never_a_shells() {
+        let words = |text: &str| CommandWords::parse(text).map(|it| it.0);
+        let some = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        assert_eq!(words(" vllm  serve "), some(&["vllm", "serve"]));
+        assert_eq!(words("'/my tools/llama' \"a b\"c ''"), some(&["/my tools/llama", "a bc", ""]));
+        assert_eq!(words("a $(b); c"), some(&["a", "$(b);", "c"]));
+        for bad in ["", "  ", "'a", "''", "\"\" x"] {
+            assert_eq!(words(bad), None, "{bad}");
+        }
+        let parsed = CommandWords::parse("'/my tools/llama' x").unwrap();
+        assert_eq!(CommandWords::parse(&parsed.show()), Some(parsed));
     }
 }

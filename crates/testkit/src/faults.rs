@@ -157,7 +157,12 @@ impl Drop for Daemon {
         if let Ok(pid) = fs::read_to_string(self.dir.path().join("exec/containerd/containerd.pid")) {
             let _ = run(&["kill", "-KILL", pid.trim()]);
         }
-        let _ = run(&["sh", "-c", "grep -o \"$0[^ ]*\" /proc/mounts | sort -r | xargs -r umount -l", &self.path()]);
+        let _ = run(&[
+            "sh",
+            "-c",
+            "grep -o \"$0[^ ]*\" /proc/mounts | sort -r | xargs -r umount -l",
+            &self.path(),
+        ]);
         let _ = run(&["ip", "netns", "delete", &self.namespace]);
     }
 }
@@ -217,9 +222,15 @@ impl Postgres {
     fn command(&self, program: &str, args: &[&str]) {
         let data = self.dir.path().join("data");
         let mut command = Command::new("runuser");
-        command.current_dir("/").args(["-u", "postgres", "--"]).arg(self.bin.join(program)).arg("-D").arg(data);
+        command
+            .current_dir("/")
+            .args(["-u", "postgres", "--"])
+            .arg(self.bin.join(program))
+            .arg("-D")
+            .arg(data);
         // Not its output: the server keeps it open.
-        let done = command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let done =
+            command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(done.unwrap().success(), "{program} {args:?}");
     }
 }
@@ -255,7 +266,8 @@ impl SmallDisk {
     pub fn fill(&self) {
         let filler = self.0.join("filler").display().to_string();
         // It ends when there is no room.
-        let _ = run(&["dd", "if=/dev/zero", &format!("of={filler}"), "bs=4096", "conv=notrunc", "oflag=append"]);
+        let _ =
+            run(&["dd", "if=/dev/zero", &format!("of={filler}"), "bs=4096", "conv=notrunc", "oflag=append"]);
     }
 
     /// Gives it back.

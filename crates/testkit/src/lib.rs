@@ -14,6 +14,7 @@ mod docker;
 mod faults;
 mod gateway;
 mod model;
+mod process;
 mod raw;
 mod sse;
 
@@ -24,6 +25,7 @@ pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, insp
 pub use faults::{Daemon, Postgres, SmallDisk, root_with};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};
+pub use process::{engine_processes, kill_process, lives};
 pub use raw::raw;
 pub use sse::{EventStream, events};
 

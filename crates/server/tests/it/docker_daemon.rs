@@ -47,9 +47,12 @@ async fn comes_up(owner: &Client, model: &Managed) {
 
 #[tokio::test]
 async fn a_daemon_that_hangs_is_away_or_dies_takes_no_truth_with_it() {
-    let Some(mut daemon) = Daemon::start(GANTRY, "docker_daemon: hangs, away, dies", false).await else { return };
+    let Some(mut daemon) = Daemon::start(GANTRY, "docker_daemon: hangs, away, dies", false).await else {
+        return;
+    };
     // Root without the right to ignore permissions.
-    let gateway = gateway(&daemon, &["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"]).await;
+    let gateway =
+        gateway(&daemon, &["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"]).await;
     let owner = gateway.owner().await;
     let a = Managed::run(&owner, &simulated("vllm", "a", &[])).await;
     let b = Managed::create(&owner, &simulated("llamacpp", "b", &[])).await;

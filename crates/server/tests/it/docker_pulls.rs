@@ -14,8 +14,8 @@ use std::{
 };
 
 use gantry_testkit::{
-    Client, Gateway, Managed, Options, SIM_VLLM, docker, docker_cli, eventually, inspect, simulated, simulator,
-    skip,
+    Client, Gateway, Managed, Options, SIM_VLLM, docker, docker_cli, eventually, inspect, simulated,
+    simulator, skip,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -37,7 +37,11 @@ impl Blob {
     fn of(path: &Path) -> Self {
         let output = Command::new("sha256sum").arg(path).output().unwrap();
         let digest = String::from_utf8(output.stdout).unwrap()[..64].to_owned();
-        Self { path: path.to_owned(), digest: format!("sha256:{digest}"), size: fs::metadata(path).unwrap().len() }
+        Self {
+            path: path.to_owned(),
+            digest: format!("sha256:{digest}"),
+            size: fs::metadata(path).unwrap().len(),
+        }
     }
 
     fn describe(&self, kind: &str) -> Value {
@@ -92,9 +96,8 @@ impl Image {
         let archive = dir.join("saved.tar");
         docker_cli(&["save", "-o", archive.to_str().unwrap(), SIM_VLLM]);
         run("tar", &["-xf", archive.to_str().unwrap(), "-C", saved.to_str().unwrap()]);
-        let read = |name: &str| -> Value {
-            serde_json::from_slice(&fs::read(saved.join(name)).unwrap()).unwrap()
-        };
+        let read =
+            |name: &str| -> Value { serde_json::from_slice(&fs::read(saved.join(name)).unwrap()).unwrap() };
         let index = &read("manifest.json")[0];
         let layers = index["Layers"].as_array().unwrap().iter();
         let layers = layers.map(|it| Blob::of(&saved.join(it.as_str().unwrap()))).collect();
@@ -126,7 +129,8 @@ impl Registry {
         let path = dir.path().join("config.yml");
         fs::write(&path, config.to_string()).unwrap();
         let mut command = Command::new("docker-registry");
-        let child = command.arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let child =
+            command.arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let it = Self { child, url: format!("http://127.0.0.1:{port}"), _dir: dir };
         let client = Client::new(&it.url);
         eventually("the registry listens", SOON, async || {
@@ -142,7 +146,8 @@ impl Registry {
             let begun = http.post(format!("{}/v2/engine/blobs/uploads/", self.url)).send().await.unwrap();
             let place = begun.headers()["location"].to_str().unwrap();
             let join = if place.contains('?') { '&' } else { '?' };
-            let put = http.put(format!("{place}{join}digest={}", blob.digest)).body(fs::read(&blob.path).unwrap());
+            let put =
+                http.put(format!("{place}{join}digest={}", blob.digest)).body(fs::read(&blob.path).unwrap());
             assert_eq!(put.send().await.unwrap().status(), 201);
         }
         let put = http.put(format!("{}/v2/engine/manifests/1", self.url)).header("content-type", MANIFEST);

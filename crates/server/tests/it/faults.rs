@@ -96,7 +96,8 @@ async fn with_a_full_spool_nothing_is_served_unmetered() {
     assert_eq!(owner.get("/admin/models").await.status, 200, "the rest goes on");
 
     disk.clear();
-    eventually("it serves again", SOON, async || (ask(&client, "after").await.status == 200).then_some(())).await;
+    eventually("it serves again", SOON, async || (ask(&client, "after").await.status == 200).then_some(()))
+        .await;
     let row = owner.usage_of("after").await;
     assert_eq!(row["outcome"], "ok", "{row}");
     assert_eq!(owner.usage_of("before").await["outcome"], "ok");

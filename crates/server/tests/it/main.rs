@@ -35,6 +35,8 @@ mod hub_config;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod memory;
@@ -49,6 +51,8 @@ mod models;
 mod orgs;
 #[cfg(test)]
 mod playground;
+#[cfg(test)]
+mod process_lifecycle;
 #[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
@@ -67,5 +71,7 @@ mod storm;
 mod support;
 #[cfg(test)]
 mod team;
+#[cfg(test)]
+mod usage;
 #[cfg(test)]
 mod users;
