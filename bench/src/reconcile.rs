@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// Kills of the gateway.
     #[arg(long, default_value_t = 10)]
     gateway_kills: usize,
+    /// What a reader of the figures should know: how the gateway was built, what else ran.
+    #[arg(long, default_value = "")]
+    note: String,
     /// Where the results go.
     #[arg(long, default_value = "bench/results/lifecycle.json")]
     out: PathBuf,
@@ -86,6 +89,7 @@ impl Times {
 #[derive(Debug, Serialize)]
 struct Report {
     date: String,
+    note: String,
     cores: usize,
     kernel: String,
     cpu: String,
@@ -184,6 +188,7 @@ impl Bench {
         let (mut back, started_again) = self.kill_gateway(options.gateway_kills).await?;
         Ok(Report {
             date: jiff::Timestamp::now().to_string(),
+            note: options.note.clone(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: procfs::kernel(),
             cpu: procfs::cpu_model(),
