@@ -410,6 +410,7 @@ fn docker(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+#[expect(clippy::disallowed_methods, reason = "that of the `docker` program, which is asked as well")]
 fn docker_socket() -> Result<PathBuf> {
     let host = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned());
     let path = host.strip_prefix("unix://").context("DOCKER_HOST is no socket of this machine")?;

@@ -52,6 +52,11 @@ pub fn skip(test: &str, reason: &str) -> bool {
     false
 }
 
+/// How a long test is told to be longer, or to repeat itself: a number in the environment.
+pub fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|it| it.parse().expect("it is a number"))
+}
+
 /// The time, as the gateway sees it.
 pub fn now() -> gantry_domain::Timestamp {
     gantry_domain::Clock::default().now()

@@ -9,7 +9,7 @@ use std::{
 };
 
 use gantry_testkit::{
-    Client, Database, Gateway, Managed, Options, docker_cli, eventually, simulated, simulator,
+    Client, Database, Gateway, Managed, Options, docker_cli, eventually, number, simulated, simulator,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use reqwest::Method;
@@ -24,8 +24,7 @@ const COMMANDS: [&str; 3] = ["start", "stop", "apply"];
 
 /// `GANTRY_SEED` repeats a history as far as its timing allows.
 fn random() -> (u64, StdRng) {
-    let seed = std::env::var("GANTRY_SEED").ok().and_then(|it| it.parse().ok());
-    let seed = seed.unwrap_or_else(|| rand::rng().random());
+    let seed = number("GANTRY_SEED").unwrap_or_else(|| rand::rng().random());
     println!("GANTRY_SEED={seed}");
     (seed, StdRng::seed_from_u64(seed))
 }
@@ -189,7 +188,7 @@ async fn a_gateway_that_is_killed_again_and_again_loses_no_model_and_no_truth() 
     if !simulator(GANTRY, "storm: kill -9 at random moments") {
         return;
     }
-    let kills = std::env::var("GANTRY_KILLS").map_or(25, |it| it.parse().unwrap());
+    let kills = number("GANTRY_KILLS").unwrap_or(25);
     let (_, mut rng) = random();
     // A socket that outlives the gateway: the first request after a kill is there before the gateway is.
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
