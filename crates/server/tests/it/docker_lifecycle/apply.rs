@@ -120,7 +120,7 @@ async fn a_record_shows_that_it_differs_from_what_runs() {
     let changed = set(json!({ "max_model_len": 777 })).await;
     assert_eq!(changed["needs_apply"], true);
     assert_eq!(changed["needs_apply_reason"], "its settings were changed since it was started");
-    assert_eq!(patch(json!({ "max_model_len": null })).await["needs_apply"], false);
+    assert_eq!(set(json!({ "max_model_len": null })).await["needs_apply"], false);
     let own = set(json!({ "request_timeout_sec": 7 })).await;
     assert_eq!(own["needs_apply"], false, "what the gateway does itself is in force at once");
     drop(owner);
