@@ -5,6 +5,7 @@ mod activation;
 mod adapters;
 mod audit;
 mod cli;
+mod data_dir;
 mod demo;
 mod engine_runtime;
 mod metrics;

@@ -43,7 +43,7 @@ use tracing::{info, warn};
 
 use crate::{
     activation::Sockets,
-    adapters, demo,
+    adapters, data_dir, demo,
     engine_runtime::{self, EngineRuntime},
     metrics,
     notify::Notify,
@@ -169,13 +169,14 @@ struct Base {
     passwords: Passwords,
     cookies: Cookies,
     internal_key: SecretString,
+    _lock: data_dir::Lock,
 }
 
 impl Base {
     async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
-        secrets::private_dir(&data_dir)?;
+        let lock = data_dir::lock(&data_dir)?;
         let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
         let hub_cache_dir =
             std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
@@ -212,6 +213,7 @@ impl Base {
             passwords,
             cookies,
             internal_key,
+            _lock: lock,
         })
     }
 }

@@ -150,6 +150,9 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
         SqlitePoolOptions::new()
             .acquire_timeout(SQLITE_ACQUIRE)
             .test_before_acquire(false)
+            // After some errors (a full disk) SQLite ends the transaction by itself; sqlx takes it for still open, as
+            // its own ROLLBACK fails then, and would refuse every further one. Such a connection is replaced.
+            .before_acquire(|conn, _| Box::pin(async move { Ok(!conn.is_in_transaction()) }))
             .idle_timeout(None)
             .max_lifetime(None)
     };

@@ -19,15 +19,21 @@ mod crash;
 #[cfg(test)]
 mod deploy;
 #[cfg(test)]
+mod docker_daemon;
+#[cfg(test)]
 mod docker_images;
 #[cfg(test)]
 mod docker_inference;
 #[cfg(test)]
 mod docker_lifecycle;
 #[cfg(test)]
+mod docker_pulls;
+#[cfg(test)]
 mod engines;
 #[cfg(test)]
 mod events;
+#[cfg(test)]
+mod faults;
 #[cfg(test)]
 mod hub_config;
 #[cfg(test)]
@@ -63,6 +69,8 @@ mod settings_cli;
 mod shutdown;
 #[cfg(test)]
 mod simulator;
+#[cfg(test)]
+mod storm;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
