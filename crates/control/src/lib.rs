@@ -4,6 +4,8 @@
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
 //! - [`machine`]: GPUs and RAM of this machine
+//! - [`sample`]: what the machine and the data plane did over time
+//! - [`upstreams`]: probes of all engines, for people
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
@@ -19,8 +21,10 @@ pub mod preview;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;
+pub mod sample;
 pub mod ship;
 pub mod upkeep;
+pub mod upstreams;
 pub mod versions;
 
 use std::{
@@ -46,6 +50,8 @@ pub struct Config {
     /// Models base directory on the host.
     pub models_dir: ModelsDir,
     pub hub_cache_dir: PathBuf,
+    /// Where the gateway keeps its own data.
+    pub data_dir: PathBuf,
     pub hub_endpoint: Option<String>,
     /// Default image of each engine.
     pub primary_image: String,
@@ -114,6 +120,10 @@ pub struct Control {
     pub orphans_stopped: AtomicU64,
     pub machine: Arc<machine::Machine>,
     pub hub: hub::Hub,
+    pub samples: Arc<sample::Samples>,
+    pub upstreams: upstreams::Upstreams,
+    /// What the shipper did.
+    pub shipped: ship::Shipped,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

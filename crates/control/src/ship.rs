@@ -1,7 +1,15 @@
 //! Moves usage rows from the data plane's spool into the database, in batches. The spool is the queue: while the
 //! database is away it grows on disk, and nothing is lost or counted twice.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use gantry_dataplane::spool::{Batch, Reader};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +24,19 @@ const GATHER: Duration = Duration::from_millis(200);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// For when a hint was lost.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// What was done since start, for Prometheus.
+#[derive(Debug, Default)]
+pub struct Shipped {
+    /// Rows brought to the database.
+    pub rows: AtomicU64,
+    /// Gauge: bytes of the spool that are not in the database yet.
+    pub backlog_bytes: AtomicU64,
+    /// Damaged places of the spool that were skipped.
+    pub torn: AtomicU64,
+    /// Batches that the database did not take.
+    pub failures: AtomicU64,
+}
 
 /// Runs until `stop`, then ships what is left. The data plane must have ended its requests before.
 ///
@@ -65,11 +86,14 @@ async fn drain(control: &Control, mut reader: Reader) -> (Option<Reader>, Result
         });
         let Ok((back, batch)) = read.await else { return (None, Err("the reader panicked".to_owned())) };
         reader = back;
+        control.shipped.backlog_bytes.store(reader.backlog_bytes(), Relaxed);
+        control.shipped.torn.store(reader.torn(), Relaxed);
         let batch: Batch = match batch {
             Ok(batch) => batch,
             Err(error) => return (Some(reader), Err(error.to_string())),
         };
         if let Err(error) = insert(control, &batch).await {
+            control.shipped.failures.fetch_add(1, Relaxed);
             return (Some(reader), Err(error.to_string()));
         }
         let more = batch.more;
@@ -94,5 +118,7 @@ async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<(
     }
     let mut tx = control.store.write().await?;
     tx.insert_usage(&batch.rows).await?;
-    tx.commit().await
+    tx.commit().await?;
+    control.shipped.rows.fetch_add(batch.rows.len() as u64, Relaxed);
+    Ok(())
 }

@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 
 use crate::{
     Route, RouteTarget, Upstream,
+    access::Line,
     answer::{self, Answer},
     auth,
     body::{self, Problem},
@@ -34,6 +35,7 @@ use crate::{
     progress::Class,
     returning::{self, Found},
     tap::{Framing, Tap},
+    trace::Trace,
     worker::Worker,
 };
 
@@ -89,15 +91,29 @@ pub(crate) async fn serve(
     let id = worker.new_id(now);
     let (mut parts, incoming) = request.into_parts();
     let request_id = answer::request_id(&parts.headers).unwrap_or_else(|| fresh(id));
+    let trace = Trace::new(&parts.headers, &worker);
+    let client = auth::client(&worker.config, &parts.headers, peer).unwrap_or(peer);
     let caller = auth::authenticate(&worker.config, &worker.shared.catalog.load(), &parts.headers, now, true);
     let caller = match caller {
         Ok(caller) => caller,
         Err(error) => {
             worker.shared.counters.refused.fetch_add(1, Relaxed);
+            worker.access.write(&Line {
+                at: now,
+                method: "POST",
+                path: endpoint.path(),
+                status: error.code.status(),
+                latency: Duration::ZERO,
+                client,
+                request_id: answer::text(&request_id),
+                trace_id: trace.id(),
+                inference: None,
+            });
             return answer::error_at(endpoint, &error, &request_id);
         }
     };
-    let mut meter = Meter::new(Rc::clone(&worker), (id, now), request_id.clone(), caller, endpoint);
+    let from = (request_id.clone(), trace, client);
+    let mut meter = Meter::new(Rc::clone(&worker), (id, now), from, caller, endpoint);
     let allowed = meter
         .caller
         .authorize(&worker.config, &parts.headers, peer, Some(endpoint.scope()))
@@ -123,7 +139,7 @@ pub(crate) async fn serve(
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
-    let head = Head::new(&mut parts.headers, request_id);
+    let head = Head::new(&mut parts.headers, request_id, &meter.trace);
     drop(parts);
     if endpoint == Endpoint::ChatCompletions
         && wanted.upstream.lacks_chat_template.load(Relaxed)

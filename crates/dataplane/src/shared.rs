@@ -5,14 +5,17 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use gantry_domain::{Clock, usage::Outcome};
 use tokio::sync::{Notify, watch};
 
-use crate::{Catalog, returning::Waiting};
+use crate::{
+    Catalog,
+    returning::Waiting,
+    stats::{Fine, Stats},
+};
 
 /// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct Shared {
     pub catalog: ArcSwap<Catalog>,
     pub clock: Clock,
     pub counters: Counters,
+    /// The same by model; routes hold theirs.
+    pub stats: Stats,
     /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
     /// Requests that wait for a model that is being applied.
@@ -34,6 +39,7 @@ impl Shared {
             catalog: ArcSwap::from_pointee(catalog),
             clock,
             counters: Counters::default(),
+            stats: Stats::default(),
             usage_written: Notify::new(),
             waiting: Waiting::default(),
             changed: watch::Sender::new(()),
@@ -86,9 +92,9 @@ pub struct Counters {
     /// Panics caught in request handlers.
     pub panics: AtomicU64,
     /// Whole requests.
-    pub latency: Histogram,
+    pub latency: Fine,
     /// Time to the first byte of streamed answers.
-    pub ttft: Histogram,
+    pub ttft: Fine,
 }
 
 impl Counters {
@@ -100,28 +106,5 @@ impl Counters {
     /// Those that ended with `outcome`.
     pub fn requests_with(&self, outcome: Outcome) -> u64 {
         self.requests[outcome as usize].load(Relaxed)
-    }
-}
-
-/// A histogram with fixed bounds, in the form that Prometheus wants once its buckets are summed up.
-#[derive(Debug, Default)]
-pub struct Histogram {
-    /// Samples up to the bound of the same index in [`Histogram::BOUNDS_MS`] and above the one before; the last
-    /// bucket takes the rest.
-    pub buckets: [AtomicU64; Histogram::BOUNDS_MS.len() + 1],
-    /// Sum of all samples in milliseconds.
-    pub sum_ms: AtomicU64,
-}
-
-impl Histogram {
-    /// Upper bounds in milliseconds, inclusive.
-    pub const BOUNDS_MS: [u64; 15] =
-        [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000];
-
-    pub fn record(&self, value: Duration) {
-        let ms = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
-        let bucket = Self::BOUNDS_MS.partition_point(|bound| *bound < ms);
-        self.buckets[bucket].fetch_add(1, Relaxed);
-        self.sum_ms.fetch_add(ms, Relaxed);
     }
 }

@@ -5,6 +5,7 @@ mod adapters;
 mod cli;
 mod demo;
 mod metrics;
+mod monitor;
 mod notify;
 mod secrets;
 mod serve;
