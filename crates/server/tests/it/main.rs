@@ -40,6 +40,8 @@ mod model_metrics;
 mod model_places;
 mod models;
 #[cfg(test)]
+mod monitoring;
+#[cfg(test)]
 mod orgs;
 #[cfg(test)]
 mod playground;
@@ -57,6 +59,8 @@ mod shutdown;
 mod simulator;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod system;
 #[cfg(test)]
 mod team;
 #[cfg(test)]
