@@ -36,7 +36,10 @@ pub(crate) async fn refresh(app: State<App>, body: Object) -> Outcome<Json<Vec<U
         let known = app.monitor.upstreams();
         if let Some(name) = names.iter().find(|name| known.iter().all(|it| it.served_name != **name)) {
             let shown: String = name.chars().take(200).collect();
-            return Err(Problem::invalid("served_names", format!("nothing is served under the name `{shown}`")));
+            return Err(Problem::invalid(
+                "served_names",
+                format!("nothing is served under the name `{shown}`"),
+            ));
         }
     }
     app.monitor.probe(names.clone()).await;

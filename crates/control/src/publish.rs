@@ -221,12 +221,7 @@ fn key_entry(key: ApiKey, state: Arc<gantry_dataplane::limits::KeyState>) -> Key
     }
 }
 
-fn managed_route(
-    control: &Control,
-    model: &Model,
-    target: RouteTarget,
-    max_model_len: Option<i64>,
-) -> Route {
+fn managed_route(control: &Control, model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
     // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
     let launched = model.as_launched();
     let seconds = |name, default| {

@@ -184,7 +184,8 @@ impl Samples {
             active_streams: shared.counters.streams.load(Relaxed),
             ..Throughput::default()
         };
-        let Some(before) = counted.iter().rfind(|it| now.at - it.at >= WINDOW).or_else(|| counted.front()) else {
+        let Some(before) = counted.iter().rfind(|it| now.at - it.at >= WINDOW).or_else(|| counted.front())
+        else {
             return active;
         };
         let seconds = now.at.duration_since(before.at).as_secs_f64();
@@ -203,7 +204,7 @@ impl Samples {
             latency_p95_ms: ms(&before.latency, &now.latency, 0.95),
             ttft_p50_ms: ms(&before.ttft, &now.ttft, 0.5),
             ttft_p95_ms: ms(&before.ttft, &now.ttft, 0.95),
-            window_sec: host::tenths(seconds),
+            window_sec: (seconds * 1e3).round() / 1e3,
             ..active
         }
     }

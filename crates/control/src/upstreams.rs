@@ -135,7 +135,8 @@ async fn ask(upstream: &Upstream) -> (bool, Result<Vec<String>, String>) {
     match get(upstream.authority(), "/v1/models", upstream.auth(), TIMEOUT).await {
         Ok((StatusCode::OK, body)) => {
             let listing = serde_json::from_slice::<Listing>(&body);
-            let names = listing.map(|it| it.data.into_iter().take(MAX_MODELS).map(|it| cut(&it.id)).collect());
+            let names =
+                listing.map(|it| it.data.into_iter().take(MAX_MODELS).map(|it| cut(&it.id)).collect());
             (true, names.map_err(|_| "/v1/models answers something else than a list".to_owned()))
         }
         Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => {

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         created: Timestamp(0),
         max_model_len: None,
         request_defaults: None,
-        stats: std::sync::Arc::default(),
+        stats: Arc::default(),
     };
     let catalog = Catalog {
         keys: HashMap::from([(key::hash(token.as_bytes()), Arc::new(key))]),

@@ -125,11 +125,7 @@ impl Line<'_> {
             if let Some(ttft) = it.ttft {
                 write!(out, " ttft_ms={}", ms(ttft))?;
             }
-            write!(
-                out,
-                " prompt_tokens={} completion_tokens={}",
-                it.prompt_tokens, it.completion_tokens
-            )?;
+            write!(out, " prompt_tokens={} completion_tokens={}", it.prompt_tokens, it.completion_tokens)?;
             if let Some(key) = it.key_prefix {
                 write!(out, " key={key}")?;
             }
@@ -224,7 +220,7 @@ mod tests {
             assert_eq!((text.lines().count(), text.contains('\u{1b}')), (1, false), "{text}");
             if format == AccessFormat::Json {
                 let read: serde_json::Value = serde_json::from_str(&text).unwrap();
-                assert_eq!((&read["ttft_ms"], &read["ms"]), (&1.2.into(), &20.0.into()));
+                assert_eq!((&read["ttft_ms"], &read["ms"]), (&1.2.into(), &20.into()));
             }
         }
     }

@@ -32,11 +32,7 @@ pub(crate) struct Head {
 
 impl Head {
     pub(crate) fn new(client: &mut HeaderMap, request_id: HeaderValue, trace: &Trace) -> Self {
-        Self {
-            accept: client.remove(header::ACCEPT),
-            trace: trace.clone(),
-            request_id,
-        }
+        Self { accept: client.remove(header::ACCEPT), trace: trace.clone(), request_id }
     }
 
     fn request(&self, upstream: &Upstream, endpoint: Endpoint, body: Bytes) -> Request<Full<Bytes>> {

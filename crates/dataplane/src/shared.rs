@@ -1,10 +1,8 @@
 //! What the data-plane threads share with the rest of the program: the catalog, the clock and the counters.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use arc_swap::ArcSwap;

@@ -103,10 +103,10 @@ impl Page {
         let _ = writeln!(self.0, "{close} {value}");
     }
 
-    /// A family without labels; one that is not known is left out.
+    /// A family without labels; a value that is not known is left out.
     fn one(&mut self, metric: Metric, value: Option<impl Display>) {
+        self.head(metric);
         if let Some(value) = value {
-            self.head(metric);
             self.line(metric, "", &[], None, value);
         }
     }
@@ -196,7 +196,8 @@ impl Page {
             self.line(metrics::MODELS, "", &[state.as_str()], None, n);
         }
         let views = control.upstreams();
-        let views: Vec<&UpstreamView> = views.iter().take(MAX_MODELS).filter(|it| it.served_name != OTHER).collect();
+        let views: Vec<&UpstreamView> =
+            views.iter().take(MAX_MODELS).filter(|it| it.served_name != OTHER).collect();
         let names: Vec<&str> = views.iter().map(|it| it.served_name.as_str()).collect();
         self.head(metrics::WAITING);
         for name in &names {

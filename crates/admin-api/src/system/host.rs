@@ -23,7 +23,11 @@ pub(crate) async fn summary(app: State<App>, params: Params) -> Outcome<Json<Val
     params.finish()?;
     let host = app.monitor.host().await.ok_or_else(hangs)?;
     let sum = |value: &dyn Fn(&gantry_domain::host::GpuNow) -> Option<u64>| {
-        host.gpus.iter().map(value).try_fold(0, |sum, it| it.map(|it| sum + it)).filter(|_| !host.gpus.is_empty())
+        host.gpus
+            .iter()
+            .map(value)
+            .try_fold(0, |sum, it| it.map(|it| sum + it))
+            .filter(|_| !host.gpus.is_empty())
     };
     Ok(Json(json!({
         "ts": host.ts,
@@ -78,5 +82,8 @@ pub(crate) async fn capabilities(app: State<App>, params: Params) -> Outcome<Jso
 }
 
 fn hangs() -> Problem {
-    Problem::new(ErrorCode::HostUnavailable, "the machine could not be looked at: a file system does not answer")
+    Problem::new(
+        ErrorCode::HostUnavailable,
+        "the machine could not be looked at: a file system does not answer",
+    )
 }

@@ -15,7 +15,8 @@ const NO_LIMIT: u64 = 1 << 60;
 impl Control {
     /// What the gateway runs on. `None` if looking at it failed.
     pub async fn capabilities(&self) -> Option<Capabilities> {
-        let none = RuntimeFound { available: false, name: None, version: None, api_version: None, detail: None };
+        let none =
+            RuntimeFound { available: false, name: None, version: None, api_version: None, detail: None };
         let found = match self.runtime.info().await {
             Ok(info) => RuntimeFound {
                 available: true,
@@ -107,7 +108,9 @@ fn cgroup() -> Cgroup {
     let quota = number("cpu/cpu.cfs_quota_us");
     Cgroup {
         version: Some(1),
-        memory_limit_mb: number("memory/memory.limit_in_bytes").filter(|it| *it < NO_LIMIT).map(|it| it / MIB),
+        memory_limit_mb: number("memory/memory.limit_in_bytes")
+            .filter(|it| *it < NO_LIMIT)
+            .map(|it| it / MIB),
         cpu_limit: quota.zip(period).map(|(quota, period)| quota as f64 / period as f64),
     }
 }
@@ -176,7 +179,10 @@ mod tests {
         assert_eq!(wsl("5.15.90.1-microsoft-standard-WSL2"), Some(2));
         assert_eq!(wsl("4.4.0-19041-Microsoft"), Some(1));
         assert_eq!(wsl("6.12.48+deb13-amd64"), None);
-        assert_eq!(pretty_name("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 13\"\n").unwrap(), "Debian GNU/Linux 13");
+        assert_eq!(
+            pretty_name("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 13\"\n").unwrap(),
+            "Debian GNU/Linux 13"
+        );
         assert_eq!((quota("max 100000\n"), quota("150000 100000\n")), (None, Some(1.5)));
     }
 }

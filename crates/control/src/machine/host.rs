@@ -181,13 +181,13 @@ mod tests {
         let at = Instant::now();
         let before = Ticks { at, cpu: cpu("cpu  10 0 10 80 0 0 0 0 0 0\ncpu0 1"), net: net(dev) };
         assert_eq!((before.cpu, before.net), (Some((20, 100)), Some((5000, 300))));
-        let after = Ticks {
-            at: at + Duration::from_secs(10),
-            cpu: Some((45, 200)),
-            net: Some((25_000, 1300)),
-        };
+        let after =
+            Ticks { at: at + Duration::from_secs(10), cpu: Some((45, 200)), net: Some((25_000, 1300)) };
         let rates = after.since(&before);
-        assert_eq!((rates.cpu_util_pct, rates.net_rx_bps, rates.net_tx_bps), (Some(25.0), Some(2000), Some(100)));
+        assert_eq!(
+            (rates.cpu_util_pct, rates.net_rx_bps, rates.net_tx_bps),
+            (Some(25.0), Some(2000), Some(100))
+        );
         // The interface was made anew.
         let reset = Ticks { net: Some((10, 10)), ..after };
         assert_eq!(reset.since(&before).net_rx_bps, None);
