@@ -14,6 +14,7 @@ pub mod host;
 pub mod id;
 pub mod identity;
 pub mod key;
+pub mod limit;
 pub mod machine;
 pub mod memory;
 pub mod metrics;

@@ -69,14 +69,26 @@ metrics! {
     STALLS = Counter "gantry_stalls_total" ["model"] "How often the engine fell silent while requests waited.";
     CONNECTS = Counter "gantry_upstream_connects_total" [] "Connections made to engines.";
     RETRIES = Counter "gantry_upstream_retries_total" [] "Requests repeated on a fresh connection.";
-    SPOOL_WRITTEN = Counter "gantry_spool_shipped_rows_total" [] "Usage rows brought from the spool to the database.";
+    USAGE_SHIPPED = Counter "gantry_usage_shipped_total" [] "Usage rows brought from the spool to the database.";
+    USAGE_REPLAYED = Counter "gantry_usage_replayed_total" [] "Those of them that were there already.";
+    USAGE_FAILURES = Counter "gantry_usage_ship_failures_total" [] "Batches that the database did not take.";
     SPOOL_PENDING = Gauge "gantry_spool_backlog_bytes" [] "Bytes of the spool that are not in the database yet.";
-    SPOOL_FAILURES = Counter "gantry_spool_ship_failures_total" [] "Batches that the database did not take.";
     SPOOL_TORN = Counter "gantry_spool_torn_total" [] "Damaged places of the spool that were skipped.";
     SPOOL_ERRORS = Counter "gantry_spool_errors_total" [] "Usage records that could not be written at first.";
     ACCESS_DROPPED = Counter "gantry_access_log_dropped_total" [] "Lines of the access log that were dropped.";
     ORPHANS = Counter "gantry_orphans_stopped_total" [] "Containers of ours without a record that were removed.";
     PANICS = Counter "gantry_panics_total" [] "Panics caught in request handlers.";
+    LIMIT_DECISIONS = Counter "gantry_limit_decisions_total" ["kind", "result"]
+        "Requests that a limit `allowed` or `refused`.";
+    LIMIT_SHADOW = Counter "gantry_limit_shadow_total" ["kind"]
+        "Requests that a limit in shadow mode would have refused.";
+    LIMIT_FALLBACK = Counter "gantry_limit_fallback_total" []
+        "Decisions on this gateway's share of a limit, because Redis could not be reached.";
+    LIMIT_FAILURES = Counter "gantry_limit_redis_failures_total" [] "Exchanges of limits through Redis that failed.";
+    LIMIT_EXCHANGES = Counter "gantry_limit_redis_exchanges_total" []
+        "Exchanges of limits through Redis that succeeded.";
+    LIMIT_REDIS_UP = Gauge "gantry_limit_redis_up" [] "Whether limits are shared through Redis now.";
+    LIMIT_GATEWAYS = Gauge "gantry_limit_gateways" [] "Gateways that share the limits, as far as is known.";
     CPU = Gauge "gantry_host_cpu_utilisation_ratio" [] "Of all processors of the machine, 0–1.";
     MEMORY_USED = Gauge "gantry_host_memory_used_bytes" [] "Of the machine, or of the container's limit.";
     MEMORY_TOTAL = Gauge "gantry_host_memory_total_bytes" [] "Of the machine, or the container's limit.";

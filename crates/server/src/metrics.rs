@@ -15,6 +15,7 @@ use axum::{Router, extract::State, http::header::CONTENT_TYPE, response::IntoRes
 use gantry_control::{Control, machine::host};
 use gantry_dataplane::{
     Histogram, RouteTarget,
+    limits::{Kind, Limiter},
     stats::{CLASSES, MAX_MODELS, OTHER},
 };
 use gantry_domain::{
@@ -69,6 +70,7 @@ async fn render(State(source): State<Source>) -> impl IntoResponse {
     page.requests(&source.control);
     page.engines(&source.control);
     page.own_work(&source);
+    page.limits(&source.control.shared.limiter);
     page.machine(&host, &source);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.0)
 }
@@ -235,17 +237,45 @@ impl Page {
     }
 
     fn own_work(&mut self, source: &Source) {
-        let (control, shipped) = (&source.control, &source.control.shipped);
+        let (control, counters) = (&source.control, &source.control.shared.counters);
         for (metric, value) in [
-            (metrics::SPOOL_WRITTEN, &shipped.rows),
-            (metrics::SPOOL_PENDING, &shipped.backlog_bytes),
-            (metrics::SPOOL_FAILURES, &shipped.failures),
-            (metrics::SPOOL_TORN, &shipped.torn),
+            (metrics::USAGE_SHIPPED, &counters.usage_shipped),
+            (metrics::USAGE_REPLAYED, &counters.usage_replayed),
+            (metrics::USAGE_FAILURES, &counters.usage_failures),
+            (metrics::SPOOL_PENDING, &counters.spool_backlog_bytes),
+            (metrics::SPOOL_TORN, &counters.spool_torn),
             (metrics::ACCESS_DROPPED, &*source.access_dropped),
             (metrics::ORPHANS, &control.orphans_stopped),
         ] {
             self.one(metric, Some(value.load(Relaxed)));
         }
+    }
+
+    /// Limits and budgets; the labels are the kinds of limits, never keys.
+    fn limits(&mut self, limiter: &Limiter) {
+        let counters = &limiter.counters;
+        self.head(metrics::LIMIT_DECISIONS);
+        for (result, counts) in [("allowed", &counters.allowed), ("refused", &counters.refused)] {
+            for kind in Kind::ALL {
+                let n = counts[kind as usize].load(Relaxed);
+                self.line(metrics::LIMIT_DECISIONS, "", &[kind.as_str(), result], None, n);
+            }
+        }
+        self.head(metrics::LIMIT_SHADOW);
+        for kind in Kind::ALL {
+            let n = counters.shadow[kind as usize].load(Relaxed);
+            self.line(metrics::LIMIT_SHADOW, "", &[kind.as_str()], None, n);
+        }
+        for (metric, value) in [
+            (metrics::LIMIT_FALLBACK, &counters.fallbacks),
+            (metrics::LIMIT_FAILURES, &counters.link_failures),
+            (metrics::LIMIT_EXCHANGES, &counters.exchanges),
+        ] {
+            self.one(metric, Some(value.load(Relaxed)));
+        }
+        let link = limiter.link.as_ref();
+        self.one(metrics::LIMIT_REDIS_UP, Some(link.map_or(0, |it| u8::from(it.is_up()))));
+        self.one(metrics::LIMIT_GATEWAYS, Some(link.map_or(1, |it| u64::from(it.gateways()))));
     }
 
     fn machine(&mut self, host: &HostNow, source: &Source) {
