@@ -248,7 +248,7 @@ async fn each_request_has_one_line_without_its_content() {
             let says = |name: &str| first[name].clone();
             assert_eq!([says("model"), says("outcome"), says("client")], ["far", "ok", "127.0.0.1"]);
             assert_eq!([says("status"), says("prompt_tokens"), says("completion_tokens")], [200, 7, 3]);
-            assert!(says("ttft_ms").is_f64() && says("ms").is_f64(), "{first}");
+            assert!(says("ttft_ms").is_number() && says("ms").is_number(), "{first}");
             assert!(says("key").as_str().unwrap().starts_with("gty_"), "{first}");
         } else {
             for part in
