@@ -49,6 +49,7 @@ where
 }
 
 /// Every route of the admin API.
+#[expect(clippy::too_many_lines, reason = "one line for each route")]
 pub fn routes() -> Vec<Route> {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;

@@ -40,9 +40,11 @@ struct Sample {
     disk_used_pct: Option<f32>,
     net_rx_bps: Option<u64>,
     net_tx_bps: Option<u64>,
-    /// Index, utilisation, used MiB.
-    gpus: Box<[(u32, Option<u32>, Option<u32>)]>,
+    gpus: Box<[GpuSample]>,
 }
+
+/// Index, utilisation, used MiB.
+type GpuSample = (u32, Option<u32>, Option<u32>);
 
 /// What the data plane had counted at a time.
 struct Counted {

@@ -110,8 +110,8 @@ impl Control {
         let catalog = self.shared.catalog.load_full();
         let wanted = catalog.routes.values().filter_map(|route| {
             let RouteTarget::Up(upstream) = &route.target else { return None };
-            let named = names.is_none_or(|names| names.contains(&route.served_name));
-            named.then(|| (route.served_name.clone(), Arc::clone(upstream)))
+            let is_wanted = names.is_none_or(|names| names.contains(&route.served_name));
+            is_wanted.then(|| (route.served_name.clone(), Arc::clone(upstream)))
         });
         let wanted: Vec<_> = wanted.collect();
         let probes = wanted.into_iter().map(async |(name, upstream)| {

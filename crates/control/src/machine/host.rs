@@ -61,7 +61,7 @@ pub(crate) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// `cpu  user nice system idle iowait irq softirq steal …` (proc_stat(5)). Guests are part of `user`.
+/// `cpu  user nice system idle iowait irq softirq steal …` (`proc_stat(5)`). Guests are part of `user`.
 fn cpu(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = line.split_whitespace().take(8).map_while(|it| it.parse().ok()).collect();
@@ -153,7 +153,7 @@ pub fn process() -> ProcessNow {
     }
 }
 
-/// `utime` and `stime` of proc_pid_stat(5); the name before them may hold anything but ends with the last `)`.
+/// `utime` and `stime` of `proc_pid_stat(5)`; the name before them may hold anything but ends with the last `)`.
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

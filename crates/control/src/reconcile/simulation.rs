@@ -137,7 +137,7 @@ impl Sim {
             images: crate::preview::Images::default(),
             orphans_stopped: 0.into(),
             samples: Arc::default(),
-            upstreams: Default::default(),
+            upstreams: crate::upstreams::Upstreams::default(),
             phases: tokio::sync::broadcast::channel(16).0,
         };
         Self {
