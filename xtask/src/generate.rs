@@ -16,12 +16,13 @@ use gantry_settings::{Settings, Sources};
 
 const DIR: &str = "docs/reference";
 
-fn pages() -> anyhow::Result<[(&'static str, String); 4]> {
+fn pages() -> anyhow::Result<[(&'static str, String); 5]> {
     Ok([
         ("settings.md", settings()?),
         ("model-fields.md", model_fields()),
         ("errors.md", errors()),
         ("diagnosis.md", diagnosis()),
+        ("metrics.md", metrics()),
     ])
 }
 
@@ -202,6 +203,28 @@ fn errors() -> String {
             code.as_str(),
             code.status(),
             code.kind()
+        );
+    }
+    out
+}
+
+fn metrics() -> String {
+    let mut out = head(
+        "Metrics",
+        "What `/metrics` on `METRICS_LISTEN` tells, in the text format 0.0.4 of Prometheus. Labels are bounded: `model` is \
+         a served name of the catalog (200 at most) or `other`; no label has a key, a user or an address. A dashboard \
+         and alert rules lie in `deploy/monitoring`.",
+    );
+    out.push_str("\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n");
+    for it in gantry_domain::metrics::ALL {
+        let labels: Vec<_> = it.labels.iter().map(|it| format!("`{it}`")).collect();
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} |",
+            it.name,
+            it.kind.as_str(),
+            labels.join(", "),
+            cell(it.help)
         );
     }
     out

@@ -1,12 +1,13 @@
 //! What every handler can reach.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
     engine::EngineVersion,
     engine_metrics::EngineMetrics,
+    host::{Capabilities, HostNow, Throughput, Trends, UpstreamView},
     limit::Limits,
     machine::{Gpu, HostMemory},
     model::{EngineKind, Model, Phase},
@@ -47,6 +48,7 @@ pub struct Parts {
     pub throttle: Throttle,
     pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
+    pub monitor: Arc<dyn Monitor>,
     pub allowances: Arc<dyn Allowances>,
     /// Wakes the reconciler for a model. A hint: a lost one costs one period.
     pub wake: mpsc::Sender<ModelId>,
@@ -152,6 +154,22 @@ pub trait Engines: Send + Sync + 'static {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
     fn managed_routes(&self) -> Vec<ManagedRoute>;
+}
+
+/// What the gateway knows of its machine and its own work.
+pub trait Monitor: Send + Sync + 'static {
+    /// The machine now; `None` if a file system hangs.
+    fn host(&self) -> BoxFuture<'static, Option<HostNow>>;
+    /// What was sampled in the last `minutes`.
+    fn trends(&self, minutes: u64) -> BoxFuture<'static, Option<Trends>>;
+    fn throughput(&self) -> Throughput;
+    fn capabilities(&self) -> BoxFuture<'static, Option<Capabilities>>;
+    /// All engines, by served name.
+    fn upstreams(&self) -> Vec<UpstreamView>;
+    /// Probes the engines of these served names now, of all without a list.
+    fn probe(&self, served_names: Option<Vec<String>>) -> BoxFuture<'static, ()>;
+    /// Ids of the containers that processes run in, as far as they can be seen.
+    fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>>;
 }
 
 /// What is known of a model while this process runs.

@@ -27,6 +27,7 @@ pub mod routes;
 pub mod session;
 mod system;
 mod throttle;
+mod upstreams;
 mod usage;
 mod users;
 

@@ -16,7 +16,7 @@ use gantry_domain::{ApiError, Role};
 use crate::{
     App, audit, auth, bootstrap, chat, events, guard, health, keys, models, orgs, playground,
     policy::{self, Access, BodyLimit, Policy},
-    reg, system, usage, users,
+    reg, system, upstreams, usage, users,
 };
 
 /// One row of the table.
@@ -49,6 +49,7 @@ where
 }
 
 /// Every route of the admin API.
+#[expect(clippy::too_many_lines, reason = "one line for each route")]
 pub fn routes() -> Vec<Route> {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;
@@ -128,6 +129,13 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/v1/models/{*name_constraints}", ANYONE, NONE, playground::constraints),
         route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
         route(GET, "/admin/system/gpus", ADMIN, NONE, system::gpus::gpus),
+        route(GET, "/admin/system/summary", ADMIN, NONE, system::host::summary),
+        route(GET, "/admin/system/throughput", ADMIN, NONE, system::host::throughput),
+        route(GET, "/admin/system/host/summary", ADMIN, NONE, system::host::now),
+        route(GET, "/admin/system/host/trends", ADMIN, NONE, system::host::trends),
+        route(GET, "/admin/system/capabilities", ADMIN, NONE, system::host::capabilities),
+        route(GET, "/admin/upstreams", ADMIN, NONE, upstreams::list),
+        route(POST, "/admin/upstreams/refresh-health", ADMIN, BODY, upstreams::refresh),
     ]
 }
 

@@ -154,7 +154,7 @@ impl Publisher {
             let key = entry.api_key.as_ref().map(SecretString::expose_secret);
             if let Some(upstream) = self.upstream(known, &place, &entry.url, key) {
                 let target = RouteTarget::Up(Arc::clone(&upstream));
-                next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(entry, target)));
+                next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(control, entry, target)));
                 upstreams.insert(place, upstream);
             }
         }
@@ -185,10 +185,11 @@ impl Publisher {
             };
             let context = model.phase.instance().and_then(|it| Some((it, *known.contexts.get(it)?)));
             contexts.extend(context.map(|(instance, context)| (instance.clone(), context)));
-            let route = managed_route(&model, target, context.map(|(_, context)| context));
+            let route = managed_route(control, &model, target, context.map(|(_, context)| context));
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
         *known = Known { upstreams, contexts, last };
+        control.shared.stats.keep(|name| next.routes.contains_key(name));
         control.shared.publish(next);
         if begun {
             control.new_budgets.notify_one();
@@ -268,7 +269,7 @@ fn key_entry(key: ApiKey, guard: Option<Arc<Guard>>, state: Arc<KeyState>) -> Ke
     }
 }
 
-fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
+fn managed_route(control: &Control, model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
     // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
     let launched = model.as_launched();
     let seconds = |name, default| {
@@ -285,11 +286,13 @@ fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>)
         created: model.created_at,
         max_model_len: max_model_len.or(launched.config.int("max_model_len")),
         request_defaults: request_defaults(&model.config).map(Arc::new),
+        stats: control.shared.stats.of(&model.served_name),
     }
 }
 
-fn manual_route(entry: RegistryEntry, target: RouteTarget) -> Route {
+fn manual_route(control: &Control, entry: RegistryEntry, target: RouteTarget) -> Route {
     Route {
+        stats: control.shared.stats.of(&entry.served_name),
         served_name: entry.served_name,
         task: entry.task,
         engine: None,

@@ -128,6 +128,8 @@ error_codes! {
     HubUnavailable = "hub_unavailable", 503, "service_unavailable_error", retry;
     /// The container runtime can't be reached.
     RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry;
+    /// The machine can't be looked at: one of its file systems does not answer.
+    HostUnavailable = "host_unavailable", 503, "service_unavailable_error", retry;
     /// The database can't be reached.
     DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry;
     /// Usage can't be recorded, so no inference is served.

@@ -9,6 +9,7 @@ mod data_dir;
 mod demo;
 mod engine_runtime;
 mod metrics;
+mod monitor;
 mod notify;
 mod secrets;
 mod serve;

@@ -208,6 +208,10 @@ settings! {
     "Logging" {
         /// Format of the log on standard error.
         log_format: LogFormat = "text";
+        /// One line for each request, without anything of its content; without it only requests that ended with a 5xx.
+        access_log: bool = "true";
+        /// Marks the traces that begin here (W3C Trace Context) as sampled.
+        trace_sampled: bool = "false";
         /// What is logged, as in `info,gantry_control=debug`.
         rust_log: String = "info";
     }

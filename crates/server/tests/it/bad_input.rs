@@ -67,6 +67,7 @@ fn forms() -> Vec<Form> {
             json!({ "engine_type": "vllm", "served_name": "x", "local_path": "m" }),
             MODEL,
         ),
+        form("POST", "/admin/upstreams/refresh-health", 262_144, json!({}), "served_names"),
         form("PUT", "/admin/models/base-dir", 262_144, json!({ "base_dir": "/nowhere" }), ""),
         form(
             "POST",

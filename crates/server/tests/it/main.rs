@@ -52,6 +52,8 @@ mod model_metrics;
 mod model_places;
 mod models;
 #[cfg(test)]
+mod monitoring;
+#[cfg(test)]
 mod orgs;
 #[cfg(test)]
 mod playground;
@@ -73,6 +75,8 @@ mod simulator;
 mod storm;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod system;
 #[cfg(test)]
 mod team;
 #[cfg(test)]

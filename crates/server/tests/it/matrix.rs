@@ -86,6 +86,13 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/v1/models/{*name_constraints}", "user", 200),
     ("GET", "/admin/engines/spec", "admin", 200),
     ("GET", "/admin/system/gpus", "admin", 200),
+    ("GET", "/admin/system/summary", "admin", 200),
+    ("GET", "/admin/system/throughput", "admin", 200),
+    ("GET", "/admin/system/host/summary", "admin", 200),
+    ("GET", "/admin/system/host/trends", "admin", 200),
+    ("GET", "/admin/system/capabilities", "admin", 200),
+    ("GET", "/admin/upstreams", "admin", 200),
+    ("POST", "/admin/upstreams/refresh-health", "admin", 200),
 ];
 
 const ROLES: [&str; 5] = ["-", "user", "org_admin", "admin", "owner"];
@@ -181,6 +188,7 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         ("POST", "/admin/models/registry") => {
             json!({ "served_name": names.next(), "url": "http://127.0.0.1:9" })
         }
+        ("POST", "/admin/upstreams/refresh-health") => json!({}),
         ("POST", path) if path.ends_with("/keys") => json!({}),
         ("PATCH", _) => json!({}),
         _ => return None,
