@@ -120,7 +120,6 @@ pub(crate) enum Failure {
     Closed,
     Usage(String),
     Unreachable(String),
-    SignIn(String),
     NotFound(String),
     Refused(Box<Refusal>),
     Failed(String),
@@ -134,7 +133,6 @@ impl Failure {
             Self::Closed => Exit::Done,
             Self::Usage(_) => Exit::Usage,
             Self::Unreachable(_) => Exit::Unreachable,
-            Self::SignIn(_) => Exit::SignIn,
             Self::NotFound(_) => Exit::NotFound,
             Self::Refused(refusal) => refusal.exit(),
             Self::Failed(_) => Exit::Failed,
@@ -149,7 +147,6 @@ impl Failure {
             Self::Closed | Self::Interrupted => String::new(),
             Self::Usage(it)
             | Self::Unreachable(it)
-            | Self::SignIn(it)
             | Self::NotFound(it)
             | Self::Failed(it)
             | Self::TimedOut(it) => format!("gantry: {it}\n"),
@@ -172,7 +169,6 @@ impl Failure {
                 let code = match other.exit() {
                     Exit::Usage => "usage",
                     Exit::Unreachable => "unreachable",
-                    Exit::SignIn => "sign_in",
                     Exit::NotFound => "not_found",
                     Exit::TimedOut => "timed_out",
                     Exit::Interrupted => "interrupted",

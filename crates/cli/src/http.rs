@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::exit::{Failure, Outcome, Refusal};
 
 /// Where a gateway is, unless it is said otherwise.
-pub const DEFAULT_URL: &str = "http://127.0.0.1:8084";
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8084";
 const CONNECT: Duration = Duration::from_secs(10);
 /// Of everything but what is known to take long.
 const ANSWER: Duration = Duration::from_mins(3);
@@ -76,7 +76,6 @@ pub(crate) struct Answer {
     pub(crate) headers: HeaderMap,
     /// `Null` if the body is not JSON.
     pub(crate) json: Value,
-    pub(crate) text: String,
 }
 
 impl Answer {
@@ -221,7 +220,7 @@ impl Client {
         if !head.status.is_success() {
             return Err(Failure::Refused(Box::new(Refusal::new(head.status.as_u16(), &json))));
         }
-        Ok(Answer { headers: head.headers, json, text: String::from_utf8_lossy(&bytes).into_owned() })
+        Ok(Answer { headers: head.headers, json })
     }
 
     fn unreachable(&self, why: &str) -> Failure {

@@ -1,9 +1,11 @@
-//! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`) and small tools.
+//! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`), the client (the
+//! other verbs) and small tools.
 
 mod activation;
 mod adapters;
 mod cli;
 mod demo;
+mod doctor;
 mod metrics;
 mod notify;
 mod secrets;
@@ -28,10 +30,7 @@ fn main() -> ExitCode {
     }
     match cli::run(args) {
         Ok(code) => code,
-        Err(error) => {
-            cli::complain(&error);
-            ExitCode::FAILURE
-        }
+        Err(error) => cli::complain(&error),
     }
 }
 
@@ -49,8 +48,7 @@ fn simulate(mut args: Vec<String>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            cli::complain(&anyhow::Error::new(error));
-            return ExitCode::FAILURE;
+            return cli::complain(&anyhow::Error::new(error));
         }
     };
     ExitCode::from(u8::try_from(runtime.block_on(gantry_sim::run(rest))).unwrap_or(1))

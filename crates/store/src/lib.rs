@@ -7,6 +7,7 @@ mod chat;
 mod error;
 mod events;
 mod keys;
+mod look;
 mod meta;
 mod migrate;
 mod models;
@@ -21,6 +22,7 @@ mod users;
 
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
+pub use look::{Look, look};
 pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};
