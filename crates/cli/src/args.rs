@@ -9,7 +9,10 @@ use crate::{exit::Exit, http::DEFAULT_URL, images, keys, local, models, people, 
 pub fn command() -> Command {
     let serve = Command::new("serve")
         .about("Runs the gateway in the foreground (also without a subcommand)")
-        .arg(flag("demo", "Also starts a simulated model, if there is no other, and prints a key and a `curl` to try it"));
+        .arg(flag(
+            "demo",
+            "Also starts a simulated model, if there is no other, and prints a key and a `curl` to try it",
+        ));
     let settings = Command::new("settings")
         .about("Prints every setting with value, source and default")
         .arg(flag("json", "Prints JSON for programs"));
@@ -104,7 +107,11 @@ pub(crate) fn number(name: &'static str, value: &'static str, help: &'static str
     option(name, value, help).value_parser(value_parser!(i64).range(1..))
 }
 
-pub(crate) fn one_of<const N: usize>(name: &'static str, words: [&'static str; N], help: &'static str) -> Arg {
+pub(crate) fn one_of<const N: usize>(
+    name: &'static str,
+    words: [&'static str; N],
+    help: &'static str,
+) -> Arg {
     Arg::new(name).long(name).value_parser(PossibleValuesParser::new(words)).help(help)
 }
 

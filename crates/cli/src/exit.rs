@@ -190,17 +190,22 @@ impl Failure {
 fn refused(it: &Refusal) -> String {
     let mut text = match it.code.as_str() {
         "unauthenticated" => {
-            return "gantry: you are not signed in, or the session has ended: run `gantry login`\n".to_owned();
+            return "gantry: you are not signed in, or the session has ended: run `gantry login`\n"
+                .to_owned();
         }
-        "validation_error" if !it.details.is_empty() => "gantry: the gateway refuses these values:\n".to_owned(),
-        "" => format!("gantry: the server answered with status {}, not as a Gantry gateway does\n", it.status),
+        "validation_error" if !it.details.is_empty() => {
+            "gantry: the gateway refuses these values:\n".to_owned()
+        }
+        "" => {
+            format!("gantry: the server answered with status {}, not as a Gantry gateway does\n", it.status)
+        }
         code => format!("gantry: {} ({code})\n", it.message),
     };
     let width = it.details.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
     // One that says no more than the message is left out.
-    for (field, message) in it.details.iter().filter(|(_, it_says)| {
-        it.code == "validation_error" || *it_says != it.message
-    }) {
+    for (field, message) in
+        it.details.iter().filter(|(_, it_says)| it.code == "validation_error" || *it_says != it.message)
+    {
         let _ = writeln!(text, "  {field:<width$}  {message}");
     }
     if it.status >= 500 && !it.request_id.is_empty() {

@@ -140,11 +140,7 @@ impl Client {
     }
 
     /// Hands the body over piece by piece, until it ends.
-    pub(crate) async fn stream(
-        &self,
-        path: &str,
-        mut take: impl FnMut(&[u8]) -> Outcome<()>,
-    ) -> Outcome<()> {
+    pub(crate) async fn stream(&self, path: &str, mut take: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
         self.exchange(Method::GET, path, None, async |response| {
             if !response.status().is_success() {
                 return self.complete(response).await.map(drop);

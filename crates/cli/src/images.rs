@@ -72,7 +72,11 @@ async fn status(cx: &Cx) -> Outcome<()> {
         }
         cx.out.table(&table)?;
         let ready = answer.json["offline_ready"] == true;
-        let text = if ready { "every image that a model needs is there" } else { "images that models need are missing" };
+        let text = if ready {
+            "every image that a model needs is there"
+        } else {
+            "images that models need are missing"
+        };
         cx.out.line(&cx.out.paint(if ready { Tone::Good } else { Tone::Busy }, text))?;
         for advice in answer.json["recommendations"].as_array().into_iter().flatten() {
             cx.out.line(&clean(&cell(advice)))?;

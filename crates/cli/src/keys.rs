@@ -97,7 +97,10 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         }
         cx.out.table(&table)?;
         if let Some(total) = answer.total().filter(|it| *it > answer.list().len()) {
-            cx.out.note(&format!("{} of {total} keys; narrow it with --org, --user or --search", answer.list().len()));
+            cx.out.note(&format!(
+                "{} of {total} keys; narrow it with --org, --user or --search",
+                answer.list().len()
+            ));
         }
         Ok(())
     })
@@ -116,7 +119,9 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         let given = texts(matches, option);
         put(field, (!given.is_empty()).then(|| json!(given)));
     }
-    for (field, option) in [("rpm_limit", "rpm"), ("tpm_limit", "tpm"), ("max_concurrency", "max-concurrency")] {
+    for (field, option) in
+        [("rpm_limit", "rpm"), ("tpm_limit", "tpm"), ("max_concurrency", "max-concurrency")]
+    {
         put(field, int(matches, option).map(Value::from));
     }
     put("expires_at", text(matches, "expires").map(|it| moment(it, crate::now()).into()));
@@ -149,7 +154,9 @@ async fn revoke(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         let mut same = found.list().iter().filter(|it| it["prefix"] == given);
         match (same.next(), same.next()) {
             (Some(key), None) => cell(&key["id"]),
-            (Some(_), Some(_)) => return Err(Failure::Usage(format!("several keys begin with `{given}`: use the id"))),
+            (Some(_), Some(_)) => {
+                return Err(Failure::Usage(format!("several keys begin with `{given}`: use the id")));
+            }
             (None, _) => return Err(Failure::NotFound(format!("there is no key `{}`", clean(given)))),
         }
     };

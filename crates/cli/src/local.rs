@@ -14,7 +14,10 @@ use crate::{
 };
 
 pub(crate) fn openapi_command() -> Command {
-    connected(Command::new("openapi").about("Prints the API's description (OpenAPI, JSON) as the gateway serves it"))
+    connected(
+        Command::new("openapi")
+            .about("Prints the API's description (OpenAPI, JSON) as the gateway serves it"),
+    )
 }
 
 pub(crate) fn completions_command() -> Command {
@@ -38,10 +41,14 @@ pub(crate) fn man_command() -> Command {
 pub(crate) async fn openapi(cx: &Cx) -> Outcome<()> {
     match cx.client.get("/openapi.json").await {
         Ok(answer) if answer.json.is_object() => cx.out.value(&answer.json),
-        Ok(_) => Err(Failure::Failed("what the gateway serves at /openapi.json is no JSON object".to_owned())),
+        Ok(_) => {
+            Err(Failure::Failed("what the gateway serves at /openapi.json is no JSON object".to_owned()))
+        }
         Err(Failure::Refused(it)) if it.status == 404 => {
             let url = cx.client.place.url();
-            Err(Failure::NotFound(format!("the gateway at {url} serves no /openapi.json: it is of an older version")))
+            Err(Failure::NotFound(format!(
+                "the gateway at {url} serves no /openapi.json: it is of an older version"
+            )))
         }
         Err(other) => Err(other),
     }

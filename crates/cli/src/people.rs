@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Cx,
-    args::{connected, number, one_of, option, place, text, int},
+    args::{connected, int, number, one_of, option, place, text},
     exit::{Failure, Outcome},
     http::query,
     out::{Table, cell, clean},
@@ -16,10 +16,9 @@ use crate::{
 const MAX_ROWS: i64 = 1000;
 
 pub(crate) fn orgs_command() -> Command {
-    let list = Command::new("list").about("Lists organisations").args([
-        option("search", "TEXT", "With this in their name"),
-        number("limit", "N", "At most so many"),
-    ]);
+    let list = Command::new("list")
+        .about("Lists organisations")
+        .args([option("search", "TEXT", "With this in their name"), number("limit", "N", "At most so many")]);
     let create =
         Command::new("create").about("Makes an organisation").arg(place("NAME", "Name of the organisation"));
     connected(Command::new("orgs").about("Organisations: list, create"))
@@ -91,7 +90,8 @@ pub(crate) async fn users(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             }
             let answer = cx.client.get(&format!("/admin/users{}", query(&pairs))).await?;
             cx.out.either(&answer.json, || {
-                let mut table = Table::new(&["ID>", "USER", "ROLE", "ORGANISATION", "ENABLED", "LAST SIGN-IN"]);
+                let mut table =
+                    Table::new(&["ID>", "USER", "ROLE", "ORGANISATION", "ENABLED", "LAST SIGN-IN"]);
                 for user in answer.list() {
                     table.row([
                         cell(&user["id"]),
@@ -147,14 +147,14 @@ pub(crate) async fn user_id(cx: &Cx, given: &str) -> Outcome<i64> {
 
 async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Outcome<i64> {
     let answer = cx.client.get(path).await?;
-    let same = |it: &&Value| {
-        it[field].as_str().is_some_and(|name| name == given)
-    };
+    let same = |it: &&Value| it[field].as_str().is_some_and(|name| name == given);
     // Names are compared without regard to case only where nothing is exactly the same.
-    let alike = |it: &&Value| it[field].as_str().is_some_and(|name| name.to_lowercase() == given.to_lowercase());
+    let alike =
+        |it: &&Value| it[field].as_str().is_some_and(|name| name.to_lowercase() == given.to_lowercase());
     let by_id = |it: &&Value| given.parse::<i64>().is_ok_and(|id| it["id"] == id);
     let list = answer.list();
-    let found = list.iter().find(same).or_else(|| list.iter().find(alike)).or_else(|| list.iter().find(by_id));
+    let found =
+        list.iter().find(same).or_else(|| list.iter().find(alike)).or_else(|| list.iter().find(by_id));
     let id = found.and_then(|it| it["id"].as_i64());
     id.ok_or_else(|| Failure::NotFound(format!("there is no {what} `{}`", clean(given))))
 }

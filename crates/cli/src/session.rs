@@ -80,7 +80,8 @@ impl Sessions {
         let part = self.0.with_extension(format!("json.{}", std::process::id()));
         let mut new =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part).map_err(wrong)?;
-        let done = new.write_all(&text).and_then(|()| new.sync_all()).and_then(|()| fs::rename(&part, &self.0));
+        let done =
+            new.write_all(&text).and_then(|()| new.sync_all()).and_then(|()| fs::rename(&part, &self.0));
         done.inspect_err(|_| drop(fs::remove_file(&part))).map_err(wrong)
     }
 }

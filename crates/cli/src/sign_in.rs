@@ -40,7 +40,9 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let cookies = answer.headers.get_all(SET_COOKIE).iter().filter_map(|it| it.to_str().ok());
     let session = cookies.filter_map(|it| it.split(';').next()).find(|it| it.starts_with("svc_session="));
     let session = session.ok_or_else(|| {
-        Failure::Failed("the gateway accepted the password but gave no session; is this a Gantry gateway?".to_owned())
+        Failure::Failed(
+            "the gateway accepted the password but gave no session; is this a Gantry gateway?".to_owned(),
+        )
     })?;
     let url = cx.client.place.url();
     cx.sessions.keep(&url, &username, &SecretString::from(session.trim().to_owned()))?;
@@ -77,7 +79,8 @@ pub(crate) fn password(variable: &str, prompt: &str) -> Outcome<SecretString> {
         return terminal::ask_password(prompt);
     }
     let mut text = String::new();
-    let wrong = |error: io::Error| Failure::Usage(format!("can't read the password from standard input: {error}"));
+    let wrong =
+        |error: io::Error| Failure::Usage(format!("can't read the password from standard input: {error}"));
     io::stdin().lock().take(4096).read_to_string(&mut text).map_err(wrong)?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() {

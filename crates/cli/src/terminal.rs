@@ -47,10 +47,8 @@ impl Keys {
 
     /// The next byte within `millis`; `None` if none came.
     pub(crate) fn next(&mut self, millis: u32) -> io::Result<Option<u8>> {
-        let limit = Timespec {
-            tv_sec: i64::from(millis / 1000),
-            tv_nsec: i64::from(millis % 1000) * 1_000_000,
-        };
+        let limit =
+            Timespec { tv_sec: i64::from(millis / 1000), tv_nsec: i64::from(millis % 1000) * 1_000_000 };
         let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
         match poll(&mut fds, Some(&limit)) {
             Ok(0) => return Ok(None),
@@ -83,7 +81,9 @@ pub(crate) fn is_interrupt(byte: u8) -> bool {
 /// There is no terminal, or Ctrl-C.
 pub(crate) fn ask_password(prompt: &str) -> Result<SecretString, Failure> {
     let no_terminal = |_| {
-        Failure::Usage("there is no terminal to ask for the password: set GANTRY_PASSWORD, or pipe it in".to_owned())
+        Failure::Usage(
+            "there is no terminal to ask for the password: set GANTRY_PASSWORD, or pipe it in".to_owned(),
+        )
     };
     let mut keys = Keys::take().map_err(no_terminal)?;
     let _ = write!(keys.terminal, "{prompt}");
@@ -101,7 +101,8 @@ pub(crate) fn ask_password(prompt: &str) -> Result<SecretString, Failure> {
     };
     let _ = writeln!(keys.terminal);
     done?;
-    let text = String::from_utf8(typed).map_err(|_| Failure::Usage("the password is not UTF-8".to_owned()))?;
+    let text =
+        String::from_utf8(typed).map_err(|_| Failure::Usage("the password is not UTF-8".to_owned()))?;
     Ok(text.into())
 }
 

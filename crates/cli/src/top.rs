@@ -37,7 +37,8 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let live = io::stdout().is_terminal() && io::stdin().is_terminal() && !cx.out.json && !has(matches, "once");
+    let live =
+        io::stdout().is_terminal() && io::stdin().is_terminal() && !cx.out.json && !has(matches, "once");
     if live {
         return watch(cx).await;
     }

@@ -18,7 +18,11 @@ const COLUMNS: [&str; 7] =
 pub(crate) fn command() -> Command {
     let list = filters(Command::new("list").about("Lists single requests, newest first").args([
         option("status", "STATUS", "With this status, or a class such as 5xx"),
-        option("outcome", "WORD", "With this outcome: ok, client_error, upstream_error, client_closed, timeout, rejected"),
+        option(
+            "outcome",
+            "WORD",
+            "With this outcome: ok, client_error, upstream_error, client_closed, timeout, rejected",
+        ),
         number("limit", "N", "At most so many (100 unless given)"),
     ]));
     let top = filters(
@@ -29,9 +33,11 @@ pub(crate) fn command() -> Command {
         ]),
     )
     .after_help("The five users with most tokens this week in one organisation:\n  gantry usage top --by user --org Acme --week --limit 5");
-    connected(Command::new("usage").about("Usage: single requests, and sums by model, key, user or organisation"))
-        .subcommand_required(true)
-        .subcommands([list, top])
+    connected(
+        Command::new("usage").about("Usage: single requests, and sums by model, key, user or organisation"),
+    )
+    .subcommand_required(true)
+    .subcommands([list, top])
 }
 
 /// What narrows every kind of usage.

@@ -33,14 +33,15 @@ pub(crate) fn run(
         }
     };
     let n_given = entries.iter().filter(|it| it.origin != gantry_settings::Origin::Default).count();
-    let mut checks = vec![Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()))];
+    let mut checks =
+        vec![Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()))];
     // Where it is not said otherwise the gateway of these settings is looked for.
-    let url = match matches.get_one::<String>("url").cloned().or_else(|| env::vars().find(|(it, _)| it == "GANTRY_URL").map(|(_, it)| it)) {
-        Some(url) => url,
-        None => format!("http://{}", reachable(&settings)),
-    };
+    let named = || env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty());
+    let url = matches.get_one::<String>("url").cloned().or_else(named);
+    let url = url.unwrap_or_else(|| format!("http://{}", reachable(&settings)));
     let process = entries.iter().any(|it| it.name == "CONTAINER_RUNTIME" && it.value == "process");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
     runtime.block_on(async {
         let (found, _) = doctor::gateway(&url, settings.gateway_listen, settings.metrics_listen).await;
         checks.extend(found);
@@ -85,7 +86,8 @@ async fn database(settings: &Settings) -> Check {
         }
         Err(error) => {
             // The source names the reason; addresses and passwords are not in it.
-            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let why =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             Check::fail(
                 NAME,
                 why,
@@ -110,7 +112,10 @@ async fn engines(settings: &Settings, process: bool) -> Vec<Check> {
     let info = tokio::time::timeout(PATIENCE, docker.info()).await;
     match info.unwrap_or(Err(RuntimeError::Timeout { action: "info" })) {
         Ok(info) => {
-            let mut checks = vec![Check::ok("containers", format!("{} {} (API {})", info.name, info.version, info.api_version))];
+            let mut checks = vec![Check::ok(
+                "containers",
+                format!("{} {} (API {})", info.name, info.version, info.api_version),
+            )];
             for (name, image) in [
                 ("primary_image", &settings.primary_engine_image),
                 ("secondary_image", &settings.secondary_engine_image),
@@ -125,11 +130,16 @@ async fn engines(settings: &Settings, process: bool) -> Vec<Check> {
 
 fn refused(error: &RuntimeError) -> Check {
     const NAME: &str = "containers";
-    const MEANS: &str = "No model can be started in a container; what is registered by address is served all the same.";
+    const MEANS: &str =
+        "No model can be started in a container; what is registered by address is served all the same.";
     let fix = match error {
         RuntimeError::PermissionDenied { .. } => "sudo usermod -aG docker \"$(id -un)\", then sign in anew",
-        RuntimeError::Refused { action: "connect", .. } => "set CONTAINER_HOST to unix:///path or tcp://host:port",
-        _ => "sudo systemctl start docker (on Debian first: sudo apt-get install docker.io), or set CONTAINER_HOST",
+        RuntimeError::Refused { action: "connect", .. } => {
+            "set CONTAINER_HOST to unix:///path or tcp://host:port"
+        }
+        _ => {
+            "sudo systemctl start docker (on Debian first: sudo apt-get install docker.io), or set CONTAINER_HOST"
+        }
     };
     Check::fail(NAME, error.to_string(), MEANS, fix)
 }
@@ -143,7 +153,9 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, offline:
             name,
             format!("{image} is missing"),
             "OFFLINE_MODE is on: models of this engine can't start.",
-            &format!("where there is a network: docker pull {image} && docker save {image} -o image.tar; here: gantry images load image.tar"),
+            &format!(
+                "where there is a network: docker pull {image} && docker save {image} -o image.tar; here: gantry images load image.tar"
+            ),
         ),
         Ok(None) => Check::warn(
             name,
@@ -151,14 +163,16 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, offline:
             "It is pulled at the first start of a model of this engine, which may take long.",
             &format!("docker pull {image}"),
         ),
-        Err(error) => Check::warn(name, error.to_string(), "Whether the image is there is not known.", "try again"),
+        Err(error) => {
+            Check::warn(name, error.to_string(), "Whether the image is there is not known.", "try again")
+        }
     }
 }
 
 /// `alone`: they are the only engines there can be.
 fn programs(alone: bool) -> Check {
     const NAME: &str = "engine_programs";
-    let path = env::vars_os().find(|(name, _)| name == "PATH").map(|(_, it)| it).unwrap_or_default();
+    let path = env::var_os("PATH").unwrap_or_default();
     let there = |name: &&&str| env::split_paths(&path).any(|dir| is_program(&dir.join(name)));
     let found: Vec<&str> = PROGRAMS.iter().filter(there).copied().collect();
     if !found.is_empty() {

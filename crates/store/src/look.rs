@@ -2,11 +2,7 @@
 
 use std::{path::Path, str::FromStr, time::Duration};
 
-use sqlx::{
-    ConnectOptions, Connection,
-    postgres::PgConnectOptions,
-    sqlite::SqliteConnectOptions,
-};
+use sqlx::{ConnectOptions, Connection, postgres::PgConnectOptions, sqlite::SqliteConnectOptions};
 
 use crate::{DatabaseKind, StoreError, StoreResult, migration_versions};
 

@@ -33,7 +33,9 @@ pub async fn gateway(url: &str, listen: SocketAddr, metrics: SocketAddr) -> (Vec
                 "The checks below are for one that is to be started.",
                 "gantry serve",
             )];
-            checks.extend([("port", "GATEWAY_LISTEN", listen), ("metrics_port", "METRICS_LISTEN", metrics)].map(port));
+            checks.extend(
+                [("port", "GATEWAY_LISTEN", listen), ("metrics_port", "METRICS_LISTEN", metrics)].map(port),
+            );
             return (checks, false);
         }
         Err(_) => None,

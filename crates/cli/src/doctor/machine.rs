@@ -58,10 +58,9 @@ fn models_dir(dir: &Path) -> Check {
     const NAME: &str = "models_dir";
     let shown = dir.display();
     match fs::read_dir(dir) {
-        Ok(entries) => Check::ok(
-            NAME,
-            format!("{shown} has {} entries, {} free", entries.count(), size(free(dir))),
-        ),
+        Ok(entries) => {
+            Check::ok(NAME, format!("{shown} has {} entries, {} free", entries.count(), size(free(dir))))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Check::warn(
             NAME,
             format!("{shown} is not there yet"),
@@ -169,7 +168,8 @@ fn gpus() -> Vec<Check> {
     const NAME: &str = "gpu";
     let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
     let numbered = |name: &str| {
-        name.strip_prefix("nvidia").is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+        name.strip_prefix("nvidia")
+            .is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
     };
     let n_nvidia = devices.filter(|it| it.file_name().to_str().is_some_and(numbered)).count();
     let on_bus = vendor_on_bus("0x10de");

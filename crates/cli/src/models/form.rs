@@ -73,9 +73,10 @@ pub(super) fn body(matches: &ArgMatches, engine: Option<&str>) -> Outcome<Value>
 }
 
 fn split(assignment: &str) -> Outcome<(&str, &str)> {
-    assignment.split_once('=').map(|(name, value)| (name.trim(), value)).ok_or_else(|| {
-        Failure::Usage(format!("`{}` is not FIELD=VALUE", crate::out::clean(assignment)))
-    })
+    assignment
+        .split_once('=')
+        .map(|(name, value)| (name.trim(), value))
+        .ok_or_else(|| Failure::Usage(format!("`{}` is not FIELD=VALUE", crate::out::clean(assignment))))
 }
 
 fn record(path: &str) -> Outcome<Map<String, Value>> {
@@ -128,7 +129,8 @@ fn typed(name: &str, text: &str, engine: EngineKind) -> Value {
             json().filter(Value::is_array).unwrap_or_else(|| items().map(Value::from).collect())
         }
         Kind::TextMap => json().filter(Value::is_object).unwrap_or_else(|| {
-            let pairs = items().map(|it| it.split_once('=').map(|(name, value)| (name.to_owned(), value.into())));
+            let pairs =
+                items().map(|it| it.split_once('=').map(|(name, value)| (name.to_owned(), value.into())));
             pairs.collect::<Option<Map<_, _>>>().map_or_else(as_is, Value::Object)
         }),
         Kind::Object => json().unwrap_or_else(as_is),

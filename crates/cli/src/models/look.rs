@@ -52,8 +52,12 @@ pub(super) fn show(cx: &Cx, model: &Value) -> Outcome<()> {
         let empty = Map::new();
         let set = model.as_object().unwrap_or(&empty).iter();
         let set: Vec<_> = set
-            .filter(|(name, value)| !HEAD.contains(&name.as_str()) && !value.is_null() && **value != json!(false))
-            .map(|(name, value)| (name.as_str(), if value.is_object() { value.to_string() } else { cell(value) }))
+            .filter(|(name, value)| {
+                !HEAD.contains(&name.as_str()) && !value.is_null() && **value != json!(false)
+            })
+            .map(|(name, value)| {
+                (name.as_str(), if value.is_object() { value.to_string() } else { cell(value) })
+            })
             .collect();
         cx.out.line("")?;
         cx.out.pairs(&set)?;
@@ -79,7 +83,9 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         None if form::is_given(matches) => {
             cx.client.post("/admin/models/dry-run", Some(&form::body(matches, None)?)).await?
         }
-        None => return Err(Failure::Usage("say which model, or give values with --set or --file".to_owned())),
+        None => {
+            return Err(Failure::Usage("say which model, or give values with --set or --file".to_owned()));
+        }
     };
     let preview = &answer.json;
     cx.out.either(preview, || {
@@ -158,7 +164,12 @@ pub(super) async fn test(cx: &Cx, model: &Value) -> Outcome<()> {
             return Ok(());
         }
         let word = cx.out.paint(Tone::Good, "answers");
-        cx.out.line(&format!("{} {word} ({} in {} ms)", name(model), cell(&done["test_type"]), cell(&done["latency_ms"])))
+        cx.out.line(&format!(
+            "{} {word} ({} in {} ms)",
+            name(model),
+            cell(&done["test_type"]),
+            cell(&done["latency_ms"])
+        ))
     })?;
     if done["success"] == true {
         return Ok(());

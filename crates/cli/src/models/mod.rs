@@ -31,20 +31,27 @@ pub(crate) fn command() -> Command {
             number("timeout", "SECONDS", "Waits at most so long (exit code 8)").requires("wait"),
         ])
     };
-    let create = waiting(values(Command::new("create").about("Makes a model from options, or from a record")))
-        .arg(flag("start", "Starts it too"))
-        .mut_arg("wait", |it| it.requires("start"));
+    let create =
+        waiting(values(Command::new("create").about("Makes a model from options, or from a record")))
+            .arg(flag("start", "Starts it too"))
+            .mut_arg("wait", |it| it.requires("start"));
     connected(Command::new("models").about("Models: records, start and stop, logs, checks"))
         .subcommand_required(true)
         .subcommands([
             Command::new("list").about("Lists models").arg(flag("archived", "Those that are archived too")),
             Command::new("show").about("Shows one model with every field that is set").arg(model()),
             create.after_help(form::EXAMPLES),
-            values(Command::new("set").about("Changes fields of a model; `apply` makes them count").arg(model())),
+            values(
+                Command::new("set").about("Changes fields of a model; `apply` makes them count").arg(model()),
+            ),
             waiting(Command::new("start").about("Starts a model").arg(model())),
             waiting(Command::new("stop").about("Stops a model").arg(model())),
-            waiting(Command::new("apply").about("Restarts a model with its settings as they are now").arg(model()))
-                .arg(flag("rollback", "Goes back to the last settings that worked if these do not")),
+            waiting(
+                Command::new("apply")
+                    .about("Restarts a model with its settings as they are now")
+                    .arg(model()),
+            )
+            .arg(flag("rollback", "Goes back to the last settings that worked if these do not")),
             Command::new("delete")
                 .about("Stops a model and deletes its record; its files stay")
                 .arg(model())
@@ -56,11 +63,14 @@ pub(crate) fn command() -> Command {
                     .value_name("N")
                     .value_parser(value_parser!(i64).range(1..=20_000))
                     .help("The last N lines (200 unless given)"),
-                flag("diagnose", "Also says why it does not run, and what to change").conflicts_with("follow"),
+                flag("diagnose", "Also says why it does not run, and what to change")
+                    .conflicts_with("follow"),
             ]),
             values(
                 Command::new("dry-run")
-                    .about("Shows the command that a start would run, and what is wrong with it; starts nothing")
+                    .about(
+                        "Shows the command that a start would run, and what is wrong with it; starts nothing",
+                    )
                     .arg(Arg::new("MODEL").help("Id or served name; left out: the values given here")),
             ),
             Command::new("inspect")
@@ -79,8 +89,14 @@ fn values(command: Command) -> Command {
         one_of("task", ["generate", "embed"], "What it is for"),
         option("path", "PATH", "Folder or GGUF file, relative to the models base directory (`local_path`)"),
         option("repo", "REPO", "Repository of the model hub (`repo_id`)"),
-        many("set", "FIELD=VALUE", "Any field, as docs/reference/model-fields.md lists them; empty unsets it").short('s'),
-        option("file", "FILE", "A record as JSON (`-`: standard input); the other options win over it").short('f'),
+        many(
+            "set",
+            "FIELD=VALUE",
+            "Any field, as docs/reference/model-fields.md lists them; empty unsets it",
+        )
+        .short('s'),
+        option("file", "FILE", "A record as JSON (`-`: standard input); the other options win over it")
+            .short('f'),
     ])
 }
 
@@ -137,7 +153,9 @@ async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
         }
     }
     let given = clean(given);
-    Err(Failure::NotFound(format!("there is no model `{given}`; `gantry models list` shows those that there are")))
+    Err(Failure::NotFound(format!(
+        "there is no model `{given}`; `gantry models list` shows those that there are"
+    )))
 }
 
 fn id(model: &Value) -> String {
@@ -224,7 +242,9 @@ async fn delete(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let what = format!("model {} ({})", id(&model), name(&model));
     if !has(matches, "yes") {
         if !std::io::stdin().is_terminal() {
-            return Err(Failure::Usage(format!("{what} is deleted only with --yes where nobody can be asked")));
+            return Err(Failure::Usage(format!(
+                "{what} is deleted only with --yes where nobody can be asked"
+            )));
         }
         let answer = terminal::ask(&format!("Delete {what}, which is {}? [y/N] ", cell(&model["state"])))?;
         if !matches!(answer.trim(), "y" | "Y" | "yes") {

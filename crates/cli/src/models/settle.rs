@@ -35,7 +35,9 @@ pub(super) async fn wait(cx: &Cx, model: &Value, goal: Goal, limit: Option<Durat
         let record = cx.client.get(&path).await?.json;
         let state = record["state"].as_str().unwrap_or_default();
         match (state, goal) {
-            ("running" | "failed" | "stopped", Goal::Running) | ("failed" | "stopped", Goal::Stopped) => break record,
+            ("running" | "failed" | "stopped", Goal::Running) | ("failed" | "stopped", Goal::Stopped) => {
+                break record;
+            }
             _ => {}
         }
         let ready = cx.client.get(&format!("{path}/readiness")).await?.json;
@@ -106,14 +108,16 @@ async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
             }
         }
     }
-    let what = if rolled_back { "was rolled back, and runs with its last settings that worked" } else { "failed" };
+    let what =
+        if rolled_back { "was rolled back, and runs with its last settings that worked" } else { "failed" };
     Err(Failure::Failed(format!("{name} {what}: {reason}")))
 }
 
 /// A diagnosis as lines: title, message, field, and what to do.
 pub(super) fn lines(diagnosis: &Value, out: &Out) -> Vec<String> {
     let text = |it: &Value| clean(it.as_str().unwrap_or_default());
-    let mut lines = vec![out.paint(Tone::Bad, &text(&diagnosis["title"])), format!("  {}", text(&diagnosis["message"]))];
+    let mut lines =
+        vec![out.paint(Tone::Bad, &text(&diagnosis["title"])), format!("  {}", text(&diagnosis["message"]))];
     if diagnosis["field"].is_string() {
         lines.push(format!("  field: {}", text(&diagnosis["field"])));
     }
@@ -141,7 +145,8 @@ fn cell_of(value: &Value) -> String {
 fn pulled(detail: &str) -> Option<f64> {
     let words: Vec<&str> = detail.split(' ').collect();
     let at = words.iter().position(|it| *it == "MiB")?;
-    let (all, done): (f64, f64) = (words.get(at.checked_sub(1)?)?.parse().ok()?, words.get(at.checked_sub(3)?)?.parse().ok()?);
+    let (all, done): (f64, f64) =
+        (words.get(at.checked_sub(1)?)?.parse().ok()?, words.get(at.checked_sub(3)?)?.parse().ok()?);
     (words.get(at.checked_sub(2)?) == Some(&"of") && all > 0.0).then(|| done / all)
 }
 
