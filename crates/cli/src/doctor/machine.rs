@@ -33,10 +33,10 @@ fn data_dir(dir: &Path) -> Check {
     const NAME: &str = "data_dir";
     let there = existing(dir);
     let shown = dir.display();
-    if access(&there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+    if !there.is_dir() || access(&there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return Check::fail(
             NAME,
-            format!("{shown}: {} is not writable for this user", there.display()),
+            format!("{shown}: {} is no folder that this user can write to", there.display()),
             "The database, secrets and usage are kept there: the gateway does not start.",
             &format!("sudo install -d -m 700 -o \"$(id -un)\" {shown}, or set DATA_DIR"),
         );

@@ -41,6 +41,7 @@ fn without_a_gateway_it_says_what_stands_in_the_way() {
     std::fs::write(shell.home.path().join("broken.db"), "this is no database, whatever its name says")
         .unwrap();
     let database = format!("sqlite://{}", shell.home.path().join("broken.db").display());
+    let below_a_file = shell.home.path().join("broken.db/data").display().to_string();
     let args = [
         "doctor",
         "--json",
@@ -49,7 +50,7 @@ fn without_a_gateway_it_says_what_stands_in_the_way() {
         "--container-host",
         "unix:///nowhere/docker.sock",
         "--data-dir",
-        "/proc/gantry",
+        &below_a_file,
         "--database-url",
         &database,
     ];

@@ -12,10 +12,10 @@ async fn records_are_made_from_options_and_from_records() {
     let shell = Shell::of_owner(&gateway);
     std::fs::create_dir(gateway.models_dir().join("big")).unwrap();
     let args = ["models", "create", "--served-name", "org/big", "--engine", "vllm", "--path", "big"];
-    let fields = ["-s", "tensor_parallel_size=2", "-s", "enforce_eager=true", "-s", "extra_args=--a,--b"];
+    let fields = ["-s", "tensor_parallel_size=2", "-s", "enforce_eager=true", "-s", "extra_args=--disable-log-stats,--max-log-len=5"];
     let made = shell.run(&[&args[..], &fields, &["--json"]].concat()).ends(0).json();
     assert_eq!(made["tensor_parallel_size"], 2, "{made}");
-    assert_eq!((&made["enforce_eager"], &made["extra_args"]), (&json!(true), &json!(["--a", "--b"])));
+    assert_eq!((&made["enforce_eager"], &made["extra_args"]), (&json!(true), &json!(["--disable-log-stats", "--max-log-len=5"])));
 
     // What is shown can be made again, under another name.
     let record = shell.run(&["models", "show", "org/big", "--json"]).ends(0).out;
@@ -40,7 +40,7 @@ async fn records_are_made_from_options_and_from_records() {
     assert_eq!((&changed["tensor_parallel_size"], &changed["max_model_len"]), (&json!(null), &json!(4096)));
     shell.run(&["models", "set", "copy"]).ends(2);
     let shown = shell.run(&["models", "show", &made["id"].to_string()]).ends(0).out;
-    assert!(shown.contains("org/big") && shown.contains("--a,--b"), "{shown}");
+    assert!(shown.contains("org/big") && shown.contains("--disable-log-stats,--max-log-len=5"), "{shown}");
     let listed = shell.run(&["models", "list", "--json"]).ends(0).json();
     assert_eq!(column(&listed, "served_name"), ["org/big", "copy"]);
 
@@ -192,7 +192,7 @@ async fn a_start_that_fails_says_why_and_what_to_change() {
         "-s",
         "device=cpu",
     ];
-    let failing = ["--served-name", "bad", "-s", "extra_env=GANTRY_SIM_FAIL_START=cuda_oom"];
+    let failing = ["--served-name", "bad", "-s", "extra_env=GANTRY_SIM_CRASH_AT_START=1"];
     shell.run(&[&base[..], &failing].concat()).ends(0);
     let ran = shell.run(&["models", "start", "bad", "--wait"]).ends(1);
     assert!(
@@ -208,7 +208,7 @@ async fn a_start_that_fails_says_why_and_what_to_change() {
     let ran: Ran = shell.run(&["models", "start", "bad", "--wait", "--json"]).ends(1);
     assert_eq!(ran.json()["state"], "failed");
 
-    let slow = ["--served-name", "slow", "-s", "extra_env=GANTRY_SIM_STARTUP_MS=600000"];
+    let slow = ["--served-name", "slow", "-s", "extra_env=GANTRY_SIM_LOAD_MS=600000"];
     shell.run(&[&base[..], &slow].concat()).ends(0);
     let ran = shell.run(&["models", "start", "slow", "--wait", "--timeout", "2"]).ends(8);
     assert!(ran.err.contains("it goes on"), "{}", ran.err);
