@@ -2,6 +2,12 @@
 //!
 //! A change of the field table changes these files: make them anew with
 //! `GANTRY_UPDATE_COMMANDS=1 cargo nextest run -p gantry-domain --test commands`, and read the difference.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what helps a test fails like one"
+)]
 
 use std::{fmt::Write, path::Path};
 

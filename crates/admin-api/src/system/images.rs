@@ -71,8 +71,8 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
 
 /// Load images from a file
 ///
-/// `path` names an archive as `docker save` writes it, in one of the folders of EXPORT_DIRS. Answers when the images
-/// are there, which may take minutes.
+/// `path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when the
+/// images are there, which may take minutes.
 pub(crate) async fn load(app: State<App>, body: Object) -> Outcome<Json<Value>> {
     let mut fields = Fields::new(body);
     let path = fields.required("path", "text of 1 to 1000 characters", read::name(1000));

@@ -128,16 +128,15 @@ impl Worker {
     pub(super) async fn pass(&mut self, mut sighting: Option<Sighting>) -> StoreResult<Next> {
         let mut health = Health::Unknown;
         for _ in 0..MAX_STEPS {
-            let (model, deleting, found) = match sighting.take() {
-                Some(it) => (it.model, it.deleting, Ok(it.found)),
-                None => {
-                    let Some((model, deleting)) = self.record().await? else {
-                        self.control.live.forget(self.id);
-                        return Ok(Next::Never);
-                    };
-                    let found = self.control.runtime.find(&model.container_name()).await;
-                    (model, deleting, found)
-                }
+            let (model, deleting, found) = if let Some(it) = sighting.take() {
+                (it.model, it.deleting, Ok(it.found))
+            } else {
+                let Some((model, deleting)) = self.record().await? else {
+                    self.control.live.forget(self.id);
+                    return Ok(Next::Never);
+                };
+                let found = self.control.runtime.find(&model.container_name()).await;
+                (model, deleting, found)
             };
             let instance = match found {
                 Ok(found) => found.map(|it| it.instance),
@@ -413,11 +412,11 @@ impl Worker {
             return;
         };
         let control = &self.control;
-        let drift = if found.key_fingerprint != key_fingerprint(&control.config.internal_key) {
-            Some(Drift::InternalKey)
-        } else {
+        let drift = if found.key_fingerprint == key_fingerprint(&control.config.internal_key) {
             let launch = control.launch_now(&seen.model.as_launched()).await;
             launch.is_some_and(|it| it.spec_hash() != found.spec_hash).then_some(Drift::Launch)
+        } else {
+            Some(Drift::InternalKey)
         };
         if control.live.of(self.id).drift != drift {
             info!(model = self.id.0, ?drift, "what a start would make now, against what runs");

@@ -18,7 +18,7 @@ pub use lifecycle::{Phase, State, Wanted};
 use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 
 /// What a model is for; decides which endpoints reach it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     Generate,
@@ -151,6 +151,7 @@ impl Model {
     }
 
     /// The model as its container was made, which is not what the record says when that was edited since.
+    #[must_use]
     pub fn as_launched(&self) -> Self {
         self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
     }

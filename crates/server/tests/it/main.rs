@@ -31,6 +31,8 @@ mod hub_config;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod memory;
@@ -61,5 +63,7 @@ mod simulator;
 mod support;
 #[cfg(test)]
 mod team;
+#[cfg(test)]
+mod usage;
 #[cfg(test)]
 mod users;

@@ -192,7 +192,7 @@ async fn a_start_that_fails_says_why_and_what_to_change() {
         "-s",
         "device=cpu",
     ];
-    let failing = ["--served-name", "bad", "-s", "extra_env=GANTRY_SIM_CRASH_AT_START=1"];
+    let failing = ["--served-name", "bad", "-s", "extra_env=GANTRY_SIM_CRASH_AT_START=1,GANTRY_SIM_CRASH_LOG=unsupported-arch"];
     shell.run(&[&base[..], &failing].concat()).ends(0);
     let ran = shell.run(&["models", "start", "bad", "--wait"]).ends(1);
     assert!(
@@ -208,7 +208,7 @@ async fn a_start_that_fails_says_why_and_what_to_change() {
     let ran: Ran = shell.run(&["models", "start", "bad", "--wait", "--json"]).ends(1);
     assert_eq!(ran.json()["state"], "failed");
 
-    let slow = ["--served-name", "slow", "-s", "extra_env=GANTRY_SIM_LOAD_MS=600000"];
+    let slow = ["--served-name", "slow", "-s", "extra_env=GANTRY_SIM_LOAD_SECONDS=600"];
     shell.run(&[&base[..], &slow].concat()).ends(0);
     let ran = shell.run(&["models", "start", "slow", "--wait", "--timeout", "2"]).ends(8);
     assert!(ran.err.contains("it goes on"), "{}", ran.err);
