@@ -12,10 +12,20 @@ async fn records_are_made_from_options_and_from_records() {
     let shell = Shell::of_owner(&gateway);
     std::fs::create_dir(gateway.models_dir().join("big")).unwrap();
     let args = ["models", "create", "--served-name", "org/big", "--engine", "vllm", "--path", "big"];
-    let fields = ["-s", "tensor_parallel_size=2", "-s", "enforce_eager=true", "-s", "extra_args=--disable-log-stats,--max-log-len=5"];
+    let fields = [
+        "-s",
+        "tensor_parallel_size=2",
+        "-s",
+        "enforce_eager=true",
+        "-s",
+        "extra_args=--disable-log-stats,--max-log-len=5",
+    ];
     let made = shell.run(&[&args[..], &fields, &["--json"]].concat()).ends(0).json();
     assert_eq!(made["tensor_parallel_size"], 2, "{made}");
-    assert_eq!((&made["enforce_eager"], &made["extra_args"]), (&json!(true), &json!(["--disable-log-stats", "--max-log-len=5"])));
+    assert_eq!(
+        (&made["enforce_eager"], &made["extra_args"]),
+        (&json!(true), &json!(["--disable-log-stats", "--max-log-len=5"]))
+    );
 
     // What is shown can be made again, under another name.
     let record = shell.run(&["models", "show", "org/big", "--json"]).ends(0).out;
@@ -192,7 +202,12 @@ async fn a_start_that_fails_says_why_and_what_to_change() {
         "-s",
         "device=cpu",
     ];
-    let failing = ["--served-name", "bad", "-s", "extra_env=GANTRY_SIM_CRASH_AT_START=1,GANTRY_SIM_CRASH_LOG=unsupported-arch"];
+    let failing = [
+        "--served-name",
+        "bad",
+        "-s",
+        "extra_env=GANTRY_SIM_CRASH_AT_START=1,GANTRY_SIM_CRASH_LOG=unsupported-arch",
+    ];
     shell.run(&[&base[..], &failing].concat()).ends(0);
     let ran = shell.run(&["models", "start", "bad", "--wait"]).ends(1);
     assert!(

@@ -99,6 +99,9 @@ async fn the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was() {
         assert_eq!(well, ends_well, "{shown}");
         let (screen, after) = shown.split_once("\u{1b}[?1049l").expect("the screen is given back");
         assert!(screen.contains("\u{1b}[?1049h") && screen.contains("MODEL"), "{screen}");
-        assert!([" echo", " icanon"].iter().all(|it| after.contains(it)) && !after.contains("-isig"), "{after}");
+        assert!(
+            [" echo", " icanon"].iter().all(|it| after.contains(it)) && !after.contains("-isig"),
+            "{after}"
+        );
     }
 }
