@@ -13,7 +13,7 @@ pub fn page() -> String {
     let mut out = String::from("\n## Exit codes\n\n| Code | Meaning |\n|---|---|\n");
     for exit in Exit::ALL {
         // Writing to a String can't fail.
-        let _ = writeln!(out, "| {} | {} |", exit.code(), exit.meaning());
+        let _ = writeln!(out, "| {} | {} |", exit.code(), exit.meaning().replace('|', "\\|"));
     }
     for verb in root.get_subcommands().filter(|it| it.get_name() != "help") {
         one(&mut out, &format!("gantry {}", verb.get_name()), verb);
@@ -33,7 +33,13 @@ fn one(out: &mut String, path: &str, command: &Command) {
         }
     }
     if let Some(after) = command.get_after_help().filter(|_| command.get_name() != "exit-codes") {
-        let _ = write!(out, "\n{}\n", after.to_string().trim_end());
+        let text = after.to_string();
+        let text = text.trim_end();
+        // Several lines are examples.
+        let _ = match text.split_once('\n') {
+            Some(_) => write!(out, "\n```text\n{text}\n```\n"),
+            None => write!(out, "\n{text}\n"),
+        };
     }
     for sub in subs {
         one(out, &format!("{path} {}", sub.get_name()), sub);

@@ -73,11 +73,13 @@ impl Out {
     }
 
     /// A line on standard output.
+    #[expect(clippy::unused_self, reason = "what prints holds an `Out`, so that nothing prints by the way")]
     pub(crate) fn line(&self, text: &str) -> Outcome<()> {
         Ok(writeln!(io::stdout().lock(), "{text}")?)
     }
 
     /// Text that brings its own line ends.
+    #[expect(clippy::unused_self, reason = "what prints holds an `Out`, so that nothing prints by the way")]
     pub(crate) fn raw(&self, bytes: &[u8]) -> Outcome<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;

@@ -51,9 +51,8 @@ impl Keys {
             Timespec { tv_sec: i64::from(millis / 1000), tv_nsec: i64::from(millis % 1000) * 1_000_000 };
         let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
         match poll(&mut fds, Some(&limit)) {
-            Ok(0) => return Ok(None),
-            // A signal, such as that of a new size.
-            Err(rustix::io::Errno::INTR) => return Ok(None),
+            // The second is a signal, such as that of a new size.
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
             other => other?,
         };
         let mut byte = [0];
