@@ -155,24 +155,15 @@ async fn a_model_is_started_watched_used_and_stopped() {
 
     // A follower that has seen enough goes, and with it the program.
     let script = "\"$0\" models logs sim -f | head -1; echo \"${PIPESTATUS[0]}\"";
-    let mut follow = shell.command(&[]);
-    follow = {
-        let mut bash = std::process::Command::new("bash");
-        bash.args(["-c", script, GANTRY]);
-        bash.env("HOME", shell.home.path()).env("GANTRY_URL", &gateway.url);
-        drop(follow);
-        bash
-    };
+    let mut follow = std::process::Command::new("bash");
+    follow.args(["-c", script, GANTRY]).env("HOME", shell.home.path()).env("GANTRY_URL", &gateway.url);
     let mut child = follow.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let told = gantry_testkit::eventually(
-        "head ends the follower",
-        std::time::Duration::from_secs(60),
-        async || {
+    let told =
+        gantry_testkit::eventually("head ends the follower", std::time::Duration::from_mins(1), async || {
             // The log goes on with every request.
             client.chat("sim").await.expect(200);
             child.try_wait().unwrap()
-        },
-    );
+        });
     assert!(told.await.success());
 
     let changed = shell.run(&["models", "set", "sim", "-s", "max_model_len=2048"]).ends(0);

@@ -81,7 +81,7 @@ async fn a_password_is_asked_for_and_not_shown() {
 async fn tables_fit_and_colours_can_be_turned_off() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
-    shell.run(&["orgs", "create", &"long name ".repeat(9).trim().to_owned()]).ends(0);
+    shell.run(&["orgs", "create", "long name ".repeat(9).trim()]).ends(0);
     let Some((shown, _)) = at_terminal(&shell, "orgs list", &[], &[("NO_COLOR", "1")]).await else { return };
     let table: Vec<_> = shown.lines().take(3).map(|it| it.trim_end_matches('\r')).collect();
     assert!(table[0].starts_with("ID  NAME") && !shown.contains('\u{1b}'), "{shown}");
