@@ -23,6 +23,7 @@ fn pages() -> anyhow::Result<[(&'static str, String); 5]> {
         ("errors.md", errors()),
         ("diagnosis.md", diagnosis()),
         ("metrics.md", metrics()),
+        ("../cli.md", command_line()),
     ])
 }
 
@@ -282,6 +283,18 @@ fn failure(entry: &Entry) -> String {
 /// A text in the type of code, which may hold backticks itself.
 fn code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+}
+
+fn command_line() -> String {
+    head(
+        "Command line",
+        "`gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
+         takes `--url` (else `GANTRY_URL`, else `http://127.0.0.1:8084`), `--json` for programs, and `--utc`. A model is \
+         named by its id or by its served name. Results go to standard output, everything else to standard error; with \
+         `--json` errors are JSON too, with `exit_code`. Colours appear at a terminal only, and not with `NO_COLOR`. \
+         `gantry serve`, `gantry doctor` and `gantry settings` take every [setting](reference/settings.md) as a flag. \
+         `gantry engine-sim --help` explains the simulator.",
+    ) + &gantry_cli::page()
 }
 
 /// One line, safe inside a table.

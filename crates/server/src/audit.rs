@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::ArgMatches;
 use gantry_admin_api::audit::{AuditView, hex};
 use gantry_domain::{
     Timestamp,
@@ -19,27 +19,6 @@ use gantry_store::Store;
 
 /// Rows read at once.
 const PAGE: i64 = 1000;
-
-pub(crate) fn command(settings: Vec<Arg>) -> Command {
-    let file = Arg::new("file")
-        .long("file")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("Checks an exported file instead of the database");
-    let verify = Command::new("verify")
-        .about("Checks that no row of the audit log was changed or removed; ends with status 1 if one was")
-        .arg(file)
-        .args(settings.clone());
-    let export = Command::new("export")
-        .about("Writes the audit log to standard output: one JSON object a line, oldest first")
-        .args(settings);
-    Command::new("audit")
-        .about("Checks or exports the audit log; a gateway may run meanwhile")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(verify)
-        .subcommand(export)
-}
 
 pub(crate) fn run(
     matches: &ArgMatches,

@@ -13,6 +13,8 @@ mod browser_rules;
 #[cfg(test)]
 mod chat_sessions;
 #[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod crash;
