@@ -16,7 +16,7 @@ use gantry_settings::{Settings, Sources};
 
 const DIR: &str = "docs/reference";
 
-fn pages() -> anyhow::Result<[(&'static str, String); 5]> {
+fn pages() -> anyhow::Result<[(&'static str, String); 6]> {
     Ok([
         ("settings.md", settings()?),
         ("model-fields.md", model_fields()),
