@@ -50,6 +50,8 @@ pub(super) struct Worker {
     slow: u32,
     /// When the last pass ended; what was seen before is out of date.
     looked_at: Option<Instant>,
+    /// When the engine was probed last.
+    probed_at: Option<Instant>,
     /// The engine that a swap takes out of service, and since when.
     draining: Option<(Arc<Upstream>, Instant)>,
 }
@@ -71,7 +73,17 @@ impl Worker {
         mailbox: Arc<Mailbox>,
         stop: CancellationToken,
     ) -> Self {
-        Self { id, control, mailbox, stop, boot: true, slow: 0, looked_at: None, draining: None }
+        Self {
+            id,
+            control,
+            mailbox,
+            stop,
+            boot: true,
+            slow: 0,
+            looked_at: None,
+            probed_at: None,
+            draining: None,
+        }
     }
 
     pub(super) async fn run(mut self) {
@@ -117,7 +129,13 @@ impl Worker {
                     let Mail { hinted, sighting } = mailbox.take();
                     match sighting.filter(|it| self.looked_at.is_none_or(|last| it.at > last)) {
                         fresh if hinted => return Some(fresh),
-                        Some(it) if is_quiet(&it) => self.note_drift(&it).await,
+                        Some(it) if is_quiet(&it) => {
+                            self.note_drift(&it).await;
+                            // The tick's look serves the probe too, which then costs no look of its own.
+                            if self.probe_is_due(&it) {
+                                return Some(Some(it));
+                            }
+                        }
                         Some(it) => return Some(Some(it)),
                         None => {}
                     }
@@ -150,9 +168,17 @@ impl Worker {
             match lifecycle::plan(&observed) {
                 Step::Probe { port } => {
                     health = self.probe(&model, port).await?;
-                    if matches!((&health, &model.phase), (Health::NotYet { .. }, Phase::Running { .. })) {
+                    match (&health, &model.phase) {
+                        // The common case, which must cost little: all is as it was.
+                        (Health::Ready, Phase::Running { .. }) => {
+                            self.boot = false;
+                            return self.settled(&model, deleting, instance.as_ref()).await;
+                        }
                         // It may be at its end, and how it ended says more than a closed port: look once more.
-                        tokio::time::sleep(EXIT_SHOWS).await;
+                        (Health::NotYet { .. }, Phase::Running { .. }) => {
+                            tokio::time::sleep(EXIT_SHOWS).await;
+                        }
+                        _ => {}
                     }
                 }
                 Step::Wait => {
@@ -167,6 +193,14 @@ impl Worker {
             }
         }
         Ok(Next::In(LOADING_PROBE))
+    }
+
+    /// A running engine was not probed for about a period; a tick comes a little before the worker's own timer.
+    fn probe_is_due(&self, seen: &Sighting) -> bool {
+        const EARLY: Duration = Duration::from_secs(1);
+        let period = self.control.config.probe_every.saturating_sub(EARLY);
+        matches!(seen.model.phase, Phase::Running { .. })
+            && self.probed_at.is_none_or(|last| last.elapsed() >= period)
     }
 
     /// What is known before anybody was asked.
@@ -253,6 +287,7 @@ impl Worker {
     }
 
     async fn probe(&mut self, model: &Model, port: u16) -> StoreResult<Health> {
+        self.probed_at = Some(Instant::now());
         let launched = model.as_launched();
         let probed = self.control.prober.probe(&launched, port).await;
         let health = match probed.health {

@@ -15,6 +15,7 @@ use crate::{
 /// Routes with a body or a changing method that write no row when they succeed, and why.
 const UNAUDITED: &[(&str, &str, &str)] = &[
     ("POST", "/admin/models/dry-run", "changes nothing"),
+    ("POST", "/admin/upstreams/refresh-health", "asks engines, changes nothing"),
     ("POST", "/admin/models/{id}/dry-run", "changes nothing"),
     ("POST", "/admin/models/{id}/test", "changes nothing"),
     ("POST", "/v1/chat/sessions", "chats are private"),
