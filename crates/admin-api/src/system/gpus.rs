@@ -10,7 +10,8 @@ use crate::{App, error::Outcome, extract::Params};
 
 /// GPUs of the machine
 ///
-/// Sizes are MiB. A process that runs in the container of a model has its `model_id` and `served_name`. What a driver does not tell is `null`. Without GPUs the list is empty.
+/// Sizes are MiB. A process that runs in the container of a model has its `model_id` and `served_name`. What a driver does
+/// not tell is `null`. Without GPUs the list is empty.
 pub(crate) async fn gpus(app: State<App>, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
     let gpus = app.engines.machine().await.gpus;

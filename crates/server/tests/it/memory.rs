@@ -336,7 +336,7 @@ async fn gpus_are_shown_and_can_be_recorded() {
     let wanted = json!([{
         "index": 0, "name": "NVIDIA Test", "mem_total_mb": 81_559, "mem_used_mb": 1234,
         "compute_capability": "8.9", "architecture": "Ada", "flash_attention_supported": true,
-        "vendor": "nvidia", "processes": [],
+        "vendor": "nvidia", "util_pct": null, "temperature_c": null, "power_w": null, "processes": [],
     }]);
     assert_eq!(shown, wanted);
     // What is shown is what the setting takes, also where little is known.
@@ -344,11 +344,13 @@ async fn gpus_are_shown_and_can_be_recorded() {
     let old = json!({
         "index": 3, "name": "Old", "mem_total_mb": null, "mem_used_mb": null, "compute_capability": "7.5",
         "architecture": "Turing", "flash_attention_supported": false, "vendor": "nvidia",
-        "processes": [{ "pid": 7, "mem_mb": 512 }],
+        "util_pct": null, "temperature_c": null, "power_w": null,
+        "processes": [{ "pid": 7, "mem_mb": 512, "model_id": null, "served_name": null }],
     });
     let amd = json!({
         "index": 4, "name": "AMD", "mem_total_mb": 16_000, "mem_used_mb": 1, "compute_capability": null,
-        "architecture": null, "flash_attention_supported": false, "vendor": "amd", "processes": [],
+        "architecture": null, "flash_attention_supported": false, "vendor": "amd", "util_pct": null,
+        "temperature_c": null, "power_w": null, "processes": [],
     });
     let all = json!([shown[0], old, amd]);
     fs::write(&file, all.to_string()).unwrap();

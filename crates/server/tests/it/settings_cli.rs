@@ -334,7 +334,7 @@ async fn a_data_directory_and_a_port_serve_one_gateway() {
             other.path(),
             &[("DATA_DIR", data.to_str().unwrap()), ("DATABASE_URL", database.as_str())],
         );
-        assert!(error.contains("another gateway uses the spool directory"), "{error}");
+        assert!(error.starts_with("gantry: another gateway uses DATA_DIR"), "{error}");
 
         let busy = TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = busy.local_addr().unwrap().to_string();
