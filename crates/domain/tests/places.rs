@@ -42,7 +42,7 @@ const SPECIAL: &[(&str, &str)] = &[
         "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len",
     ),
     ("crates/control/src/reconcile/start.rs", "local_path"),
-    ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec"),
+    ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec extra_env"),
     ("crates/admin-api/src/system/images.rs", "engine_image"),
     // What the chat page is told of a model.
     (

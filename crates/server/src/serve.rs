@@ -149,9 +149,7 @@ async fn serve(
     };
     info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
     supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
-    let (sampler, prober) = (Arc::clone(&control), Arc::clone(&control));
-    supervisor.spawn("samples", |stop| sample::run(sampler, stop));
-    supervisor.spawn("upstreams", |stop| upstreams::run(prober, stop));
+    observe(&supervisor, &control);
     // It must outlive the last request, so it stops after the others.
     let shipping = Supervisor::default();
     let shipper = Arc::clone(&control);
@@ -177,6 +175,13 @@ async fn serve(
     let clean = end.run(&mut signals).await;
     base.store.close().await;
     Ok(clean)
+}
+
+/// The tasks that only look.
+fn observe(supervisor: &Supervisor, control: &Arc<Control>) {
+    let (sampler, prober) = (Arc::clone(control), Arc::clone(control));
+    supervisor.spawn("samples", |stop| sample::run(sampler, stop));
+    supervisor.spawn("upstreams", |stop| upstreams::run(prober, stop));
 }
 
 /// What everything else stands on: folders, secrets and the database.

@@ -188,9 +188,9 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         ("POST", "/admin/models/registry") => {
             json!({ "served_name": names.next(), "url": "http://127.0.0.1:9" })
         }
-        ("POST", "/admin/upstreams/refresh-health") => json!({}),
-        ("POST", path) if path.ends_with("/keys") => json!({}),
-        ("PATCH", _) => json!({}),
+        ("PATCH", _) | ("POST", "/admin/upstreams/refresh-health" | "/admin/keys" | "/auth/keys") => {
+            json!({})
+        }
         _ => return None,
     })
 }

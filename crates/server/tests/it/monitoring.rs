@@ -1,4 +1,5 @@
 //! What `/metrics` tells, and what is shipped to read it: with the real tools of Prometheus.
+#![expect(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use std::{
     collections::BTreeSet,

@@ -8,6 +8,8 @@ mod accounts;
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod chats;
+#[cfg(test)]
 mod concurrency;
 #[cfg(test)]
 mod harness;

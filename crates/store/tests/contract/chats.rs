@@ -1,0 +1,63 @@
+//! Chats of the playground.
+
+use gantry_domain::{
+    Role, UserId,
+    chat::{ChatMessage, ChatRole, ChatSession},
+    model::EngineKind,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::harness::{Database, NOW, at, new_user, on_both};
+
+fn chat(n: i64, user: UserId) -> ChatSession {
+    ChatSession {
+        id: Uuid::now_v7(),
+        user_id: user,
+        title: "New chat".to_owned(),
+        model_name: "org/m".to_owned(),
+        engine: EngineKind::Vllm,
+        constraints: json!({ "max_model_len": n }).as_object().unwrap().clone(),
+        created_at: at(n),
+        updated_at: at(n),
+    }
+}
+
+on_both! {
+    async fn chats_belong_to_their_user(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let org = tx.insert_org("Acme", NOW).await.unwrap().id;
+        let mine = tx.insert_user(&new_user(org, "ada", Role::User), NOW).await.unwrap().id;
+        let other = tx.insert_user(&new_user(org, "bob", Role::User), NOW).await.unwrap().id;
+        let (first, second, foreign) = (chat(1, mine), chat(2, mine), chat(3, other));
+        for it in [&first, &second, &foreign] {
+            tx.insert_chat(it).await.unwrap();
+        }
+        let said = ChatMessage {
+            id: 0,
+            role: ChatRole::User,
+            content: "a\0b".to_owned(),
+            metrics: json!({ "ttft_ms": 8 }).as_object().cloned(),
+            created_at: at(9),
+        };
+        let id = tx.insert_chat_message(first.id, &said, Some("a title")).await.unwrap();
+        let read = tx.chat_messages(first.id).await.unwrap();
+        assert_eq!(read, [ChatMessage { id, content: "a\u{fffd}b".to_owned(), ..said.clone() }]);
+        assert_eq!(tx.count_chat_messages(first.id).await.unwrap(), 1);
+        let found = tx.chat(mine, first.id).await.unwrap().unwrap();
+        let changed = ChatSession { title: "a title".to_owned(), updated_at: at(9), ..first.clone() };
+        assert_eq!(found, changed);
+
+        let (listed, total) = tx.chats(mine, 10, 0).await.unwrap();
+        assert_eq!((listed, total), (vec![(second.clone(), 0), (changed.clone(), 1)], 2));
+        assert_eq!(tx.chats(mine, 1, 1).await.unwrap().0, [(changed, 1)]);
+
+        // Nobody reaches another's.
+        assert_eq!(tx.chat(mine, foreign.id).await.unwrap(), None);
+        assert!(!tx.delete_chat(mine, foreign.id).await.unwrap());
+        assert!(tx.delete_chat(mine, second.id).await.unwrap());
+        assert_eq!(tx.delete_chats(mine).await.unwrap(), 1);
+        assert_eq!(tx.count_chat_messages(first.id).await.unwrap(), 0, "messages go with their chat");
+        assert_eq!(tx.chats(other, 10, 0).await.unwrap().1, 1);
+    }
+}
