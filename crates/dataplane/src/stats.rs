@@ -242,7 +242,9 @@ mod tests {
             let fine = Fine::default();
             fine.record(Duration::from_micros(earlier));
             let before = fine.read();
-            values.iter().for_each(|us| fine.record(Duration::from_micros(*us)));
+            for us in &values {
+                fine.record(Duration::from_micros(*us));
+            }
             values.sort_unstable();
             let exact = values[((values.len() as f64 * q).ceil() as usize).max(1) - 1] as f64;
             let found = Fine::percentile(&before, &fine.read(), q).unwrap().as_micros() as f64;

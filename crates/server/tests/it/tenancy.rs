@@ -55,9 +55,10 @@ async fn who_is_disabled_or_deleted_is_out_when_the_answer_comes() {
         {
             let tenant = Tenant::make(&gateway, &owner, name).await;
             assert_eq!(tenant.statuses().await, [200; 4], "{name}");
-            let path = match org {
-                true => format!("/admin/orgs/{}", tenant.org),
-                false => format!("/admin/users/{}", tenant.user),
+            let path = if org {
+                format!("/admin/orgs/{}", tenant.org)
+            } else {
+                format!("/admin/users/{}", tenant.user)
             };
             if delete {
                 owner.delete(&path).await.expect(200);
