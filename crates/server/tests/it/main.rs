@@ -40,6 +40,8 @@ mod model_metrics;
 mod model_places;
 mod models;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod orgs;
 #[cfg(test)]
 mod playground;
@@ -59,5 +61,7 @@ mod simulator;
 mod support;
 #[cfg(test)]
 mod team;
+#[cfg(test)]
+mod tenants;
 #[cfg(test)]
 mod users;
