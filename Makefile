@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run test test-fast test-engines test-clients check bench bench-quick image
+.PHONY: help run test test-fast test-engines test-clients check bench bench-quick bench-admin image
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,6 +27,9 @@ bench: ## measure the gateway
 
 bench-quick: ## measure it shortly
 	@scripts/bench.sh --quick
+
+bench-admin: ## measure the usage endpoints on ten million rows
+	@scripts/bench-admin.sh
 
 image: ## load the engine simulators' images into Docker
 	@scripts/image.sh

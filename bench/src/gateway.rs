@@ -77,17 +77,18 @@ pub(crate) async fn start(
     Ok(Gateway { running, addr: launch.addr, key, ready_ms, idle_rss_kib })
 }
 
-struct Launch {
+/// How the gateway is started in a folder; its data are in `gantry/data` there.
+pub(crate) struct Launch {
     binary: PathBuf,
     dir: PathBuf,
     placement: Placement,
-    addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
     metrics: SocketAddr,
     password: String,
 }
 
 impl Launch {
-    fn prepare(binary: &Path, dir: &Path, placement: Placement) -> Result<Self> {
+    pub(crate) fn prepare(binary: &Path, dir: &Path, placement: Placement) -> Result<Self> {
         let binary =
             binary.canonicalize().with_context(|| format!("no gateway at `{}`", binary.display()))?;
         let dir = dir.join("gantry");
@@ -98,7 +99,7 @@ impl Launch {
         Ok(Self { binary, dir, placement, addr, metrics, password })
     }
 
-    fn spawn(&self) -> Result<Running> {
+    pub(crate) fn spawn(&self) -> Result<Running> {
         let mut command = self.placement.command(PROXY_CORE, &self.binary);
         command
             .arg("serve")
@@ -116,6 +117,11 @@ impl Launch {
         Running::start("gantry", &mut command, &self.dir)
     }
 
+    /// Signs in as the owner; gives the cookie.
+    pub(crate) async fn login(&self) -> Result<String> {
+        login(self.addr, &self.password).await
+    }
+
     /// Starts it and waits for the first `/health` 200; adds how long that took.
     async fn spawn_until_healthy(&self, starts_ms: &mut Vec<f64>) -> Result<Running> {
         let began = Instant::now();
@@ -129,16 +135,20 @@ impl Launch {
     }
 }
 
-/// Logs in, makes a key and routes model `m` to `engine`; returns the key.
-async fn provision(gateway: SocketAddr, password: &str, engine: SocketAddr) -> Result<String> {
+/// Logs in; gives the cookie.
+async fn login(gateway: SocketAddr, password: &str) -> Result<String> {
     let credentials = json!({"username": USERNAME, "password": password});
     let login = Call::post(gateway, "/auth/login", credentials).expect_success().await.context("login")?;
     let mut cookies =
         login.headers.get_all(http::header::SET_COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let session = cookies
-        .find_map(|it| it.split(';').next().filter(|pair| pair.starts_with(COOKIE)))
-        .with_context(|| format!("login set no cookie `{COOKIE}`"))?;
+    let session = cookies.find_map(|it| it.split(';').next().filter(|pair| pair.starts_with(COOKIE)));
+    Ok(session.with_context(|| format!("login set no cookie `{COOKIE}`"))?.to_owned())
+}
 
+/// Logs in, makes a key and routes model `m` to `engine`; returns the key.
+async fn provision(gateway: SocketAddr, password: &str, engine: SocketAddr) -> Result<String> {
+    let session = login(gateway, password).await?;
+    let session = session.as_str();
     let wanted = json!({"name": "bench", "scopes": "chat,completions,embeddings"});
     let call = Call { cookie: Some(session), ..Call::post(gateway, "/admin/keys", wanted) };
     let created = call.expect_success().await.context("create a key")?.json()?;

@@ -89,9 +89,25 @@ impl<'a> Call<'a> {
         }
     }
 
-    async fn exchange(&self) -> Result<Answer> {
+    /// Calls, wants a 2xx and shows the body piece by piece as it comes; for answers of any size and duration.
+    pub(crate) async fn read(&self, mut show: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let stream = TcpStream::connect(self.addr).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let request = self.request()?;
+        let exchange = async {
+            let (parts, mut body) = sender.send_request(request).await?.into_parts();
+            if !parts.status.is_success() {
+                bail!("{} {} answered {}", self.method, self.path, parts.status);
+            }
+            while let Some(frame) = body.frame().await {
+                show(frame?.data_ref().map_or(&[], |it| it))?;
+            }
+            Ok(())
+        };
+        drive(connection, exchange).await
+    }
+
+    fn request(&self) -> Result<Request<Full<Bytes>>> {
         let mut request =
             Request::builder().method(&self.method).uri(self.path).header(HOST, self.addr.to_string());
         if let Some(cookie) = self.cookie {
@@ -104,22 +120,36 @@ impl<'a> Call<'a> {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let body = self.body.as_ref().map_or_else(Bytes::new, |it| Bytes::from(it.to_string()));
-        let request = request.body(Full::new(body))?;
+        Ok(request.body(Full::new(body))?)
+    }
+
+    async fn exchange(&self) -> Result<Answer> {
+        let stream = TcpStream::connect(self.addr).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let request = self.request()?;
         let exchange = async {
             let (parts, body) = sender.send_request(request).await?.into_parts();
             let body = body.collect().await?.to_bytes();
             anyhow::Ok(Answer { status: parts.status, headers: parts.headers, body })
         };
-        // The connection is driven here rather than by a task of its own, which nobody would wait for.
-        let (mut connection, mut exchange) = (std::pin::pin!(connection), std::pin::pin!(exchange));
-        select! {
-            biased;
-            answer = &mut exchange => answer,
-            ended = &mut connection => {
-                ended?;
-                // The answer may be complete in the sender already.
-                exchange.await
-            }
+        drive(connection, exchange).await
+    }
+}
+
+/// Runs an exchange over its connection, which is driven here rather than by a task of its own, which nobody would wait
+/// for.
+async fn drive<T>(
+    connection: impl Future<Output = hyper::Result<()>>,
+    exchange: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let (mut connection, mut exchange) = (std::pin::pin!(connection), std::pin::pin!(exchange));
+    select! {
+        biased;
+        answer = &mut exchange => answer,
+        ended = &mut connection => {
+            ended?;
+            // The answer may be complete in the sender already.
+            exchange.await
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `gantry-bench`: what the gateway costs, as ratios to nginx on the same machine in the same run.
+//! `gantry-bench`: what the gateway costs, as ratios to nginx on the same machine in the same run, and how its usage
+//! endpoints do on many rows.
 //!
 //! Holds a mock engine, a load generator and the comparison that starts and measures the proxies. It knows the
 //! gateway only by its binary and its HTTP API. Linux only: CPU and memory come from `/proc`.
@@ -19,6 +20,7 @@ use crate::{
     shot::{Ask, Shot},
 };
 
+mod admin;
 mod child;
 mod compare;
 mod gateway;
@@ -52,6 +54,8 @@ enum Command {
     Load(LoadArgs),
     /// Measure the gateway against nginx and write the figures.
     Compare(compare::Options),
+    /// Measure the usage endpoints on a database that `usage_fill` made.
+    Admin(admin::Options),
 }
 
 #[derive(clap::Args)]
@@ -94,6 +98,7 @@ async fn main() -> ExitCode {
         Command::Mock { listen } => run_mock(listen).await,
         Command::Load(args) => run_load(args).await,
         Command::Compare(options) => Box::pin(compare::run(options)).await,
+        Command::Admin(options) => Box::pin(admin::run(options)).await,
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     // The chain of reasons without a backtrace. Where standard error is gone there is nobody to tell.

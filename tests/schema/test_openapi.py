@@ -30,8 +30,8 @@ CHECKS = [
 ]  # fmt: skip
 
 STATUSES = {
-    # 503 is no fault here: there is no container runtime and no model hub.
-    "not_a_server_error": ["2xx", "4xx", "503"],
+    # 502 and 503 are no faults here: there is no engine, no container runtime and no model hub.
+    "not_a_server_error": ["2xx", "4xx", "502", "503"],
     # 409 and 503: the state of other objects.
     "positive_data_acceptance": ["2xx", "401", "403", "404", "409", "429", "503"],
     "negative_data_rejection": ["400", "401", "403", "404", "405", "409", "413", "415", "421", "422", "429", "503"],
@@ -47,6 +47,11 @@ DEPENDENT = {
     "changeModel": "settings depend on each other, and on the role",
     "previewModel": "settings depend on each other, and on the role",
     "listUsage": "`from` must be before `to`",
+    "aggregateUsage": "`from` must be before `to`",
+    "getUsageSeries": "`from` must be before `to`, and not too far",
+    "getUsageLatency": "`from` must be before `to`",
+    "getUsageTtft": "`from` must be before `to`",
+    "exportUsage": "`from` must be before `to`",
     "changeModelsBaseDir": "the directory must exist",
     "loadContainerImages": "the file must exist",
     "inspectFolder": "the folder must exist",
@@ -54,6 +59,11 @@ DEPENDENT = {
     "getModelLogs": "there must be a container",
     "addRegistryEntry": "`running` is reserved",
 }
+# What an engine takes is the engine's to say, and whether it can be reached.
+INFERENCE = [
+    "createChatCompletion", "createCompletion", "createEmbedding", "createResponse", "createMessage",
+    "countMessageTokens", "rerank", "score", "tokenize", "detokenize",
+]  # fmt: skip
 # What would end the run itself.
 EXCLUDED = ["signOut", "changeOwnPassword"]
 
@@ -165,7 +175,7 @@ def config(cookie):
             lines += [f"expected-statuses = {STATUSES[name]}"]
     if cookie:
         lines += ["[auth.openapi.session]", f'api_key = "{cookie}"']
-    for operation in DEPENDENT:
+    for operation in [*DEPENDENT, *INFERENCE]:
         lines += ["[[operations]]", f'include-operation-id = "{operation}"']
         lines += ["checks.positive_data_acceptance.enabled = false"]
         # Some 120 settings, each with all its bounds: the preview reads the same form.

@@ -295,6 +295,26 @@ def test_a_limit_is_a_rate_limit_error(gateway):
     chat(model="chat", messages=HELLO, max_tokens=1)
     error = raises(openai.RateLimitError, 429, "rate_limit_exceeded", chat, model="chat", messages=HELLO)
     assert int(error.response.headers["retry-after"]) >= 1
+    assert int(error.response.headers["retry-after-ms"]) >= 1
+
+
+def test_what_is_left_of_limits_is_told(gateway):
+    chat = gateway.client(rpm_limit=5, tpm_limit=10_000).chat.completions
+    whole = chat.with_raw_response.create(model="chat", messages=HELLO, max_tokens=4)
+    streamed = chat.with_raw_response.create(model="chat", messages=HELLO, max_tokens=4, stream=True)
+    for n, answer in enumerate([whole, streamed], start=1):
+        told = {name: answer.headers[f"x-ratelimit-{name}-requests"] for name in ["limit", "remaining", "reset"]}
+        assert (told["limit"], told["remaining"]) == ("5", str(5 - n)), told
+        assert re.fullmatch(r"\d+(\.\d+)?s", told["reset"]), told
+        assert 9_000 < int(answer.headers["x-ratelimit-remaining-tokens"]) < 10_000
+    assert whole.parse().usage.completion_tokens == 4
+
+
+def test_a_budget_that_is_used_up_is_a_rate_limit_error(gateway):
+    chat = gateway.client(budget_tokens_day=1).chat.completions.create
+    chat(model="chat", messages=HELLO, max_tokens=4)
+    error = raises(openai.RateLimitError, 429, "budget_exceeded", chat, model="chat", messages=HELLO)
+    assert error.response.headers["x-should-retry"] == "false"
 
 
 def test_an_error_of_the_engine_is_a_server_error(gateway):

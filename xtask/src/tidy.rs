@@ -33,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("bollard", &["gantry-runtime", "gantry-sim"]),
     ("sqlx", &["gantry-store"]),
+    ("redis", &["gantry-control"]),
     ("clap", &["gantry", "gantry-sim", "gantry-bench"]),
 ];
 

@@ -4,9 +4,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, ModelId, ModelsDir,
+    ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
     engine::EngineVersion,
     engine_metrics::EngineMetrics,
+    limit::Limits,
     machine::{Gpu, HostMemory},
     model::{Model, Phase},
     models_dir::ModelsDirRules,
@@ -46,6 +47,7 @@ pub struct Parts {
     pub throttle: Throttle,
     pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
+    pub allowances: Arc<dyn Allowances>,
     /// Wakes the reconciler for a model. A hint: a lost one costs one period.
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
@@ -72,6 +74,22 @@ pub struct Parts {
 /// Headers of model files that were read before; see [`gantry_inspect::Cache`].
 #[derive(Clone, Default)]
 pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
+
+/// What the data plane knows of limits.
+pub trait Allowances: Send + Sync + 'static {
+    /// Limits of keys that have none of their own.
+    fn defaults(&self) -> Limits;
+    /// What was spent of the budgets of a key; nothing is counted for those without.
+    fn spent_by_key(&self, id: KeyId) -> Spent;
+    fn spent_by_org(&self, id: OrgId) -> Spent;
+}
+
+/// Tokens of the current day and month.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub day: u64,
+    pub month: u64,
+}
 
 /// Makes the data plane see what was committed: keys, sessions, users, routes.
 #[derive(Clone)]
@@ -121,6 +139,8 @@ pub trait Engines: Send + Sync + 'static {
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.
     fn spool_ok(&self) -> bool;
+    /// What went through the usage spool since the gateway started.
+    fn spool(&self) -> SpoolReport;
     /// Health of a route as the data plane sees it: `(healthy, state of its breaker)`.
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
@@ -161,6 +181,23 @@ pub struct EngineLog {
     pub exit_code: Option<i64>,
     /// The kernel ended it for its use of memory.
     pub out_of_memory: bool,
+}
+
+/// Counts of the usage spool, of this gateway and since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SpoolReport {
+    /// Rows of requests that ended.
+    pub written: u64,
+    /// Records that could not be written at first.
+    pub write_errors: u64,
+    /// Rows that were brought to the database.
+    pub shipped: u64,
+    /// Those of them that the database had already: read once more after a crash or an outage.
+    pub replayed: u64,
+    /// Damaged places that were skipped.
+    pub torn: u64,
+    /// What lies on disk and is not in the database yet.
+    pub backlog_bytes: u64,
 }
 
 /// The container that a start would make.

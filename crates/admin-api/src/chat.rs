@@ -1,10 +1,6 @@
 //! `/v1/chat/sessions`: the playground's chats. They belong to the signed-in user; nobody else's exist for him.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    response::IntoResponse,
-};
+use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ApiError, Timestamp,
     chat::{ChatMessage, ChatRole, ChatSession, UNTITLED, title_of},
@@ -17,7 +13,7 @@ use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    extract::{Created, Fields, Listed, Object, Params, deleted, read},
+    extract::{Created, Fields, Listed, Object, Params, UuidId, deleted, read},
     policy::Caller,
 };
 
@@ -78,12 +74,12 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
 pub(crate) async fn show(
     app: State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    UuidId(id): UuidId,
     params: Params,
 ) -> Outcome<Json<Value>> {
     params.finish()?;
     let mut tx = app.store.read().await?;
-    let chat = tx.chat(caller.user.id, uuid(&id)?).await?.ok_or_else(|| missing(&id))?;
+    let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
     let messages = tx.chat_messages(chat.id).await?;
     Ok(Json(whole(&chat, &messages)))
 }
@@ -94,37 +90,37 @@ pub(crate) async fn show(
 pub(crate) async fn add_message(
     app: State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    UuidId(id): UuidId,
     body: Object,
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let role = fields.required("role", "`user` or `assistant`", |it| ChatRole::parse(it.as_str()?));
-    let content = fields.required("content", "text of at most 200000 characters", |it| {
-        it.as_str().filter(|it| it.chars().count() <= MAX_CONTENT).map(str::to_owned)
+    let content = fields.required("content", "text of at most 200000 characters without NUL", |it| {
+        let fits = |it: &&str| it.chars().count() <= MAX_CONTENT && !it.contains('\0');
+        it.as_str().filter(fits).map(str::to_owned)
     });
     let metrics = fields.optional("metrics", "an object of at most 8 KiB", object);
     fields.finish()?;
     let (Some(role), Some(content)) = (role, content) else { return Err(ApiError::internal().into()) };
-    let uuid = uuid(&id)?;
     let mut message = ChatMessage { id: 0, role, content, metrics, created_at: app.clock.now() };
     let mut tx = app.store.write().await?;
-    let chat = tx.chat(caller.user.id, uuid).await?.ok_or_else(|| missing(&id))?;
-    let n = tx.count_chat_messages(uuid).await?;
+    let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
+    let n = tx.count_chat_messages(id).await?;
     if n >= MAX_MESSAGES {
         return Err(Parts::invalid_state(format!("the chat has {MAX_MESSAGES} messages: begin another one")));
     }
     let untitled = chat.title == UNTITLED && role == ChatRole::User;
     let title = untitled.then(|| title_of(&message.content));
-    message.id = tx.insert_chat_message(uuid, &message, title.as_deref()).await?;
+    message.id = tx.insert_chat_message(id, &message, title.as_deref()).await?;
     tx.commit().await?;
     Ok(Created(message_view(&message)))
 }
 
 /// Delete a chat
-pub(crate) async fn delete(app: State<App>, caller: Caller, Path(id): Path<String>) -> Outcome<Json<Value>> {
+pub(crate) async fn delete(app: State<App>, caller: Caller, UuidId(id): UuidId) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    if !tx.delete_chat(caller.user.id, uuid(&id)?).await? {
-        return Err(missing(&id));
+    if !tx.delete_chat(caller.user.id, id).await? {
+        return Err(missing(id));
     }
     tx.commit().await?;
     Ok(deleted(id))
@@ -138,12 +134,7 @@ pub(crate) async fn clear(app: State<App>, caller: Caller) -> Outcome<Json<Value
     Ok(Json(json!({ "status": "cleared", "deleted_count": n })))
 }
 
-/// What is no UUID names no chat.
-fn uuid(id: &str) -> Outcome<Uuid> {
-    Uuid::try_parse(id).map_err(|_| missing(id))
-}
-
-fn missing(id: &str) -> Problem {
+fn missing(id: Uuid) -> Problem {
     Parts::not_found("chat", id)
 }
 

@@ -15,6 +15,7 @@ use gantry_store::{Order, Sort};
 use http_body_util::BodyExt;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::{error::Problem, policy::BodyLimit};
 
@@ -177,9 +178,9 @@ pub(crate) mod read {
         value.as_i64().filter(|it| *it > 0)
     }
 
-    /// A limit: a whole number from 1 to a billion.
-    pub(crate) fn limit(value: &Value) -> Option<i64> {
-        value.as_i64().filter(|it| (1..=1_000_000_000).contains(it))
+    /// A whole number from 1 to `max`.
+    pub(crate) fn positive(max: i64) -> impl Fn(&Value) -> Option<i64> {
+        move |value| value.as_i64().filter(|it| (1..=max).contains(it))
     }
 
     pub(crate) fn time(value: &Value) -> Option<Timestamp> {
@@ -301,14 +302,30 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?;
-        let text = params.iter().find(|(name, _)| *name == "id").map(|(_, value)| value).unwrap_or_default();
-        match text.parse() {
+        match id_text(parts, state).await?.parse() {
             Ok(id) if id > 0 => Ok(Self(id)),
             _ => Err(Problem(ApiError::new(ErrorCode::NotFound, "ids are positive whole numbers"))),
         }
     }
+}
+
+/// The path's `{id}`, of what is named by UUIDs. What is none names nothing.
+pub(crate) struct UuidId(pub(crate) Uuid);
+
+impl<S: Send + Sync> FromRequestParts<S> for UuidId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let id = Uuid::try_parse(&id_text(parts, state).await?);
+        id.map(Self).map_err(|_| Problem(ApiError::new(ErrorCode::NotFound, "the id is no UUID")))
+    }
+}
+
+async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    let params = RawPathParams::from_request_parts(parts, state).await;
+    let params = params.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?;
+    let id = params.iter().find(|(name, _)| *name == "id");
+    Ok(id.map(|(_, value)| value.to_owned()).unwrap_or_default())
 }
 
 /// A list with the total in `X-Total-Count`.

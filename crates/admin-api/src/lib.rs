@@ -14,6 +14,7 @@ mod extract;
 mod guard;
 mod health;
 mod keys;
+mod limits;
 mod models;
 mod orgs;
 mod pages;
@@ -28,7 +29,9 @@ mod throttle;
 mod usage;
 mod users;
 
-pub use app::{App, EngineLog, Engines, LogStream, Refresh, TestReport, TestType};
+pub use app::{
+    Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
+};
 pub use error::Problem;
 pub use guard::Peer;
 pub use routes::router;

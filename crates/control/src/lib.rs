@@ -4,11 +4,14 @@
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
 //! - [`machine`]: GPUs and RAM of this machine
+//! - [`share`]: limits that several gateways have in common, through Redis
+//! - [`budgets`]: tells the data plane what was spent of them
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
 
+pub mod budgets;
 mod diagnose;
 pub mod engine_http;
 pub mod engines;
@@ -19,6 +22,7 @@ pub mod preview;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;
+pub mod share;
 pub mod ship;
 pub mod upkeep;
 pub mod versions;
@@ -33,12 +37,13 @@ use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId, ModelsDir,
     engine::Host,
+    limit::{LimitMode, Limits},
     model::{EngineKind, Phase},
 };
 use gantry_runtime::Runtime;
 use gantry_store::Store;
 use secrecy::SecretString;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 /// What the operator set, as far as the control plane needs it.
 #[derive(Debug, Clone)]
@@ -71,6 +76,10 @@ pub struct Config {
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
     pub usage_retention_days: u32,
+    /// Of keys that have none of their own.
+    pub default_limits: Limits,
+    /// Of all limits; a key may be milder for itself.
+    pub limit_mode: LimitMode,
 }
 
 impl Config {
@@ -114,6 +123,8 @@ pub struct Control {
     pub orphans_stopped: AtomicU64,
     pub machine: Arc<machine::Machine>,
     pub hub: hub::Hub,
+    /// Told when a catalog has a budget that the one before had not.
+    pub new_budgets: Notify,
     /// Every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

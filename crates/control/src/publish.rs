@@ -13,11 +13,12 @@ use std::{
 use gantry_dataplane::{
     Catalog, KeyEntry, RequestDefaults, Route, RouteTarget, SessionEntry, Upstream,
     breaker::{self, Breaker},
-    limits::KeyLimits,
+    limits::{Account, AccountState, Guard, Holder, KeyState},
 };
 use gantry_domain::{
-    ModelId,
+    ModelId, OrgId, Timestamp,
     key::ApiKey,
+    limit::{LimitMode, Limits},
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
 use gantry_store::{RegistryEntry, StoreResult, Tx};
@@ -111,18 +112,37 @@ impl Publisher {
     }
 
     fn swap(&self, control: &Control, known: &mut Known, read: Read) {
-        let Read { keys, sessions, models, registry } = read;
+        let Read { keys, sessions, orgs, models, registry } = read;
         let before = control.shared.catalog.load_full();
         let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
 
         let mut next = Catalog::default();
-        for key in keys {
-            let state = states.get(&key.id).map(|it| Arc::clone(it)).unwrap_or_default();
-            next.keys.insert(key.token_hash, Arc::new(key_entry(key, state)));
+        let mut books = Books { control, now: control.clock.now(), begun: false };
+        for (id, limits) in orgs {
+            let known = before.org_states.get(&id).map(Arc::clone);
+            let state = known.unwrap_or_else(|| Arc::new(AccountState::new(Holder::Org(id))));
+            if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
+                next.accounts.insert(account.holder, account);
+            }
+            next.org_states.insert(id, state);
         }
+        for key in keys {
+            let known = states.get(&key.id).map(|it| Arc::clone(it));
+            let state = known.unwrap_or_else(|| Arc::new(KeyState::new(key.id)));
+            let limits = key.settings.limits.or(control.config.default_limits);
+            let account = books.account(limits, key.settings.limit_mode, &state.account);
+            let guard = Guard::new(account.as_ref(), next.accounts.get(&Holder::Org(key.org_id)));
+            next.accounts.extend(account.map(|it| (it.holder, it)));
+            next.keys.insert(key.token_hash, Arc::new(key_entry(key, guard, state)));
+        }
+        let begun = books.begun;
         for (session, user) in sessions {
-            let entry =
-                SessionEntry { user_id: user.id, org_id: user.org_id, expires_at: session.expires_at };
+            let entry = SessionEntry {
+                user_id: user.id,
+                org_id: user.org_id,
+                expires_at: session.expires_at,
+                guard: Guard::new(None, next.accounts.get(&Holder::Org(user.org_id))),
+            };
             next.sessions.insert(session.id_hash, Arc::new(entry));
         }
         let mut upstreams = HashMap::new();
@@ -167,6 +187,9 @@ impl Publisher {
         }
         *known = Known { upstreams, contexts, last };
         control.shared.publish(next);
+        if begun {
+            control.new_budgets.notify_one();
+        }
     }
 
     fn upstream(&self, known: &Known, place: &Place, url: &str, key: Option<&str>) -> Option<Arc<Upstream>> {
@@ -184,24 +207,50 @@ impl Publisher {
     }
 }
 
+/// Opens the accounts of a catalog.
+struct Books<'a> {
+    control: &'a Control,
+    now: Timestamp,
+    /// One of them has a budget that was not there before.
+    begun: bool,
+}
+
+impl Books<'_> {
+    fn account(
+        &mut self,
+        limits: Limits,
+        mode: LimitMode,
+        state: &Arc<AccountState>,
+    ) -> Option<Arc<Account>> {
+        let has_budget = limits.budget_tokens_day.is_some() || limits.budget_tokens_month.is_some();
+        self.begun |= state.spendings.track(has_budget, self.now);
+        let mode = match self.control.config.limit_mode {
+            LimitMode::Shadow => LimitMode::Shadow,
+            LimitMode::Enforce => mode,
+        };
+        Account::new(state.holder(), limits, mode, state)
+    }
+}
+
 struct Read {
     keys: Vec<ApiKey>,
+    orgs: Vec<(OrgId, Limits)>,
     sessions: Vec<(gantry_domain::identity::Session, gantry_domain::identity::User)>,
     models: Vec<Model>,
     registry: Vec<RegistryEntry>,
 }
 
-async fn read(tx: &mut Tx, now: gantry_domain::Timestamp) -> StoreResult<Read> {
+async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
     Ok(Read {
         keys: tx.usable_keys(now).await?,
+        orgs: tx.limited_orgs().await?,
         sessions: tx.live_sessions(now).await?,
         models: tx.models(false).await?,
         registry: tx.registry().await?,
     })
 }
 
-fn key_entry(key: ApiKey, state: Arc<gantry_dataplane::limits::KeyState>) -> KeyEntry {
-    let limit = |it: Option<i64>| it.map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+fn key_entry(key: ApiKey, guard: Option<Arc<Guard>>, state: Arc<KeyState>) -> KeyEntry {
     KeyEntry {
         id: key.id,
         prefix: key.prefix.into(),
@@ -211,11 +260,7 @@ fn key_entry(key: ApiKey, state: Arc<gantry_dataplane::limits::KeyState>) -> Key
         models: key.settings.models.map(Vec::into_boxed_slice),
         ip_allowlist: key.settings.ip_allowlist,
         expires_at: key.settings.expires_at,
-        limits: KeyLimits {
-            rpm: limit(key.settings.rpm_limit),
-            tpm: limit(key.settings.tpm_limit),
-            max_concurrency: limit(key.settings.max_concurrency),
-        },
+        guard,
         state,
     }
 }

@@ -1,7 +1,12 @@
 //! Moves usage rows from the data plane's spool into the database, in batches. The spool is the queue: while the
 //! database is away it grows on disk, and nothing is lost or counted twice.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use gantry_dataplane::spool::{Batch, Reader};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +18,8 @@ use crate::Control;
 const BATCH: usize = 4096;
 /// Between two batches, so that under load many rows share a transaction. A row is seen at most this much later.
 const GATHER: Duration = Duration::from_millis(200);
+/// Each batch adds sums of its own to its hours; after so many they are added up.
+const COMPACT_AFTER: u32 = 64;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// For when a hint was lost.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -27,9 +34,10 @@ pub async fn open(dir: PathBuf) -> io::Result<Reader> {
 
 /// See [`open`].
 pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationToken) {
+    let mut n_batches = 0;
     loop {
         let ending = stop.is_cancelled();
-        let (back, outcome) = drain(&control, reader).await;
+        let (back, outcome) = drain(&control, reader, &mut n_batches).await;
         let Some(back) = back else {
             error!("usage is no longer shipped to the database; restart the gateway, the spool keeps it");
             return stop.cancelled().await;
@@ -57,7 +65,11 @@ pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationTo
 }
 
 /// Ships until the spool has no more. The reader comes back unless a task of ours panicked.
-async fn drain(control: &Control, mut reader: Reader) -> (Option<Reader>, Result<(), String>) {
+async fn drain(
+    control: &Control,
+    mut reader: Reader,
+    n_batches: &mut u32,
+) -> (Option<Reader>, Result<(), String>) {
     loop {
         let read = tokio::task::spawn_blocking(move || {
             let batch = reader.read_batch(BATCH);
@@ -72,6 +84,14 @@ async fn drain(control: &Control, mut reader: Reader) -> (Option<Reader>, Result
         if let Err(error) = insert(control, &batch).await {
             return (Some(reader), Err(error.to_string()));
         }
+        if !batch.rows.is_empty() {
+            *n_batches += 1;
+            if n_batches.is_multiple_of(COMPACT_AFTER)
+                && let Err(error) = compact(control).await
+            {
+                warn!(error = &error as &dyn std::error::Error, "sums of usage could not be added up");
+            }
+        }
         let more = batch.more;
         let committed = tokio::task::spawn_blocking(move || {
             let done = reader.commit(batch);
@@ -79,6 +99,9 @@ async fn drain(control: &Control, mut reader: Reader) -> (Option<Reader>, Result
         });
         let Ok((back, done)) = committed.await else { return (None, Err("the reader panicked".to_owned())) };
         reader = back;
+        let counters = &control.shared.counters;
+        counters.spool_torn.store(reader.torn(), Relaxed);
+        counters.spool_backlog_bytes.store(reader.backlog_bytes(), Relaxed);
         if let Err(error) = done {
             return (Some(reader), Err(error.to_string()));
         }
@@ -93,6 +116,17 @@ async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<(
         return Ok(());
     }
     let mut tx = control.store.write().await?;
-    tx.insert_usage(&batch.rows).await?;
+    let n_new = tx.insert_usage(&batch.rows).await?;
+    tx.commit().await?;
+    crate::budgets::shipped(control, &batch.rows, n_new);
+    let (n_rows, counters) = (batch.rows.len() as u64, &control.shared.counters);
+    counters.usage_shipped.fetch_add(n_rows, Relaxed);
+    counters.usage_replayed.fetch_add(n_rows.saturating_sub(n_new), Relaxed);
+    Ok(())
+}
+
+async fn compact(control: &Control) -> gantry_store::StoreResult<()> {
+    let mut tx = control.store.write().await?;
+    tx.compact_usage(i64::from(COMPACT_AFTER) / 2, false).await?;
     tx.commit().await
 }

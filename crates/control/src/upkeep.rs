@@ -14,7 +14,7 @@ const KEYS_EVERY: Duration = Duration::from_secs(10);
 /// In units of `KEYS_EVERY`: an hour.
 const REST_EVERY: u32 = 360;
 /// Rows deleted at once, so that writers wait only briefly.
-const DELETE_BATCH: i64 = 5_000;
+const DELETE_BATCH: i64 = 2_000;
 const DAY: Duration = Duration::from_hours(24);
 
 pub async fn run(control: Arc<Control>, stop: CancellationToken) {
@@ -30,6 +30,7 @@ pub async fn run(control: Arc<Control>, stop: CancellationToken) {
         note(keys(&control, &mut written).await, "when keys were last used could not be stored");
         if n.is_multiple_of(REST_EVERY) {
             note(retention(&control).await, "old rows could not be deleted");
+            note(compact(&control).await, "sums of usage could not be added up");
         }
         n = n.wrapping_add(1);
     }
@@ -67,6 +68,18 @@ async fn retention(control: &Control) -> StoreResult<()> {
         let deleted = tx.delete_usage_before(oldest, DELETE_BATCH).await?;
         tx.commit().await?;
         if deleted < DELETE_BATCH as u64 {
+            return Ok(());
+        }
+    }
+}
+
+/// Leaves one roll-up for each hour and day.
+async fn compact(control: &Control) -> StoreResult<()> {
+    loop {
+        let mut tx = control.store.write().await?;
+        let n_spans = tx.compact_usage(2, true).await?;
+        tx.commit().await?;
+        if n_spans == 0 {
             return Ok(());
         }
     }

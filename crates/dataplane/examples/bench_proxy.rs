@@ -5,8 +5,7 @@
 use std::{collections::HashMap, error::Error, path::Path, sync::Arc, time::Duration};
 
 use gantry_dataplane::{
-    Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, Shared, Upstream,
-    limits::{KeyLimits, KeyState},
+    Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, Shared, Upstream, limits::KeyState,
     spool::Reader,
 };
 use gantry_domain::{
@@ -33,8 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         models: None,
         ip_allowlist: IpList::default(),
         expires_at: None,
-        limits: KeyLimits::default(),
-        state: Arc::new(KeyState::default()),
+        guard: None,
+        state: Arc::new(KeyState::new(KeyId(1))),
     };
     let route = Route {
         served_name: "m".into(),
@@ -49,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let catalog = Catalog {
         keys: HashMap::from([(key::hash(token.as_bytes()), Arc::new(key))]),
-        sessions: HashMap::new(),
         routes: HashMap::from([("m".to_owned(), Arc::new(route))]),
+        ..Catalog::default()
     };
     let config = Config {
         listen: listen.parse()?,

@@ -19,6 +19,7 @@ use crate::{
 };
 
 pub(crate) static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 static X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const MAX_REQUEST_ID: usize = 128;
 
@@ -121,6 +122,9 @@ fn finished(error: &ApiError, request_id: &HeaderValue, body: &Value, inference:
     let headers = answer.headers_mut();
     if let Some(seconds) = error.retry_after_sec {
         headers.insert(header::RETRY_AFTER, seconds.into());
+    }
+    if let Some(ms) = error.retry_after_ms {
+        headers.insert(&RETRY_AFTER_MS, ms.into());
     }
     if inference {
         should_retry(headers, error.should_retry());

@@ -9,7 +9,7 @@ use gantry_domain::{
 };
 use http::{HeaderMap, header};
 
-use crate::{Catalog, Config, KeyEntry, SessionEntry};
+use crate::{Catalog, Config, KeyEntry, SessionEntry, limits::Guard};
 
 /// Name of the cookie that the sign-in sets.
 const COOKIE: &str = "svc_session";
@@ -47,6 +47,15 @@ impl Caller {
         match self {
             Self::Key(key) => Some(key.org_id),
             Self::Session(session) => Some(session.org_id),
+            Self::Anyone => None,
+        }
+    }
+
+    /// What its requests are charged to, if it has limits.
+    pub(crate) fn guard(&self) -> Option<&Arc<Guard>> {
+        match self {
+            Self::Key(key) => key.guard.as_ref(),
+            Self::Session(session) => session.guard.as_ref(),
             Self::Anyone => None,
         }
     }

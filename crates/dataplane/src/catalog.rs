@@ -26,7 +26,7 @@ use http::{HeaderValue, Uri};
 use crate::{
     breaker::{self, Breaker},
     defaults::RequestDefaults,
-    limits::{KeyLimits, KeyState},
+    limits::{Account, AccountState, Guard, Holder, KeyState},
     progress::Progress,
 };
 
@@ -41,6 +41,10 @@ pub struct Catalog {
     pub keys: HashMap<[u8; 32], Arc<KeyEntry>>,
     /// By SHA-256 of the session id.
     pub sessions: HashMap<[u8; 32], Arc<SessionEntry>>,
+    /// Keys and organisations that have limits.
+    pub accounts: HashMap<Holder, Arc<Account>>,
+    /// By id; carried over from snapshot to snapshot.
+    pub org_states: HashMap<OrgId, Arc<AccountState>>,
     /// By served name.
     pub routes: HashMap<String, Arc<Route>>,
 }
@@ -60,7 +64,8 @@ pub struct KeyEntry {
     /// Empty is everywhere.
     pub ip_allowlist: IpList,
     pub expires_at: Option<Timestamp>,
-    pub limits: KeyLimits,
+    /// Its own limits and those of its organisation.
+    pub guard: Option<Arc<Guard>>,
     /// Carried over from the snapshot before for the same key id.
     pub state: Arc<KeyState>,
 }
@@ -78,6 +83,8 @@ pub struct SessionEntry {
     pub user_id: UserId,
     pub org_id: OrgId,
     pub expires_at: Timestamp,
+    /// The limits of the organisation.
+    pub guard: Option<Arc<Guard>>,
 }
 
 /// A served name and where it leads.

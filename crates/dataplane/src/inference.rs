@@ -11,10 +11,10 @@ use bytes::Bytes;
 use gantry_domain::{
     ApiError, ErrorCode,
     endpoint::Endpoint,
-    model::{EngineKind, State},
+    model::{EngineKind, State, Task},
     usage::Outcome,
 };
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -28,9 +28,10 @@ use crate::{
     engine_error::{self, Shaped},
     fallback::{self, Chunks, Missing},
     forward::{self, Failure, Head, Reply},
-    limits,
-    meter::{End, Meter, Tokens},
-    patch, peek,
+    limits::{self, Demand},
+    meter::{End, Meter, Tokens, estimate},
+    patch,
+    peek::{self, Peek},
     progress::Class,
     returning::{self, Found},
     tap::{Framing, Tap},
@@ -41,6 +42,10 @@ use crate::{
 const MAX_ERROR_BODY: usize = 1 << 20;
 /// When to ask again for an engine that is silent.
 const STALLED_RETRY_SEC: u64 = 10;
+
+/// Tokens of an answer that are reserved if the request does not say how long it may get. Engines then go on to the end
+/// of the context, which answers hardly ever do.
+const UNSAID_ANSWER: u64 = 512;
 
 /// What a body that was read says.
 pub(crate) struct Wanted {
@@ -87,7 +92,7 @@ pub(crate) async fn serve(
 ) -> Response<Answer> {
     let now = worker.shared.clock.now();
     let id = worker.new_id(now);
-    let (mut parts, incoming) = request.into_parts();
+    let (parts, incoming) = request.into_parts();
     let request_id = answer::request_id(&parts.headers).unwrap_or_else(|| fresh(id));
     let caller = auth::authenticate(&worker.config, &worker.shared.catalog.load(), &parts.headers, now, true);
     let caller = match caller {
@@ -97,7 +102,24 @@ pub(crate) async fn serve(
             return answer::error_at(endpoint, &error, &request_id);
         }
     };
-    let mut meter = Meter::new(Rc::clone(&worker), (id, now), request_id.clone(), caller, endpoint);
+    let guard = caller.guard().cloned();
+    let meter = Meter::new(Rc::clone(&worker), (id, now), request_id, caller, endpoint);
+    let mut answer = answered(meter, parts, incoming, peer).await;
+    if let Some(guard) = guard {
+        limits::write_headers(&guard, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
+    }
+    answer
+}
+
+/// The answer to a known caller.
+async fn answered(
+    mut meter: Box<Meter>,
+    mut parts: Parts,
+    incoming: Incoming,
+    peer: IpAddr,
+) -> Response<Answer> {
+    let (worker, endpoint) = (Rc::clone(&meter.worker), meter.endpoint);
+    let request_id = meter.request_id.clone();
     let allowed = meter
         .caller
         .authorize(&worker.config, &parts.headers, peer, Some(endpoint.scope()))
@@ -196,9 +218,12 @@ async fn prepare(
     drop(catalog);
     meter.routed(Arc::clone(&route));
     let found = resolve(meter, &route)?;
-    if let Some(key) = meter.caller.key() {
-        let permit = limits::admit(key, meter.started)?;
-        meter.admitted(permit);
+    if let Some(guard) = meter.caller.guard() {
+        let tokens = meter.endpoint.runs_model().then(|| reservation(meter, &route, &peeked));
+        let demand = Demand { tokens, stream: streams };
+        let at = (meter.started, meter.begun());
+        let ticket = limits::admit(&meter.worker.shared.limiter, guard, demand, at)?;
+        meter.admitted(ticket);
     }
     let (route, upstream) = match found {
         Found::Up(upstream) => (route, upstream),
@@ -262,6 +287,17 @@ async fn until_back(
     let (route, upstream) = returning::wait(&worker.shared, deadline, (name, bytes), limit, look).await?;
     meter.routed(Arc::clone(&route));
     Ok((route, upstream))
+}
+
+/// About how many tokens a request will use: its prompt by the size of its body, and the longest answer that it allows.
+fn reservation(meter: &Meter, route: &Route, peeked: &Peek<'_>) -> u64 {
+    let context = route.max_model_len.and_then(|it| u64::try_from(it).ok()).unwrap_or(u64::MAX);
+    let prompt = estimate(meter.body_bytes).min(context);
+    if route.task == Task::Embed {
+        return prompt;
+    }
+    let answer = peeked.max_tokens.unwrap_or(UNSAID_ANSWER).min(context);
+    prompt.saturating_add(answer.saturating_mul(peeked.choices))
 }
 
 fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiError> {

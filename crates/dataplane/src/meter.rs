@@ -20,7 +20,7 @@ use crate::{
     Route, Upstream, answer,
     auth::Caller,
     breaker::{Pass, Verdict},
-    limits::Permit,
+    limits::Ticket,
     progress::Watch,
     spool::RowRef,
     tokens::Counts,
@@ -79,7 +79,7 @@ pub(crate) struct Meter {
     pub body_bytes: u64,
     created_at: Timestamp,
     name: Name,
-    permit: Option<Permit>,
+    ticket: Option<Ticket>,
     flight: Option<Flight>,
     ended: bool,
 }
@@ -117,7 +117,7 @@ impl Meter {
             body_bytes: 0,
             created_at,
             name: Name::Unknown,
-            permit: None,
+            ticket: None,
             flight: None,
             ended: false,
         })
@@ -132,8 +132,13 @@ impl Meter {
         self.name = Name::Routed(route);
     }
 
-    pub(crate) fn admitted(&mut self, permit: Permit) {
-        self.permit = Some(permit);
+    /// When the request came, by the clock of its row.
+    pub(crate) fn begun(&self) -> Timestamp {
+        self.created_at
+    }
+
+    pub(crate) fn admitted(&mut self, ticket: Ticket) {
+        self.ticket = Some(ticket);
     }
 
     /// Writes the intent; the request may go to the engine then.
@@ -190,9 +195,9 @@ impl Meter {
         self.worker.record_final(&row);
         self.worker.count(end.outcome, &row, latency);
         self.worker.shared.counters.in_flight.fetch_sub(1, Relaxed);
-        if let Some(key) = self.caller.key() {
-            let used = (row.prompt_tokens + row.completion_tokens) as u64;
-            key.state.charge_tokens(&key.limits, used, now);
+        let used = u64::try_from(row.prompt_tokens.saturating_add(row.completion_tokens)).unwrap_or(0);
+        if let Some(ticket) = &self.ticket {
+            ticket.spend(used, self.created_at);
         }
         if end.status >= 500 {
             tracing::warn!(target: "gantry::access", id = %self.id, request_id = row.req_id, model = row.model_name,
@@ -201,7 +206,9 @@ impl Meter {
             tracing::debug!(target: "gantry::access", id = %self.id, request_id = row.req_id, model = row.model_name,
                 endpoint = %self.endpoint, status = end.status, outcome = end.outcome.as_str(), ms = row.latency_ms, "request ended");
         }
-        self.permit = None;
+        if let Some(ticket) = self.ticket.take() {
+            ticket.settle(&self.worker.shared.limiter, used, now);
+        }
         if let Some(mut flight) = self.flight.take()
             && let (Some(pass), Some(verdict)) = (flight.pass.take(), end.verdict)
         {

@@ -1,6 +1,6 @@
 //! `GET /v1/models`: what runs and may be called, in the shape of the OpenAI API. Not metered.
 
-use std::{net::IpAddr, rc::Rc};
+use std::{net::IpAddr, rc::Rc, time::Instant};
 
 use gantry_domain::{ApiError, ErrorCode};
 use http::{Request, Response, StatusCode};
@@ -12,7 +12,7 @@ use crate::{
     Catalog, Route, RouteTarget,
     answer::{self, Answer},
     auth::{self, Caller},
-    inference,
+    inference, limits,
     worker::Worker,
 };
 
@@ -48,12 +48,19 @@ pub(crate) fn serve(
     let headers = request.headers();
     let request_id = answer::request_id(headers).unwrap_or_else(|| inference::fresh(worker.new_id(now)));
     let catalog = worker.shared.catalog.load();
-    let caller = auth::authenticate(&worker.config, &catalog, headers, now, false)
-        .and_then(|it| it.authorize(&worker.config, headers, peer, None).map(|()| it));
-    match caller.and_then(|caller| body(&catalog, &caller, wanted)) {
+    let caller = match auth::authenticate(&worker.config, &catalog, headers, now, false) {
+        Ok(caller) => caller,
+        Err(error) => return answer::error(&error, &request_id, true),
+    };
+    let allowed = caller.authorize(&worker.config, headers, peer, None);
+    let mut answer = match allowed.and_then(|()| body(&catalog, &caller, wanted)) {
         Ok(body) => answer::json(StatusCode::OK, &request_id, body.to_string()),
         Err(error) => answer::error(&error, &request_id, true),
+    };
+    if let Some(guard) = caller.guard() {
+        limits::write_headers(guard, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
     }
+    answer
 }
 
 fn body(catalog: &Catalog, caller: &Caller, wanted: &Wanted) -> Result<Value, ApiError> {

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use gantry_domain::{Clock, usage::Outcome};
 use tokio::sync::{Notify, watch};
 
-use crate::{Catalog, returning::Waiting};
+use crate::{Catalog, limits::Limiter, returning::Waiting};
 
 /// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub struct Shared {
     pub catalog: ArcSwap<Catalog>,
     pub clock: Clock,
     pub counters: Counters,
+    pub limiter: Limiter,
     /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
     /// Requests that wait for a model that is being applied.
@@ -34,10 +35,17 @@ impl Shared {
             catalog: ArcSwap::from_pointee(catalog),
             clock,
             counters: Counters::default(),
+            limiter: Limiter::default(),
             usage_written: Notify::new(),
             waiting: Waiting::default(),
             changed: watch::Sender::new(()),
         }
+    }
+
+    /// With limits that are shared with other gateways.
+    #[must_use]
+    pub fn with_limiter(self, limiter: Limiter) -> Self {
+        Self { limiter, ..self }
     }
 
     /// Puts a new catalog into force, and has the requests that wait for a model look at it.
@@ -83,6 +91,14 @@ pub struct Counters {
     pub upstream_retries: AtomicU64,
     /// Records that could not be written to the spool at first.
     pub spool_errors: AtomicU64,
+    /// Usage rows that the shipper brought to the database.
+    pub usage_shipped: AtomicU64,
+    /// Those of them that were there already.
+    pub usage_replayed: AtomicU64,
+    /// Damaged places in the spool.
+    pub spool_torn: AtomicU64,
+    /// Gauge: bytes of the spool that are not in the database yet.
+    pub spool_backlog_bytes: AtomicU64,
     /// Panics caught in request handlers.
     pub panics: AtomicU64,
     /// Whole requests.

@@ -141,9 +141,12 @@ error_codes! {
     /// A path that leaves the models base directory.
     PathNotAllowed = "path_not_allowed", 422, "invalid_request_error", final,
         "Use a path below the directory that the message names.";
-    /// A request, token or concurrency limit of the key.
+    /// A limit of requests, tokens, requests at once or streams, of the key or of its organisation.
     RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry,
-        "Wait as long as `Retry-After` says, send less at once, or raise the key's limits.";
+        "Wait as long as `Retry-After` says, send less at once, or raise the limits.";
+    /// The tokens of the day or month are used up, of the key or of its organisation.
+    BudgetExceeded = "budget_exceeded", 429, "rate_limit_error", final,
+        "Wait for the next day or month, or raise the budget.";
     /// Too many failed sign-ins.
     TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry,
         "Wait as long as `Retry-After` says.";
@@ -219,6 +222,8 @@ pub struct ApiError {
     pub details: Vec<FieldProblem>,
     /// Sent as `Retry-After`.
     pub retry_after_sec: Option<u64>,
+    /// Sent as `retry-after-ms`, which the SDKs prefer to the whole seconds.
+    pub retry_after_ms: Option<u64>,
     /// Overrides [`ErrorCode::retry_helps`].
     pub should_retry: Option<bool>,
 }
@@ -231,6 +236,7 @@ impl ApiError {
             param: None,
             details: Vec::new(),
             retry_after_sec: None,
+            retry_after_ms: None,
             should_retry: None,
         }
     }
@@ -266,6 +272,15 @@ impl ApiError {
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_sec = Some(seconds);
+        self
+    }
+
+    /// Both headers: milliseconds, and whole seconds that are never too short.
+    #[must_use]
+    pub fn retry_in(mut self, wait: std::time::Duration) -> Self {
+        let ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        self.retry_after_ms = Some(ms);
+        self.retry_after_sec = Some(ms.div_ceil(1000).max(1));
         self
     }
 

@@ -1,6 +1,6 @@
 //! Organisations, users and sessions as the store keeps them. What the API shows of them is the API's own type.
 
-use crate::{OrgId, Role, Timestamp, UserId};
+use crate::{OrgId, Role, Timestamp, UserId, limit::Limits};
 
 /// A tenant. `enabled = false` ends all its sessions and keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Org {
     pub name: String,
     pub enabled: bool,
     pub created_at: Timestamp,
+    /// Of all its keys and sessions together.
+    pub limits: Limits,
 }
 
 /// A person (or a service) that can sign in.

@@ -7,7 +7,11 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{KeyId, OrgId, Timestamp, UserId, net::IpList};
+use crate::{
+    KeyId, OrgId, Timestamp, UserId,
+    limit::{LimitMode, Limits},
+    net::IpList,
+};
 
 const PREFIX: &str = "gty_";
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -154,12 +158,9 @@ pub struct KeySettings {
     /// Empty is everywhere.
     pub ip_allowlist: IpList,
     pub expires_at: Option<Timestamp>,
-    /// Requests a minute.
-    pub rpm_limit: Option<i64>,
-    /// Tokens (prompt and completion) a minute.
-    pub tpm_limit: Option<i64>,
-    /// Requests at the same time.
-    pub max_concurrency: Option<i64>,
+    pub limits: Limits,
+    /// Of these limits; those of the organisation are not softened by it.
+    pub limit_mode: LimitMode,
 }
 
 impl Default for KeySettings {
@@ -170,9 +171,8 @@ impl Default for KeySettings {
             models: None,
             ip_allowlist: IpList::default(),
             expires_at: None,
-            rpm_limit: None,
-            tpm_limit: None,
-            max_concurrency: None,
+            limits: Limits::default(),
+            limit_mode: LimitMode::default(),
         }
     }
 }
@@ -187,6 +187,7 @@ pub struct ApiKey {
     pub settings: KeySettings,
     pub org_id: OrgId,
     pub org_name: String,
+    pub org_limits: Limits,
     /// `None` for a key that belongs to the organisation itself.
     pub user_id: Option<UserId>,
     pub username: Option<String>,

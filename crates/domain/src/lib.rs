@@ -13,6 +13,7 @@ pub mod error;
 pub mod id;
 pub mod identity;
 pub mod key;
+pub mod limit;
 pub mod machine;
 pub mod memory;
 pub mod model;

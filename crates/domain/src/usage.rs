@@ -1,12 +1,15 @@
 //! The usage record: exactly one for each inference request that passed authentication.
 
+pub mod histogram;
+pub mod varint;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{KeyId, OrgId, Timestamp, UserId, endpoint::Endpoint, model::Task};
 
 /// How a request ended, as the operator wants to count it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Ok,
@@ -40,6 +43,11 @@ impl Outcome {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
+
+/// A request counts as an error in all sums from this status on: refused and abandoned requests too, whatever their
+/// [`Outcome`]. (A stream that ends with an error event of the engine itself keeps the status that was sent, and tells by
+/// its outcome.)
+pub const FIRST_ERROR_STATUS: u16 = 400;
 
 /// Status that a row carries when the client left before the answer was complete (never sent; nginx's convention).
 pub const STATUS_CLIENT_CLOSED: u16 = 499;
@@ -82,6 +90,11 @@ pub fn first_id_at(at: Timestamp) -> Uuid {
     Uuid::from_u128(u128::from(ms) << 80)
 }
 
+/// The time in the first 48 bits of a `UUIDv7`.
+pub fn time_of(id: Uuid) -> Timestamp {
+    Timestamp((id.as_u128() >> 80) as i64)
+}
+
 /// A `UUIDv7` (RFC 9562 §5.7) of the given millisecond; `random` fills its 74 free bits.
 pub fn id_at(at: Timestamp, random: u128) -> Uuid {
     const FREE: u128 = 0x0000_0000_0000_0fff_3fff_ffff_ffff_ffff;
@@ -99,6 +112,7 @@ mod tests {
         let late = id_at(Timestamp(1_795_219_804_124), 0);
         assert!(early < late && first_id_at(Timestamp(1_795_219_804_124)) <= late);
         assert_eq!((early.get_version_num(), early.get_variant()), (7, uuid::Variant::RFC4122));
+        assert_eq!(time_of(early), Timestamp(1_795_219_804_123));
         assert_eq!(early.get_timestamp().unwrap().to_unix(), (1_795_219_804, 123_000_000));
     }
 }

@@ -20,7 +20,7 @@ const SPECIAL: &[(&str, &str)] = &[
          override_tensor jinja",
     ),
     // `Emit::Special`: fields that become arguments together, or not as they are; and when a row does not apply.
-    ("crates/domain/src/engine/mod.rs", "device selected_gpus"),
+    ("crates/domain/src/engine/mod.rs", "device selected_gpus engine_image"),
     (
         "crates/domain/src/engine/vllm.rs",
         "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
@@ -41,6 +41,27 @@ const SPECIAL: &[(&str, &str)] = &[
     ),
     ("crates/control/src/reconcile/start.rs", "local_path"),
     ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec"),
+    ("crates/admin-api/src/system/images.rs", "engine_image"),
+    // What the chat page is told of a model.
+    (
+        "crates/admin-api/src/playground.rs",
+        "chat_template chat_template_file context_size local_path max_model_len request_defaults",
+    ),
+    // The memory estimate: where the files are, and which value of which field would make it fit. `pooling` is a word of
+    // vLLM's command.
+    (
+        "crates/admin-api/src/models/estimate.rs",
+        "context_size device extra_args extra_env local_path max_model_len repo_id",
+    ),
+    ("crates/domain/src/memory/command.rs", "pooling"),
+    (
+        "crates/domain/src/memory/remedy.rs",
+        "context_size gpu_memory_utilization max_model_len ngl tensor_parallel_size",
+    ),
+    // Other things of the same name: a query parameter, a key of the hub's answer, a folder of the kernel's.
+    ("crates/admin-api/src/models/hub_config.rs", "repo_id"),
+    ("crates/control/src/hub.rs", "repo_id"),
+    ("crates/control/src/machine/amd.rs", "device"),
     // Advice before a start, and the record that `--demo` makes.
     (
         "crates/admin-api/src/models/dry_run.rs",
@@ -62,12 +83,16 @@ const ROOTS: &[&str] = &[
     "xtask/src",
 ];
 
+fn tests(path: &Path) -> bool {
+    path.ends_with("tests.rs") || path.ends_with("simulation.rs")
+}
+
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, found);
-        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
+        } else if path.extension().is_some_and(|it| it == "rs") && !tests(&path) {
             found.push(path);
         }
     }

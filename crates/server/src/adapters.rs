@@ -9,24 +9,29 @@ use std::{
     },
 };
 
-use axum::{Router, body::Body};
-use futures_util::{FutureExt, future::BoxFuture};
+use axum::{
+    Router,
+    body::{Body, HttpBody},
+};
+use bytes::Bytes;
+use futures_util::{FutureExt, future::BoxFuture, stream};
 use gantry_admin_api::{
-    EngineLog, Engines, LogStream, TestReport, TestType,
+    Allowances, EngineLog, Engines, LogStream, Spent, SpoolReport, TestReport, TestType,
     app::{HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, RouteTarget, UpstreamHealth, breaker::State as BreakerState};
+use gantry_dataplane::{Other, RouteTarget, UpstreamHealth, breaker::State as BreakerState, limits::Holder};
 use gantry_domain::{
-    ApiError, ErrorCode, ModelId,
+    ApiError, ErrorCode, KeyId, ModelId, OrgId,
     engine_metrics::EngineMetrics,
+    limit::{Limits, period::Period},
     model::{Model, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
 use http::Response;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, StreamBody};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::mpsc};
 use tower::ServiceExt;
 
 /// See [`Engines`].
@@ -34,6 +39,29 @@ pub(crate) struct Adapter {
     pub(crate) control: Arc<Control>,
     /// Spool errors at the last look.
     pub(crate) spool_errors: AtomicU64,
+}
+
+impl Allowances for Adapter {
+    fn defaults(&self) -> Limits {
+        self.control.config.default_limits
+    }
+
+    fn spent_by_key(&self, id: KeyId) -> Spent {
+        self.spent(Holder::Key(id))
+    }
+
+    fn spent_by_org(&self, id: OrgId) -> Spent {
+        self.spent(Holder::Org(id))
+    }
+}
+
+impl Adapter {
+    fn spent(&self, holder: Holder) -> Spent {
+        let catalog = self.control.shared.catalog.load();
+        let Some(account) = catalog.accounts.get(&holder) else { return Spent::default() };
+        let spent = |period| account.state.spendings.spent(period, self.control.clock.now());
+        Spent { day: spent(Period::Day), month: spent(Period::Month) }
+    }
 }
 
 impl Engines for Adapter {
@@ -172,6 +200,18 @@ impl Engines for Adapter {
         self.spool_errors.swap(errors, Relaxed) == errors
     }
 
+    fn spool(&self) -> SpoolReport {
+        let counters = &self.control.shared.counters;
+        SpoolReport {
+            written: counters.requests_total(),
+            write_errors: counters.spool_errors.load(Relaxed),
+            shipped: counters.usage_shipped.load(Relaxed),
+            replayed: counters.usage_replayed.load(Relaxed),
+            torn: counters.spool_torn.load(Relaxed),
+            backlog_bytes: counters.spool_backlog_bytes.load(Relaxed),
+        }
+    }
+
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
         let catalog = self.control.shared.catalog.load();
         match &catalog.routes.get(served_name)?.target {
@@ -213,8 +253,11 @@ fn unavailable(error: &RuntimeError) -> ApiError {
     ApiError::new(ErrorCode::RuntimeUnavailable, error.to_string())
 }
 
-/// The admin API for the data plane's listener. It runs on `control`, so that whatever it does can't hold up a
-/// data-plane thread.
+/// Parts of a streamed answer that may wait for the client.
+const PARTS_AHEAD: usize = 2;
+
+/// The admin API for the data plane's listener. It runs on `control`, with the making of its answers' bodies, so that
+/// whatever it does can't hold up a data-plane thread.
 pub(crate) fn other(router: Router, control: Handle) -> Other {
     Arc::new(move |request, peer| {
         let router = router.clone();
@@ -222,16 +265,41 @@ pub(crate) fn other(router: Router, control: Handle) -> Other {
         request.extensions_mut().insert(gantry_admin_api::Peer(peer.addr));
         let id = request.headers().get("x-request-id").and_then(|it| it.to_str().ok()).map(str::to_owned);
         let work = control.spawn(router.oneshot(request));
+        let control = control.clone();
         async move {
             let response = match work.await {
                 Ok(Ok(response)) => response,
                 Ok(Err(never)) => match never {},
                 Err(_) => failed(&id.unwrap_or_default()),
             };
-            response.map(|body| body.map_err(Into::into).boxed_unsync())
+            response.map(|body| {
+                // Of a known size: it lies there already.
+                if body.size_hint().exact().is_some() {
+                    return body.map_err(Into::into).boxed_unsync();
+                }
+                pumped(&control, body).map_err(Into::into).boxed_unsync()
+            })
         }
         .boxed()
     })
+}
+
+/// The same body, made on `control`: a little ahead of the client, and no longer than the client wants it.
+fn pumped(control: &Handle, mut body: Body) -> impl HttpBody<Data = Bytes, Error = axum::Error> + use<> {
+    let (send, receive) = mpsc::channel(PARTS_AHEAD);
+    control.spawn(async move {
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = send.closed() => return,
+            };
+            let Some(frame) = frame else { return };
+            if send.send(frame).await.is_err() {
+                return;
+            }
+        }
+    });
+    StreamBody::new(stream::unfold(receive, async |mut receive| Some((receive.recv().await?, receive))))
 }
 
 /// The task was cancelled: the process is stopping.

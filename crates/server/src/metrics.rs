@@ -7,7 +7,10 @@ use std::{
 };
 
 use axum::{Router, extract::State, http::header::CONTENT_TYPE, response::IntoResponse, routing::get};
-use gantry_dataplane::{Histogram, Shared};
+use gantry_dataplane::{
+    Histogram, Shared,
+    limits::{Kind, Limiter},
+};
 use gantry_domain::usage::Outcome;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -86,6 +89,15 @@ fn text(shared: &Shared) -> String {
             "Usage records that could not be written at first.",
             &counters.spool_errors,
         ),
+        ("usage_shipped_total", "counter", "Usage rows brought to the database.", &counters.usage_shipped),
+        ("usage_replayed_total", "counter", "Those that were there already.", &counters.usage_replayed),
+        ("spool_torn_total", "counter", "Damaged places in the usage spool.", &counters.spool_torn),
+        (
+            "spool_backlog_bytes",
+            "gauge",
+            "Bytes of the usage spool that are not in the database yet.",
+            &counters.spool_backlog_bytes,
+        ),
         ("panics_total", "counter", "Panics caught in request handlers.", &counters.panics),
     ];
     for (name, kind, help, value) in plain {
@@ -99,12 +111,61 @@ fn text(shared: &Shared) -> String {
         head(&mut out, name, "histogram", help);
         buckets(&mut out, name, histogram);
     }
+    limits(&mut out, &shared.limiter);
     let _ = write!(
         out,
         "# HELP gantry_build_info Version.\n# TYPE gantry_build_info gauge\ngantry_build_info{{version=\"{}\"}} 1\n",
         env!("CARGO_PKG_VERSION")
     );
     out
+}
+
+/// Limits and budgets; the labels are the kinds of limits, never keys.
+fn limits(out: &mut String, limiter: &Limiter) {
+    let counters = &limiter.counters;
+    let name = "gantry_limit_decisions_total";
+    let _ =
+        write!(out, "# HELP {name} Requests that a limit let through or refused.\n# TYPE {name} counter\n");
+    for (result, counts) in [("allowed", &counters.allowed), ("refused", &counters.refused)] {
+        for kind in Kind::ALL {
+            let n = counts[kind as usize].load(Relaxed);
+            let _ = writeln!(out, "{name}{{kind=\"{}\",result=\"{result}\"}} {n}", kind.as_str());
+        }
+    }
+    let name = "gantry_limit_shadow_total";
+    let help = "Requests that a limit in shadow mode would have refused.";
+    let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} counter\n");
+    for kind in Kind::ALL {
+        let n = counters.shadow[kind as usize].load(Relaxed);
+        let _ = writeln!(out, "{name}{{kind=\"{}\"}} {n}", kind.as_str());
+    }
+    let (up, gateways) =
+        limiter.link.as_ref().map_or((0, 1), |it| (u64::from(it.is_up()), u64::from(it.gateways())));
+    for (name, kind, help, value) in [
+        (
+            "limit_fallback_total",
+            "counter",
+            "Decisions on this gateway's share of a limit, because Redis could not be reached.",
+            counters.fallbacks.load(Relaxed),
+        ),
+        (
+            "limit_redis_failures_total",
+            "counter",
+            "Exchanges of limits through Redis that failed.",
+            counters.link_failures.load(Relaxed),
+        ),
+        (
+            "limit_redis_exchanges_total",
+            "counter",
+            "Exchanges of limits through Redis that succeeded.",
+            counters.exchanges.load(Relaxed),
+        ),
+        ("limit_redis_up", "gauge", "Whether limits are shared through Redis now.", up),
+        ("limit_gateways", "gauge", "Gateways that share the limits, as far as is known.", gateways),
+    ] {
+        let _ =
+            write!(out, "# HELP gantry_{name} {help}\n# TYPE gantry_{name} {kind}\ngantry_{name} {value}\n");
+    }
 }
 
 fn buckets(out: &mut String, name: &str, histogram: &Histogram) {

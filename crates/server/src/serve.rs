@@ -15,9 +15,14 @@ use gantry_admin_api::{
     password::Passwords,
     session::Cookies,
 };
-use gantry_control::{Control, hub, machine::Machine, publish, reconcile, ship, upkeep, versions};
-use gantry_dataplane::{Catalog, DataPlane, Shared, breaker};
-use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, models_dir::ModelsDirRules};
+use gantry_control::{
+    Control, budgets, hub, machine::Machine, publish, reconcile, share::Share, ship, upkeep, versions,
+};
+use gantry_dataplane::{
+    Catalog, DataPlane, Shared, breaker,
+    limits::{Limiter, Link},
+};
+use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, limit::Limits, models_dir::ModelsDirRules};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
@@ -66,10 +71,12 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
     let machine = machine(&settings).await?;
     let notify = Arc::new(Notify::from_env());
     let base = Base::open(&settings).await?;
-    let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()));
+    let (limiter, share) = limiter(&settings, &base)?;
+    let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
     let (versions, questions) = versions::Versions::new();
     let control = Arc::new(control(&settings, &base, &shared, machine, versions)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
+    budgets::correct(&control).await.context("can't read what was spent of budgets")?;
 
     let (wake, hints) = mpsc::channel(1024);
     let (refresh, requests) = mpsc::channel(1024);
@@ -96,9 +103,15 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
     let (publisher, reconciler, keeper) = (Arc::clone(&control), Arc::clone(&control), Arc::clone(&control));
     let asking = Arc::clone(&control);
     supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
+    let treasurer = Arc::clone(&control);
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
+    supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
+    if let Some(share) = share {
+        supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
+    }
+    info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
     supervisor.spawn("metrics", |stop| metrics::serve(metrics, Arc::clone(&shared), stop));
     // It must outlive the last request, so it stops after the others.
     let shipping = Supervisor::default();
@@ -201,6 +214,25 @@ async fn machine(settings: &Settings) -> anyhow::Result<Hardware> {
     Ok(Hardware { machine, gpus })
 }
 
+/// The limiter of the data plane, and the task that shares its limits with other gateways, if there is a server for it.
+fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
+    let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
+    let (link, changes) = Link::new();
+    let share = Share::new(url.expose(), &base.instance, changes).context("REDIS_URL can't be used")?;
+    Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
+}
+
+/// What the settings say about keys without limits of their own.
+fn default_limits(settings: &Settings) -> Limits {
+    let limit = |it: u32| (it > 0).then_some(i64::from(it));
+    Limits {
+        rpm_limit: limit(settings.rate_limit_rpm),
+        tpm_limit: limit(settings.rate_limit_tpm),
+        max_concurrency: limit(settings.max_concurrent_requests),
+        ..Limits::default()
+    }
+}
+
 fn control(
     settings: &Settings,
     base: &Base,
@@ -234,6 +266,7 @@ fn control(
         machine: hardware.machine,
         hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
         publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
+        new_budgets: tokio::sync::Notify::new(),
         phases,
     })
 }
@@ -246,6 +279,8 @@ fn app(
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
 ) -> App {
+    let adapter =
+        Arc::new(adapters::Adapter { control: Arc::clone(control), spool_errors: AtomicU64::new(0) });
     App::new(Parts {
         store: base.store.clone(),
         clock: base.clock.clone(),
@@ -253,10 +288,8 @@ fn app(
         cookies: base.cookies.clone(),
         throttle: gantry_admin_api::Throttle::default(),
         refresh: Refresh(refresh),
-        engines: Arc::new(adapters::Adapter {
-            control: Arc::clone(control),
-            spool_errors: AtomicU64::new(0),
-        }),
+        engines: Arc::clone(&adapter) as _,
+        allowances: adapter,
         wake,
         phases: control.phases.clone(),
         setup_token: setup_token.clone(),
@@ -362,6 +395,8 @@ fn control_config(
         breaker,
         host: Host { cpus: cpus(), gpus },
         usage_retention_days: settings.usage_retention_days,
+        default_limits: default_limits(settings),
+        limit_mode: settings.rate_limit_mode,
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use gantry_domain::net::IpList;
+use gantry_domain::{limit::LimitMode, net::IpList};
 
 use crate::{
     load::{Origin, SettingsError, Sources},
-    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, Secret, Value, Words},
+    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words},
 };
 
 /// One setting as `gantry settings` and the reference page show it.
@@ -100,6 +100,18 @@ settings! {
         database_url: Option<DatabaseUrl> = "";
         /// Days for which single usage rows are kept.
         usage_retention_days: u32 = "90";
+    }
+    "Limits" {
+        /// Requests a minute of each key that has no such limit of its own; 0 is without limit.
+        rate_limit_rpm: u32 = "0";
+        /// Tokens a minute of each key that has no such limit of its own; 0 is without limit.
+        rate_limit_tpm: u32 = "0";
+        /// Requests at the same time of each key that has no such limit of its own; 0 is without limit.
+        max_concurrent_requests: u32 = "0";
+        /// `shadow` counts what limits and budgets would refuse, and refuses nothing.
+        rate_limit_mode: LimitMode = "enforce";
+        /// Redis or Valkey through which several gateways on one database share their limits; empty: each has its own.
+        redis_url: Option<RedisUrl> = "";
     }
     "Sign-in" {
         /// Signs session cookies; empty: generated once into the data directory. Changing it ends all sessions.

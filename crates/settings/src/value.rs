@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use gantry_domain::net::IpList;
+use gantry_domain::{limit::LimitMode, net::IpList};
 use secrecy::{ExposeSecret, SecretString};
 
 /// A type that a setting can have.
@@ -233,16 +233,60 @@ impl Value for DatabaseUrl {
         known.then(|| Self(text.to_owned().into()))
     }
 
-    /// Without the password.
     fn show(&self) -> String {
-        let text = self.expose();
-        match (text.find("://"), text.rfind('@')) {
-            (Some(start), Some(end)) if start + 3 <= end => {
-                let user = text[start + 3..end].split(':').next().unwrap_or_default();
-                format!("{}://{user}:***{}", &text[..start], &text[end..])
-            }
-            _ => text.to_owned(),
+        without_password(self.expose())
+    }
+}
+
+fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(start), Some(end)) if start + 3 <= end => {
+            let user = url[start + 3..end].split(':').next().unwrap_or_default();
+            format!("{}://{user}:***{}", &url[..start], &url[end..])
         }
+        _ => url.to_owned(),
+    }
+}
+
+/// `redis://…`
+#[derive(Clone)]
+pub struct RedisUrl(SecretString);
+
+impl RedisUrl {
+    /// With the password that it may carry.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.show())
+    }
+}
+
+impl Value for RedisUrl {
+    const ALLOWED: &'static str = "redis://USER:PASSWORD@HOST:PORT/DATABASE or unix:///PATH";
+
+    fn parse(text: &str) -> Option<Self> {
+        let known = ["redis://", "valkey://", "unix://"].iter().any(|it| text.starts_with(it));
+        known.then(|| Self(text.to_owned().into()))
+    }
+
+    fn show(&self) -> String {
+        without_password(self.expose())
+    }
+}
+
+impl Value for LimitMode {
+    const ALLOWED: &'static str = "enforce or shadow";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn show(&self) -> String {
+        self.as_str().to_owned()
     }
 }
 

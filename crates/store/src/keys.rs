@@ -5,13 +5,15 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock, time::Duration
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
     key::{ApiKey, KeySettings, Scopes},
+    limit::{LimitMode, Limits},
     net::IpList,
 };
 
 use crate::{
     Order, Sort, StoreError, StoreResult, Tx,
+    limits::{LimitsRow, OrgLimitsRow, bind_limits},
     page::{containing, fold},
-    tx::{on_db, row},
+    tx::{Both, on_db, row},
 };
 
 /// How long after its end a key is still told from an unknown one; see [`Tx::usable_keys`].
@@ -78,9 +80,7 @@ row! {
         scopes: String,
         models: Option<String>,
         ip_allowlist: String,
-        rpm_limit: Option<i64>,
-        tpm_limit: Option<i64>,
-        max_concurrency: Option<i64>,
+        limit_mode: String,
         created_at: i64,
         expires_at: Option<i64>,
         last_used_at: Option<i64>,
@@ -88,10 +88,12 @@ row! {
     }
 }
 
-impl TryFrom<KeyRow> for ApiKey {
+type WholeKey = Both<KeyRow, Both<LimitsRow, OrgLimitsRow>>;
+
+impl TryFrom<WholeKey> for ApiKey {
     type Error = StoreError;
 
-    fn try_from(row: KeyRow) -> StoreResult<Self> {
+    fn try_from(Both(row, Both(limits, org_limits)): WholeKey) -> StoreResult<Self> {
         let corrupt = |what| StoreError::Corrupt { table: "api_keys", id: row.id.to_string(), what };
         let models = row.models.as_deref().map(serde_json::from_str).transpose();
         let settings = KeySettings {
@@ -100,9 +102,8 @@ impl TryFrom<KeyRow> for ApiKey {
             ip_allowlist: IpList::parse(row.ip_allowlist.split(',')).map_err(|_| corrupt("ip_allowlist"))?,
             name: row.name,
             expires_at: row.expires_at.map(Timestamp),
-            rpm_limit: row.rpm_limit,
-            tpm_limit: row.tpm_limit,
-            max_concurrency: row.max_concurrency,
+            limits: limits.into(),
+            limit_mode: LimitMode::parse(&row.limit_mode).ok_or_else(|| corrupt("limit_mode"))?,
         };
         Ok(Self {
             id: KeyId(row.id),
@@ -115,6 +116,7 @@ impl TryFrom<KeyRow> for ApiKey {
             settings,
             org_id: OrgId(row.org_id),
             org_name: row.org_name,
+            org_limits: Limits::from(org_limits),
             user_id: row.user_id.map(UserId),
             username: row.username,
             holder_enabled: row.holder_enabled,
@@ -159,8 +161,11 @@ macro_rules! select {
         concat!(
             "SELECT k.id, k.prefix, k.token_hash, k.org_id, o.name AS org_name, k.user_id, u.username, \
              (o.enabled AND COALESCE(u.enabled, TRUE)) AS holder_enabled, k.name, k.scopes, k.models, \
-             k.ip_allowlist, k.rpm_limit, k.tpm_limit, k.max_concurrency, k.created_at, k.expires_at, \
-             k.last_used_at, k.revoked_at",
+             k.ip_allowlist, k.rpm_limit, k.tpm_limit, k.max_concurrency, k.max_streams, k.budget_tokens_day, \
+             k.budget_tokens_month, k.limit_mode, o.rpm_limit AS org_rpm_limit, o.tpm_limit AS org_tpm_limit, \
+             o.max_concurrency AS org_max_concurrency, o.max_streams AS org_max_streams, \
+             o.budget_tokens_day AS org_budget_tokens_day, o.budget_tokens_month AS org_budget_tokens_month, \
+             k.created_at, k.expires_at, k.last_used_at, k.revoked_at",
             source!(),
             $condition
         )
@@ -219,11 +224,13 @@ impl Tx {
     /// [`crate::Constraint::KeyHash`] if the token is known.
     pub async fn insert_key(&mut self, key: &NewKey, now: Timestamp) -> StoreResult<ApiKey> {
         const SQL: &str = "INSERT INTO api_keys (prefix, token_hash, org_id, user_id, name, name_lower, scopes, \
-             models, ip_allowlist, rpm_limit, tpm_limit, max_concurrency, created_at, expires_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id";
+             models, ip_allowlist, created_at, expires_at, limit_mode, rpm_limit, tpm_limit, max_concurrency, \
+             max_streams, budget_tokens_day, budget_tokens_month) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+             RETURNING id";
         let columns = Columns::from(&key.settings);
         let id: i64 = on_db!(self, |conn| {
-            sqlx::query_scalar(SQL)
+            let query = sqlx::query_scalar(SQL)
                 .bind(key.prefix.as_str())
                 .bind(&key.token_hash[..])
                 .bind(key.org_id.0)
@@ -233,20 +240,17 @@ impl Tx {
                 .bind(columns.scopes)
                 .bind(columns.models)
                 .bind(columns.ip_allowlist)
-                .bind(key.settings.rpm_limit)
-                .bind(key.settings.tpm_limit)
-                .bind(key.settings.max_concurrency)
                 .bind(now.0)
                 .bind(columns.expires_at)
-                .fetch_one(conn)
-                .await
+                .bind(key.settings.limit_mode.as_str());
+            bind_limits!(query, &key.settings.limits).fetch_one(conn).await
         })?;
         self.key(KeyId(id)).await?.ok_or(StoreError::Database(sqlx::Error::RowNotFound))
     }
 
     pub async fn key(&mut self, id: KeyId) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = select!("k.id = $1");
-        let row: Option<KeyRow> =
+        let row: Option<WholeKey> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
         row.map(ApiKey::try_from).transpose()
     }
@@ -267,7 +271,7 @@ impl Tx {
             let query = sqlx::query_scalar(COUNT).bind(org).bind(user).bind(scope).bind(q.as_deref());
             query.fetch_one(conn).await
         })?;
-        let rows: Vec<KeyRow> = on_db!(self, |conn| {
+        let rows: Vec<WholeKey> = on_db!(self, |conn| {
             let query = sqlx::query_as(listing(sort)).bind(org).bind(user).bind(scope).bind(q.as_deref());
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
@@ -278,24 +282,21 @@ impl Tx {
     /// Replaces all settings of a key.
     pub async fn update_key(&mut self, id: KeyId, settings: &KeySettings) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = "UPDATE api_keys SET name = $2, name_lower = $3, scopes = $4, models = $5, \
-                           ip_allowlist = $6, rpm_limit = $7, tpm_limit = $8, max_concurrency = $9, \
-                           expires_at = $10 WHERE id = $1";
+                           ip_allowlist = $6, expires_at = $7, limit_mode = $8, rpm_limit = $9, tpm_limit = $10, \
+                           max_concurrency = $11, max_streams = $12, budget_tokens_day = $13, \
+                           budget_tokens_month = $14 WHERE id = $1";
         let columns = Columns::from(settings);
         on_db!(self, |conn| {
-            sqlx::query(SQL)
+            let query = sqlx::query(SQL)
                 .bind(id.0)
                 .bind(settings.name.as_str())
                 .bind(columns.name_lower)
                 .bind(columns.scopes)
                 .bind(columns.models)
                 .bind(columns.ip_allowlist)
-                .bind(settings.rpm_limit)
-                .bind(settings.tpm_limit)
-                .bind(settings.max_concurrency)
                 .bind(columns.expires_at)
-                .execute(conn)
-                .await
-                .map(drop)
+                .bind(settings.limit_mode.as_str());
+            bind_limits!(query, &settings.limits).execute(conn).await.map(drop)
         })?;
         self.key(id).await
     }
@@ -315,7 +316,7 @@ impl Tx {
              AND (k.expires_at IS NULL OR k.expires_at > $1) ORDER BY k.id"
         );
         let since = now.minus(REMEMBER_EXPIRED).0;
-        let rows: Vec<KeyRow> = on_db!(self, |conn| sqlx::query_as(SQL).bind(since).fetch_all(conn).await)?;
+        let rows: Vec<WholeKey> = on_db!(self, |conn| sqlx::query_as(SQL).bind(since).fetch_all(conn).await)?;
         rows.into_iter().map(ApiKey::try_from).collect()
     }
 

@@ -7,6 +7,7 @@ mod chat;
 mod error;
 mod events;
 mod keys;
+mod limits;
 mod meta;
 mod migrate;
 mod models;
@@ -21,11 +22,15 @@ mod users;
 
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
+pub use limits::TokensSpent;
 pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};
 pub use registry::RegistryEntry;
 pub use store::{DatabaseKind, Store};
 pub use tx::Tx;
-pub use usage::{StatusFilter, UsageFilter};
+pub use usage::{
+    Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, UsageCheck, UsageFilter, UsageGroup, UsageRef,
+    UsageSums, UsageTimes,
+};
 pub use users::{NewUser, UserChange, UserColumn, UserFilter};

@@ -29,6 +29,8 @@ macro_rules! versions {
 
 const VERSIONS: &[Version] = versions! {
     1 => "0001_initial",
+    2 => "0002_usage",
+    3 => "0003_limits",
     4 => "0004_chat",
     5 => "0005_lifecycle",
 };

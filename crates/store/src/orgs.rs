@@ -1,9 +1,10 @@
 //! Organisations.
 
-use gantry_domain::{OrgId, Timestamp, identity::Org};
+use gantry_domain::{OrgId, Timestamp, identity::Org, limit::Limits};
 
 use crate::{
     StoreResult, Tx,
+    limits::{LimitsRow, bind_limits},
     page::{containing, fold},
     tx::{Both, on_db, row},
 };
@@ -22,6 +23,8 @@ pub struct OrgFilter {
 pub struct OrgChange {
     pub name: Option<String>,
     pub enabled: Option<bool>,
+    /// All limits as they shall be.
+    pub limits: Option<Limits>,
 }
 
 /// An organisation in a list.
@@ -50,13 +53,24 @@ row! {
     }
 }
 
-impl From<OrgRow> for Org {
-    fn from(row: OrgRow) -> Self {
+type WholeOrg = Both<OrgRow, LimitsRow>;
+
+/// The columns of [`WholeOrg`].
+macro_rules! columns {
+    () => {
+        "id, name, enabled, created_at, rpm_limit, tpm_limit, max_concurrency, max_streams, budget_tokens_day, \
+         budget_tokens_month"
+    };
+}
+
+impl From<WholeOrg> for Org {
+    fn from(Both(row, limits): WholeOrg) -> Self {
         Self {
             id: OrgId(row.id),
             name: row.name,
             enabled: row.enabled,
             created_at: Timestamp(row.created_at),
+            limits: limits.into(),
         }
     }
 }
@@ -67,17 +81,19 @@ impl Tx {
     /// # Errors
     /// [`crate::Constraint::OrgName`] if the name is taken.
     pub async fn insert_org(&mut self, name: &str, now: Timestamp) -> StoreResult<Org> {
-        const SQL: &str = "INSERT INTO orgs (name, name_lower, enabled, created_at) VALUES ($1, $2, TRUE, $3) \
-                           RETURNING id, name, enabled, created_at";
-        let row: OrgRow = on_db!(self, |conn| {
+        const SQL: &str = concat!(
+            "INSERT INTO orgs (name, name_lower, enabled, created_at) VALUES ($1, $2, TRUE, $3) RETURNING ",
+            columns!()
+        );
+        let row: WholeOrg = on_db!(self, |conn| {
             sqlx::query_as(SQL).bind(name).bind(fold(name)).bind(now.0).fetch_one(conn).await
         })?;
         Ok(row.into())
     }
 
     pub async fn org(&mut self, id: OrgId) -> StoreResult<Option<Org>> {
-        const SQL: &str = "SELECT id, name, enabled, created_at FROM orgs WHERE id = $1";
-        let row: Option<OrgRow> =
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM orgs WHERE id = $1");
+        let row: Option<WholeOrg> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
         Ok(row.map(Org::from))
     }
@@ -92,22 +108,25 @@ impl Tx {
         const COUNT: &str = r"SELECT COUNT(*) FROM orgs
             WHERE (CAST($1 AS TEXT) IS NULL OR name_lower LIKE CAST($1 AS TEXT) ESCAPE '\')
               AND (CAST($2 AS BIGINT) IS NULL OR id = $2)";
-        const SQL: &str = r"SELECT id, name, enabled, created_at,
-                (SELECT COUNT(*) FROM users u WHERE u.org_id = orgs.id) AS n_users,
+        const SQL: &str = concat!(
+            "SELECT ",
+            columns!(),
+            r", (SELECT COUNT(*) FROM users u WHERE u.org_id = orgs.id) AS n_users,
                 (SELECT COUNT(*) FROM api_keys k WHERE k.org_id = orgs.id) AS n_keys
             FROM orgs WHERE (CAST($1 AS TEXT) IS NULL OR name_lower LIKE CAST($1 AS TEXT) ESCAPE '\')
               AND (CAST($2 AS BIGINT) IS NULL OR id = $2)
-            ORDER BY id LIMIT $3 OFFSET $4";
+            ORDER BY id LIMIT $3 OFFSET $4"
+        );
         let q = filter.q.as_deref().map(containing);
         let only = filter.only.map(|it| it.0);
         let total = on_db!(self, |conn| {
             sqlx::query_scalar(COUNT).bind(q.as_deref()).bind(only).fetch_one(conn).await
         })?;
-        let rows: Vec<Both<OrgRow, Counts>> = on_db!(self, |conn| {
+        let rows: Vec<Both<WholeOrg, Counts>> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(q.as_deref()).bind(only);
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        let summary = |Both(row, counts): Both<OrgRow, Counts>| OrgSummary {
+        let summary = |Both(row, counts): Both<WholeOrg, Counts>| OrgSummary {
             org: row.into(),
             n_users: counts.n_users,
             n_keys: counts.n_keys,
@@ -118,13 +137,24 @@ impl Tx {
     /// # Errors
     /// [`crate::Constraint::OrgName`] if the new name is taken.
     pub async fn update_org(&mut self, id: OrgId, change: &OrgChange) -> StoreResult<Option<Org>> {
-        const SQL: &str = "UPDATE orgs SET name = COALESCE($2, name), name_lower = COALESCE($3, name_lower), \
-                           enabled = COALESCE($4, enabled) \
-                           WHERE id = $1 RETURNING id, name, enabled, created_at";
+        const SQL: &str = concat!(
+            "UPDATE orgs SET name = COALESCE($2, name), name_lower = COALESCE($3, name_lower), \
+             enabled = COALESCE($4, enabled), \
+             rpm_limit = CASE WHEN $5 THEN $6 ELSE rpm_limit END, \
+             tpm_limit = CASE WHEN $5 THEN $7 ELSE tpm_limit END, \
+             max_concurrency = CASE WHEN $5 THEN $8 ELSE max_concurrency END, \
+             max_streams = CASE WHEN $5 THEN $9 ELSE max_streams END, \
+             budget_tokens_day = CASE WHEN $5 THEN $10 ELSE budget_tokens_day END, \
+             budget_tokens_month = CASE WHEN $5 THEN $11 ELSE budget_tokens_month END \
+             WHERE id = $1 RETURNING ",
+            columns!()
+        );
         let folded = change.name.as_deref().map(fold);
-        let row: Option<OrgRow> = on_db!(self, |conn| {
+        let limits = change.limits.unwrap_or_default();
+        let row: Option<WholeOrg> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(id.0).bind(change.name.as_deref()).bind(folded);
-            query.bind(change.enabled).fetch_optional(conn).await
+            let query = query.bind(change.enabled).bind(change.limits.is_some());
+            bind_limits!(query, &limits).fetch_optional(conn).await
         })?;
         Ok(row.map(Org::from))
     }

@@ -146,6 +146,11 @@ impl Gateway {
         self.dir.path().join("data")
     }
 
+    /// Address of its database, for another gateway on the same one; `None` if it is a file.
+    pub fn database_url(&self) -> Option<String> {
+        self.postgres_schema.as_ref().map(postgres_url)
+    }
+
     /// The models base directory.
     pub fn models_dir(&self) -> PathBuf {
         self.dir.path().join("models")

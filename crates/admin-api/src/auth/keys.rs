@@ -20,13 +20,12 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let filter = KeyFilter { scope_user: Some(caller.user.id), q: params.text("q"), ..KeyFilter::default() };
     params.finish()?;
     let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
-    let now = app.clock.now();
-    Ok(Listed(keys.iter().map(|key| KeyView::new(key, now)).collect(), total))
+    Ok(Listed(keys.iter().map(|key| KeyView::new(&app, key)).collect(), total))
 }
 
 /// Create a key for oneself
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let settings = KeyForm::create(body, app.clock.now())?.own()?;
+    let settings = KeyForm::create(body, app.clock.now())?.own(app.allowances.defaults())?;
     Ok(Created(create_key(&app, settings, caller.user.org_id, Some(caller.user.id)).await?))
 }
 

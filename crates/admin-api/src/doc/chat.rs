@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        constant, count, deleted, described, epoch_ms, flag, formatted, id, list, name, named, nullable,
-        object, one_of, request, text, text_of, whole,
+        constant, count, deleted, described, epoch_ms, flag, formatted, id, list, name, named, no_nul,
+        nullable, object, one_of, request, text, text_of, whole,
     },
 };
 
@@ -87,7 +87,7 @@ pub(crate) fn add_message() -> Doc {
             &["role", "content"],
             [
                 ("role", one_of(ROLES)),
-                ("content", text_of(0, 200_000)),
+                ("content", no_nul(text_of(0, 200_000))),
                 ("metrics", noted("How fast the answer came, as the client measured it.")),
             ],
         ))

@@ -96,6 +96,7 @@ fn inference(endpoint: Endpoint) -> Doc {
         ErrorCode::ModelNotFound,
         ErrorCode::UnsupportedByEngine,
         ErrorCode::RateLimitExceeded,
+        ErrorCode::BudgetExceeded,
         ErrorCode::ModelUnavailable,
         ErrorCode::EngineKeyMismatch,
         ErrorCode::BadUpstream,

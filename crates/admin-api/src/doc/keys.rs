@@ -1,12 +1,13 @@
 //! `/admin/keys` and `/auth/keys`.
 
+use gantry_domain::limit::Limits;
 use serde_json::{Value, json};
 
 use super::{
     Doc,
     schema::{
-        deleted, described, formatted, id, list, name, name_or_nothing, named, nullable, object, one_of,
-        request, secret, text, time, whole, word,
+        count, deleted, described, flag, formatted, id, list, name, name_or_nothing, named, nullable, object,
+        one_of, request, secret, text, time, whole, word,
     },
 };
 
@@ -16,12 +17,40 @@ const SCOPE_WORDS: &str =
     r"^[ ,]*(chat|completions|embeddings) *(,[ ,]*((chat|completions|embeddings) *)?)*$";
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    vec![("Key", object(view())), ("NewKey", object(view().into_iter().chain([("token", token())])))]
+    let budget = nullable(object([
+        ("limit", whole(1, i64::MAX)),
+        ("used", count()),
+        ("pct", count()),
+        ("warning", described(flag(), "It is nearly used up.")),
+    ]));
+    vec![
+        ("Key", object(view())),
+        ("NewKey", object(view().into_iter().chain([("token", token())]))),
+        ("Limits", object(limits(|_| whole(1, i64::MAX)))),
+        ("LimitMode", one_of(&["enforce", "shadow"])),
+        ("Budgets", object([("day", budget.clone()), ("month", budget)])),
+    ]
+}
+
+/// Each limit, with the schema that `of` makes of its largest value; `null` is no limit.
+fn limits(of: impl Fn(i64) -> Value) -> Vec<(&'static str, Value)> {
+    Limits::default().fields_mut().into_iter().map(|(name, max, _)| (name, nullable(of(max)))).collect()
+}
+
+/// Limits as answers show them.
+pub(super) fn limits_view() -> Vec<(&'static str, Value)> {
+    let mut fields = limits(|max| whole(1, max));
+    fields.push(("budget", nullable(named("Budgets"))));
+    fields
+}
+
+/// Limits as requests set them: a field that is absent stays, `null` takes the limit away.
+pub(super) fn limits_form() -> Vec<(&'static str, Value)> {
+    limits(|max| whole(1, max))
 }
 
 fn view() -> Vec<(&'static str, Value)> {
-    let limit = || nullable(whole(1, 1_000_000_000));
-    vec![
+    let mut fields = vec![
         ("id", id()),
         ("name", text()),
         ("prefix", described(text(), "The first characters of the token.")),
@@ -37,10 +66,14 @@ fn view() -> Vec<(&'static str, Value)> {
         ("last_used_at", nullable(time())),
         ("revoked_at", nullable(time())),
         ("status", one_of(&["active", "expired", "revoked", "holder_disabled"])),
-        ("rpm_limit", limit()),
-        ("tpm_limit", limit()),
-        ("max_concurrency", limit()),
-    ]
+        ("limit_mode", named("LimitMode")),
+        (
+            "effective_limits",
+            described(named("Limits"), "What is in force, with defaults and the organisation's."),
+        ),
+    ];
+    fields.extend(limits_view());
+    fields
 }
 
 fn token() -> Value {
@@ -49,7 +82,6 @@ fn token() -> Value {
 
 /// What both forms have.
 fn settings() -> Vec<(&'static str, Value)> {
-    let limit = |what: &str| described(nullable(whole(1, 1_000_000_000)), what);
     let scopes = json!({
         "anyOf": [
             word(SCOPE_WORDS),
@@ -67,16 +99,16 @@ fn settings() -> Vec<(&'static str, Value)> {
         "description": "IP addresses and CIDR ranges that it may be used from. `null` or `[]`: from everywhere.",
     });
     let models = json!({ "type": ["array", "null"], "minItems": 1, "maxItems": 1000, "items": name(200) });
-    vec![
+    let mut fields = vec![
         ("name", nullable(name_or_nothing(100))),
         ("scopes", scopes),
         ("models", described(models, "Served names that it may call; `null` is all.")),
         ("ip_allowlist", addresses),
         ("expires_at", described(nullable(time()), "In the future.")),
-        ("rpm_limit", limit("Requests a minute.")),
-        ("tpm_limit", limit("Tokens, prompt and completion, a minute.")),
-        ("max_concurrency", limit("Requests at the same time.")),
-    ]
+        ("limit_mode", nullable(named("LimitMode"))),
+    ];
+    fields.extend(limits_form());
+    fields
 }
 
 fn sort(doc: Doc) -> Doc {

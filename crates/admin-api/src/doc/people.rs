@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     Doc,
     account::new_password,
+    keys::{limits_form, limits_view},
     schema::{count, deleted, flag, id, list, name, named, nullable, object, request, text, time},
 };
 
@@ -13,14 +14,18 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         (
             "Organisation",
-            object([
-                ("id", id()),
-                ("name", text()),
-                ("enabled", flag()),
-                ("user_count", count()),
-                ("key_count", count()),
-                ("created_at", time()),
-            ]),
+            object(
+                [
+                    ("id", id()),
+                    ("name", text()),
+                    ("enabled", flag()),
+                    ("user_count", count()),
+                    ("key_count", count()),
+                    ("created_at", time()),
+                ]
+                .into_iter()
+                .chain(limits_view()),
+            ),
         ),
         (
             "User",
@@ -52,15 +57,19 @@ pub(crate) fn lookup_orgs() -> Doc {
 
 pub(crate) fn create_org() -> Doc {
     Doc::new("createOrganisation", "Create an organisation")
-        .body(request(&["name"], [("name", name(100))]))
+        .about("Its limits cap those of its keys.")
+        .body(request(&["name"], [("name", name(100))].into_iter().chain(limits_form())))
         .created(named("Organisation"))
         .errors(&[ErrorCode::NameConflict])
 }
 
 pub(crate) fn change_org() -> Doc {
     Doc::new("changeOrganisation", "Change an organisation")
-        .about("Disabling it ends the sessions and keys of all its users at once.")
-        .body(request(&[], [("name", nullable(name(100))), ("enabled", nullable(flag()))]))
+        .about("Disabling it ends the sessions and keys of all its users at once. Its limits cap those of its keys.")
+        .body(request(
+            &[],
+            [("name", nullable(name(100))), ("enabled", nullable(flag()))].into_iter().chain(limits_form()),
+        ))
         .ok(named("Organisation"))
         .errors(&[ErrorCode::NameConflict, ErrorCode::LastOwner])
 }

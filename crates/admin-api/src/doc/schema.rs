@@ -27,6 +27,12 @@ pub(super) fn text_of(min: usize, max: usize) -> Value {
     json!({ "type": "string", "minLength": min, "maxLength": max })
 }
 
+/// What a database can keep.
+pub(super) fn no_nul(mut schema: Value) -> Value {
+    schema["pattern"] = r"^[^\x00]*$".into();
+    schema
+}
+
 /// A text that programs make and read.
 pub(super) fn word(pattern: &str) -> Value {
     json!({ "type": "string", "pattern": pattern })

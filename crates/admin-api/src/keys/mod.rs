@@ -4,6 +4,7 @@ use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ApiError, KeyId, OrgId, Timestamp, UserId,
     key::{ApiKey, KeySettings, KeyStatus, Scopes, Token},
+    limit::{LimitMode, Limits},
     net::IpList,
 };
 use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort};
@@ -15,6 +16,7 @@ use crate::{
     app::Parts,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
+    limits::{self, Budgets, LimitChange},
     policy::Caller,
 };
 
@@ -36,23 +38,19 @@ pub(crate) struct KeyView {
     last_used_at: Option<String>,
     revoked_at: Option<String>,
     status: KeyStatus,
-    rpm_limit: Option<i64>,
-    tpm_limit: Option<i64>,
-    max_concurrency: Option<i64>,
+    #[serde(flatten)]
+    limits: Limits,
+    limit_mode: LimitMode,
+    /// What is in force: with the gateway's defaults, under the limits of the organisation.
+    effective_limits: Limits,
+    budget: Option<Budgets>,
 }
 
 impl KeyView {
-    pub(crate) fn new(key: &ApiKey, now: Timestamp) -> Self {
-        let KeySettings {
-            name,
-            scopes,
-            models,
-            ip_allowlist,
-            expires_at,
-            rpm_limit,
-            tpm_limit,
-            max_concurrency,
-        } = key.settings.clone();
+    pub(crate) fn new(app: &App, key: &ApiKey) -> Self {
+        let now = app.clock.now();
+        let KeySettings { name, scopes, models, ip_allowlist, expires_at, limits, limit_mode } =
+            key.settings.clone();
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
         Self {
             id: key.id,
@@ -70,9 +68,10 @@ impl KeyView {
             last_used_at: time(key.last_used_at),
             revoked_at: time(key.revoked_at),
             status: key.status(now),
-            rpm_limit,
-            tpm_limit,
-            max_concurrency,
+            limits,
+            limit_mode,
+            effective_limits: limits.or(app.allowances.defaults()).capped_by(key.org_limits),
+            budget: Budgets::new(&limits, app.allowances.spent_by_key(key.id)),
         }
     }
 }
@@ -109,8 +108,20 @@ impl KeyForm {
         Ok(settings)
     }
 
-    /// The settings of a key that a user makes for himself.
-    pub(crate) fn own(self) -> Outcome<KeySettings> {
+    /// The settings of a key that a user makes for himself: no limit of it may be milder than the gateway's default.
+    pub(crate) fn own(mut self, defaults: Limits) -> Outcome<KeySettings> {
+        let mut capped = self.settings.limits.capped_by(defaults);
+        let given = self.settings.limits.fields_mut();
+        for ((name, _, given), (_, _, cap)) in given.into_iter().zip(capped.fields_mut()) {
+            if let (Some(given), Some(cap)) = (given, cap)
+                && given > cap
+            {
+                return Err(Problem::invalid(name, format!("`{name}` of an own key may be at most {cap}")));
+            }
+        }
+        if self.settings.limit_mode != LimitMode::Enforce {
+            return Err(Problem::invalid("limit_mode", "`limit_mode` is the administrator's; leave it out"));
+        }
         for (name, given) in [("org_id", self.org_id.is_some()), ("user_id", self.user_id.is_some())] {
             if given {
                 return Err(Problem::invalid(name, format!("`{name}` is yours; leave it out")));
@@ -155,15 +166,9 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
     if let Some(at) = fields.change("expires_at", "null, or an RFC 3339 time in the future", future) {
         key.expires_at = at;
     }
-    for (name, limit) in [
-        ("rpm_limit", &mut key.rpm_limit),
-        ("tpm_limit", &mut key.tpm_limit),
-        ("max_concurrency", &mut key.max_concurrency),
-    ] {
-        if let Some(value) = fields.change(name, "null, or a whole number from 1 to 1000000000", read::limit)
-        {
-            *limit = value;
-        }
+    key.limits = LimitChange::read(fields).apply(key.limits);
+    if let Some(mode) = limits::mode(fields) {
+        key.limit_mode = mode;
     }
     key
 }
@@ -207,7 +212,7 @@ pub(crate) async fn create_key(
     let key = tx.insert_key(&new, now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(NewKeyView { key: KeyView::new(&key, now), token: token.expose().to_owned() })
+    Ok(NewKeyView { key: KeyView::new(app, &key), token: token.expose().to_owned() })
 }
 
 /// List keys
@@ -226,8 +231,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
         return Ok(Listed(Vec::new(), 0));
     }
     let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
-    let now = app.clock.now();
-    Ok(Listed(keys.iter().map(|key| KeyView::new(key, now)).collect(), total))
+    Ok(Listed(keys.iter().map(|key| KeyView::new(&app, key)).collect(), total))
 }
 
 /// Create a key
@@ -274,7 +278,7 @@ pub(crate) async fn change(
     let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(KeyView::new(&key, now)))
+    Ok(Json(KeyView::new(&app, &key)))
 }
 
 /// Revoke a key

@@ -1,7 +1,7 @@
 //! `/admin/orgs`.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ErrorCode, OrgId, Role, identity::Org};
+use gantry_domain::{ApiError, ErrorCode, OrgId, Role, identity::Org, limit::Limits};
 use gantry_store::{OrgChange, OrgFilter, Sort, Tx, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use crate::{
     app::Parts,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
+    limits::{Budgets, LimitChange},
     policy::Caller,
 };
 
@@ -22,12 +23,24 @@ struct OrgView {
     user_count: i64,
     key_count: i64,
     created_at: String,
+    #[serde(flatten)]
+    limits: Limits,
+    budget: Option<Budgets>,
 }
 
 impl OrgView {
-    fn new(org: Org, users: i64, keys: i64) -> Self {
-        let Org { id, name, enabled, created_at } = org;
-        Self { id, name, enabled, user_count: users, key_count: keys, created_at: created_at.rfc3339() }
+    fn new(app: &App, org: Org, users: i64, keys: i64) -> Self {
+        let Org { id, name, enabled, created_at, limits } = org;
+        Self {
+            id,
+            name,
+            enabled,
+            user_count: users,
+            key_count: keys,
+            created_at: created_at.rfc3339(),
+            limits,
+            budget: Budgets::new(&limits, app.allowances.spent_by_org(id)),
+        }
     }
 }
 
@@ -37,7 +50,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let filter = OrgFilter { only: caller.scope(), q: params.text("q") };
     params.finish()?;
     let (orgs, total) = app.store.read().await?.orgs(&filter, page.limit, page.offset).await?;
-    let views = orgs.into_iter().map(|it| OrgView::new(it.org, it.n_users, it.n_keys)).collect();
+    let views = orgs.into_iter().map(|it| OrgView::new(&app, it.org, it.n_users, it.n_keys)).collect();
     Ok(Listed::<OrgView>(views, total))
 }
 
@@ -52,16 +65,22 @@ pub(crate) async fn lookup(app: State<App>, caller: Caller, params: Params) -> O
 pub(crate) async fn create(app: State<App>, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.required("name", "a name of 1 to 100 characters", read::name(100));
+    let limits = LimitChange::read(&mut fields).apply(Limits::default());
     fields.finish()?;
     let mut tx = app.store.write().await?;
     let org = tx.insert_org(&name.unwrap_or_default(), app.clock.now()).await?;
+    let change = OrgChange { limits: Some(limits), ..OrgChange::default() };
+    let org = tx.update_org(org.id, &change).await?.ok_or_else(ApiError::internal)?;
     tx.commit().await?;
-    Ok(Created(OrgView::new(org, 0, 0)))
+    if !limits.is_none() {
+        app.refresh.publish().await;
+    }
+    Ok(Created(OrgView::new(&app, org, 0, 0)))
 }
 
 /// Change an organisation
 ///
-/// Disabling it ends the sessions and keys of all its users at once.
+/// Disabling it ends the sessions and keys of all its users at once. Its limits cap those of its keys.
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
@@ -71,11 +90,14 @@ pub(crate) async fn change(
     let mut fields = Fields::new(body);
     let name = fields.optional("name", "a name of 1 to 100 characters", read::name(100));
     let enabled = fields.optional("enabled", "true or false", Value::as_bool);
+    let limits = LimitChange::read(&mut fields);
     fields.finish()?;
     let mut tx = app.store.write().await?;
     // Two at once must not each take away the last owner but one.
     tx.bootstrap_lock().await?;
-    let org = tx.update_org(OrgId(id), &OrgChange { name, enabled }).await?;
+    let org = tx.org(OrgId(id)).await?.ok_or_else(|| Parts::not_found("organisation", id))?;
+    let limits = (!limits.is_empty()).then(|| limits.apply(org.limits));
+    let org = tx.update_org(org.id, &OrgChange { name, enabled, limits }).await?;
     let org = org.ok_or_else(|| Parts::not_found("organisation", id))?;
     if enabled == Some(false) {
         spare_higher_roles(&mut tx, &caller, org.id).await?;
@@ -90,7 +112,7 @@ pub(crate) async fn change(
     tx.commit().await?;
     app.refresh.publish().await;
     let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));
-    Ok(Json(OrgView::new(org, users, keys)))
+    Ok(Json(OrgView::new(&app, org, users, keys)))
 }
 
 /// Delete an organisation

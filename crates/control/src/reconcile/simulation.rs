@@ -130,6 +130,7 @@ impl Sim {
             shared: Arc::new(Shared::new(Catalog::default(), clock)),
             publisher: Publisher::new(breaker),
             live: Arc::default(),
+            new_budgets: Notify::new(),
             hub: crate::hub::Hub::new(None, true),
             versions: crate::versions::Versions::new().0,
             machine: Arc::new(crate::machine::Machine::new(None).unwrap()),
@@ -438,6 +439,8 @@ fn config(breaker: breaker::Settings) -> Config {
         reconcile_every: Duration::from_secs(15),
         probe_every: Duration::from_secs(15),
         breaker,
+        default_limits: gantry_domain::limit::Limits::default(),
+        limit_mode: gantry_domain::limit::LimitMode::Enforce,
         host: Host { cpus: 4, gpus: Vec::new() },
         usage_retention_days: 90,
     }

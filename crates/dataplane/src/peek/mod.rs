@@ -24,6 +24,10 @@ pub struct Peek<'a> {
     pub stream: bool,
     /// The client itself asked for the usage event.
     pub include_usage: bool,
+    /// The longest answer that the client allows, in tokens, if it says so.
+    pub max_tokens: Option<u64>,
+    /// Answers that it wants (`n`); at least 1.
+    pub choices: u64,
     /// Where `stream_options.include_usage` would have to be changed.
     pub usage_slot: UsageSlot,
 }
@@ -80,7 +84,7 @@ const GUARDS: &[(&str, Guard)] = &[
 pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| bad_json("it is not UTF-8"))?;
     let mut scanner = Scanner::new(text);
-    let mut top = Top { model: None, stream: None, options: None };
+    let mut top = Top { model: None, stream: None, options: None, max_tokens: None, choices: 1 };
     let open = scanner.object_start()?;
     let mut first = true;
     while let Some((key, value)) = scanner.member(&mut first, 1)? {
@@ -95,7 +99,8 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
     let model =
         scan::string(&text[model.span.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
     let (include_usage, usage_slot) = usage_slot(text, open + 1, top.options.as_ref());
-    Ok(Peek { model, stream: top.stream.unwrap_or(false), include_usage, usage_slot })
+    let stream = top.stream.unwrap_or(false);
+    Ok(Peek { model, stream, include_usage, max_tokens: top.max_tokens, choices: top.choices, usage_slot })
 }
 
 /// Keys and raw values of a checked body's outermost object, in their order.
@@ -114,6 +119,8 @@ struct Top {
     model: Option<Value>,
     stream: Option<bool>,
     options: Option<Value>,
+    max_tokens: Option<u64>,
+    choices: u64,
 }
 
 impl Top {
@@ -131,6 +138,14 @@ impl Top {
                 {
                     let message = format!("`{name}` {problem}");
                     return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message).with_param(*name));
+                }
+                match key {
+                    "n" => self.choices = count(text, value).unwrap_or(1).max(1),
+                    // The names of both engines and of all three APIs; if a client sends two, the larger one counts.
+                    "max_tokens" | "max_completion_tokens" | "max_output_tokens" | "n_predict" => {
+                        self.max_tokens = self.max_tokens.max(count(text, value));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -169,6 +184,13 @@ impl Guard {
             Self::Never => (raw != "null").then(|| "is the operator's to set".to_owned()),
         }
     }
+}
+
+/// A number that is not negative (`-1` is "without limit" to llama.cpp); fractions are cut off.
+fn count(text: &str, value: &Value) -> Option<u64> {
+    let raw = &text[value.span.clone()];
+    let found = (value.kind == Kind::Number).then(|| number(raw))??;
+    (found >= 0.0).then_some(found as u64)
 }
 
 fn number(raw: &str) -> Option<f64> {

@@ -158,7 +158,8 @@ async fn what_an_engine_did_is_not_held_against_its_successor() {
     let mut routes = before.routes.clone();
     let target = RouteTarget::Up(Arc::clone(&new));
     routes.insert("m".into(), Arc::new(route("m", Task::Generate, target)));
-    gateway.shared.publish(Catalog { keys: before.keys.clone(), sessions: before.sessions.clone(), routes });
+    let (keys, sessions) = (before.keys.clone(), before.sessions.clone());
+    gateway.shared.publish(Catalog { keys, sessions, routes, ..Catalog::default() });
     // The old one fails for the fifth time, late.
     call.close();
     while streaming.chunk().await.is_some() {}

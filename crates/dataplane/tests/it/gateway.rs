@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use gantry_dataplane::{
     Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, SessionEntry, Shared, Upstream,
     breaker::{self, Breaker},
-    limits::{KeyLimits, KeyState},
+    limits::KeyState,
     spool::Reader,
 };
 use gantry_domain::{
@@ -49,8 +49,8 @@ pub(crate) fn key_entry(id: i64) -> KeyEntry {
         models: None,
         ip_allowlist: IpList::default(),
         expires_at: None,
-        limits: KeyLimits::default(),
-        state: Arc::new(KeyState::default()),
+        guard: None,
+        state: Arc::new(KeyState::new(KeyId(id))),
     }
 }
 
@@ -86,11 +86,13 @@ pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalo
         route("failed", Task::Generate, down(State::Failed)),
     ];
     let hashed = |(token, entry): (&str, KeyEntry)| (key::hash(token.as_bytes()), Arc::new(entry));
-    let session = SessionEntry { user_id: UserId(5), org_id: OrgId(2), expires_at: Timestamp(i64::MAX) };
+    let session =
+        SessionEntry { user_id: UserId(5), org_id: OrgId(2), expires_at: Timestamp(i64::MAX), guard: None };
     Catalog {
         keys: keys.into_iter().map(hashed).collect(),
         sessions: HashMap::from([([7; 32], Arc::new(session))]),
         routes: routes.into_iter().map(|it| (it.served_name.clone(), Arc::new(it))).collect(),
+        ..Catalog::default()
     }
 }
 
@@ -119,6 +121,10 @@ impl Gateway {
     }
 
     pub(crate) fn with(catalog: Catalog, change: impl FnOnce(&mut Config)) -> Self {
+        Self::at(Clock::default(), catalog, change)
+    }
+
+    pub(crate) fn at(clock: Clock, catalog: Catalog, change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config {
             spool_dir: dir.path().to_owned(),
@@ -127,7 +133,7 @@ impl Gateway {
             ..Config::default()
         };
         change(&mut config);
-        let shared = Arc::new(Shared::new(catalog, Clock::default()));
+        let shared = Arc::new(Shared::new(catalog, clock));
         let others = Arc::new(|request, _| -> futures_util::future::BoxFuture<'static, _> {
             Box::pin(async move { other(&request) })
         });

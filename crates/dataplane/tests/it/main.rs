@@ -11,6 +11,7 @@ mod failures;
 mod fallback;
 mod gateway;
 mod lifecycle;
+mod limits;
 mod returning;
 mod simulated;
 mod stalls;

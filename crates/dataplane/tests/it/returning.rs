@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gantry_dataplane::{Catalog, RouteTarget, limits::KeyLimits};
+use gantry_dataplane::{Catalog, RouteTarget};
 use gantry_domain::{
     Clock, Timestamp,
+    limit::Limits,
     model::{State, Task},
     usage::Outcome,
 };
@@ -13,6 +14,7 @@ use crate::{
     client::{Client, post},
     engine::{Engine, PATIENCE, json},
     gateway::{Gateway, KEY, catalog, key_entry, route, upstream},
+    limits::limited,
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -26,7 +28,7 @@ fn soon(after: Duration) -> RouteTarget {
 fn with_target(before: &Catalog, target: RouteTarget) -> Catalog {
     let mut routes = before.routes.clone();
     routes.insert("m".into(), Arc::new(route("m", Task::Generate, target)));
-    Catalog { keys: before.keys.clone(), sessions: before.sessions.clone(), routes }
+    Catalog { keys: before.keys.clone(), sessions: before.sessions.clone(), routes, ..Catalog::default() }
 }
 
 fn away(engine: &Engine) -> Gateway {
@@ -131,8 +133,7 @@ async fn a_client_says_how_long_it_waits_and_a_route_how_long_it_may() {
 #[tokio::test]
 async fn who_leaves_while_it_waits_has_its_row_and_gives_its_place_back() {
     let engine = Engine::start().await;
-    let mut key = key_entry(1);
-    key.limits = KeyLimits { max_concurrency: Some(1), ..KeyLimits::default() };
+    let key = limited(1, Limits { max_concurrency: Some(1), ..Limits::default() });
     let catalog = catalog(engine.addr, vec![(KEY, key)]);
     let gateway = Gateway::with(with_target(&catalog, soon(Duration::from_mins(5))), |_| {});
     let client = asking(&gateway, "").await;

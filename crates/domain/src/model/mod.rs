@@ -18,7 +18,7 @@ pub use lifecycle::{Phase, State, Wanted};
 use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 
 /// What a model is for; decides which endpoints reach it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     Generate,

@@ -21,7 +21,9 @@ struct Form {
     optional: &'static str,
 }
 
-const KEY: &str = "name scopes models ip_allowlist expires_at rpm_limit tpm_limit max_concurrency";
+const KEY: &str = "name scopes models ip_allowlist expires_at rpm_limit tpm_limit max_concurrency max_streams \
+    budget_tokens_day budget_tokens_month limit_mode";
+const LIMITS: &str = "rpm_limit tpm_limit max_concurrency max_streams budget_tokens_day budget_tokens_month";
 const MODEL: &str = "name task hub_token archived mode repo_id dtype max_model_len gpu_memory_utilization \
     enforce_eager selected_gpus lora_adapters extra_args extra_env request_defaults chat_template startup_timeout_sec";
 
@@ -54,8 +56,8 @@ fn forms() -> Vec<Form> {
             "name scopes models ip_allowlist expires_at rpm_limit org_id user_id",
         ),
         form("PATCH", "/admin/keys/{id}", 262_144, json!({}), KEY),
-        form("POST", "/admin/orgs", 262_144, json!({ "name": "x" }), ""),
-        form("PATCH", "/admin/orgs/{id}", 262_144, json!({}), "name enabled"),
+        form("POST", "/admin/orgs", 262_144, json!({ "name": "x" }), LIMITS),
+        form("PATCH", "/admin/orgs/{id}", 262_144, json!({}), "name enabled rpm_limit budget_tokens_day"),
         form("POST", "/admin/users", 262_144, credentials, "role org_id enabled"),
         form("PATCH", "/admin/users/{id}", 262_144, json!({}), "username password role org_id enabled"),
         form(
@@ -117,20 +119,28 @@ fn every_route_with_a_body_is_among_the_forms() {
 struct Targets {
     key: i64,
     model: i64,
+    chat: String,
 }
 
 impl Targets {
     async fn make(owner: &Client) -> Self {
-        Self { key: id(&make_key(owner, &json!({})).await), model: make_model(owner, "target").await }
+        let chat = json!({ "model_name": "target", "engine_type": "vllm" });
+        let chat = owner.post("/v1/chat/sessions", &chat).await.expect(201);
+        Self {
+            key: id(&make_key(owner, &json!({})).await),
+            model: make_model(owner, "target").await,
+            chat: chat["id"].as_str().unwrap().to_owned(),
+        }
     }
 
     fn path(&self, pattern: &str) -> String {
         let id = match pattern.split('/').nth(2) {
-            Some("models") => self.model,
-            Some("keys") => self.key,
-            _ => 1,
+            Some("models") => self.model.to_string(),
+            Some("keys") => self.key.to_string(),
+            Some("chat") => self.chat.clone(),
+            _ => "1".to_owned(),
         };
-        filled(pattern, &id.to_string(), "target")
+        filled(pattern, &id, "target")
     }
 }
 
@@ -387,6 +397,7 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
             "/admin/orgs",
             "/admin/users",
             "/admin/usage",
+            "/admin/usage/aggregate",
             "/admin/models",
             &event_path,
         ];
@@ -433,6 +444,20 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
                 "/admin/usage",
                 &["from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "org_id=-3", "model=a&model=b"],
             ),
+            (
+                "/admin/usage/aggregate",
+                &["group_by=colour", "group_by=Model", "sort=group", "sort=--requests", "sort=id"],
+            ),
+            (
+                "/admin/usage/aggregate",
+                &["sort=requests:up", "sort=-requests:desc", "bucket=hour", "status=9xx"],
+            ),
+            ("/admin/usage/series", &["bucket=week", "bucket=minute&hours=49", "limit=5", "group_by=model"]),
+            ("/admin/usage/series", &["bucket=hour&from=1990-01-01T00:00:00Z", "hours=0"]),
+            ("/admin/usage/latency", &["limit=1", "outcome=great", "p=50"]),
+            ("/admin/usage/ttft", &["offset=1", "user_id=0"]),
+            ("/admin/usage/export", &["limit=10", "format=json", "from=yesterday", "org_id=-3"]),
+            ("/admin/usage/integrity", &["hours=24", "org_id=1"]),
         ] {
             for query in bad {
                 let param = query.split('=').next().unwrap();

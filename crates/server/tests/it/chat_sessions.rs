@@ -34,7 +34,7 @@ async fn a_chat_is_begun_filled_read_and_deleted() {
         let said = owner.post(&messages, &question).await.expect(201);
         assert_eq!((&said["role"], &said["metrics"]), (&json!("user"), &Value::Null));
         let metrics = json!({ "tokens_per_second": 12.5, "ttft_ms": 80 });
-        let answer = json!({ "role": "assistant", "content": "A crane.\0", "metrics": metrics });
+        let answer = json!({ "role": "assistant", "content": "A crane.", "metrics": metrics });
         let answered = owner.post(&messages, &answer).await.expect(201);
         assert!(answered["id"].as_i64() > said["id"].as_i64());
 

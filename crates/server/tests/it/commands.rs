@@ -70,6 +70,7 @@ async fn without_a_container_runtime_a_start_fails_with_its_reason_and_may_be_re
         assert!(first["at"].as_str().unwrap().ends_with('Z'), "{first}");
         let wanted = json!({
             "at": first["at"], "from": "stopped", "to": "starting", "reason": null, "detail": "start by ada",
+            "duration_ms": null,
         });
         assert_eq!(first, &wanted);
         let page = admin.get(&format!("{path}/events?limit=1&offset=5")).await;

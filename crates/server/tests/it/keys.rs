@@ -43,6 +43,12 @@ async fn a_new_key_shows_its_token_once_and_its_record_for_ever() {
             "org_name": "Tenant", "user_id": uwe, "username": "uwe", "ip_allowlist": ["10.0.0.0/8", "::1"],
             "expires_at": "2099-01-01T00:00:00.000Z", "last_used_at": null, "revoked_at": null,
             "status": "active", "rpm_limit": 60, "tpm_limit": 1000, "max_concurrency": 2,
+            "max_streams": null, "budget_tokens_day": null, "budget_tokens_month": null, "limit_mode": "enforce",
+            "effective_limits": {
+                "rpm_limit": 60, "tpm_limit": 1000, "max_concurrency": 2, "max_streams": null,
+                "budget_tokens_day": null, "budget_tokens_month": null,
+            },
+            "budget": null,
         });
         assert_eq!(without_own(made.clone()), record);
 
@@ -52,7 +58,13 @@ async fn a_new_key_shows_its_token_once_and_its_record_for_ever() {
             "name": "", "scopes": "chat,completions,embeddings", "models": null, "org_id": team.home,
             "org_name": "Default", "user_id": null, "username": null, "ip_allowlist": [], "expires_at": null,
             "last_used_at": null, "revoked_at": null, "status": "active", "rpm_limit": null,
-            "tpm_limit": null, "max_concurrency": null,
+            "tpm_limit": null, "max_concurrency": null, "max_streams": null, "budget_tokens_day": null,
+            "budget_tokens_month": null, "limit_mode": "enforce",
+            "effective_limits": {
+                "rpm_limit": null, "tpm_limit": null, "max_concurrency": null, "max_streams": null,
+                "budget_tokens_day": null, "budget_tokens_month": null,
+            },
+            "budget": null,
         });
         assert_eq!(without_own(plain.clone()), defaults);
 
@@ -155,13 +167,22 @@ async fn a_change_touches_what_it_names_and_null_takes_back() {
             ("tpm_limit", json!(1_000_000_000), json!(1_000_000_000), json!(null)),
             ("max_concurrency", json!(1), json!(1), json!(null)),
         ] {
-            record[field] = shown;
+            // Without an organisation's limit above it, what is set is what is in force.
+            let in_force = record["effective_limits"].get(field).is_some();
+            let mut set = |value: Value| {
+                if in_force {
+                    record["effective_limits"][field] = value.clone();
+                }
+                record[field] = value;
+                record.clone()
+            };
+            let record = set(shown);
             assert_eq!(
                 team.owner.patch(&path, &json!({ field: value })).await.expect(200),
                 record,
                 "{field}"
             );
-            record[field] = unset;
+            let record = set(unset);
             assert_eq!(team.owner.patch(&path, &json!({ field: null })).await.expect(200), record, "{field}");
         }
         record["scopes"] = json!("completions");

@@ -29,6 +29,8 @@ mod hub_config;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod memory;
@@ -63,5 +65,7 @@ mod support;
 mod team;
 #[cfg(test)]
 mod tenants;
+#[cfg(test)]
+mod usage;
 #[cfg(test)]
 mod users;

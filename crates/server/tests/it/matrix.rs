@@ -38,6 +38,12 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("PATCH", "/admin/users/{id}", "org_admin", 200),
     ("DELETE", "/admin/users/{id}", "org_admin", 200),
     ("GET", "/admin/usage", "org_admin", 200),
+    ("GET", "/admin/usage/aggregate", "org_admin", 200),
+    ("GET", "/admin/usage/series", "org_admin", 200),
+    ("GET", "/admin/usage/latency", "org_admin", 200),
+    ("GET", "/admin/usage/ttft", "org_admin", 200),
+    ("GET", "/admin/usage/export", "org_admin", 200),
+    ("GET", "/admin/usage/integrity", "admin", 200),
     ("GET", "/admin/models", "admin", 200),
     ("POST", "/admin/models", "admin", 201),
     ("GET", "/admin/models/base-dir", "admin", 200),
@@ -255,7 +261,7 @@ async fn what_is_not_there_is_404_for_who_may_look_and_403_for_others() {
             let body = body(&mut names, method, path, PASSWORD);
             let answer = call(&team.owner, method, &target, body.as_ref()).await;
             assert_eq!(answer.status, 404, "{method} {path}: {}", answer.text);
-            let code = if path.starts_with("/v1") { "model_not_found" } else { "not_found" };
+            let code = if path.starts_with("/v1/models") { "model_not_found" } else { "not_found" };
             assert_error(&answer, 404, code);
             if *least != "user" {
                 assert_error(&call(&team.user, method, &target, body.as_ref()).await, 403, "forbidden");

@@ -66,7 +66,12 @@ impl Recorder {
         let body = body.into();
         let request = client.request(method.parse::<Method>().unwrap(), path);
         let answer = client.send(if let Some(body) = &body { request.json(body) } else { request }).await;
-        assert!(answer.status != 500 && answer.status != 422, "{operation}: {} {}", answer.status, answer.text);
+        assert!(
+            answer.status != 500 && answer.status != 422,
+            "{operation}: {} {}",
+            answer.status,
+            answer.text
+        );
         let entry = json!({
             "request": { "method": method, "path": path, "body": body.map(|it| short(&it)) },
             "response": { "status": answer.status, "body": shown(operation, &answer) },
@@ -239,6 +244,14 @@ async fn routing(record: &mut Recorder, gateway: &gantry_testkit::Gateway, owner
     let answer = key.post("/v1/completions", &json!({ "model": "m", "prompt": "a" })).await;
     owner.usage_of(answer.header("x-request-id").unwrap()).await;
     record.send("listUsage", owner, "GET /admin/usage?limit=2", None).await;
+    record
+        .send("aggregateUsage", owner, "GET /admin/usage/aggregate?group_by=model&sort=-total_tokens", None)
+        .await;
+    record.send("getUsageSeries", owner, "GET /admin/usage/series?bucket=hour&hours=2", None).await;
+    record.send("getUsageLatency", owner, "GET /admin/usage/latency?outcome=ok", None).await;
+    record.send("getUsageTtft", owner, "GET /admin/usage/ttft", None).await;
+    record.send("exportUsage", owner, "GET /admin/usage/export", None).await;
+    record.send("checkUsage", owner, "GET /admin/usage/integrity", None).await;
     record.send("listRunningModels", owner, "GET /v1/models/running", None).await;
     let entry = json!({ "served_name": "elsewhere", "url": "http://10.0.0.5:8000" });
     record.send("addRegistryEntry", owner, "POST /admin/models/registry", entry).await;
@@ -249,7 +262,8 @@ async fn routing(record: &mut Recorder, gateway: &gantry_testkit::Gateway, owner
 }
 
 async fn models(record: &mut Recorder, owner: &Client) {
-    let model = json!({ "served_name": "qwen", "engine_type": "vllm", "local_path": "qwen", "max_model_len": 4096 });
+    let model =
+        json!({ "served_name": "qwen", "engine_type": "vllm", "local_path": "qwen", "max_model_len": 4096 });
     record.send("previewModel", owner, "POST /admin/models/dry-run", model.clone()).await;
     let made = record.send("createModel", owner, "POST /admin/models", model).await;
     let path = format!("/admin/models/{}", id(&made));

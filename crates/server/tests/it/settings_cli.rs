@@ -67,11 +67,12 @@ fn it_says_its_version_and_how_it_is_used() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was written");
 }
 
-const SECRETS: [(&str, &str); 4] = [
+const SECRETS: [(&str, &str); 5] = [
     ("SESSION_SECRET", "session-secret-0001"),
     ("INTERNAL_ENGINE_API_KEY", "engine-secret-00002"),
     ("ADMIN_BOOTSTRAP_PASSWORD", "owner-secret-000003"),
     ("DATABASE_URL", "postgres://gantry:database-secret-04@db.example/gantry"),
+    ("REDIS_URL", "redis://:redis-secret-000005@cache.example:6379/2"),
 ];
 
 fn settings(dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Vec<Value> {
@@ -96,6 +97,11 @@ fn every_setting_is_shown_with_its_source_and_no_secret_is() {
         "METRICS_LISTEN",
         "DATA_DIR",
         "DATABASE_URL",
+        "REDIS_URL",
+        "RATE_LIMIT_RPM",
+        "RATE_LIMIT_TPM",
+        "RATE_LIMIT_MODE",
+        "MAX_CONCURRENT_REQUESTS",
         "MODELS_DIR",
         "HUB_CACHE_DIR",
         "HUB_ENDPOINT",
@@ -141,6 +147,7 @@ fn every_setting_is_shown_with_its_source_and_no_secret_is() {
         ("INTERNAL_ENGINE_API_KEY", "***"),
         ("ADMIN_BOOTSTRAP_PASSWORD", "***"),
         ("DATABASE_URL", "postgres://gantry:***@db.example/gantry"),
+        ("REDIS_URL", "redis://:***@cache.example:6379/2"),
         ("ADMIN_BOOTSTRAP_USERNAME", "root"),
         ("STOP_TIMEOUT_SEC", "20"),
     ] {
@@ -154,7 +161,7 @@ fn every_setting_is_shown_with_its_source_and_no_secret_is() {
     let line = text.out.lines().find(|it| it.contains("STOP_TIMEOUT_SEC")).unwrap();
     assert!(line.ends_with("20  (environment; default 10)"), "{line}");
     let json = serde_json::to_string(&rows).unwrap();
-    for secret in ["session-secret", "engine-secret", "owner-secret", "database-secret"] {
+    for secret in ["session-secret", "engine-secret", "owner-secret", "database-secret", "redis-secret"] {
         assert!(
             !text.out.contains(secret) && !text.err.contains(secret) && !json.contains(secret),
             "{secret}"
@@ -223,6 +230,9 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
         ("SESSION_SECRET", "short", "must be a secret of 16 to 512 printable characters"),
         ("CONTAINER_RUNTIME", "podman", "must be auto or docker"),
         ("LOG_FORMAT", "xml", "must be text or json"),
+        ("RATE_LIMIT_MODE", "off", "must be enforce or shadow"),
+        ("RATE_LIMIT_RPM", "-1", "must be a whole number"),
+        ("REDIS_URL", "rediss://u:hunter2@h", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE"),
         (
             "DATABASE_URL",
             "mysql://u:hunter2@h/d",

@@ -125,12 +125,14 @@ async fn nothing_of_another_organisation_is_there_by_any_id() {
                         body[name] = theirs.into();
                         let own = own_target(&team, path).await;
                         let answer = call(client, method, &own, Some(&body)).await;
-                        let fine = if may { [404, 422].contains(&answer.status) } else { answer.status == 403 };
+                        let fine =
+                            if may { [404, 422].contains(&answer.status) } else { answer.status == 403 };
                         assert!(fine, "{role}: {method} {own} {name}: {} {}", answer.status, answer.text);
                     }
                     // By a parameter of the query: a list shows nothing of theirs.
                     for parameter in operation["parameters"].as_array().into_iter().flatten() {
-                        let Some(theirs) = parameter["name"].as_str().and_then(|it| foreign.of_field(it)) else {
+                        let Some(theirs) = parameter["name"].as_str().and_then(|it| foreign.of_field(it))
+                        else {
                             continue;
                         };
                         if parameter["in"] != "query" || path.contains('{') {

@@ -34,7 +34,7 @@ on_both! {
         let change = OrgChange { enabled: Some(false), ..OrgChange::default() };
         let changed = tx.update_org(org.id, &change).await.unwrap().unwrap();
         assert_eq!((changed.name.as_str(), changed.enabled), ("Acme 100%", false));
-        let change = OrgChange { name: Some("Zenith".to_owned()), enabled: None };
+        let change = OrgChange { name: Some("Zenith".to_owned()), ..OrgChange::default() };
         let changed = tx.update_org(org.id, &change).await.unwrap().unwrap();
         assert_eq!((changed.name.as_str(), changed.enabled), ("Zenith", false));
         assert_eq!(tx.org(org.id).await.unwrap(), Some(changed));
@@ -59,7 +59,7 @@ on_both! {
 
         let error = store.write().await.unwrap().insert_org("MÜLLER", NOW).await.unwrap_err();
         assert!(matches!(error, StoreError::Conflict(Constraint::OrgName)), "{error:?}");
-        let change = OrgChange { name: Some("mÜLLER".to_owned()), enabled: None };
+        let change = OrgChange { name: Some("mÜLLER".to_owned()), ..OrgChange::default() };
         let error = store.write().await.unwrap().update_org(other.id, &change).await.unwrap_err();
         assert!(matches!(error, StoreError::Conflict(Constraint::OrgName)), "{error:?}");
 
@@ -182,7 +182,7 @@ on_both! {
         assert_eq!((tx.owner_count_enabled().await.unwrap(), tx.any_owner().await.unwrap()), (0, true));
         let on = UserChange { enabled: Some(true), ..UserChange::default() };
         tx.update_user(owner.id, &on).await.unwrap();
-        tx.update_org(org.id, &OrgChange { enabled: Some(false), name: None }).await.unwrap();
+        tx.update_org(org.id, &OrgChange { enabled: Some(false), ..OrgChange::default() }).await.unwrap();
         assert_eq!((tx.owner_count_enabled().await.unwrap(), tx.any_owner().await.unwrap()), (0, true));
     }
 }

@@ -3,6 +3,7 @@
 use gantry_domain::{
     KeyId, Role, Timestamp,
     key::{KeySettings, Scopes},
+    limit::{LimitMode, Limits},
     net::IpList,
 };
 use gantry_store::{
@@ -13,6 +14,17 @@ use crate::harness::{Database, NOW, at, new_key, on_both};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
+fn full_limits() -> Limits {
+    Limits {
+        rpm_limit: Some(60),
+        tpm_limit: Some(i64::MAX),
+        max_concurrency: Some(1),
+        max_streams: Some(2),
+        budget_tokens_day: Some(3),
+        budget_tokens_month: Some(4),
+    }
+}
+
 fn full_settings() -> KeySettings {
     KeySettings {
         name: "CI, Größe".to_owned(),
@@ -20,9 +32,8 @@ fn full_settings() -> KeySettings {
         models: Some(vec!["Qwen/Qwen3-8B".to_owned(), "with, comma \"quoted\"".to_owned()]),
         ip_allowlist: IpList::parse(["10.0.0.0/8", "::1"]).unwrap(),
         expires_at: Some(at(1000)),
-        rpm_limit: Some(60),
-        tpm_limit: Some(i64::MAX),
-        max_concurrency: Some(1),
+        limits: full_limits(),
+        limit_mode: LimitMode::Shadow,
     }
 }
 
@@ -145,7 +156,7 @@ on_both! {
         let mut tx = db.store.write().await.unwrap();
         let disable = UserChange { enabled: Some(false), ..UserChange::default() };
         tx.update_user(off.id, &disable).await.unwrap();
-        tx.update_org(closed.id, &OrgChange { enabled: Some(false), name: None }).await.unwrap();
+        tx.update_org(closed.id, &OrgChange { enabled: Some(false), ..OrgChange::default() }).await.unwrap();
         let mut add = async |number: u8, org, user, expires_at: Option<Timestamp>| {
             let mut new = NewKey { user_id: user, ..new_key(org, number, "") };
             new.settings.expires_at = expires_at;

@@ -12,6 +12,8 @@ mod harness;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod opening;
@@ -21,3 +23,5 @@ mod parity;
 mod sessions;
 #[cfg(test)]
 mod usage;
+#[cfg(test)]
+mod usage_sums;

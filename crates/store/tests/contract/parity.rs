@@ -9,8 +9,13 @@ use crate::harness::Database;
 fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    let entries = |folder: &Path| fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    let mut paths: Vec<_> = entries(&folder).collect();
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            paths.extend(entries(&path));
+            continue;
+        }
         if path.extension().is_some_and(|it| it == extension) {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             found.push((name, fs::read_to_string(&path).unwrap()));

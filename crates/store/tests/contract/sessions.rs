@@ -22,7 +22,7 @@ on_both! {
 
         assert!(tx.touch_session(&one.id_hash, at(20)).await.unwrap());
         assert!(!tx.touch_session(&[9; 32], at(20)).await.unwrap());
-        tx.update_org(org.id, &OrgChange { enabled: Some(false), name: None }).await.unwrap();
+        tx.update_org(org.id, &OrgChange { enabled: Some(false), ..OrgChange::default() }).await.unwrap();
         let (moved, _, org_enabled) = tx.session(&one.id_hash).await.unwrap().unwrap();
         assert_eq!((moved.expires_at, moved.created_at, org_enabled), (at(20), NOW, false));
 
@@ -74,7 +74,7 @@ on_both! {
         }
         let disable = UserChange { enabled: Some(false), ..UserChange::default() };
         tx.update_user(off.id, &disable).await.unwrap();
-        tx.update_org(closed.id, &OrgChange { enabled: Some(false), name: None }).await.unwrap();
+        tx.update_org(closed.id, &OrgChange { enabled: Some(false), ..OrgChange::default() }).await.unwrap();
         assert_eq!(tx.live_sessions(at(10)).await.unwrap(), [(session(2, ann.id, at(11)), ann)]);
     }
 

@@ -114,14 +114,17 @@ on_both! {
     }
 
     async fn old_rows_go_in_batches_oldest_first(db: &Database) {
-        let rows: Vec<_> = (0..10).map(|n| row(at(n), n as u128)).collect();
+        const HOUR: i64 = 3_600_000;
+        let rows: Vec<_> = (0..10).map(|n| row(at(n * HOUR), n as u128)).collect();
         let mut tx = db.store.write().await.unwrap();
         tx.insert_usage(&rows).await.unwrap();
-        assert_eq!(tx.delete_usage_before(at(7), 5).await.unwrap(), 5);
+        // Rows of the hour in which the limit lies stay.
+        let limit = at(7 * HOUR + 1);
+        assert_eq!(tx.delete_usage_before(limit, 5).await.unwrap(), 5);
+        assert_eq!(tx.delete_usage_before(limit, 5).await.unwrap(), 2);
+        assert_eq!(tx.delete_usage_before(limit, 5).await.unwrap(), 0);
         let (rest, _) = tx.usage(&UsageFilter::default(), 10, 0).await.unwrap();
-        assert_eq!(rest.last(), Some(&rows[5]));
-        assert_eq!(tx.delete_usage_before(at(7), 5).await.unwrap(), 2);
-        assert_eq!(tx.delete_usage_before(at(7), 5).await.unwrap(), 0);
+        assert_eq!(rest.last(), Some(&rows[7]));
         assert_eq!(count(&mut tx, UsageFilter::default()).await, 3);
     }
 

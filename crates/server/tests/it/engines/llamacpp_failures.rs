@@ -110,7 +110,7 @@ fn settings() -> Vec<Case> {
         case(
             "draft-missing",
             json!({ "draft_model_path": "nowhere.gguf" }),
-            "llamacpp_file_not_found",
+            "model_file_not_found",
             Some("draft_model_path"),
         ),
         case(

@@ -1,4 +1,13 @@
-//! `/admin/usage`.
+//! `/admin/usage`: recent requests, and the filters that everything below it shares.
+//!
+//! The filters mean the same everywhere: the sums of a filter are the sums of the rows that its list shows, as long as
+//! raw rows are kept. Older hours live on in sums only, and count whole.
+
+pub(crate) mod aggregate;
+pub(crate) mod export;
+pub(crate) mod integrity;
+pub(crate) mod latency;
+pub(crate) mod series;
 
 use std::time::Duration;
 
@@ -80,13 +89,15 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let page = params.page()?;
     let filter = filter(&mut params, &caller, app.clock.now())?;
     params.finish()?;
-    let Some(filter) = filter else { return Ok(Listed(Vec::new(), 0)) };
     let (rows, total) = app.store.read().await?.usage(&filter, page.limit, page.offset).await?;
     Ok(Listed(rows.into_iter().map(UsageView::from).collect(), total))
 }
 
-/// The filters that all usage endpoints share; `None` when nothing can match.
-fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<Option<UsageFilter>> {
+/// No organisation has this id: stands for one that the caller may not know of.
+const NOBODY: OrgId = OrgId(0);
+
+/// The filters that all usage endpoints share.
+fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<UsageFilter> {
     let hours = params.number("hours", 24, MAX_HOURS)?;
     let time = "an RFC 3339 time";
     // Rows carry the millisecond in which their request came, so the end is the next one.
@@ -97,22 +108,22 @@ fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<Optio
         return Err(Problem::invalid("from", "`from` must be before `to`"));
     }
     let org = params.id("org_id")?.map(OrgId);
-    let filter = UsageFilter {
+    let foreign = org.is_some_and(|it| !caller.sees(it));
+    Ok(UsageFilter {
         from,
         to,
         model: params.text("model"),
         task: params.parsed("task", "generate or embed", Task::parse)?,
         key_id: params.id("key_id")?.map(KeyId),
         user_id: params.id("user_id")?.map(UserId),
-        org_id: caller.scope().or(org),
+        org_id: if foreign { Some(NOBODY) } else { caller.scope().or(org) },
         status: params.parsed("status", "a status such as 404, or a class such as 4xx", status)?,
         outcome: params.parsed(
             "outcome",
             "ok, client_error, upstream_error, client_closed, timeout or rejected",
             Ending::parse,
         )?,
-    };
-    Ok(org.is_none_or(|org| caller.sees(org)).then_some(filter))
+    })
 }
 
 fn status(text: &str) -> Option<StatusFilter> {

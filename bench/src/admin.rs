@@ -1,0 +1,262 @@
+//! The usage endpoints on many rows: a real gateway on a database that the store's example `usage_fill` made, asked over
+//! HTTP. Each question is asked once to warm up and then a few times; times are of whole calls, connection included.
+
+use std::{
+    fs,
+    io::{Write as _, stdout},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{child::Placement, gateway::Launch, http_client::Call, procfs, stats::median};
+
+const READY_WITHIN: Duration = Duration::from_mins(2);
+const POLL: Duration = Duration::from_millis(20);
+/// Calls of each question that count.
+const N_CALLS: usize = 7;
+/// What must be reached, in milliseconds.
+const SUMS_MS: f64 = 200.0;
+const PAGE_MS: f64 = 100.0;
+const EXPORT_MB_PER_S: f64 = 50.0;
+const EXPORT_EXTRA_MIB: f64 = 32.0;
+const INSERTS_PER_S: f64 = 20_000.0;
+const PERCENTILE_ERROR: f64 = 0.02;
+/// Rows of the export that is timed, about.
+const EXPORTED_ROWS: u64 = 1_000_000;
+/// Memory is looked at after so many bytes.
+const LOOK_EVERY: usize = 4 << 20;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The gateway's binary.
+    #[arg(long)]
+    gantry: PathBuf,
+    /// A folder with the database at `gantry/data/gantry.db`.
+    #[arg(long)]
+    dir: PathBuf,
+    /// What `usage_fill` printed.
+    #[arg(long)]
+    filled: PathBuf,
+    /// Where the figures go, as JSON.
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// What `usage_fill` says about its rows.
+#[derive(Debug, Deserialize, Serialize)]
+struct Filled {
+    rows: u64,
+    days: u64,
+    rows_per_s: f64,
+    slowest_batch_ms: f64,
+    tokens: i64,
+    /// p50, p95 and p99 in milliseconds.
+    latency: [f64; 3],
+    ttft: [f64; 3],
+    ttft_samples: u64,
+}
+
+/// One figure and what it must be.
+#[derive(Debug, Serialize)]
+struct Figure {
+    what: String,
+    value: f64,
+    unit: &'static str,
+    /// Slowest of the calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<f64>,
+    must: f64,
+    ok: bool,
+}
+
+impl Figure {
+    fn at_most(what: &str, value: f64, unit: &'static str, must: f64) -> Self {
+        Self { what: what.to_owned(), value, unit, max: None, must, ok: value <= must }
+    }
+
+    fn at_least(what: &str, value: f64, unit: &'static str, must: f64) -> Self {
+        Self { ok: value >= must, ..Self::at_most(what, value, unit, must) }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    machine: [String; 2],
+    filled: Filled,
+    figures: Vec<Figure>,
+}
+
+pub(crate) async fn run(options: Options) -> Result<()> {
+    let filled = fs::read_to_string(&options.filled).context("cannot read what was filled in")?;
+    let filled: Filled = serde_json::from_str(&filled)?;
+    let dir = options.dir.canonicalize().context("cannot find the folder")?;
+    let launch = Launch::prepare(&options.gantry, &dir, Placement { is_pinned: false, is_realtime: false })?;
+    let mut running = launch.spawn()?;
+    Call::get(launch.addr, "/readyz").wait_for_200(&mut running, READY_WITHIN, POLL).await?;
+    let cookie = launch.login().await?;
+    let client = Asker { launch: &launch, cookie: &cookie, pid: running.pid() };
+
+    let mut figures = vec![Figure::at_least("insert, rows", filled.rows_per_s, "rows/s", INSERTS_PER_S)];
+    // A day more: filling took its time.
+    let hours = (filled.days + 1) * 24;
+    for path in sums(hours) {
+        figures.push(client.time(&path, SUMS_MS).await?);
+    }
+    for path in pages(hours, filled.rows) {
+        figures.push(client.time(&path, PAGE_MS).await?);
+    }
+    figures.extend(client.check(hours, &filled).await?);
+    figures.extend(client.export(&filled).await?);
+    running.stop()?;
+
+    let report = Report { machine: [procfs::cpu_model(), procfs::kernel()], filled, figures };
+    fs::write(&options.out, format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    print(&report)
+}
+
+/// Questions about sums of everything.
+fn sums(hours: u64) -> Vec<String> {
+    [
+        "aggregate?group_by=model",
+        "aggregate?group_by=key",
+        "aggregate?group_by=user",
+        "aggregate?group_by=org",
+        "aggregate?group_by=user&org_id=3&sort=-total_tokens&limit=5",
+        "series?bucket=hour",
+        "series?bucket=hour&key_id=7",
+        "series?bucket=day",
+        "latency?outcome=ok",
+        "latency",
+        "ttft",
+        "ttft?model=acme/model-03-instruct",
+    ]
+    .map(|it| format!("/admin/usage/{it}{}hours={hours}", if it.contains('?') { '&' } else { '?' }))
+    .into()
+}
+
+/// Questions for pages of rows: each filter alone, some together, some that match little, and a far page.
+fn pages(hours: u64, rows: u64) -> Vec<String> {
+    let middle = rows / 2;
+    [
+        "",
+        "&model=acme/model-03-instruct",
+        "&model=nothing",
+        "&task=embed",
+        "&key_id=7",
+        "&key_id=199",
+        "&user_id=42",
+        "&org_id=3",
+        "&status=2xx",
+        "&status=4xx",
+        "&status=504",
+        "&outcome=timeout",
+        "&outcome=rejected",
+        "&status=504&key_id=150",
+        "&status=504&model=acme/model-11-instruct&org_id=3",
+        "&task=embed&outcome=client_closed&user_id=41",
+        &format!("&offset={middle}"),
+        &format!("&org_id=3&offset={}", middle / 20),
+        "&outcome=timeout&offset=5000",
+    ]
+    .map(|it| format!("/admin/usage?hours={hours}{it}"))
+    .into()
+}
+
+struct Asker<'a> {
+    launch: &'a Launch,
+    cookie: &'a str,
+    pid: u32,
+}
+
+impl Asker<'_> {
+    fn call<'a>(&'a self, path: &'a str) -> Call<'a> {
+        Call { cookie: Some(self.cookie), ..Call::get(self.launch.addr, path) }
+    }
+
+    async fn time(&self, path: &str, must: f64) -> Result<Figure> {
+        let call = self.call(path);
+        call.expect_success().await?;
+        let mut times = Vec::new();
+        for _ in 0..N_CALLS {
+            let start = Instant::now();
+            call.expect_success().await?;
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        let max = times.iter().copied().fold(0.0, f64::max);
+        let median = median(times).context("nothing was measured")?;
+        Ok(Figure { max: Some(max), ..Figure::at_most(path, median, "ms", must) })
+    }
+
+    /// Are the answers right?
+    async fn check(&self, hours: u64, filled: &Filled) -> Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        for (name, exact, samples) in
+            [("latency", filled.latency, filled.rows), ("ttft", filled.ttft, filled.ttft_samples)]
+        {
+            let path = format!("/admin/usage/{name}?hours={hours}");
+            let answer = self.call(&path).expect_success().await?.json()?;
+            for (percentile, exact) in ["p50_ms", "p95_ms", "p99_ms"].into_iter().zip(exact) {
+                let found = answer[percentile].as_f64().context("no percentile")?;
+                let error = (found - exact).abs() / exact.max(1.0);
+                let what = format!("{name} {percentile}, error");
+                figures.push(Figure::at_most(&what, error, "", PERCENTILE_ERROR));
+            }
+            let missing = (answer["samples"].as_f64().context("no samples")? - samples as f64).abs();
+            figures.push(Figure::at_most(&format!("{name} samples, off by"), missing, "", 0.0));
+        }
+        let path = format!("/admin/usage/aggregate?hours={hours}");
+        let groups = self.call(&path).expect_success().await?.json()?;
+        let sum = |field: &str| -> i64 {
+            groups.as_array().into_iter().flatten().filter_map(|it: &Value| it[field].as_i64()).sum()
+        };
+        let off = (sum("requests") - filled.rows as i64).abs() + (sum("total_tokens") - filled.tokens).abs();
+        figures.push(Figure::at_most("aggregate, off by", off as f64, "", 0.0));
+        Ok(figures)
+    }
+
+    async fn export(&self, filled: &Filled) -> Result<Vec<Figure>> {
+        let hours = (EXPORTED_ROWS * filled.days * 24).div_ceil(filled.rows.max(EXPORTED_ROWS)) + 1;
+        let path = format!("/admin/usage/export?hours={hours}");
+        let before = procfs::rss_kib(self.pid)?;
+        let (mut n_bytes, mut n_lines, mut peak, mut look) = (0_usize, 0_u64, before, LOOK_EVERY);
+        let start = Instant::now();
+        let call = self.call(&path);
+        call.read(|piece| {
+            n_bytes += piece.len();
+            n_lines += memchr::memchr_iter(b'\n', piece).count() as u64;
+            if n_bytes >= look {
+                look = n_bytes + LOOK_EVERY;
+                peak = peak.max(procfs::rss_kib(self.pid)?);
+            }
+            Ok(())
+        })
+        .await?;
+        let seconds = start.elapsed().as_secs_f64();
+        let (rows, mb) = (n_lines.saturating_sub(1), n_bytes as f64 / 1e6);
+        let extra = peak.saturating_sub(before) as f64 / 1024.0;
+        Ok(vec![
+            Figure::at_least(
+                &format!("export of {rows} rows, {mb:.0} MB"),
+                mb / seconds,
+                "MB/s",
+                EXPORT_MB_PER_S,
+            ),
+            Figure::at_most("export, extra memory", extra, "MiB", EXPORT_EXTRA_MIB),
+        ])
+    }
+}
+
+fn print(report: &Report) -> Result<()> {
+    let mut out = stdout();
+    for it in &report.figures {
+        let ok = if it.ok { "ok" } else { "MISSED" };
+        let max = it.max.map_or_else(String::new, |max| format!(" (max {max:.1})"));
+        let value = format!("{:.*} {}", if it.unit.is_empty() { 4 } else { 1 }, it.value, it.unit);
+        writeln!(out, "{:<75}{value:>16}{max:<16} must {:<8}{ok}", it.what, it.must)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Limits and budgets in the bodies and records of keys and organisations.
+
+use gantry_domain::limit::{LimitMode, Limits};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    app::Spent,
+    extract::{Fields, read},
+};
+
+/// Per cent of a budget at which it is nearly used up.
+const WARN_PCT: u64 = 80;
+
+/// What a body says about limits: a field that is absent stays, `null` takes the limit away.
+pub(crate) struct LimitChange(Vec<(&'static str, Option<i64>)>);
+
+impl LimitChange {
+    pub(crate) fn read(fields: &mut Fields) -> Self {
+        let mut given = Vec::new();
+        for (name, max, _) in Limits::default().fields_mut() {
+            let allowed = format!("null, or a whole number from 1 to {max}");
+            if let Some(value) = fields.change(name, &allowed, read::positive(max)) {
+                given.push((name, value));
+            }
+        }
+        Self(given)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn apply(&self, mut limits: Limits) -> Limits {
+        for (name, _, limit) in limits.fields_mut() {
+            if let Some((_, value)) = self.0.iter().find(|(given, _)| *given == name) {
+                *limit = *value;
+            }
+        }
+        limits
+    }
+}
+
+/// `limit_mode`; `null` is the default.
+pub(crate) fn mode(fields: &mut Fields) -> Option<LimitMode> {
+    let read = |it: &Value| LimitMode::parse(it.as_str()?);
+    Some(fields.change("limit_mode", "enforce or shadow", read)?.unwrap_or_default())
+}
+
+/// What was spent of one budget.
+#[derive(Debug, Serialize)]
+pub(crate) struct Budget {
+    limit: i64,
+    used: u64,
+    /// Whole per cents; above 100 by what the requests in flight used when it came to its end.
+    pct: u64,
+    warning: bool,
+}
+
+/// Both budgets; `null` for one that is not set.
+#[derive(Debug, Serialize)]
+pub(crate) struct Budgets {
+    day: Option<Budget>,
+    month: Option<Budget>,
+}
+
+impl Budgets {
+    /// `None` if none is set.
+    pub(crate) fn new(limits: &Limits, spent: Spent) -> Option<Self> {
+        let budget = |limit: Option<i64>, used: u64| {
+            let limit = limit?;
+            let pct = u128::from(used) * 100 / u128::from(limit.unsigned_abs().max(1));
+            let pct = u64::try_from(pct).unwrap_or(u64::MAX);
+            Some(Budget { limit, used, pct, warning: pct >= WARN_PCT })
+        };
+        let budgets = Self {
+            day: budget(limits.budget_tokens_day, spent.day),
+            month: budget(limits.budget_tokens_month, spent.month),
+        };
+        (budgets.day.is_some() || budgets.month.is_some()).then_some(budgets)
+    }
+}

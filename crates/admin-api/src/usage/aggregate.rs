@@ -1,0 +1,108 @@
+//! `/admin/usage/aggregate`.
+
+use axum::{extract::State, response::IntoResponse};
+use gantry_store::{GroupBy, GroupColumn, Order, Sort, UsageGroup};
+use serde::Serialize;
+
+use super::filter;
+use crate::{
+    App,
+    error::{Outcome, Problem},
+    extract::{Listed, Params},
+    policy::Caller,
+};
+
+#[derive(Debug, Serialize)]
+struct GroupView {
+    /// What people call it.
+    group: String,
+    group_id: Option<i64>,
+    /// It has an id, and nothing has that id any more.
+    deleted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_prefix: Option<String>,
+    requests: i64,
+    errors: i64,
+    prompt_tokens: i64,
+    completion_tokens: i64,
+    total_tokens: i64,
+    cached_tokens: i64,
+    p50_ms: i64,
+    p95_ms: i64,
+}
+
+impl GroupView {
+    fn new(by: GroupBy, group: UsageGroup) -> Self {
+        let UsageGroup { id, name, key_prefix, sums, p50_ms, p95_ms } = group;
+        let deleted = id.is_some() && name.is_none();
+        let known = name.clone().unwrap_or_default();
+        let shown = match (by, id) {
+            (GroupBy::Key, None) => "browser sessions".to_owned(),
+            (GroupBy::User, None) => "keys without a user".to_owned(),
+            (GroupBy::Org, None) => "no organisation".to_owned(),
+            (GroupBy::Key, Some(id)) => {
+                let prefix = key_prefix.clone().unwrap_or_else(|| format!("key {id}"));
+                if deleted {
+                    format!("{prefix} (deleted)")
+                } else {
+                    format!("{prefix} {known}").trim().to_owned()
+                }
+            }
+            (GroupBy::User, Some(id)) if deleted => format!("user {id} (deleted)"),
+            (GroupBy::Org, Some(id)) if deleted => format!("organisation {id} (deleted)"),
+            (GroupBy::Model, _) | (GroupBy::User | GroupBy::Org, Some(_)) => known,
+        };
+        Self {
+            group: shown,
+            group_id: id,
+            deleted,
+            model_name: name.filter(|_| by == GroupBy::Model),
+            key_prefix,
+            requests: sums.requests,
+            errors: sums.errors,
+            prompt_tokens: sums.prompt_tokens,
+            completion_tokens: sums.completion_tokens,
+            total_tokens: sums.total_tokens(),
+            cached_tokens: sums.cached_tokens,
+            p50_ms,
+            p95_ms,
+        }
+    }
+}
+
+/// Totals by group
+///
+/// `group_by` is model, key, user or org; `sort` a column of the answer, descending with `-` in front. Errors are
+/// requests with a status of 400 or more, whoever is to blame.
+pub(crate) async fn aggregate(
+    app: State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
+    let by = params.parsed("group_by", "model, key, user or org", GroupBy::parse)?.unwrap_or_default();
+    let sort = sort(&mut params)?;
+    let filter = filter(&mut params, &caller, app.clock.now())?;
+    params.finish()?;
+    let mut tx = app.store.read().await?;
+    let (groups, total) = tx.usage_groups(&filter, by, sort, page.limit, page.offset).await?;
+    Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it)).collect(), total))
+}
+
+/// `column` or `-column`, and as other lists have it `column:asc` or `column:desc`.
+fn sort(params: &mut Params) -> Result<Sort<GroupColumn>, Problem> {
+    let allowed = "requests, errors, prompt_tokens, completion_tokens, total_tokens, p50_ms or p95_ms, with `-` in front \
+                   for the largest first";
+    let sort = params.parsed("sort", allowed, |text| {
+        let (column, order) = match (text.strip_prefix('-'), text.split_once(':')) {
+            (Some(column), _) | (None, Some((column, "desc"))) => (column, Order::Desc),
+            (None, Some((column, "asc"))) => (column, Order::Asc),
+            (None, Some(_)) => return None,
+            (None, None) => (text, Order::Asc),
+        };
+        Some(Sort { by: GroupColumn::parse(column)?, order })
+    })?;
+    Ok(sort.unwrap_or(Sort { by: GroupColumn::Requests, order: Order::Desc }))
+}

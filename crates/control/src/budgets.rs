@@ -1,0 +1,94 @@
+//! Keeps what the data plane knows of budgets true: it counts what it serves itself, and hears from here what the
+//! database has of earlier lives and of other gateways.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use gantry_dataplane::limits::Holder;
+use gantry_domain::{limit::period::Period, usage::UsageRow};
+use gantry_store::StoreResult;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::Control;
+
+/// How soon what other gateways have shipped counts here.
+const EVERY: Duration = Duration::from_secs(5);
+/// The database may be busy with it for one part in so many.
+const SPARE: u32 = 20;
+
+/// Asks the database at start, whenever a budget is new, and every now and then.
+pub async fn run(control: Arc<Control>, stop: CancellationToken) {
+    loop {
+        let begun = Instant::now();
+        if let Err(error) = correct(&control).await {
+            warn!(error = &error as &dyn std::error::Error, "what was spent of budgets could not be read");
+        }
+        let rest = begun.elapsed() * SPARE;
+        let next = async {
+            tokio::time::sleep(rest).await;
+            let _ = tokio::time::timeout(EVERY, control.new_budgets.notified()).await;
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = next => {}
+        }
+    }
+}
+
+/// Brings the budgets of all keys and organisations in line with the database.
+///
+/// # Errors
+/// It does not answer; the data plane goes on counting by itself.
+pub async fn correct(control: &Control) -> StoreResult<()> {
+    let now = control.clock.now();
+    let catalog = control.shared.catalog.load_full();
+    let accounts = catalog.accounts.values().filter(|it| it.budgets().next().is_some());
+    // Before the database is asked: what is shipped meanwhile then counts twice, rather than not at all.
+    let marked: Vec<_> = accounts.map(|it| (it, it.state.spendings.marks(now))).collect();
+    if marked.is_empty() {
+        return Ok(());
+    }
+    let mut tx = control.store.read().await?;
+    let rows = tx.tokens_since(Period::Month.start(now), Period::Day.start(now)).await?;
+    drop(tx);
+    let mut sums: HashMap<Holder, (u64, u64)> = HashMap::new();
+    for row in rows {
+        for holder in [row.key_id.map(Holder::Key), row.org_id.map(Holder::Org)].into_iter().flatten() {
+            let sum = sums.entry(holder).or_default();
+            sum.0 += u64::try_from(row.day).unwrap_or(0);
+            sum.1 += u64::try_from(row.month).unwrap_or(0);
+        }
+    }
+    for (account, marks) in marked {
+        let (day, month) = sums.get(&account.holder).copied().unwrap_or_default();
+        account.state.spendings.correct(&marks, day, month);
+    }
+    Ok(())
+}
+
+/// Notes that rows, `n_new` of them for the first time, have reached the database, and so will be in its next sum.
+pub(crate) fn shipped(control: &Control, rows: &[UsageRow], n_new: u64) {
+    let catalog = control.shared.catalog.load();
+    if catalog.accounts.is_empty() {
+        return;
+    }
+    if n_new != rows.len() as u64 {
+        // A batch was repeated. Which rows of it were noted before is not known; the database is right in any case.
+        let now = control.clock.now();
+        catalog.accounts.values().for_each(|it| it.state.spendings.rebase(now));
+        control.new_budgets.notify_one();
+        return;
+    }
+    for row in rows.iter().filter(|it| it.endpoint.runs_model()) {
+        let tokens = u64::try_from(row.prompt_tokens.saturating_add(row.completion_tokens)).unwrap_or(0);
+        for holder in [row.key_id.map(Holder::Key), row.org_id.map(Holder::Org)].into_iter().flatten() {
+            if let Some(account) = catalog.accounts.get(&holder) {
+                account.state.spendings.shipped(row.created_at, tokens);
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Admission: what a request takes of its accounts, and how that is settled.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use gantry_domain::{
+    ApiError, ErrorCode, Timestamp,
+    limit::{gcra, period::Period},
+};
+
+use super::{Account, Guard, Holder, Kind, Limiter, Rate, nanos, spending::WARN_PCT, state::signed};
+
+/// When to come again if too many requests run; nobody knows when one of them ends.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// What a request is going to use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand {
+    /// Tokens, by a bounded estimate; `None` where none are computed, which costs no tokens.
+    pub tokens: Option<u64>,
+    pub stream: bool,
+}
+
+/// A limit that does not let a request through.
+struct Refused {
+    kind: Kind,
+    period: Option<Period>,
+    wait: Duration,
+}
+
+/// What a request took of one account.
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    running: bool,
+    stream: bool,
+    request: bool,
+    /// Reserved tokens.
+    tokens: Option<u64>,
+}
+
+/// What a request took; its places among the running ones are free when it is dropped.
+#[derive(Debug)]
+pub struct Ticket {
+    guard: Arc<Guard>,
+    /// Of the first and the second account.
+    held: [Held; 2],
+    /// It is counted in tokens.
+    metered: bool,
+}
+
+/// Admits a request, or says which limit refuses it. `begun` is the time by which its row will be counted.
+///
+/// # Errors
+/// 429 `rate_limit_exceeded` or `budget_exceeded`.
+pub(crate) fn admit(
+    limiter: &Limiter,
+    guard: &Arc<Guard>,
+    demand: Demand,
+    (now, begun): (Instant, Timestamp),
+) -> Result<Ticket, ApiError> {
+    let now = nanos(now);
+    let mut ticket =
+        Ticket { guard: Arc::clone(guard), held: [Held::default(); 2], metered: demand.tokens.is_some() };
+    for (at, account) in guard.0.iter().enumerate() {
+        let shares = limiter.shares_to_decide(account, now);
+        let taken = take(limiter, account, demand, shares, (now, begun), &mut ticket.held[at]);
+        let Err(refused) = taken else { continue };
+        let counted = if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
+        counted[refused.kind as usize].fetch_add(1, Relaxed);
+        limiter.doubted(account, now);
+        // What it had taken before it was refused.
+        give_back(limiter, account, &mut ticket.held[at], now);
+        if account.enforces() {
+            for (account, held) in guard.0.iter().zip(&mut ticket.held) {
+                give_back(limiter, account, held, now);
+            }
+            return Err(refused.error(account.holder));
+        }
+        tracing::debug!(target: "gantry::limits", holder = %account.holder, kind = refused.kind.as_str(),
+            "a limit in shadow mode would have refused a request");
+    }
+    for account in &guard.0 {
+        limiter.changed(account);
+    }
+    Ok(ticket)
+}
+
+fn take(
+    limiter: &Limiter,
+    account: &Account,
+    demand: Demand,
+    shares: u64,
+    (now, begun): (u64, Timestamp),
+    held: &mut Held,
+) -> Result<(), Refused> {
+    let (state, limits, linked) = (&account.state, &account.limits, limiter.is_linked());
+    let allowed = |kind: Kind| {
+        limiter.counters.allowed[kind as usize].fetch_add(1, Relaxed);
+    };
+    if demand.tokens.is_some() {
+        let mut has_budget = false;
+        for (period, limit) in account.budgets() {
+            has_budget = true;
+            if state.spendings.spent(period, begun) >= limit {
+                let wait = period.end(begun).since(begun);
+                return Err(Refused { kind: Kind::Budget, period: Some(period), wait });
+            }
+        }
+        if has_budget {
+            allowed(Kind::Budget);
+        }
+    }
+    let (others_running, others_streams) = if shares == 1 { state.others() } else { (0, 0) };
+    let busy = |kind| Refused { kind, period: None, wait: BUSY };
+    if account.counts_running() {
+        held.running = enter(&state.running, limits.max_concurrency, others_running, shares);
+        if !held.running {
+            return Err(busy(Kind::Concurrency));
+        }
+        allowed(Kind::Concurrency);
+        if demand.stream {
+            held.stream = enter(&state.streams, limits.max_streams, others_streams, shares);
+            if !held.stream {
+                return Err(busy(Kind::Streams));
+            }
+            allowed(Kind::Streams);
+        }
+    }
+    let late = |kind, wait| Refused { kind, period: None, wait: Duration::from_nanos(wait) };
+    if let (Some(tpm), Some(tokens)) = (&account.tpm, demand.tokens) {
+        // What can never fit waits for the whole limit to be free, and settles what it really used.
+        let reserved = tokens.clamp(1, (tpm.per_minute / shares).max(1));
+        let taken = state.tokens.take(now, tpm.cost(reserved), shares, linked);
+        taken.map_err(|wait| late(Kind::Tokens, wait))?;
+        held.tokens = Some(reserved);
+        allowed(Kind::Tokens);
+    }
+    if let Some(rpm) = &account.rpm {
+        let taken = state.requests.take(now, rpm.cost(1), shares, linked);
+        taken.map_err(|wait| late(Kind::Requests, wait))?;
+        held.request = true;
+        allowed(Kind::Requests);
+    }
+    Ok(())
+}
+
+/// Takes a place, if there is one among those of all gateways.
+fn enter(own: &AtomicU32, max: Option<i64>, others: u32, shares: u64) -> bool {
+    let before = own.fetch_add(1, Relaxed);
+    let Some(max) = max else { return true };
+    let max = (max.unsigned_abs() / shares).max(1);
+    let free = u64::from(before) + u64::from(others) < max;
+    if !free {
+        own.fetch_sub(1, Relaxed);
+    }
+    free
+}
+
+/// As if it had never been there.
+fn give_back(limiter: &Limiter, account: &Account, held: &mut Held, now: u64) {
+    let linked = limiter.is_linked();
+    let shares = limiter.shares(&account.state, now);
+    let Held { running, stream, request, tokens } = std::mem::take(held);
+    leave(account, running, stream);
+    if let (true, Some(rpm)) = (request, &account.rpm) {
+        account.state.requests.charge(now, -signed(rpm.cost(1)), shares, linked);
+    }
+    if let (Some(reserved), Some(tpm)) = (tokens, &account.tpm) {
+        account.state.tokens.charge(now, -signed(tpm.cost(reserved)), shares, linked);
+    }
+}
+
+fn leave(account: &Account, running: bool, stream: bool) {
+    for (place, held) in [(&account.state.running, running), (&account.state.streams, stream)] {
+        if held {
+            place.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+impl Ticket {
+    /// Ends the request: what it reserved becomes `used`, and its places are free.
+    pub(crate) fn settle(self, limiter: &Limiter, used: u64, now: Instant) {
+        let now = nanos(now);
+        let guard = Arc::clone(&self.guard);
+        for (account, held) in guard.0.iter().zip(&self.held) {
+            if let (Some(reserved), Some(tpm)) = (held.tokens, &account.tpm) {
+                let difference = signed(tpm.cost(used)).saturating_sub(signed(tpm.cost(reserved)));
+                if difference != 0 {
+                    let shares = limiter.shares(&account.state, now);
+                    account.state.tokens.charge(now, difference, shares, limiter.is_linked());
+                }
+            }
+        }
+        // Before the others are told.
+        drop(self);
+        for account in &guard.0 {
+            if account.counts_running() || account.tpm.is_some() {
+                limiter.changed(account);
+            }
+        }
+    }
+
+    /// Counts `used` tokens of a request that began at `begun` against the budgets.
+    pub(crate) fn spend(&self, used: u64, begun: Timestamp) {
+        if !self.metered || used == 0 {
+            return;
+        }
+        for account in &self.guard.0 {
+            let spendings = &account.state.spendings;
+            let before = Period::ALL.map(|period| spendings.spent(period, begun));
+            spendings.charge(begun, used);
+            for (period, limit) in account.budgets() {
+                account.note_crossing(period, limit, before[period as usize], spendings.spent(period, begun));
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        for (account, held) in self.guard.0.iter().zip(&self.held) {
+            leave(account, held.running, held.stream);
+        }
+    }
+}
+
+impl Rate {
+    fn cost(&self, units: u64) -> u64 {
+        gcra::cost(units, self.per_minute)
+    }
+}
+
+impl Account {
+    /// Its budgets, in tokens.
+    pub fn budgets(&self) -> impl Iterator<Item = (Period, u64)> {
+        let budgets =
+            [(Period::Day, self.limits.budget_tokens_day), (Period::Month, self.limits.budget_tokens_month)];
+        budgets.into_iter().filter_map(|(period, limit)| Some((period, limit?.unsigned_abs())))
+    }
+
+    /// Logs when a budget comes to its warning or to its end.
+    fn note_crossing(&self, period: Period, limit: u64, before: u64, after: u64) {
+        let crossed = |pct| !reaches(before, limit, pct) && reaches(after, limit, pct);
+        let (holder, period) = (self.holder, period.as_str());
+        if crossed(100) {
+            tracing::warn!(%holder, period, limit, used = after, "a budget of tokens is used up");
+        } else if crossed(WARN_PCT) {
+            tracing::warn!(%holder, period, limit, used = after, "a budget of tokens is nearly used up");
+        }
+    }
+}
+
+/// Whether `used` is at least `pct` per cent of `limit`.
+pub(super) fn reaches(used: u64, limit: u64, pct: u64) -> bool {
+    u128::from(used) * 100 >= u128::from(limit) * u128::from(pct)
+}
+
+impl Refused {
+    fn error(&self, holder: Holder) -> ApiError {
+        let what = match (self.kind, self.period) {
+            (Kind::Requests, _) => "limit of requests a minute",
+            (Kind::Tokens, _) => "limit of tokens a minute",
+            (Kind::Concurrency, _) => "limit of requests at the same time",
+            (Kind::Streams, _) => "limit of streams at the same time",
+            (Kind::Budget, Some(Period::Month)) => "budget of tokens for this month",
+            (Kind::Budget, _) => "budget of tokens for today",
+        };
+        let code = match self.kind {
+            Kind::Budget => ErrorCode::BudgetExceeded,
+            _ => ErrorCode::RateLimitExceeded,
+        };
+        ApiError::new(code, format!("this {}'s {what} is used up", holder.word())).retry_in(self.wait)
+    }
+}

@@ -1,0 +1,310 @@
+//! Limits of keys and organisations. Atomics only, nothing waits: a request is decided on what this process knows.
+//!
+//! - [`Account`]: a key or an organisation with its limits, and the [`AccountState`] that outlives catalogs
+//! - [`Guard`]: the accounts that a caller's requests are charged to; callers without limits have none, and pay nothing
+//! - [`Ticket`]: what a request took of them, settled when it ends
+//! - [`Link`]: the way to the other gateways, if there are any (`gantry_control::limits` is at its other end)
+//!
+//! Requests a minute are taken when a request is admitted. Tokens a minute are reserved then, by a bounded estimate,
+//! and settled by the engine's count when it ends. Budgets are counted when it ends; so they may be exceeded by what the
+//! requests in flight use.
+//!
+//! With a link every decision is still local: the state that gateways share is brought up to date behind the requests'
+//! backs, some milliseconds later. Until then another gateway may admit what is no longer there. Nothing of that is
+//! forgiven: it is a debt that delays later requests. Over any time the sum of all gateways is at most the limit and
+//! once what arrived within one exchange. An account that this gateway has not heard of within [`FRESH`] is decided on
+//! a share: the limit divided by the number of gateways, but at least one.
+
+mod admit;
+mod headers;
+mod spending;
+mod state;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use gantry_domain::{
+    KeyId, OrgId, Timestamp,
+    limit::{LimitMode, Limits},
+};
+use http::HeaderValue;
+use tokio::sync::mpsc;
+
+pub use admit::Ticket;
+pub(crate) use admit::{Demand, admit};
+pub(crate) use headers::write as write_headers;
+pub use spending::Marks;
+pub use state::{AccountState, Report, View};
+
+/// How long what the other gateways said is believed. They are asked again each second while there are requests.
+pub const FRESH: Duration = Duration::from_millis(2_500);
+/// How old what is known may be when a request is refused on its ground.
+const DOUBT: Duration = Duration::from_millis(200);
+/// Accounts that wait to be exchanged; beyond, the next request puts them on the list again.
+const WAITING: usize = 16_384;
+
+/// Whose limits they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Holder {
+    Key(KeyId),
+    Org(OrgId),
+}
+
+impl Holder {
+    /// For messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Key(_) => "key",
+            Self::Org(_) => "organisation",
+        }
+    }
+}
+
+/// `k7` or `o7`: its name in the state that gateways share.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(id) => write!(f, "k{}", id.0),
+            Self::Org(id) => write!(f, "o{}", id.0),
+        }
+    }
+}
+
+/// What a limit is of; the label of its counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Requests,
+    Tokens,
+    Concurrency,
+    Streams,
+    Budget,
+}
+
+impl Kind {
+    pub const ALL: [Self; 5] = [Self::Requests, Self::Tokens, Self::Concurrency, Self::Streams, Self::Budget];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Tokens => "tokens",
+            Self::Concurrency => "concurrency",
+            Self::Streams => "streams",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+/// A key or an organisation that has limits.
+#[derive(Debug)]
+pub struct Account {
+    pub holder: Holder,
+    pub limits: Limits,
+    pub mode: LimitMode,
+    pub state: Arc<AccountState>,
+    rpm: Option<Rate>,
+    tpm: Option<Rate>,
+}
+
+/// A limit "a minute" with its header value, which is made once.
+#[derive(Debug)]
+struct Rate {
+    per_minute: u64,
+    shown: HeaderValue,
+}
+
+impl Rate {
+    fn new(limit: i64) -> Self {
+        let per_minute = limit.unsigned_abs();
+        Self { per_minute, shown: per_minute.into() }
+    }
+}
+
+impl Account {
+    /// `None` if there is no limit. The limits that there are must be positive.
+    pub fn new(
+        holder: Holder,
+        limits: Limits,
+        mode: LimitMode,
+        state: &Arc<AccountState>,
+    ) -> Option<Arc<Self>> {
+        (!limits.is_none()).then(|| {
+            Arc::new(Self {
+                holder,
+                limits,
+                mode,
+                state: Arc::clone(state),
+                rpm: limits.rpm_limit.map(Rate::new),
+                tpm: limits.tpm_limit.map(Rate::new),
+            })
+        })
+    }
+
+    fn enforces(&self) -> bool {
+        self.mode == LimitMode::Enforce
+    }
+
+    /// Whether gateways have anything of it in common but what the database tells them.
+    fn is_shared(&self) -> bool {
+        self.rpm.is_some() || self.tpm.is_some() || self.counts_running()
+    }
+
+    /// Whether the number of its running requests matters.
+    fn counts_running(&self) -> bool {
+        self.limits.max_concurrency.is_some() || self.limits.max_streams.is_some()
+    }
+}
+
+/// All that a caller's requests are charged to: the key and its organisation, as far as they have limits.
+#[derive(Debug)]
+pub struct Guard(Box<[Arc<Account>]>);
+
+impl Guard {
+    /// `None` if there is nothing to be charged.
+    pub fn new(key: Option<&Arc<Account>>, org: Option<&Arc<Account>>) -> Option<Arc<Self>> {
+        let accounts: Box<[_]> = key.into_iter().chain(org).map(Arc::clone).collect();
+        (!accounts.is_empty()).then(|| Arc::new(Self(accounts)))
+    }
+}
+
+/// What a key was used for; outlives the catalog snapshots.
+#[derive(Debug)]
+pub struct KeyState {
+    pub account: Arc<AccountState>,
+    /// Milliseconds since the epoch; 0 if it was not used since start.
+    last_used: AtomicI64,
+}
+
+impl KeyState {
+    pub fn new(key: KeyId) -> Self {
+        Self { account: Arc::new(AccountState::new(Holder::Key(key))), last_used: AtomicI64::new(0) }
+    }
+
+    /// When a request last passed authentication, if it did since start; for the batched `last_used_at`.
+    pub fn last_used(&self) -> Option<Timestamp> {
+        Some(self.last_used.load(Relaxed)).filter(|ms| *ms != 0).map(Timestamp)
+    }
+
+    pub(crate) fn touch(&self, now: Timestamp) {
+        self.last_used.store(now.0, Relaxed);
+    }
+}
+
+/// What all limits of the process share.
+#[derive(Debug, Default)]
+pub struct Limiter {
+    pub counters: LimitCounters,
+    /// `None`: this gateway is the only one, or acts as if it were.
+    pub link: Option<Link>,
+}
+
+/// Counters since start, for Prometheus; arrays are in the order of [`Kind::ALL`].
+#[derive(Debug, Default)]
+pub struct LimitCounters {
+    /// Requests that a limit let through.
+    pub allowed: [AtomicU64; Kind::ALL.len()],
+    pub refused: [AtomicU64; Kind::ALL.len()],
+    /// Requests that would have been refused, but for the shadow mode.
+    pub shadow: [AtomicU64; Kind::ALL.len()],
+    /// Decisions on this gateway's share, because the shared state could not be reached.
+    pub fallbacks: AtomicU64,
+    /// Exchanges with the shared state that failed.
+    pub link_failures: AtomicU64,
+    /// Exchanges that succeeded.
+    pub exchanges: AtomicU64,
+}
+
+/// The way to the gateways that share the limits. Requests only ever write to it; a task in the background does the
+/// rest.
+#[derive(Debug)]
+pub struct Link {
+    changed: mpsc::Sender<Arc<AccountState>>,
+    up: AtomicBool,
+    /// There was an exchange, or an attempt at one.
+    tried: AtomicBool,
+    gateways: AtomicU32,
+}
+
+impl Link {
+    /// The link, and the accounts that have changed, for the task that exchanges them.
+    pub fn new() -> (Self, mpsc::Receiver<Arc<AccountState>>) {
+        let (changed, receiver) = mpsc::channel(WAITING);
+        let link = Self {
+            changed,
+            up: AtomicBool::new(false),
+            tried: AtomicBool::new(false),
+            gateways: AtomicU32::new(1),
+        };
+        (link, receiver)
+    }
+
+    /// Notes the outcome of an exchange: the number of gateways, or `None` if it failed. Whether that is news.
+    pub fn exchanged(&self, gateways: Option<u32>) -> bool {
+        if let Some(n) = gateways {
+            self.gateways.store(n.max(1), Relaxed);
+        }
+        let was_up = self.up.swap(gateways.is_some(), Relaxed);
+        !self.tried.swap(true, Relaxed) || was_up != gateways.is_some()
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.up.load(Relaxed)
+    }
+
+    /// How many gateways there are, as far as is known.
+    pub fn gateways(&self) -> u32 {
+        self.gateways.load(Relaxed)
+    }
+}
+
+impl Limiter {
+    /// Into how many shares the account's limits are divided now: 1 if this gateway knows what the others did.
+    fn shares(&self, state: &AccountState, now: u64) -> u64 {
+        match &self.link {
+            Some(link) if !link.is_up() || !state.is_fresh(now) => link.gateways().into(),
+            _ => 1,
+        }
+    }
+
+    /// The same, for a decision: one without the shared state is counted.
+    fn shares_to_decide(&self, account: &Account, now: u64) -> u64 {
+        if self.link.as_ref().is_some_and(|it| !it.is_up()) && account.is_shared() {
+            self.counters.fallbacks.fetch_add(1, Relaxed);
+        }
+        self.shares(&account.state, now)
+    }
+
+    fn is_linked(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// It had to be refused: is that still so? Asked now and then, as many clients try again at once.
+    fn doubted(&self, account: &Account, now: u64) {
+        if self.is_linked() && account.state.is_older(now, DOUBT) {
+            self.changed(account);
+        }
+    }
+
+    /// Has the account exchanged soon.
+    fn changed(&self, account: &Account) {
+        let state = &account.state;
+        if let Some(link) = &self.link
+            && account.is_shared()
+            && state.mark_changed()
+            && link.changed.try_send(Arc::clone(state)).is_err()
+        {
+            state.unmark_changed();
+        }
+    }
+}
+
+/// Nanoseconds since the first call, the time of all limits.
+pub fn nanos(now: Instant) -> u64 {
+    static BORN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(now.saturating_duration_since(*BORN).as_nanos()).unwrap_or(u64::MAX)
+}

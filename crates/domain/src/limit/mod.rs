@@ -1,0 +1,120 @@
+//! Limits of keys and organisations: what can be set, how one caps the other, and the arithmetic of rates ([`gcra`])
+//! and of budgets ([`period`]).
+
+pub mod gcra;
+pub mod period;
+
+use serde::{Deserialize, Serialize};
+
+/// Largest rate or number of requests at once that can be set.
+pub const MAX_RATE: i64 = 1_000_000_000;
+/// Largest budget, in tokens; what has been spent is counted in 48 bits.
+pub const MAX_BUDGET: i64 = 100_000_000_000_000;
+
+/// What a key or an organisation is allowed; `None` is without limit. The names are those of the API and of the
+/// columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Requests a minute; as many may come at once.
+    pub rpm_limit: Option<i64>,
+    /// Tokens (prompt and completion) a minute.
+    pub tpm_limit: Option<i64>,
+    /// Requests at the same time.
+    pub max_concurrency: Option<i64>,
+    /// Streamed answers at the same time; each of them is a request, too.
+    pub max_streams: Option<i64>,
+    /// Tokens in a calendar day of UTC.
+    pub budget_tokens_day: Option<i64>,
+    /// Tokens in a calendar month of UTC.
+    pub budget_tokens_month: Option<i64>,
+}
+
+impl Limits {
+    /// Every limit with its name and the largest value that can be set; the smallest is 1.
+    pub fn fields_mut(&mut self) -> [(&'static str, i64, &mut Option<i64>); 6] {
+        [
+            ("rpm_limit", MAX_RATE, &mut self.rpm_limit),
+            ("tpm_limit", MAX_RATE, &mut self.tpm_limit),
+            ("max_concurrency", MAX_RATE, &mut self.max_concurrency),
+            ("max_streams", MAX_RATE, &mut self.max_streams),
+            ("budget_tokens_day", MAX_BUDGET, &mut self.budget_tokens_day),
+            ("budget_tokens_month", MAX_BUDGET, &mut self.budget_tokens_month),
+        ]
+    }
+
+    /// No limit at all.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// These, and those of `defaults` where these say nothing.
+    #[must_use]
+    pub fn or(self, defaults: Self) -> Self {
+        self.with(defaults, Option::or)
+    }
+
+    /// The smaller of both, one by one: what is left of a key's limits under those of its organisation.
+    #[must_use]
+    pub fn capped_by(self, cap: Self) -> Self {
+        self.with(cap, |own, cap| match (own, cap) {
+            (Some(own), Some(cap)) => Some(own.min(cap)),
+            (own, cap) => own.or(cap),
+        })
+    }
+
+    fn with(self, other: Self, pick: impl Fn(Option<i64>, Option<i64>) -> Option<i64>) -> Self {
+        Self {
+            rpm_limit: pick(self.rpm_limit, other.rpm_limit),
+            tpm_limit: pick(self.tpm_limit, other.tpm_limit),
+            max_concurrency: pick(self.max_concurrency, other.max_concurrency),
+            max_streams: pick(self.max_streams, other.max_streams),
+            budget_tokens_day: pick(self.budget_tokens_day, other.budget_tokens_day),
+            budget_tokens_month: pick(self.budget_tokens_month, other.budget_tokens_month),
+        }
+    }
+}
+
+/// Whether limits refuse requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitMode {
+    #[default]
+    Enforce,
+    /// What would be refused is counted, and served.
+    Shadow,
+}
+
+impl LimitMode {
+    pub const ALL: [Self; 2] = [Self::Enforce, Self::Shadow];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_organisation_caps_its_keys_and_defaults_fill_gaps() {
+        let limits = |rpm_limit, tpm_limit, max_streams| Limits {
+            rpm_limit,
+            tpm_limit,
+            max_streams,
+            ..Limits::default()
+        };
+        let own = limits(Some(10), None, None);
+        assert_eq!(own.or(limits(Some(99), Some(5), None)), limits(Some(10), Some(5), None));
+        assert_eq!(own.capped_by(limits(Some(4), None, Some(2))), limits(Some(4), None, Some(2)));
+        assert_eq!(own.capped_by(limits(Some(40), Some(7), None)), limits(Some(10), Some(7), None));
+        assert!(Limits::default().is_none() && !own.is_none());
+    }
+}

@@ -1,0 +1,195 @@
+//! Durations as a log-linear histogram: what percentiles over any set of requests are made of.
+//!
+//! The scheme is that of `HdrHistogram` (Gil Tene, <https://hdrhistogram.org>; the error bound is derived there as
+//! "value quantisation"): each power of two is cut into 64 buckets of equal width, so that values below 128 ms are
+//! exact and any other is off by at most half a bucket, 1/128 = 0.8 %. Histograms of parts add up to the histogram of the
+//! whole, in any order: percentiles of a month come from those of its hours, with the same error.
+
+use super::varint;
+
+/// log2 of the buckets in each power of two.
+const PRECISION: u32 = 6;
+const PER_OCTAVE: usize = 1 << PRECISION;
+/// One more than the bucket of `i64::MAX`.
+const N_BUCKETS: usize = (62 - PRECISION as usize) * PER_OCTAVE + 2 * PER_OCTAVE;
+
+/// Which bucket takes a value; negative ones count as zero.
+fn bucket(value: i64) -> usize {
+    let value = value.max(0) as u64;
+    if value < 2 * PER_OCTAVE as u64 {
+        return value as usize;
+    }
+    let shift = value.ilog2() - PRECISION;
+    shift as usize * PER_OCTAVE + (value >> shift) as usize
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> i64 {
+    if bucket < 2 * PER_OCTAVE {
+        return bucket as i64;
+    }
+    let shift = bucket / PER_OCTAVE - 1;
+    let low = ((PER_OCTAVE + bucket % PER_OCTAVE) as i64) << shift;
+    low + (1_i64 << shift) / 2
+}
+
+/// How often each duration was seen. See the module for the error.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Bucket of the first count. The buckets between the lowest and the highest value only: there are many histograms,
+    /// each with a narrow range.
+    first: usize,
+    counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// Adds one value.
+    pub fn record(&mut self, value: i64) {
+        self.add(bucket(value), 1);
+    }
+
+    fn add(&mut self, bucket: usize, n: u64) {
+        if self.counts.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            let more = self.first - bucket;
+            self.counts.splice(0..0, std::iter::repeat_n(0, more));
+            self.first = bucket;
+        }
+        let at = bucket - self.first;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] = self.counts[at].saturating_add(n);
+    }
+
+    fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(at, n)| (self.first + at, *n))
+    }
+
+    /// Adds all values of another one.
+    pub fn merge(&mut self, other: &Self) {
+        for (bucket, n) in other.buckets() {
+            self.add(bucket, n);
+        }
+    }
+
+    /// Number of values.
+    pub fn samples(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// The value below or at which the share `p` (0 to 1) of all values lies (nearest rank: the `⌈p·n⌉`-th smallest).
+    /// `None` without values.
+    pub fn percentile(&self, p: f64) -> Option<i64> {
+        let samples = self.samples();
+        let rank = ((samples as f64 * p).ceil() as u64).clamp(1, samples.max(1));
+        let mut seen = 0_u64;
+        self.buckets().find_map(|(bucket, n)| {
+            seen = seen.saturating_add(n);
+            (seen >= rank).then(|| middle(bucket))
+        })
+    }
+
+    /// Appends the packed form: the number of buckets in use, then of each the distance from the one before and its count.
+    pub fn pack(&self, out: &mut Vec<u8>) {
+        varint::put(out, self.buckets().count() as u64);
+        let mut last = 0;
+        for (bucket, n) in self.buckets() {
+            varint::put(out, (bucket - last) as u64);
+            varint::put(out, n);
+            last = bucket;
+        }
+    }
+
+    /// Adds all values of a packed one. `None` if the bytes are no packed histogram; some values may be added then.
+    pub fn merge_packed(&mut self, mut packed: &[u8]) -> Option<()> {
+        let mut bucket = 0_usize;
+        for _ in 0..varint::take(&mut packed)? {
+            bucket = bucket.checked_add(usize::try_from(varint::take(&mut packed)?).ok()?)?;
+            if bucket >= N_BUCKETS {
+                return None;
+            }
+            self.add(bucket, varint::take(&mut packed)?);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn of(values: &[i64]) -> Histogram {
+        let mut histogram = Histogram::default();
+        for value in values {
+            histogram.record(*value);
+        }
+        histogram
+    }
+
+    fn merged(parts: &[&Histogram]) -> Histogram {
+        let mut whole = Histogram::default();
+        for part in parts {
+            whole.merge(part);
+        }
+        whole
+    }
+
+    /// Durations of all sizes.
+    fn durations() -> impl Strategy<Value = Vec<i64>> {
+        let any_size = (0_u32..62).prop_flat_map(|bits| (1_i64 << bits)..(2_i64 << bits).max(2));
+        vec(prop_oneof![any_size, -5..300_i64], 0..60)
+    }
+
+    #[test]
+    fn buckets_cover_everything_without_gaps() {
+        assert_eq!(bucket(i64::MAX), N_BUCKETS - 1);
+        let mut last = 0;
+        for value in 0..1_000_000 {
+            let now = bucket(value);
+            assert!(now == last || now == last + 1, "{value}");
+            last = now;
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_percentile_is_within_one_percent(values in durations(), p in 0.0..=1.0_f64) {
+            let mut sorted: Vec<_> = values.iter().map(|it| (*it).max(0)).collect();
+            sorted.sort_unstable();
+            let rank = ((sorted.len() as f64 * p).ceil() as usize).max(1);
+            match (sorted.get(rank - 1), of(&values).percentile(p)) {
+                (Some(exact), Some(found)) => {
+                    prop_assert!((found - exact).abs() as f64 <= *exact as f64 * 0.01, "{found} for {exact}");
+                }
+                (exact, found) => prop_assert!(exact.is_none() && found.is_none()),
+            }
+        }
+
+        #[test]
+        fn parts_add_up_in_any_order(a in durations(), b in durations(), c in durations()) {
+            let whole = of(&[a.clone(), b.clone(), c.clone()].concat());
+            let (a, b, c) = (of(&a), of(&b), of(&c));
+            prop_assert_eq!(&merged(&[&merged(&[&a, &b]), &c]), &whole);
+            prop_assert_eq!(&merged(&[&c, &merged(&[&b, &a])]), &whole);
+        }
+
+        #[test]
+        fn packing_loses_nothing(a in durations(), b in durations()) {
+            let mut packed = Vec::new();
+            of(&a).pack(&mut packed);
+            let mut read = of(&b);
+            read.merge_packed(&packed).unwrap();
+            prop_assert_eq!(read, of(&[a, b].concat()));
+        }
+
+        #[test]
+        fn garbage_is_refused_or_read_but_never_panics(bytes: Vec<u8>) {
+            Histogram::default().merge_packed(&bytes);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Totals by group, series over time and percentiles, from the sums.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use futures_util::TryStreamExt;
+use gantry_domain::{
+    Timestamp,
+    model::Task,
+    usage::{Outcome, first_id_at, histogram::Histogram},
+};
+use sqlx::Row;
+
+use super::{
+    DAY, HOUR, UsageFilter,
+    cells::{Dims, UsageSums},
+    rollups::{Grain, range_of},
+    select::{Wanted, bind, by_driver, matching},
+};
+use crate::{Order, Sort, StoreError, StoreResult, Tx, tx::on_db};
+
+/// What requests are grouped by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GroupBy {
+    #[default]
+    Model,
+    Key,
+    User,
+    Org,
+}
+
+impl GroupBy {
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "model" => Self::Model,
+            "key" => Self::Key,
+            "user" => Self::User,
+            "org" => Self::Org,
+            _ => return None,
+        })
+    }
+}
+
+/// What groups can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GroupColumn {
+    #[default]
+    Requests,
+    Errors,
+    PromptTokens,
+    CompletionTokens,
+    TotalTokens,
+    P50,
+    P95,
+}
+
+impl GroupColumn {
+    /// Reads the name of the column as the API writes it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "requests" => Self::Requests,
+            "errors" => Self::Errors,
+            "prompt_tokens" => Self::PromptTokens,
+            "completion_tokens" => Self::CompletionTokens,
+            "total_tokens" => Self::TotalTokens,
+            "p50_ms" => Self::P50,
+            "p95_ms" => Self::P95,
+            _ => return None,
+        })
+    }
+
+    fn of(self, group: &UsageGroup) -> i64 {
+        match self {
+            Self::Requests => group.sums.requests,
+            Self::Errors => group.sums.errors,
+            Self::PromptTokens => group.sums.prompt_tokens,
+            Self::CompletionTokens => group.sums.completion_tokens,
+            Self::TotalTokens => group.sums.total_tokens(),
+            Self::P50 => group.p50_ms,
+            Self::P95 => group.p95_ms,
+        }
+    }
+}
+
+/// The requests of one model, key, user or organisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageGroup {
+    /// Of the key, user or organisation; `None` for models, and for requests without one.
+    pub id: Option<i64>,
+    /// The model, or the name of the key, user or organisation; `None` if it does not exist (any more).
+    pub name: Option<String>,
+    /// First characters of the token; also of keys that do not exist any more.
+    pub key_prefix: Option<String>,
+    pub sums: UsageSums,
+    /// Latency in milliseconds.
+    pub p50_ms: i64,
+    pub p95_ms: i64,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Model(String),
+    Id(Option<i64>),
+}
+
+#[derive(Debug, Default)]
+struct Total {
+    sums: UsageSums,
+    latency: Histogram,
+    key_prefix: Option<String>,
+}
+
+/// Length of the steps of a series. They begin at full minutes, hours and days of UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bucket {
+    Minute,
+    Hour,
+    Day,
+}
+
+impl Bucket {
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "minute" => Self::Minute,
+            "hour" => Self::Hour,
+            "day" => Self::Day,
+            _ => return None,
+        })
+    }
+
+    /// Milliseconds.
+    pub fn length(self) -> i64 {
+        match self {
+            Self::Minute => 60_000,
+            Self::Hour => HOUR,
+            Self::Day => DAY,
+        }
+    }
+
+    /// How many of them a range touches.
+    pub fn count(self, from: Timestamp, to: Timestamp) -> i64 {
+        let length = self.length();
+        to.0.saturating_sub(1).div_euclid(length) - from.0.div_euclid(length) + 1
+    }
+}
+
+/// Which of the two durations of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeKind {
+    Latency,
+    /// Time to first token; of streamed answers only.
+    Ttft,
+}
+
+/// Durations of many requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageTimes {
+    pub histogram: Histogram,
+    /// Milliseconds.
+    pub sum_ms: i64,
+}
+
+impl Tx {
+    /// Totals by group, sorted, equal ones by name or id; and how many groups there are on all pages.
+    pub async fn usage_groups(
+        &mut self,
+        filter: &UsageFilter,
+        by: GroupBy,
+        sort: Sort<GroupColumn>,
+        limit: i64,
+        offset: i64,
+    ) -> StoreResult<(Vec<UsageGroup>, i64)> {
+        let group_of = |dims: &Dims<'_>| match by {
+            GroupBy::Model => Group::Model(dims.model.to_owned()),
+            GroupBy::Key => Group::Id(dims.key.map(|(id, _)| id)),
+            GroupBy::User => Group::Id(dims.user_id),
+            GroupBy::Org => Group::Id(dims.org_id),
+        };
+        let wanted = Wanted::new(filter);
+        let plan = self.usage_plan(range_of(filter), Grain::Days).await?;
+        let mut totals: BTreeMap<Group, Total> = BTreeMap::new();
+        self.each_usage_cell(&plan, &wanted, true, |_, cell| {
+            let total = totals.entry(group_of(&cell.dims)).or_default();
+            total.sums.add(&cell.sums);
+            if by == GroupBy::Key && total.key_prefix.is_none() {
+                total.key_prefix = cell.dims.key.map(|(_, prefix)| prefix.to_owned());
+            }
+            cell.times.latency(&mut total.latency)
+        })
+        .await?;
+
+        let n_groups = totals.len() as i64;
+        let finish = |(group, total): (Group, Total)| {
+            let percentile = |p| total.latency.percentile(p).unwrap_or(0);
+            let (id, name) = match group {
+                Group::Model(name) => (None, Some(name)),
+                Group::Id(id) => (id, None),
+            };
+            let (p50_ms, p95_ms) = (percentile(0.5), percentile(0.95));
+            UsageGroup { id, name, key_prefix: total.key_prefix, sums: total.sums, p50_ms, p95_ms }
+        };
+        let mut groups: Vec<UsageGroup> = totals.into_iter().map(finish).collect();
+        // Stable: equal ones stay in the order of their names or ids.
+        groups.sort_by(|a, b| {
+            let order: Ordering = sort.by.of(a).cmp(&sort.by.of(b));
+            if sort.order == Order::Desc { order.reverse() } else { order }
+        });
+        let page = groups.into_iter().skip(offset.max(0) as usize).take(limit.max(0) as usize);
+        let mut page: Vec<UsageGroup> = page.collect();
+        let ids: Vec<i64> = page.iter().filter_map(|it| it.id).collect();
+        let mut names = self.names_of(by, &ids).await?;
+        for group in page.iter_mut().filter(|it| it.id.is_some()) {
+            group.name = group.id.and_then(|id| names.remove(&id));
+        }
+        Ok((page, n_groups))
+    }
+
+    /// Those that there are.
+    async fn names_of(&mut self, by: GroupBy, ids: &[i64]) -> StoreResult<BTreeMap<i64, String>> {
+        // A few at once: each statement costs a round trip.
+        macro_rules! some {
+            ($sql:literal) => {
+                concat!($sql, " IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)")
+            };
+        }
+        let sql = match by {
+            GroupBy::Model => return Ok(BTreeMap::new()),
+            GroupBy::Key => some!("SELECT id, name FROM api_keys WHERE id"),
+            GroupBy::User => some!("SELECT id, username FROM users WHERE id"),
+            GroupBy::Org => some!("SELECT id, name FROM orgs WHERE id"),
+        };
+        let mut names = BTreeMap::new();
+        for ids in ids.chunks(16) {
+            let found: Vec<(i64, String)> = on_db!(self, |conn| {
+                // What is missing in the last chunk is filled up with an id that nothing has.
+                let padded = ids.iter().copied().chain(std::iter::repeat(0)).take(16);
+                let mut query = sqlx::query_as(sql);
+                for id in padded {
+                    query = query.bind(id);
+                }
+                query.fetch_all(conn).await
+            })?;
+            names.extend(found);
+        }
+        Ok(names)
+    }
+
+    /// Totals of each step of time that the range touches, oldest first, steps without requests too. Minutes come from
+    /// raw rows alone. The caller bounds their number ([`Bucket::count`]).
+    pub async fn usage_series(
+        &mut self,
+        filter: &UsageFilter,
+        bucket: Bucket,
+    ) -> StoreResult<Vec<(Timestamp, UsageSums)>> {
+        let wanted = Wanted::new(filter);
+        let (from, to) = range_of(filter);
+        let length = bucket.length();
+        let mut steps = BTreeMap::new();
+        let mut start = from / length * length;
+        while start < to {
+            steps.insert(start, UsageSums::default());
+            start += length;
+        }
+        if bucket == Bucket::Minute {
+            self.add_minutes(&wanted, (from, to), &mut steps).await?;
+        } else {
+            let grain = if bucket == Bucket::Day { Grain::Days } else { Grain::Hours };
+            let plan = self.usage_plan((from, to), grain).await?;
+            self.each_usage_cell(&plan, &wanted, false, |at, cell| {
+                if let Some(step) = steps.get_mut(&(at / length * length)) {
+                    step.add(&cell.sums);
+                }
+                Some(())
+            })
+            .await?;
+        }
+        Ok(steps.into_iter().map(|(start, sums)| (Timestamp(start), sums)).collect())
+    }
+
+    async fn add_minutes(
+        &mut self,
+        wanted: &Wanted<'_>,
+        (from, to): (i64, i64),
+        steps: &mut BTreeMap<i64, UsageSums>,
+    ) -> StoreResult<()> {
+        const SQL: [&str; 7] = by_driver!(
+            "SELECT created_at / 60000, COUNT(*), CAST(SUM(CASE WHEN status_code >= 400 THEN 1 ELSE 0 END) AS BIGINT), \
+             CAST(SUM(prompt_tokens) AS BIGINT), CAST(SUM(completion_tokens) AS BIGINT)",
+            " GROUP BY 1"
+        );
+        let sql = SQL[wanted.driver() as usize];
+        on_db!(self, |conn| {
+            let mut rows = bind!(sqlx::query(sql), wanted, from, to).fetch(conn);
+            while let Some(row) = rows.try_next().await? {
+                let minute: i64 = row.try_get(0)?;
+                if let Some(step) = steps.get_mut(&(minute * 60_000)) {
+                    step.requests = row.try_get(1)?;
+                    step.errors = row.try_get(2)?;
+                    step.prompt_tokens = row.try_get(3)?;
+                    step.completion_tokens = row.try_get(4)?;
+                }
+            }
+            Ok::<_, StoreError>(())
+        })
+    }
+
+    /// How long requests took, or how long their first token.
+    pub async fn usage_times(&mut self, filter: &UsageFilter, kind: TimeKind) -> StoreResult<UsageTimes> {
+        let wanted = Wanted::new(filter);
+        let plan = self.usage_plan(range_of(filter), Grain::Days).await?;
+        let mut times = UsageTimes::default();
+        self.each_usage_cell(&plan, &wanted, true, |_, cell| match kind {
+            TimeKind::Latency => {
+                times.sum_ms = times.sum_ms.saturating_add(cell.sums.latency_ms);
+                cell.times.latency(&mut times.histogram)
+            }
+            TimeKind::Ttft => {
+                times.sum_ms = times.sum_ms.saturating_add(cell.sums.ttft_ms);
+                cell.times.ttft(&mut times.histogram)
+            }
+        })
+        .await?;
+        Ok(times)
+    }
+}

@@ -1,0 +1,441 @@
+//! Cells: the requests of one span of time that agree in everything that can be filtered or grouped by. This file adds
+//! rows up to cells and packs cells into the two columns of a roll-up.
+//!
+//! `sums`: a version byte; the model names; the keys (id and prefix); the cells, each with its place in these lists, its
+//! ids, status, task and outcome, and its sums. `times`: for each cell, in the same order, the packed histograms of latency
+//! and time to first token, each with its length in front. Numbers are varints. Cells are sorted, so that the same rows
+//! give the same bytes.
+
+use std::collections::BTreeMap;
+
+use gantry_domain::{
+    model::Task,
+    usage::{FIRST_ERROR_STATUS, Outcome, UsageRow, histogram::Histogram, time_of, varint},
+};
+
+use crate::page::clean;
+
+/// First byte of `sums`.
+const VERSION: u8 = 1;
+/// A packed task is its place here, a packed outcome its place in [`Outcome::ALL`]: new ones go to the end.
+const TASKS: [Task; 2] = [Task::Generate, Task::Embed];
+
+/// Totals of requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsageSums {
+    pub requests: i64,
+    /// See [`FIRST_ERROR_STATUS`].
+    pub errors: i64,
+    pub prompt_tokens: i64,
+    pub completion_tokens: i64,
+    pub cached_tokens: i64,
+    /// Requests whose tokens the gateway counted itself.
+    pub estimated: i64,
+    /// Milliseconds.
+    pub latency_ms: i64,
+    /// Requests with a time to first token.
+    pub streamed: i64,
+    /// Milliseconds, of those.
+    pub ttft_ms: i64,
+}
+
+impl UsageSums {
+    pub fn total_tokens(&self) -> i64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+
+    /// Adds another one. Sums that no `i64` holds stay at its end: a client must not be able to make sums fail.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, more) in self.fields_mut().into_iter().zip(other.fields()) {
+            *mine = mine.saturating_add(more);
+        }
+        self.errors = self.errors.saturating_add(other.errors);
+    }
+
+    /// What is packed: all but the errors, which follow from the status of the cell.
+    fn fields(&self) -> [i64; 8] {
+        [
+            self.requests,
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.cached_tokens,
+            self.estimated,
+            self.latency_ms,
+            self.streamed,
+            self.ttft_ms,
+        ]
+    }
+
+    fn fields_mut(&mut self) -> [&mut i64; 8] {
+        [
+            &mut self.requests,
+            &mut self.prompt_tokens,
+            &mut self.completion_tokens,
+            &mut self.cached_tokens,
+            &mut self.estimated,
+            &mut self.latency_ms,
+            &mut self.streamed,
+            &mut self.ttft_ms,
+        ]
+    }
+}
+
+/// What the requests of a cell agree in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Dims<'a> {
+    pub(super) model: &'a str,
+    pub(super) key: Option<(i64, &'a str)>,
+    pub(super) user_id: Option<i64>,
+    pub(super) org_id: Option<i64>,
+    pub(super) status: u16,
+    pub(super) task: Task,
+    pub(super) outcome: Outcome,
+}
+
+/// [`Dims`] on their own; the same order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct OwnDims {
+    model: String,
+    key: Option<(i64, String)>,
+    user_id: Option<i64>,
+    org_id: Option<i64>,
+    status: u16,
+    task: Task,
+    outcome: Outcome,
+}
+
+impl From<Dims<'_>> for OwnDims {
+    fn from(dims: Dims<'_>) -> Self {
+        let Dims { model, key, user_id, org_id, status, task, outcome } = dims;
+        let key = key.map(|(id, prefix)| (id, prefix.to_owned()));
+        Self { model: model.to_owned(), key, user_id, org_id, status, task, outcome }
+    }
+}
+
+/// Histograms of a cell, in whichever form they are at hand.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Times<'a> {
+    /// Not asked for.
+    None,
+    /// Of one request.
+    One {
+        latency: i64,
+        ttft: Option<i64>,
+    },
+    Packed {
+        latency: &'a [u8],
+        ttft: &'a [u8],
+    },
+}
+
+impl Times<'_> {
+    /// Adds the latencies to `histogram`; `None` if the packed ones are damaged.
+    pub(super) fn latency(self, histogram: &mut Histogram) -> Option<()> {
+        match self {
+            Self::None => {}
+            Self::One { latency, .. } => histogram.record(latency),
+            Self::Packed { latency, .. } => histogram.merge_packed(latency)?,
+        }
+        Some(())
+    }
+
+    /// The same of times to first token.
+    pub(super) fn ttft(self, histogram: &mut Histogram) -> Option<()> {
+        match self {
+            Self::None | Self::One { ttft: None, .. } => {}
+            Self::One { ttft: Some(ttft), .. } => histogram.record(ttft),
+            Self::Packed { ttft, .. } => histogram.merge_packed(ttft)?,
+        }
+        Some(())
+    }
+}
+
+/// A cell as it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CellRef<'a> {
+    pub(super) dims: Dims<'a>,
+    pub(super) sums: UsageSums,
+    /// When its first and last request came, in milliseconds from the begin of the span.
+    pub(super) window: (i64, i64),
+    pub(super) times: Times<'a>,
+}
+
+impl CellRef<'_> {
+    /// The cell of one row of the span that begins at `start`.
+    fn of(row: &UsageRow, start: i64) -> CellRef<'_> {
+        let at = time_of(row.id).0.saturating_sub(start);
+        let errors = i64::from(row.status_code >= FIRST_ERROR_STATUS);
+        CellRef {
+            dims: Dims {
+                model: &row.model_name,
+                key: row.key_id.map(|id| (id.0, row.key_prefix.as_deref().unwrap_or_default())),
+                user_id: row.user_id.map(|it| it.0),
+                org_id: row.org_id.map(|it| it.0),
+                status: row.status_code,
+                task: row.task,
+                outcome: row.outcome,
+            },
+            sums: UsageSums {
+                requests: 1,
+                errors,
+                prompt_tokens: row.prompt_tokens,
+                completion_tokens: row.completion_tokens,
+                cached_tokens: row.cached_tokens.unwrap_or(0),
+                estimated: row.estimated.into(),
+                latency_ms: row.latency_ms,
+                streamed: row.ttft_ms.is_some().into(),
+                ttft_ms: row.ttft_ms.unwrap_or(0),
+            },
+            window: (at, at),
+            times: Times::One { latency: row.latency_ms, ttft: row.ttft_ms },
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Cell {
+    sums: UsageSums,
+    window: (i64, i64),
+    latency: Histogram,
+    ttft: Histogram,
+}
+
+/// The two columns of a roll-up, and how many requests are in it.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub(super) requests: i64,
+    pub(super) sums: Vec<u8>,
+    pub(super) times: Vec<u8>,
+}
+
+/// Cells of one span in the making.
+#[derive(Debug, Default)]
+pub(super) struct Cells(BTreeMap<OwnDims, Cell>);
+
+impl Cells {
+    /// Adds a row to the span that begins at `start`.
+    pub(super) fn record(&mut self, row: &UsageRow, start: i64) {
+        let mut cell = CellRef::of(row, start);
+        // As the row itself is stored.
+        let model = clean(&row.model_name);
+        cell.dims.model = &model;
+        let _ = self.add(&cell, 0);
+    }
+
+    /// Adds a packed span whose begin lies `shift` milliseconds after that of this one; `None` if it is damaged.
+    pub(super) fn merge(&mut self, sums: &[u8], times: &[u8], shift: i64) -> Option<()> {
+        let mut whole = Some(());
+        each(sums, Some(times), |cell| whole = whole.and(self.add(&cell, shift)))?;
+        whole
+    }
+
+    fn add(&mut self, cell: &CellRef<'_>, shift: i64) -> Option<()> {
+        let (first, last) = (cell.window.0.saturating_add(shift), cell.window.1.saturating_add(shift));
+        let empty = || Cell { window: (first, last), ..Cell::default() };
+        let mine = self.0.entry(cell.dims.into()).or_insert_with(empty);
+        mine.sums.add(&cell.sums);
+        mine.window = (mine.window.0.min(first), mine.window.1.max(last));
+        cell.times.latency(&mut mine.latency)?;
+        cell.times.ttft(&mut mine.ttft)
+    }
+
+    pub(super) fn pack(&self) -> Packed {
+        let mut packed = Packed { requests: 0, sums: vec![VERSION], times: Vec::new() };
+        let (mut models, mut keys) = (BTreeMap::new(), BTreeMap::new());
+        for dims in self.0.keys() {
+            models.insert(dims.model.as_str(), 0);
+            keys.extend(dims.key.as_ref().map(|it| (it, 0)));
+        }
+        let text = |out: &mut Vec<u8>, text: &str| {
+            varint::put(out, text.len() as u64);
+            out.extend_from_slice(text.as_bytes());
+        };
+        varint::put(&mut packed.sums, models.len() as u64);
+        for (place, (name, at)) in models.iter_mut().enumerate() {
+            text(&mut packed.sums, name);
+            *at = place as u64;
+        }
+        varint::put(&mut packed.sums, keys.len() as u64);
+        for (place, ((id, prefix), at)) in keys.iter_mut().enumerate() {
+            varint::put_signed(&mut packed.sums, *id);
+            text(&mut packed.sums, prefix);
+            *at = place as u64 + 1;
+        }
+        varint::put(&mut packed.sums, self.0.len() as u64);
+        let mut scratch = Vec::new();
+        for (dims, cell) in &self.0 {
+            let out = &mut packed.sums;
+            varint::put(out, models.get(dims.model.as_str()).copied().unwrap_or(0));
+            varint::put(out, dims.key.as_ref().and_then(|it| keys.get(it)).copied().unwrap_or(0));
+            for id in [dims.user_id, dims.org_id] {
+                // Ids begin with 1.
+                varint::put_signed(out, id.unwrap_or(0));
+            }
+            varint::put(out, dims.status.into());
+            out.push(dims.task as u8 | (dims.outcome as u8) << 4);
+            for sum in cell.sums.fields() {
+                varint::put_signed(out, sum);
+            }
+            varint::put_signed(out, cell.window.0);
+            varint::put_signed(out, cell.window.1 - cell.window.0);
+            for histogram in [&cell.latency, &cell.ttft] {
+                scratch.clear();
+                histogram.pack(&mut scratch);
+                varint::put(&mut packed.times, scratch.len() as u64);
+                packed.times.extend_from_slice(&scratch);
+            }
+            packed.requests += cell.sums.requests;
+        }
+        packed
+    }
+}
+
+/// Shows every cell of a packed span; without `times` they have no histograms. `None` if it is damaged or of a newer
+/// version.
+pub(super) fn each<'a>(
+    mut sums: &'a [u8],
+    times: Option<&'a [u8]>,
+    mut visit: impl FnMut(CellRef<'a>),
+) -> Option<()> {
+    let rest = &mut sums;
+    if varint::take_bytes(rest, 1)? != [VERSION] {
+        return None;
+    }
+    let count = |rest: &mut &'a [u8]| usize::try_from(varint::take(rest)?).ok().filter(|n| *n <= rest.len());
+    let text = |rest: &mut &'a [u8]| {
+        let len = usize::try_from(varint::take(rest)?).ok()?;
+        std::str::from_utf8(varint::take_bytes(rest, len)?).ok()
+    };
+    let models: Vec<&str> = (0..count(rest)?).map(|_| text(rest)).collect::<Option<_>>()?;
+    let keys: Vec<(i64, &str)> =
+        (0..count(rest)?).map(|_| Some((varint::take_signed(rest)?, text(rest)?))).collect::<Option<_>>()?;
+    let mut times = times;
+    for _ in 0..count(rest)? {
+        let model = models.get(usize::try_from(varint::take(rest)?).ok()?)?;
+        let key = match usize::try_from(varint::take(rest)?).ok()? {
+            0 => None,
+            place => Some(*keys.get(place - 1)?),
+        };
+        let user_id = Some(varint::take_signed(rest)?).filter(|it| *it != 0);
+        let org_id = Some(varint::take_signed(rest)?).filter(|it| *it != 0);
+        let status = u16::try_from(varint::take(rest)?).ok()?;
+        let [kinds] = varint::take_bytes(rest, 1)? else { return None };
+        let mut sums = UsageSums::default();
+        for sum in sums.fields_mut() {
+            *sum = varint::take_signed(rest)?;
+        }
+        if status >= FIRST_ERROR_STATUS {
+            sums.errors = sums.requests;
+        }
+        let first = varint::take_signed(rest)?;
+        let last = first.saturating_add(varint::take_signed(rest)?);
+        let times = match &mut times {
+            None => Times::None,
+            Some(rest) => {
+                let mut next = || {
+                    let len = usize::try_from(varint::take(rest)?).ok()?;
+                    varint::take_bytes(rest, len)
+                };
+                Times::Packed { latency: next()?, ttft: next()? }
+            }
+        };
+        let task = *TASKS.get(usize::from(kinds & 0xf))?;
+        let outcome = *Outcome::ALL.get(usize::from(kinds >> 4))?;
+        let dims = Dims { model, key, user_id, org_id, status, task, outcome };
+        visit(CellRef { dims, sums, window: (first, last), times });
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_domain::{KeyId, OrgId, Timestamp, endpoint::Endpoint, usage::id_at};
+
+    use super::*;
+
+    fn row(at: i64, number: i64) -> UsageRow {
+        UsageRow {
+            id: id_at(Timestamp(at), number as u128),
+            req_id: String::new(),
+            created_at: Timestamp(at),
+            key_id: (number % 3 > 0).then_some(KeyId(number % 3)),
+            key_prefix: (number % 3 > 0).then(|| format!("gty_{}", number % 3)),
+            user_id: None,
+            org_id: Some(OrgId(1 << (number % 40))),
+            model_name: ["qwen", "", "a\0b"][number as usize % 3].to_owned(),
+            task: [Task::Generate, Task::Embed][number as usize % 2],
+            endpoint: Endpoint::ChatCompletions,
+            stream: false,
+            prompt_tokens: number,
+            completion_tokens: -number,
+            cached_tokens: Some(i64::MAX),
+            estimated: false,
+            latency_ms: number * number,
+            ttft_ms: (number % 2 == 0).then_some(number),
+            status_code: [200, 404][number as usize % 2],
+            outcome: Outcome::ALL[number as usize % 6],
+        }
+    }
+
+    fn packed(rows: impl Iterator<Item = i64>) -> Packed {
+        let mut cells = Cells::default();
+        rows.for_each(|n| cells.record(&row(1_000 + n, n), 1_000));
+        cells.pack()
+    }
+
+    #[test]
+    fn parts_add_up_to_the_same_bytes() {
+        let whole = packed(0..300);
+        let mut merged = Cells::default();
+        for part in [packed((0..300).step_by(2)), packed((1..300).step_by(2))] {
+            merged.merge(&part.sums, &part.times, 0).unwrap();
+        }
+        let merged = merged.pack();
+        assert_eq!((&merged.sums, &merged.times, merged.requests), (&whole.sums, &whole.times, 300));
+    }
+
+    #[test]
+    fn a_cell_says_what_was_put_in() {
+        let packed = packed([5, 5 + 120].into_iter());
+        let mut seen = Vec::new();
+        each(&packed.sums, Some(&packed.times), |cell| seen.push(cell)).unwrap();
+        let [cell] = seen[..] else { panic!("{seen:?}") };
+        let dims = Dims {
+            model: "a\u{fffd}b",
+            key: Some((2, "gty_2")),
+            user_id: None,
+            org_id: Some(1 << 5),
+            status: 404,
+            task: Task::Embed,
+            outcome: Outcome::Rejected,
+        };
+        assert_eq!((cell.dims, cell.window), (dims, (5, 125)));
+        // More than an `i64` stays at its end.
+        let sums = UsageSums {
+            requests: 2,
+            errors: 2,
+            prompt_tokens: 130,
+            completion_tokens: -130,
+            cached_tokens: i64::MAX,
+            latency_ms: 25 + 125 * 125,
+            ..UsageSums::default()
+        };
+        assert_eq!(cell.sums, sums);
+    }
+
+    #[test]
+    fn damaged_bytes_never_panic() {
+        let whole = packed(0..20);
+        for len in 0..whole.sums.len() {
+            assert!(each(&whole.sums[..len], None, |_| ()).is_none(), "{len}");
+        }
+        for at in 0..whole.sums.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut sums = whole.sums.clone();
+                sums[at] ^= flip;
+                let _ = Cells::default().merge(&sums, &whole.times, 7);
+            }
+        }
+        assert!(Cells::default().merge(&whole.sums, &whole.times[..9], 0).is_none());
+    }
+}

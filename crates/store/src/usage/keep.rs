@@ -1,0 +1,243 @@
+//! What keeps the ledger in order: old rows go, sums are added up, sums of rows from before there were any are made, and
+//! both can be compared.
+
+use futures_util::TryStreamExt;
+use gantry_domain::{
+    Timestamp,
+    usage::{UsageRow, first_id_at, time_of},
+};
+use sqlx::Row;
+use uuid::Uuid;
+
+use super::{
+    DAY, HOUR, UsageFilter,
+    cells::{Cells, UsageSums},
+    insert::corrupt,
+    rollups::RAW_SINCE,
+    select::{UsageRecord, Wanted, columns},
+};
+use crate::{
+    Store, StoreError, StoreResult, Tx,
+    tx::{Inner, on_db},
+};
+
+/// Roll-ups of one span are added up to about this many bytes. More cells than fit there are the work of a client that
+/// makes names up; a reader still needs no more memory than this at a time.
+const LARGEST: i64 = 8 << 20;
+/// Roll-ups below this size are added up without regard to their proportion.
+const SMALL: i64 = 64 << 10;
+/// Spans that are compacted in one transaction; writers wait for some ten milliseconds.
+const SPANS: i64 = 8;
+
+/// Raw rows and sums of the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsageCheck {
+    pub from: Timestamp,
+    /// Exclusive.
+    pub to: Timestamp,
+    /// From raw rows; only requests, errors and tokens (prompt, completion) are filled in.
+    pub rows: UsageSums,
+    /// From the sums of hours.
+    pub hours: UsageSums,
+    /// From those of days; `None` if the time is no whole day.
+    pub days: Option<UsageSums>,
+}
+
+impl UsageCheck {
+    pub fn agrees(&self) -> bool {
+        let seen = |it: &UsageSums| (it.requests, it.errors, it.prompt_tokens, it.completion_tokens);
+        let rows = seen(&self.rows);
+        seen(&self.hours) == rows && self.days.as_ref().is_none_or(|it| seen(it) == rows)
+    }
+}
+
+impl Tx {
+    /// Deletes up to `limit` of the oldest rows made before the hour of `before`; says how many. Call it until that is
+    /// 0, each time in a transaction of its own, so that writers get their turn in between. Sums stay.
+    pub async fn delete_usage_before(&mut self, before: Timestamp, limit: i64) -> StoreResult<u64> {
+        const SQL: &str =
+            "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE id < $1 ORDER BY id LIMIT $2)";
+        // Whole hours: a range must be able to tell what is complete. It is noted before the first row goes.
+        let hour = Timestamp(before.0.max(0) / HOUR * HOUR);
+        if hour > self.usage_raw_since().await? {
+            self.meta_set(RAW_SINCE, &hour.0.to_string()).await?;
+        }
+        Ok(on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(first_id_at(hour)).bind(limit);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+
+    /// Adds up the roll-ups of spans that have at least `at_least` of them; says of how many spans. A large roll-up is
+    /// left as it is until the small ones have half its size, so that it is not rewritten for every few requests;
+    /// `thorough` adds up all the same.
+    ///
+    /// Two gateways may do so at the same time: each row is taken by one of them.
+    pub async fn compact_usage(&mut self, at_least: i64, thorough: bool) -> StoreResult<u64> {
+        const CROWDED: &str = "SELECT hours, start_at FROM usage_rollups GROUP BY hours, start_at \
+                               HAVING COUNT(*) >= $1 ORDER BY hours, start_at LIMIT $2";
+        const SIZES: &str = "SELECT CAST(LENGTH(sums) + LENGTH(times) AS BIGINT) AS size FROM usage_rollups \
+                             WHERE hours = $1 AND start_at = $2 ORDER BY size";
+        const TAKE: &str = "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 \
+                            AND LENGTH(sums) + LENGTH(times) <= $3 RETURNING sums, times";
+        let spans: Vec<(i64, i64)> = on_db!(self, |conn| {
+            sqlx::query_as(CROWDED).bind(at_least.max(2)).bind(SPANS).fetch_all(conn).await
+        })?;
+        let mut n_compacted = 0;
+        for (hours, start) in spans {
+            let sizes: Vec<i64> = on_db!(self, |conn| {
+                sqlx::query_scalar(SIZES).bind(hours).bind(start).fetch_all(conn).await
+            })?;
+            let Some(largest) = taken_up_to(&sizes, thorough) else { continue };
+            let mut cells = Cells::default();
+            on_db!(self, |conn| {
+                let mut rows = sqlx::query(TAKE).bind(hours).bind(start).bind(largest).fetch(conn);
+                while let Some(row) = rows.try_next().await? {
+                    let merged = cells.merge(row.try_get(0)?, row.try_get(1)?, 0);
+                    merged.ok_or_else(|| corrupt(start))?;
+                }
+                Ok::<_, StoreError>(())
+            })?;
+            self.insert_rollup(hours, start, &cells.pack()).await?;
+            n_compacted += 1;
+        }
+        Ok(n_compacted)
+    }
+
+    /// Compares rows and sums of the time from `from` (to the day's end, at most to `to`). Both must be full hours. In a
+    /// reading transaction, so that both are of the same moment.
+    pub async fn check_usage(&mut self, from: Timestamp, to: Timestamp) -> StoreResult<UsageCheck> {
+        const SQL: &str = "SELECT COUNT(*), \
+             CAST(COALESCE(SUM(CASE WHEN status_code >= 400 THEN 1 ELSE 0 END), 0) AS BIGINT), \
+             CAST(COALESCE(SUM(prompt_tokens), 0) AS BIGINT), \
+             CAST(COALESCE(SUM(completion_tokens), 0) AS BIGINT) FROM usage WHERE id >= $1 AND id < $2";
+        let day = from.0 / DAY * DAY;
+        let to = Timestamp(to.0.min(day + DAY));
+        let (requests, errors, prompt_tokens, completion_tokens): (i64, i64, i64, i64) =
+            on_db!(self, |conn| {
+                sqlx::query_as(SQL).bind(first_id_at(from)).bind(first_id_at(to)).fetch_one(conn).await
+            })?;
+        let rows = UsageSums { requests, errors, prompt_tokens, completion_tokens, ..UsageSums::default() };
+        let hours = self.rolled_up(1, from, to).await?;
+        let whole = from.0 == day && to.0 == day + DAY;
+        let days = if whole { Some(self.rolled_up(24, from, to).await?) } else { None };
+        Ok(UsageCheck { from, to, rows, hours, days })
+    }
+
+    /// The hours from the first to the end of the last that rows or sums are there for.
+    pub async fn usage_extent(&mut self) -> StoreResult<Option<(Timestamp, Timestamp)>> {
+        const OLDEST: &str = "SELECT id FROM usage ORDER BY id LIMIT 1";
+        const NEWEST: &str = "SELECT id FROM usage ORDER BY id DESC LIMIT 1";
+        const FIRST: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = 1";
+        const LAST: &str = "SELECT MAX(start_at) FROM usage_rollups WHERE hours = 1";
+        let hour_of = |id: Uuid| time_of(id).0 / HOUR * HOUR;
+        let mut hours = Vec::new();
+        for sql in [OLDEST, NEWEST] {
+            let id = on_db!(self, |conn| sqlx::query_scalar(sql).fetch_optional(conn).await)?;
+            hours.extend(id.map(hour_of));
+        }
+        for sql in [FIRST, LAST] {
+            let start: Option<i64> = on_db!(self, |conn| sqlx::query_scalar(sql).fetch_one(conn).await)?;
+            hours.extend(start);
+        }
+        let (first, last) = (hours.iter().min(), hours.iter().max());
+        Ok(first.zip(last).map(|(first, last)| (Timestamp(*first), Timestamp(last + HOUR))))
+    }
+
+    async fn rolled_up(&mut self, hours: i64, from: Timestamp, to: Timestamp) -> StoreResult<UsageSums> {
+        let mut sums = UsageSums::default();
+        let all = UsageFilter::default();
+        self.each_rollup(hours, (from.0, to.0), &Wanted::new(&all), false, |_, cell| {
+            sums.add(&cell.sums);
+            Some(())
+        })
+        .await?;
+        Ok(sums)
+    }
+
+    /// Lets no other gateway add sums until the transaction ends: what it adds while a day is made anew would be in it
+    /// twice or not at all.
+    async fn lock_rollups(&mut self) -> StoreResult<()> {
+        const SQL: &str = "LOCK TABLE usage_rollups IN SHARE ROW EXCLUSIVE MODE";
+        match &mut self.0 {
+            // There is one writer anyway.
+            Inner::Sqlite(_) => {}
+            Inner::Postgres(tx) => sqlx::query(SQL).execute(&mut **tx).await.map(drop)?,
+        }
+        Ok(())
+    }
+
+    /// Makes the sums of the oldest day that has none yet, if any. Whatever sums the day had go.
+    async fn roll_up_day(&mut self) -> StoreResult<bool> {
+        const TAKE: &str = "DELETE FROM usage_unrolled \
+             WHERE start_at = (SELECT MIN(start_at) FROM usage_unrolled) RETURNING start_at";
+        const FORGET: &str = "DELETE FROM usage_rollups WHERE start_at >= $1 AND start_at < $2";
+        const ROWS: &str = concat!("SELECT ", columns!(), " FROM usage WHERE id >= $1 AND id < $2");
+        let day: Option<i64> = on_db!(self, |conn| sqlx::query_scalar(TAKE).fetch_optional(conn).await)?;
+        let Some(day) = day else { return Ok(false) };
+        on_db!(self, |conn| sqlx::query(FORGET).bind(day).bind(day + DAY).execute(conn).await.map(drop))?;
+        let mut whole = Cells::default();
+        for hour in (day..day + DAY).step_by(HOUR as usize) {
+            let rows: Vec<UsageRecord> = on_db!(self, |conn| {
+                let query = sqlx::query_as(ROWS).bind(first_id_at(Timestamp(hour)));
+                query.bind(first_id_at(Timestamp(hour + HOUR))).fetch_all(conn).await
+            })?;
+            if rows.is_empty() {
+                continue;
+            }
+            let mut cells = Cells::default();
+            for row in rows {
+                cells.record(&UsageRow::try_from(row)?, hour);
+            }
+            let packed = cells.pack();
+            whole.merge(&packed.sums, &packed.times, hour - day).ok_or_else(|| corrupt(hour))?;
+            self.insert_rollup(1, hour, &packed).await?;
+        }
+        self.insert_rollup(24, day, &whole.pack()).await?;
+        Ok(true)
+    }
+}
+
+/// Of sizes in ascending order, the largest that is worth adding up; `None` if fewer than two are.
+fn taken_up_to(sizes: &[i64], thorough: bool) -> Option<i64> {
+    let (mut sum, mut n) = (0, 0_usize);
+    for size in sizes {
+        let out_of_proportion = !thorough && *size > SMALL.max(2 * sum);
+        if sum + size > LARGEST || n > 0 && out_of_proportion {
+            break;
+        }
+        (sum, n) = (sum + size, n + 1);
+    }
+    if n < 2 { None } else { sizes.get(n - 1).copied() }
+}
+
+impl Store {
+    /// Makes the sums of rows that an older program wrote; after that there is nothing to do.
+    pub(crate) async fn roll_up_old_usage(&self) -> StoreResult<()> {
+        loop {
+            let mut tx = self.write().await?;
+            tx.lock_rollups().await?;
+            let more = tx.roll_up_day().await?;
+            tx.commit().await?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_rollups_do_not_drag_a_large_one_along() {
+        assert_eq!(taken_up_to(&[10, 10, 900_000], false), Some(10));
+        assert_eq!(taken_up_to(&[10, 10, 900_000], true), Some(900_000));
+        assert_eq!(taken_up_to(&[60_000, 60_000, 200_000], false), Some(200_000));
+        assert_eq!(taken_up_to(&[10, 900_000], false), None);
+        assert_eq!(taken_up_to(&[LARGEST, LARGEST], true), None);
+        assert_eq!(taken_up_to(&[10, LARGEST], true), None);
+        assert_eq!(taken_up_to(&[], true), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! The usage ledger: raw rows in the order of time for as long as they are kept, and their sums by hour and day for ever.
+//!
+//! - [`insert`]: rows come in batches that may be repeated; the same transaction adds those that are new to the sums
+//! - [`cells`]: what sums are made of, and how they are packed
+//! - [`rollups`]: which parts of a range come from days, hours and raw rows
+//! - [`select`]: filters over raw rows, each with its index
+//! - [`list`]: pages of rows, found by the sums
+//! - [`analysis`]: groups, series and percentiles
+//! - [`keep`]: retention, compaction, and whether sums and rows agree
+//!
+//! Times are those in the ids of the rows: a range of time is a range of the primary key.
+
+mod analysis;
+mod cells;
+mod insert;
+mod keep;
+mod list;
+mod rollups;
+mod select;
+
+use gantry_domain::{KeyId, OrgId, Timestamp, UserId, model::Task, usage::Outcome};
+
+pub use analysis::{Bucket, GroupBy, GroupColumn, TimeKind, UsageGroup, UsageTimes};
+pub use cells::UsageSums;
+pub use keep::UsageCheck;
+pub use list::UsageRef;
+
+/// Milliseconds.
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
+
+/// Which answers to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusFilter {
+    /// The first digit: 2 for `2xx`.
+    Class(u8),
+    Exact(u16),
+}
+
+impl StatusFilter {
+    /// First and last status code.
+    pub(crate) fn range(self) -> (i32, i32) {
+        match self {
+            Self::Class(digit) => (i32::from(digit) * 100, i32::from(digit) * 100 + 99),
+            Self::Exact(code) => (code.into(), code.into()),
+        }
+    }
+}
+
+/// All conditions that are set must hold.
+#[derive(Debug, Clone)]
+pub struct UsageFilter {
+    /// Inclusive.
+    pub from: Timestamp,
+    /// Exclusive.
+    pub to: Timestamp,
+    /// Served name.
+    pub model: Option<String>,
+    pub task: Option<Task>,
+    pub key_id: Option<KeyId>,
+    pub user_id: Option<UserId>,
+    pub org_id: Option<OrgId>,
+    pub status: Option<StatusFilter>,
+    pub outcome: Option<Outcome>,
+}
+
+impl Default for UsageFilter {
+    /// Everything.
+    fn default() -> Self {
+        Self {
+            from: Timestamp(0),
+            to: Timestamp(i64::MAX),
+            model: None,
+            task: None,
+            key_id: None,
+            user_id: None,
+            org_id: None,
+            status: None,
+            outcome: None,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Which parts of a range come from where. Whole days come from the sums of days, whole hours at their ends from those
+//! of hours, and what is left of the first and the last hour from raw rows: every request counts once, to the
+//! millisecond.
+//!
+//! Hours whose raw rows are gone (retention) come from their sums even if the range cuts them: they count whole.
+
+use futures_util::TryStreamExt;
+use gantry_domain::{
+    Timestamp,
+    model::Task,
+    usage::{FIRST_ERROR_STATUS, Outcome, first_id_at},
+};
+use sqlx::Row;
+
+use super::{
+    DAY, HOUR, UsageFilter,
+    cells::{CellRef, Dims, Times, UsageSums, each},
+    insert::corrupt,
+    select::{Wanted, bind, by_driver, matching},
+};
+use crate::{StoreError, StoreResult, Tx, tx::on_db};
+
+/// End of the times that an id holds, in milliseconds.
+const END_OF_TIME: i64 = 1 << 48;
+/// Key in `meta`: the hour from which on no raw row was deleted for its age.
+pub(super) const RAW_SINCE: &str = "usage_raw_since";
+
+/// A range of milliseconds without its end.
+pub(super) type Range = (i64, i64);
+
+/// The parts of a range, none of them empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Less than an hour each: before and after the others.
+    pub(super) raw: Vec<Range>,
+    pub(super) hours: Vec<Range>,
+    pub(super) days: Option<Range>,
+}
+
+/// How the wholes of a range are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grain {
+    /// Whole days as days.
+    Days,
+    /// All of them as hours.
+    Hours,
+}
+
+impl Plan {
+    /// For a range, and the whole hours from `first` to `last` of it that sums may stand for.
+    fn of((from, to): Range, (first, last): Range, grain: Grain) -> Self {
+        let mut plan = Self::default();
+        if first > last {
+            plan.raw.push((from, to));
+            return plan;
+        }
+        plan.raw.extend([(from, first), (last, to)].into_iter().filter(|it| it.0 < it.1));
+        let days = (ceil(first, DAY), last / DAY * DAY);
+        if grain == Grain::Days && days.0 < days.1 {
+            plan.days = Some(days);
+            plan.hours.extend([(first, days.0), (days.1, last)].into_iter().filter(|it| it.0 < it.1));
+        } else if first < last {
+            plan.hours.push((first, last));
+        }
+        plan
+    }
+}
+
+/// The first multiple of `unit` that is not before `time`, which is not negative.
+fn ceil(time: i64, unit: i64) -> i64 {
+    (time + unit - 1) / unit * unit
+}
+
+/// The range of a filter within the times that ids hold.
+pub(super) fn range_of(filter: &UsageFilter) -> Range {
+    (filter.from.0.clamp(0, END_OF_TIME), filter.to.0.clamp(0, END_OF_TIME))
+}
+
+impl Tx {
+    /// The hour from which on all raw rows are there; older ones may have been deleted for their age.
+    pub async fn usage_raw_since(&mut self) -> StoreResult<Timestamp> {
+        let stored = self.meta_get(RAW_SINCE).await?;
+        Ok(Timestamp(stored.and_then(|it| it.parse().ok()).unwrap_or(0)))
+    }
+
+    /// How to add up the requests of a range.
+    pub(super) async fn usage_plan(&mut self, range: Range, grain: Grain) -> StoreResult<Plan> {
+        let (from, to) = range;
+        if from >= to {
+            return Ok(Plan::default());
+        }
+        let raw_since = self.usage_raw_since().await?.0;
+        // An end within an hour needs raw rows only if there are rows on the other side of it.
+        let (begin, end) = (from / HOUR * HOUR, ceil(to, HOUR));
+        let cut_from = begin >= raw_since && self.has_usage((begin, from)).await?;
+        let cut_to = end > raw_since && self.has_usage((to, end)).await?;
+        let first = if cut_from { begin + HOUR } else { begin };
+        let last = if cut_to { end - HOUR } else { end };
+        Ok(Plan::of(range, (first, last), grain))
+    }
+
+    /// Whether there is a raw row of that time.
+    async fn has_usage(&mut self, (from, to): Range) -> StoreResult<bool> {
+        const SQL: &str =
+            "SELECT COUNT(*) FROM (SELECT id FROM usage WHERE id >= $1 AND id < $2 LIMIT 1) AS found";
+        if from >= to {
+            return Ok(false);
+        }
+        let n: i64 = on_db!(self, |conn| {
+            let query = sqlx::query_scalar(SQL).bind(first_id_at(Timestamp(from)));
+            query.bind(first_id_at(Timestamp(to))).fetch_one(conn).await
+        })?;
+        Ok(n > 0)
+    }
+
+    /// Shows every cell that matches, by the plan: with the begin of its span or, for a raw row, its own time. The
+    /// range of the filter is not looked at.
+    pub(super) async fn each_usage_cell(
+        &mut self,
+        plan: &Plan,
+        wanted: &Wanted<'_>,
+        with_times: bool,
+        mut visit: impl FnMut(i64, CellRef<'_>) -> Option<()>,
+    ) -> StoreResult<()> {
+        if let Some(range) = plan.days {
+            self.each_rollup(24, range, wanted, with_times, &mut visit).await?;
+        }
+        for range in &plan.hours {
+            self.each_rollup(1, *range, wanted, with_times, &mut visit).await?;
+        }
+        for range in &plan.raw {
+            self.each_raw_cell(*range, wanted, &mut visit).await?;
+        }
+        Ok(())
+    }
+
+    /// Every matching cell of the roll-ups of `hours` (1 or 24) that begin in the range.
+    pub(super) async fn each_rollup(
+        &mut self,
+        hours: i64,
+        (from, to): Range,
+        wanted: &Wanted<'_>,
+        with_times: bool,
+        mut visit: impl FnMut(i64, CellRef<'_>) -> Option<()>,
+    ) -> StoreResult<()> {
+        const SUMS: &str = "SELECT start_at, sums FROM usage_rollups \
+                            WHERE hours = $1 AND start_at >= $2 AND start_at < $3";
+        const TIMES: &str = "SELECT start_at, sums, times FROM usage_rollups \
+                             WHERE hours = $1 AND start_at >= $2 AND start_at < $3";
+        let sql = if with_times { TIMES } else { SUMS };
+        on_db!(self, |conn| {
+            // One at a time: together they may be large.
+            let mut rows = sqlx::query(sql).bind(hours).bind(from).bind(to).fetch(conn);
+            while let Some(row) = rows.try_next().await? {
+                let start: i64 = row.try_get(0)?;
+                let sums: &[u8] = row.try_get(1)?;
+                let times: Option<&[u8]> = if with_times { Some(row.try_get(2)?) } else { None };
+                let mut whole = Some(());
+                let read = each(sums, times, |cell| {
+                    if wanted.matches(&cell.dims) {
+                        whole = whole.and(visit(start, cell));
+                    }
+                });
+                read.and(whole).ok_or_else(|| corrupt(start))?;
+            }
+            Ok::<_, StoreError>(())
+        })
+    }
+
+    /// Every matching raw row of the range, as a cell.
+    pub(super) async fn each_raw_cell(
+        &mut self,
+        (from, to): Range,
+        wanted: &Wanted<'_>,
+        mut visit: impl FnMut(i64, CellRef<'_>) -> Option<()>,
+    ) -> StoreResult<()> {
+        const SQL: [&str; 7] = by_driver!(
+            "SELECT created_at, key_id, key_prefix, user_id, org_id, model_name, task, status_code, outcome, \
+             prompt_tokens, completion_tokens, cached_tokens, estimated, latency_ms, ttft_ms",
+            ""
+        );
+        let sql = SQL[wanted.driver() as usize];
+        on_db!(self, |conn| {
+            let mut rows = bind!(sqlx::query(sql), wanted, from, to).fetch(conn);
+            while let Some(row) = rows.try_next().await? {
+                let at: i64 = row.try_get(0)?;
+                let broken = || StoreError::Corrupt { table: "usage", id: at.to_string(), what: "a row" };
+                let key_id: Option<i64> = row.try_get(1)?;
+                let prefix: Option<&str> = row.try_get(2)?;
+                let status = u16::try_from(row.try_get::<i32, _>(7)?).map_err(|_| broken())?;
+                let latency = row.try_get(13)?;
+                let ttft: Option<i64> = row.try_get(14)?;
+                let dims = Dims {
+                    model: row.try_get(5)?,
+                    key: key_id.map(|id| (id, prefix.unwrap_or_default())),
+                    user_id: row.try_get(3)?,
+                    org_id: row.try_get(4)?,
+                    status,
+                    task: Task::parse(row.try_get(6)?).ok_or_else(broken)?,
+                    outcome: Outcome::parse(row.try_get(8)?).ok_or_else(broken)?,
+                };
+                let sums = UsageSums {
+                    requests: 1,
+                    errors: (status >= FIRST_ERROR_STATUS).into(),
+                    prompt_tokens: row.try_get(9)?,
+                    completion_tokens: row.try_get(10)?,
+                    cached_tokens: row.try_get::<Option<i64>, _>(11)?.unwrap_or(0),
+                    estimated: row.try_get::<bool, _>(12)?.into(),
+                    latency_ms: latency,
+                    streamed: ttft.is_some().into(),
+                    ttft_ms: ttft.unwrap_or(0),
+                };
+                let times = Times::One { latency, ttft };
+                visit(at, CellRef { dims, sums, window: (0, 0), times }).ok_or_else(broken)?;
+            }
+            Ok::<_, StoreError>(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const H: i64 = HOUR;
+
+    #[test]
+    fn a_range_falls_into_days_hours_and_raw_ends() {
+        let whole = (DAY - 2 * H, 3 * DAY + H);
+        let days = Plan::of((whole.0 - 5, whole.1 + 7), whole, Grain::Days);
+        assert_eq!(days.raw, [(whole.0 - 5, whole.0), (whole.1, whole.1 + 7)]);
+        assert_eq!(days.hours, [(whole.0, DAY), (3 * DAY, whole.1)]);
+        assert_eq!(days.days, Some((DAY, 3 * DAY)));
+        let hours = Plan::of(whole, whole, Grain::Hours);
+        assert_eq!(hours, Plan { raw: vec![], hours: vec![whole], days: None });
+        // Cut on both sides of one hour, and of two.
+        assert_eq!(Plan::of((5, 7), (H, 0), Grain::Days).raw, [(5, 7)]);
+        assert_eq!(Plan::of((5, H + 7), (H, H), Grain::Days).raw, [(5, H), (H, H + 7)]);
+        assert_eq!(Plan::of((5, 7), (0, H), Grain::Days).hours, [(0, H)]);
+    }
+}
