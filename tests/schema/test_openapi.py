@@ -9,6 +9,7 @@ import http.cookiejar
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -173,6 +174,8 @@ def config(cookie):
         lines += [f"[checks.{name}]", "enabled = true"]
         if name in STATUSES:
             lines += [f"expected-statuses = {STATUSES[name]}"]
+    # Without links that are followed, nothing is used after it was deleted.
+    lines += ["[phases.stateful.generation]", f"max-examples = {200 if LONG else 30}"]
     if cookie:
         lines += ["[auth.openapi.session]", f'api_key = "{cookie}"']
     for operation in [*DEPENDENT, *INFERENCE]:
@@ -211,7 +214,11 @@ def check(gateway, role, examples, phases):
 
 
 def main():
-    databases = ["sqlite"] + (["postgres"] if os.environ.get("TEST_POSTGRES_URL") else [])
+    databases = ["sqlite"]
+    if os.environ.get("TEST_POSTGRES_URL") and shutil.which("psql"):
+        databases.append("postgres")
+    else:
+        print("SKIP postgres: no TEST_POSTGRES_URL, or no psql")
     only = os.environ.get("SCHEMA_ROLES", " ".join(ROLES)).split()
     passed = failed = 0
     for database in databases:
@@ -221,9 +228,12 @@ def main():
                 # The most powerful role reaches most code; what others are refused needs few examples.
                 most = role == "owner"
                 examples = 100 if LONG else (6 if most else 2)
-                phases = "examples,coverage,fuzzing,stateful" if LONG or most else "examples,fuzzing"
+                phases = ["examples", "fuzzing"]
+                phases += ["stateful"] if LONG or most else []
+                # What is refused while it is read never comes to a database.
+                phases += ["coverage"] if LONG or (most and database == "sqlite") else []
                 started = time.monotonic()
-                good = check(gateway, role, examples, phases)
+                good = check(gateway, role, examples, ",".join(phases))
                 seconds = time.monotonic() - started
                 print(f"{'PASS' if good else 'FAIL'} {database} as {role} ({seconds:.0f} s)", flush=True)
                 passed, failed = passed + good, failed + (not good)

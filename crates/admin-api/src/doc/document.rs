@@ -148,6 +148,10 @@ impl Builder {
             "x-gantry-role": who.role, "x-gantry-scope": who.scope, "security": who.security,
             "parameters": parameters, "responses": responses,
         });
+        if !example.is_null() {
+            // Whole, since it may be a refusal, which stands among the shared answers.
+            operation["x-gantry-example"] = example.clone();
+        }
         if let Some(schema) = body {
             let mut content = json!({ "schema": schema });
             if !example["request"]["body"].is_null() {

@@ -82,14 +82,18 @@ function fields(schema, depth = 0) {
   return make("table", {}, make("tbody", {}, rows));
 }
 
-function example(value) {
-  if (value === undefined) return null;
-  return [make("h4", {}, "Example"), make("pre", {}, JSON.stringify(value, null, 2))];
+/** A request as it was sent, and its answer. */
+function example(recorded) {
+  if (!recorded) return null;
+  const { request, response } = recorded;
+  const json = (value) => (value === null ? "" : `\n\n${JSON.stringify(value, null, 2)}`);
+  return [make("h4", {}, "Example"), make("pre", {}, `${request.method} ${request.path}${json(request.body)}`),
+    make("pre", {}, `${response.status}${json(response.body)}`)];
 }
 
 function contents(content) {
   return Object.entries(content || {}).map(([type, body]) => [
-    make("p", {}, make("code", {}, type), " ", words(body.schema)), fields(body.schema), example(body.example),
+    make("p", {}, make("code", {}, type), " ", words(body.schema)), fields(body.schema),
   ]).flat();
 }
 
@@ -124,6 +128,7 @@ function show(path, method, operation) {
       prose(operation.description), parameters(operation),
       body ? [make("h4", {}, "Body"), contents(body.content)] : null,
       make("h4", {}, "Answers"), make("table", {}, make("tbody", {}, answers(operation))),
+      example(operation["x-gantry-example"]),
     ].flat(3).filter(Boolean));
   });
   return entry;
