@@ -138,7 +138,8 @@ async fn every_operation_has_an_example_that_was_really_sent() {
 
     let found = json!(record.0);
     if std::env::var_os("GANTRY_RECORD_EXAMPLES").is_some() {
-        let text = serde_json::to_string_pretty(&found).unwrap() + "\n";
+        let place = gateway.models_dir().parent().unwrap().display().to_string();
+        let text = serde_json::to_string_pretty(&found).unwrap().replace(&place, "/srv/gantry") + "\n";
         std::fs::write(Path::new(EXAMPLES), text).unwrap();
         return;
     }
@@ -168,6 +169,11 @@ async fn story(record: &mut Recorder, gateway: &gantry_testkit::Gateway) {
     keys(record, &owner, id(&ada)).await;
     routing(record, gateway, &owner).await;
     models(record, &owner).await;
+    let exports = gateway.data_dir().join("exports");
+    std::fs::create_dir_all(&exports).unwrap();
+    std::fs::write(exports.join("images.tar"), "").unwrap();
+    let archive = json!({ "path": "images.tar" });
+    record.send("loadContainerImages", &owner, "POST /admin/system/container-images/load", archive).await;
     record.send("deleteUser", &owner, &format!("DELETE {user_path}"), None).await;
     record.send("deleteOrganisation", &owner, &format!("DELETE {path}"), None).await;
 }

@@ -5,9 +5,13 @@ use gantry_testkit::{Client, Database};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::team::{PASSWORD, Team, everything, id, make_key, make_model, make_org, make_user};
+use crate::{
+    simulator::Simulator,
+    team::{PASSWORD, Team, everything, id, make_model, make_org, make_user},
+};
 
-/// One object of each kind that belongs to somebody, all of the organisation that the callers are not of.
+/// One object of each kind that belongs to somebody, all of the organisation that the callers are not of, and a request
+/// that was metered.
 struct Foreign {
     org: i64,
     user: i64,
@@ -20,12 +24,17 @@ impl Foreign {
     async fn make(team: &Team) -> Self {
         let org = make_org(&team.owner, "Other").await;
         let user = make_user(&team.owner, org, "otto", "user").await;
-        let key = id(&make_key(&team.owner, &json!({ "user_id": user })).await);
+        let simulator = Simulator::start("").await;
+        simulator.join(&team.gateway).await;
+        let (key, client) = team.owner.new_key(&json!({ "user_id": user })).await;
+        let prompt = json!({ "model": "m", "prompt": "one two", "max_tokens": 4 });
+        let answer = client.post("/v1/completions", &prompt).await;
+        team.owner.usage_of(answer.header("x-request-id").unwrap()).await;
         let otto = team.gateway.sign_in("otto", PASSWORD).await;
         let chat = json!({ "model_name": "m", "engine_type": "vllm" });
         let chat = otto.post("/v1/chat/sessions", &chat).await.expect(201);
         let model = make_model(&team.owner, "foreign").await;
-        Self { org, user, key, model, chat: chat["id"].as_str().unwrap().to_owned() }
+        Self { org, user, key: id(&key), model, chat: chat["id"].as_str().unwrap().to_owned() }
     }
 
     /// What the parameter `{id}` of this path, or a field of this name, refers to.
@@ -170,11 +179,11 @@ async fn own_target(team: &Team, path: &str) -> String {
 /// A list without entries; or an object all of whose numbers are zero and lists empty, as sums over nothing are.
 fn is_empty(answer: &Value) -> bool {
     match answer {
-        Value::Array(items) => items.is_empty(),
+        // A series has its steps all the same.
+        Value::Array(items) => items.iter().all(|it| it["requests"].is_number() && is_empty(it)),
         Value::Object(map) => map.iter().all(|(name, it)| match it {
             Value::Number(number) => number.as_f64() == Some(0.0) || name.ends_with("_sec"),
-            Value::Array(items) => items.is_empty() || items.iter().all(is_empty),
-            Value::Object(_) => is_empty(it),
+            Value::Array(_) | Value::Object(_) => is_empty(it),
             _ => true,
         }),
         _ => true,
