@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `make run`: builds the gateway and starts it with the demo model, on a machine that has no more than Rust.
+# `make run`: builds the gateway and starts it with the demo model, on a machine that has no more than Rust. Needs no
+# Docker: without it engines run as processes.
 #
 #   DATA_DIR     where it keeps its data (./data)
 #   MODELS_DIR   where model files lie (./models)
@@ -15,23 +16,16 @@ need cc build-essential || die "a C compiler is missing"
 [ -x "$GANTRY" ] || say "the first build takes a few minutes"
 cargo build -p gantry
 
-services_start docker
-if [ -n "${DOCKER_HOST:-}" ]; then
+# Engines run as containers where a Docker engine answers, else as processes; those end with the gateway here.
+if have docker && docker_answers; then
+    DOCKER_HOST=${DOCKER_HOST:-$(docker context inspect --format '{{.Endpoints.docker.Host}}')}
+    export DOCKER_HOST
     "$GANTRY" engine-sim image >&2 || say "the simulator's image could not be loaded"
+else
+    unset DOCKER_HOST
+    export CONTAINER_RUNTIME=${CONTAINER_RUNTIME:-process}
+    export STOP_MODELS_ON_SHUTDOWN=${STOP_MODELS_ON_SHUTDOWN:-true}
 fi
 export DATA_DIR=${DATA_DIR:-$ROOT/data} MODELS_DIR=${MODELS_DIR:-$ROOT/models}
 mkdir -p "$DATA_DIR" "$MODELS_DIR"
-
-[ ${#SERVICES_UP[@]} != 0 ] || exec "$GANTRY" serve --demo "$@"
-
-# We started the Docker engine: stay, and stop it after the gateway.
-"$GANTRY" serve --demo "$@" 7>&- 8>&- &
-gateway=$!
-trap 'kill -TERM "$gateway" 2>/dev/null' INT TERM HUP
-status=0
-wait "$gateway" || status=$?
-while kill -0 "$gateway" 2>/dev/null; do # the first wait ends at the signal, not with the gateway
-    status=0
-    wait "$gateway" || status=$?
-done
-exit "$status"
+exec "$GANTRY" serve --demo "$@"

@@ -9,7 +9,7 @@ use gantry_domain::{
     engine_metrics::EngineMetrics,
     limit::Limits,
     machine::{Gpu, HostMemory},
-    model::{Model, Phase},
+    model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
 };
@@ -54,11 +54,13 @@ pub struct Parts {
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
+    /// What runs the engines: `docker` or `process`.
+    pub runtime: &'static str,
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
     pub hub_cache_dir: PathBuf,
-    /// Of each of [`gantry_domain::model::EngineKind::ALL`].
+    /// Of each of [`EngineKind::ALL`].
     pub default_images: [String; 2],
     /// Images are never pulled.
     pub offline: bool,
@@ -129,6 +131,8 @@ pub trait Engines: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
+    /// What a start of a model of `engine` whose `engine_image` is `wished` uses: an image, or the name of a program.
+    fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.
     fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
     /// Takes in the images of an archive; their references.
@@ -162,6 +166,8 @@ pub struct Image {
     pub size_bytes: i64,
     /// RFC 3339.
     pub created: Option<String>,
+    /// Gantry's engine simulator, not a real engine.
+    pub simulator: bool,
 }
 
 /// A repository of the model hub.
@@ -220,6 +226,8 @@ pub struct Preview {
     pub env: Vec<(String, String)>,
     /// Settings that this version can't express, with the reason.
     pub unsupported: Vec<(&'static str, String)>,
+    /// There are no images: the engine is a program of this machine.
+    pub is_process: bool,
     /// Indexes of the GPUs that the container is given.
     pub gpus: Vec<u32>,
 }
@@ -238,7 +246,7 @@ pub struct ManagedRoute {
     pub served_name: String,
     pub url: String,
     pub task: gantry_domain::model::Task,
-    pub engine: gantry_domain::model::EngineKind,
+    pub engine: EngineKind,
     /// Context length in tokens: as the engine reports it, else as the record says.
     pub max_model_len: Option<i64>,
 }

@@ -7,7 +7,7 @@ use crate::App;
 
 /// Readiness
 ///
-/// A container runtime that does not answer degrades the gateway; inference goes on.
+/// A container runtime that does not answer degrades the gateway; inference goes on. `runtime` says what runs the engines.
 pub(crate) async fn ready(app: State<App>) -> impl IntoResponse {
     let database = match app.store.ping().await {
         Ok(()) => Ok(()),
@@ -24,6 +24,7 @@ pub(crate) async fn ready(app: State<App>) -> impl IntoResponse {
     let text = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".to_owned());
     let body = json!({
         "status": status,
+        "runtime": app.runtime,
         "checks": {
             "database": text(database), "container_runtime": text(runtime), "usage_spool": text(spool),
         },

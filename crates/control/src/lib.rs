@@ -28,7 +28,7 @@ pub mod upkeep;
 pub mod versions;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -36,11 +36,11 @@ use std::{
 use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId, ModelsDir,
-    engine::Host,
+    engine::{Host, Place},
     limit::{LimitMode, Limits},
-    model::{EngineKind, Phase},
+    model::{EngineKind, Model, Phase},
 };
-use gantry_runtime::Runtime;
+use gantry_runtime::{Program, Programs, Runtime};
 use gantry_store::Store;
 use secrecy::SecretString;
 use tokio::sync::{Notify, broadcast};
@@ -55,6 +55,8 @@ pub struct Config {
     /// Default image of each engine.
     pub primary_image: String,
     pub secondary_image: String,
+    /// What runs in place of images, where engines are processes.
+    pub programs: Option<Programs>,
     pub primary_startup: Duration,
     pub secondary_startup: Duration,
     pub internal_key: SecretString,
@@ -83,16 +85,39 @@ pub struct Config {
 }
 
 impl Config {
-    /// The image of a model: its own, else its engine's default.
-    pub fn image<'a>(&'a self, model: &'a gantry_domain::model::Model) -> &'a str {
-        model.config.text("engine_image").unwrap_or(match model.engine {
+    /// The image of a model: its own, else its engine's default; where there are no images, the name of its program.
+    pub fn image<'a>(&'a self, model: &'a Model) -> &'a str {
+        self.image_of(model.engine, model.config.text("engine_image"))
+    }
+
+    /// The same for any model of `engine` whose `engine_image` is `wished`.
+    pub fn image_of<'a>(&'a self, engine: EngineKind, wished: Option<&'a str>) -> &'a str {
+        if let Some(programs) = &self.programs {
+            return &programs.of(engine, wished).reference;
+        }
+        wished.unwrap_or(match engine {
             EngineKind::Vllm => &self.primary_image,
             EngineKind::Llamacpp => &self.secondary_image,
         })
     }
 
+    /// The program of a model, where engines are processes.
+    pub fn program(&self, model: &Model) -> Option<&Program> {
+        let programs = self.programs.as_ref()?;
+        Some(programs.of(model.engine, model.config.text("engine_image")))
+    }
+
+    /// How an engine that is started now sees files and network. `models_dir` is the models base directory, which may
+    /// be changed at any time: whoever looks at it more than once passes what it was.
+    pub fn place(&self, models_dir: &Path) -> Place {
+        match self.programs {
+            Some(_) => Place::process(models_dir, &self.hub_cache_dir),
+            None => Place::container(),
+        }
+    }
+
     /// Longest time in `loading`.
-    pub fn startup(&self, model: &gantry_domain::model::Model) -> Duration {
+    pub fn startup(&self, model: &Model) -> Duration {
         let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
         own.map_or(
             match model.engine {

@@ -2,15 +2,16 @@
 
 use std::{
     collections::HashMap,
+    path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use gantry_domain::{
-    engine::{self, EngineVersion, Launch, LaunchContext},
+    engine::{self, EngineVersion, Launch, LaunchContext, LaunchWarning},
     model::Model,
 };
-use gantry_runtime::{ImageInfo, Runtime};
+use gantry_runtime::{ImageInfo, Program, Runtime};
 
 use crate::{
     Control,
@@ -30,6 +31,8 @@ pub struct Preview {
     pub version_pending: bool,
     /// Why the image could not be had, if it is missing.
     pub image_refused: Option<&'static str>,
+    /// There are no images: the engine is a program of this machine.
+    pub is_process: bool,
 }
 
 /// What the container runtime said of images lately, so that comparing what runs with what would run asks nobody.
@@ -62,7 +65,7 @@ impl Control {
         let image = self.config.image(model);
         let info = self.images.get(&*self.runtime, image).await?;
         let version = self.version_unasked(model.engine, image, Some(&info)).await.ok()?;
-        Some(self.launch_of(model, version))
+        Some(self.launch_of(model, version, &self.config.models_dir.get()))
     }
 
     /// The container that a start of `model` would make now. Looks for the image, changes nothing.
@@ -71,8 +74,10 @@ impl Control {
         let found = self.runtime.image(image).await;
         let info = found.as_ref().ok().and_then(Option::as_ref);
         let Finding { version, pending } = self.version(model.engine, image, info, PREVIEW_WAITS).await;
-        let launch = self.launch_of(model, version);
+        let launch = self.launch_of(model, version, &self.config.models_dir.get());
+        let is_process = self.config.programs.is_some();
         let refused = match (self.config.offline, self.config.require_precache) {
+            _ if is_process => Some("programs are not fetched"),
             (true, _) => Some("the system is in offline mode"),
             (_, true) => Some("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)"),
             _ => None,
@@ -84,10 +89,12 @@ impl Control {
             version,
             version_pending: pending,
             image_refused: refused.filter(|_| matches!(found, Ok(None))),
+            is_process,
         }
     }
 
-    pub(crate) fn launch_of(&self, model: &Model, version: EngineVersion) -> Launch {
+    /// `models_dir`: the models base directory.
+    pub(crate) fn launch_of(&self, model: &Model, version: EngineVersion, models_dir: &Path) -> Launch {
         let config = &self.config;
         let cx = LaunchContext {
             image: config.image(model),
@@ -96,7 +103,32 @@ impl Control {
             internal_key: &config.internal_key,
             offline: config.offline,
             hub_endpoint: config.hub_endpoint.as_deref(),
+            place: &config.place(models_dir),
+            program: config.program(model).map(|it| it.words.as_slice()),
         };
-        engine::launch(model, &cx)
+        let mut launch = engine::launch(model, &cx);
+        if let Some(program) = config.program(model) {
+            launch.warnings.extend(process_warnings(model, program, &launch));
+        }
+        launch
     }
+}
+
+/// What a record says that means nothing, or too much, where engines are processes.
+fn process_warnings(model: &Model, program: &Program, launch: &Launch) -> Vec<LaunchWarning> {
+    let image = model.config.text("engine_image").filter(|it| *it != program.reference);
+    let image = image.map(|_| LaunchWarning {
+        field: "engine_image",
+        message: format!(
+            "engines are processes here, so images mean nothing: `{}` is used",
+            program.reference
+        ),
+    });
+    let variable = gantry_runtime::refused_variable(launch).map(|name| LaunchWarning {
+        field: "extra_env",
+        message: format!(
+            "`{name}` can't be set for an engine that is a process of this machine: a start fails"
+        ),
+    });
+    image.into_iter().chain(variable).collect()
 }

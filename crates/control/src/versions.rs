@@ -112,7 +112,10 @@ impl Control {
         info: Option<&ImageInfo>,
     ) -> Result<EngineVersion, Image> {
         let label = info.and_then(|it| it.version_label.as_deref());
-        let stated = [EngineVersion::of_image(engine, image)]
+        // Of a program only its simulator is named as an image is.
+        let tagged = self.config.programs.is_none() || info.is_some_and(|it| it.simulator);
+        let tag = tagged.then(|| EngineVersion::of_image(engine, image));
+        let stated = tag
             .into_iter()
             .chain(label.map(|it| EngineVersion::parse(engine, it)))
             .find(|it| matches!(it, EngineVersion::Known(..)));

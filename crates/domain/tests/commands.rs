@@ -2,12 +2,13 @@
 //!
 //! A change of the field table changes these files: make them anew with
 //! `GANTRY_UPDATE_COMMANDS=1 cargo nextest run -p gantry-domain --test commands`, and read the difference.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what helps a test fails like one")]
 
 use std::{fmt::Write, path::Path};
 
 use gantry_domain::{
     ModelId, Role, Timestamp,
-    engine::{EngineVersion, Host, Launch, LaunchContext, launch},
+    engine::{EngineVersion, Host, Launch, LaunchContext, Place, launch},
     model::{
         EngineKind, Model, ModelDraft,
         fields::{self, Field, Kind},
@@ -101,6 +102,8 @@ fn launch_of(body: &Map<String, Value>, version: &str, gpus: &[u32]) -> Launch {
             internal_key: &"key".into(),
             offline: false,
             hub_endpoint: None,
+            place: &Place::container(),
+            program: None,
         },
     )
 }

@@ -24,6 +24,14 @@ pub enum RuntimeError {
     /// The image is not on this machine.
     #[error("image `{image}` is not on this machine; pull or load it first")]
     ImageMissing { image: String },
+    /// The program that runs the engine is not installed (process runtime).
+    #[error(
+        "the program `{program}` is not on this machine; install it, or set PRIMARY_ENGINE_COMMAND or SECONDARY_ENGINE_COMMAND"
+    )]
+    ProgramMissing { program: String },
+    /// An engine's process could not be dealt with; `detail` names no path.
+    #[error("could not {action}: {detail}")]
+    Process { action: &'static str, detail: String },
     /// GPUs were asked for, and the engine can't hand them to containers.
     #[error("the container engine can't provide GPUs, is nvidia-container-toolkit installed? ({detail})")]
     GpuUnavailable { detail: String },

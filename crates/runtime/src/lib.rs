@@ -1,7 +1,7 @@
 //! The container runtime: makes, finds, stops and reads the containers that the engines run in.
 //!
-//! [`Runtime`] is what the reconciler talks to; [`docker`] is the one that ships, [`Fake`] the one for simulations and
-//! tests. The trait reports what is there and does what it is told. Deciding what should happen is
+//! [`Runtime`] is what the reconciler talks to. Two ship: [`docker`], and [`process`] for machines without a container
+//! engine; [`Fake`] is the one for simulations and tests. The trait reports what is there and does what it is told. Deciding what should happen is
 //! [`gantry_domain::model::lifecycle`]'s work; remembering anything is the database's.
 
 mod docker;
@@ -9,10 +9,14 @@ mod error;
 mod fake;
 mod gpus;
 mod log_lines;
+mod process;
 mod runtime;
 
 pub use docker::{Docker, docker};
 pub use error::{RuntimeError, RuntimeResult};
 pub use fake::{Action, Fake, Script};
 pub use gpus::host_gpus;
+pub use process::{
+    Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, process, refused_variable, supervise,
+};
 pub use runtime::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeInfo};

@@ -25,7 +25,7 @@ use gantry_domain::{
     ApiError, ErrorCode, KeyId, ModelId, OrgId,
     engine_metrics::EngineMetrics,
     limit::{Limits, period::Period},
-    model::{Model, lifecycle::InstanceStatus},
+    model::{EngineKind, Model, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
 use http::Response;
@@ -151,17 +151,26 @@ impl Engines for Adapter {
                 command: launch.entrypoint.unwrap_or_default().into_iter().chain(launch.args).collect(),
                 env: launch.env.into_iter().map(env).collect(),
                 unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),
+                is_process: preview.is_process,
                 gpus: launch.gpus,
             }
         }
         .boxed()
     }
 
+    fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String {
+        self.control.config.image_of(engine, wished).to_owned()
+    }
+
     fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>> {
         let (runtime, reference) = (Arc::clone(&self.control.runtime), reference.to_owned());
         async move {
             let info = runtime.image(&reference).await.map_err(|it| unavailable(&it))?;
-            Ok(info.map(|it| Image { size_bytes: it.size_bytes, created: it.created }))
+            Ok(info.map(|it| Image {
+                size_bytes: it.size_bytes,
+                created: it.created,
+                simulator: it.simulator,
+            }))
         }
         .boxed()
     }

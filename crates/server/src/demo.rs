@@ -69,8 +69,9 @@ async fn show(app: &App, addr: SocketAddr) -> anyhow::Result<()> {
     };
     tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not come up in time")??;
     let token = token.expose();
+    let what = if app.runtime == "process" { "process" } else { "container" };
     say(&format!(
-        "  Model       `{NAME}` runs: a simulator, not a real engine (container {})\n  \
+        "  Model       `{NAME}` runs: a simulator, not a real engine ({what} {})\n  \
          Try         curl http://{addr}/v1/chat/completions -H 'Authorization: Bearer {token}' \
          -H 'Content-Type: application/json' \
          -d '{{\"model\":\"{NAME}\",\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n  \
@@ -111,9 +112,7 @@ async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
             tx.insert_model(&draft, app.clock.now()).await?
         }
     };
-    if model.state().0.is_active() {
-        return Ok(Some(model));
-    }
+    // Also one that the record calls running: its engine may have ended with an earlier life of the gateway.
     tx.command(model.id, Wanted::Running, None, app.clock.now()).await.map_err(Into::into)
 }
 

@@ -1,9 +1,11 @@
-//! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`) and small tools.
+//! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`), the supervisor of an
+//! engine that is a process (`gantry engine-shim`, started by the gateway only) and small tools.
 
 mod activation;
 mod adapters;
 mod cli;
 mod demo;
+mod engine_runtime;
 mod metrics;
 mod notify;
 mod secrets;
@@ -19,6 +21,11 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything else: it must stay small, and its arguments are not all text.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|it| it == gantry_runtime::SUPERVISOR_VERB) {
+        return ExitCode::from(u8::try_from(gantry_runtime::supervise(words.collect())).unwrap_or(1));
+    }
     let args: Vec<String> = std::env::args().collect();
     // The simulator's image starts this binary under the names of the real engines.
     if args.first().and_then(|it| gantry_sim::invoked_as(it)).is_some()

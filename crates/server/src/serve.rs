@@ -35,7 +35,9 @@ use tracing::{info, warn};
 
 use crate::{
     activation::Sockets,
-    adapters, demo, metrics,
+    adapters, demo,
+    engine_runtime::{self, EngineRuntime},
+    metrics,
     notify::Notify,
     secrets,
     shutdown::{End, Signals},
@@ -68,20 +70,24 @@ pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode
 }
 
 async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow::Result<bool> {
-    let machine = machine(&settings).await?;
+    let machine = Machine::new(settings.gpu_inventory_file.as_deref());
+    let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
     let notify = Arc::new(Notify::from_env());
     let base = Base::open(&settings).await?;
     let (limiter, share) = limiter(&settings, &base)?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
+    let owner = Owner { instance: base.instance.clone() };
+    let engines = engine_runtime::choose(&settings, &base.data_dir, &base.store, owner, &machine).await?;
+    let runtime_name = engines.name;
     let (versions, questions) = versions::Versions::new();
-    let control = Arc::new(control(&settings, &base, &shared, machine, versions)?);
+    let control = Arc::new(control(&settings, &base, &shared, machine, engines, versions)?);
     control.publisher.publish(&control).await.context("can't read the database")?;
     budgets::correct(&control).await.context("can't read what was spent of budgets")?;
 
     let (wake, hints) = mpsc::channel(1024);
     let (refresh, requests) = mpsc::channel(1024);
     let setup_token = secrets::random();
-    let app = app(&settings, &base, &control, wake, refresh, &setup_token);
+    let app = app(&settings, &base, &control, runtime_name, wake, refresh, &setup_token);
     let spool_dir = base.data_dir.join("spool");
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
@@ -200,20 +206,6 @@ impl Base {
     }
 }
 
-/// The machine, and which of its GPUs containers can be given.
-struct Hardware {
-    machine: Arc<Machine>,
-    gpus: Vec<u32>,
-}
-
-async fn machine(settings: &Settings) -> anyhow::Result<Hardware> {
-    let machine = Machine::new(settings.gpu_inventory_file.as_deref());
-    let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
-    // Without the driver's library there may still be devices.
-    let gpus = machine.nvidia_gpus().await.unwrap_or_else(gantry_runtime::host_gpus);
-    Ok(Hardware { machine, gpus })
-}
-
 /// The limiter of the data plane, and the task that shares its limits with other gateways, if there is a server for it.
 fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
@@ -237,11 +229,10 @@ fn control(
     settings: &Settings,
     base: &Base,
     shared: &Arc<Shared>,
-    hardware: Hardware,
+    machine: Arc<Machine>,
+    engines: EngineRuntime,
     versions: versions::Versions,
 ) -> anyhow::Result<Control> {
-    let owner = Owner { instance: base.instance.clone() };
-    let runtime = gantry_runtime::docker(settings.container_host.as_deref(), owner);
     let breaker = breaker::Settings {
         failures: settings.breaker_failures.max(1),
         cooldown: settings.breaker_cooldown_sec,
@@ -252,18 +243,18 @@ fn control(
             .context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
     });
     Ok(Control {
-        config: control_config(settings, base, breaker, hardware.gpus),
+        config: control_config(settings, base, breaker, &engines),
         store: base.store.clone(),
         clock: base.clock.clone(),
         steady: Clock::steady(),
         prober: Arc::new(gantry_control::probe::HttpProber(base.internal_key.clone())),
-        runtime: Arc::new(runtime.context("CONTAINER_HOST can't be used")?),
+        runtime: engines.runtime,
         versions,
         shared: Arc::clone(shared),
         live: Arc::default(),
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
-        machine: hardware.machine,
+        machine,
         hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
         publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
         new_budgets: tokio::sync::Notify::new(),
@@ -275,6 +266,7 @@ fn app(
     settings: &Settings,
     base: &Base,
     control: &Arc<Control>,
+    runtime: &'static str,
     wake: mpsc::Sender<ModelId>,
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
@@ -294,6 +286,7 @@ fn app(
         phases: control.phases.clone(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
+        runtime,
         hub_cache_dir: base.hub_cache_dir.clone(),
         models_dir_rules: base.models_dir_rules.clone(),
         headers: Headers::default(),
@@ -372,7 +365,7 @@ fn control_config(
     settings: &Settings,
     base: &Base,
     breaker: breaker::Settings,
-    gpus: Vec<u32>,
+    engines: &EngineRuntime,
 ) -> gantry_control::Config {
     gantry_control::Config {
         models_dir: base.models_dir.clone(),
@@ -380,6 +373,7 @@ fn control_config(
         hub_endpoint: settings.hub_endpoint.clone(),
         primary_image: settings.primary_engine_image.clone(),
         secondary_image: settings.secondary_engine_image.clone(),
+        programs: engines.programs.clone(),
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
         internal_key: base.internal_key.clone(),
@@ -393,7 +387,7 @@ fn control_config(
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
-        host: Host { cpus: cpus(), gpus },
+        host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
         usage_retention_days: settings.usage_retention_days,
         default_limits: default_limits(settings),
         limit_mode: settings.rate_limit_mode,

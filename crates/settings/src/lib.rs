@@ -10,7 +10,9 @@ mod value;
 
 pub use load::{Origin, SettingsError, Sources};
 pub use table::{BootstrapPassword, Entry, Settings};
-pub use value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words};
+pub use value::{
+    CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words,
+};
 
 /// What is wrong with the combination of values, or dangerous about it.
 impl Settings {

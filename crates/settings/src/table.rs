@@ -6,7 +6,10 @@ use gantry_domain::{limit::LimitMode, net::IpList};
 
 use crate::{
     load::{Origin, SettingsError, Sources},
-    value::{ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words},
+    value::{
+        CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value,
+        Words,
+    },
 };
 
 /// One setting as `gantry settings` and the reference page show it.
@@ -165,8 +168,14 @@ settings! {
         apply_wait_sec: Duration = "300";
         /// Key with which the gateway calls engines; empty: generated once into the data directory.
         internal_engine_api_key: Option<Secret> = "";
-        /// Which container runtime runs the engines.
+        /// What runs the engines: containers of Docker, or processes of this machine. `auto`: Docker if it answers when the
+        /// gateway starts or `CONTAINER_HOST` is set, else processes.
         container_runtime: ContainerRuntime = "auto";
+        /// Program that is vLLM where engines are processes; empty: `vllm serve` from `PATH`, else the simulator.
+        primary_engine_command: Option<CommandWords> = "";
+        /// Program that is llama.cpp's server where engines are processes; empty: `llama-server` from `PATH`, else the
+        /// simulator.
+        secondary_engine_command: Option<CommandWords> = "";
         /// Address of the container runtime; empty is `DOCKER_HOST`, else the local socket.
         container_host: Option<String> = "";
         /// File with the GPUs of the container host, as `GET /admin/system/gpus` shows them, for a gateway that can't

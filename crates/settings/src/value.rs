@@ -148,6 +148,40 @@ impl Value for Words {
     }
 }
 
+/// A program and its first arguments. Words are separated by spaces; quotes keep spaces in a word. No shell is involved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandWords(pub Vec<String>);
+
+impl Value for CommandWords {
+    const ALLOWED: &'static str = "a program and its first arguments, as in `/opt/venv/bin/vllm serve`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for it in text.chars() {
+            match (it, quote) {
+                (it, Some(end)) if it == end => quote = None,
+                ('"' | '\'', None) => {
+                    quote = Some(it);
+                    word.get_or_insert_default();
+                }
+                (it, None) if it.is_whitespace() => words.extend(word.take()),
+                (it, _) => word.get_or_insert_default().push(it),
+            }
+        }
+        words.extend(word);
+        let legal = quote.is_none() && words.first().is_some_and(|it| !it.is_empty());
+        legal.then_some(Self(words))
+    }
+
+    fn show(&self) -> String {
+        let shown = self.0.iter().map(|it| match it {
+            it if it.is_empty() || it.contains(char::is_whitespace) => format!("\"{it}\""),
+            it => it.clone(),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// Comma-separated directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Paths(pub Vec<PathBuf>);
@@ -295,15 +329,18 @@ impl Value for LimitMode {
 pub enum ContainerRuntime {
     Auto,
     Docker,
+    /// Engines are processes of this machine.
+    Process,
 }
 
 impl Value for ContainerRuntime {
-    const ALLOWED: &'static str = "auto or docker";
+    const ALLOWED: &'static str = "auto, docker or process";
 
     fn parse(text: &str) -> Option<Self> {
         match text {
             "auto" => Some(Self::Auto),
             "docker" => Some(Self::Docker),
+            "process" => Some(Self::Process),
             _ => None,
         }
     }
@@ -312,6 +349,7 @@ impl Value for ContainerRuntime {
         match self {
             Self::Auto => "auto",
             Self::Docker => "docker",
+            Self::Process => "process",
         }
         .to_owned()
     }
@@ -340,5 +378,24 @@ impl Value for LogFormat {
             Self::Json => "json",
         }
         .to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_words_and_never_a_shells() {
+        let words = |text: &str| CommandWords::parse(text).map(|it| it.0);
+        let some = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        assert_eq!(words(" vllm  serve "), some(&["vllm", "serve"]));
+        assert_eq!(words("'/my tools/llama' \"a b\"c ''"), some(&["/my tools/llama", "a bc", ""]));
+        assert_eq!(words("a $(b); c"), some(&["a", "$(b);", "c"]));
+        for bad in ["", "  ", "'a", "''", "\"\" x"] {
+            assert_eq!(words(bad), None, "{bad}");
+        }
+        let parsed = CommandWords::parse("'/my tools/llama' x").unwrap();
+        assert_eq!(CommandWords::parse(&parsed.show()), Some(parsed));
     }
 }

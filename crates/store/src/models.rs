@@ -43,14 +43,15 @@ row! {
     }
 }
 
+fn json<T: DeserializeOwned>(text: Option<&str>) -> Result<Option<T>, serde_json::Error> {
+    text.map(serde_json::from_str).transpose()
+}
+
 impl TryFrom<ModelRow> for Model {
     type Error = StoreError;
 
     fn try_from(row: ModelRow) -> StoreResult<Self> {
         let corrupt = |what| StoreError::Corrupt { table: "models", id: row.id.to_string(), what };
-        fn json<T: DeserializeOwned>(text: Option<&str>) -> Result<Option<T>, serde_json::Error> {
-            text.map(serde_json::from_str).transpose()
-        }
         let config = serde_json::from_str(&row.config).map_err(|_| corrupt("config"))?;
         Ok(Self {
             id: ModelId(row.id),

@@ -87,6 +87,14 @@ impl Options {
             .env("MODEL_RECONCILE_SEC", "5")
     }
 
+    /// For a gateway whose engines are processes. Needs no Docker.
+    pub fn processes() -> Self {
+        Self::default()
+            .env("CONTAINER_RUNTIME", "process")
+            .env("HEALTH_POLL_SEC", "2")
+            .env("MODEL_RECONCILE_SEC", "5")
+    }
+
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
@@ -232,6 +240,17 @@ impl Gateway {
         ids.lines().map(str::to_owned).collect()
     }
 
+    /// Where the record, the state and the log of an engine lie that is a process.
+    pub fn engine_dir(&self, name: &str) -> PathBuf {
+        self.data_dir().join("run").join(name)
+    }
+
+    /// What the supervisor of an engine noted down; `None` if there is nothing.
+    pub fn engine_state(&self, name: &str) -> Option<serde_json::Value> {
+        let text = std::fs::read(self.engine_dir(name).join("state.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
     /// Id of this installation, as the label of its containers says it.
     pub fn instance(&self) -> String {
         std::fs::read_to_string(self.data_dir().join("instance")).unwrap_or_default().trim().to_owned()
@@ -247,6 +266,7 @@ impl Drop for Gateway {
         }
         let instance = self.instance();
         if !instance.is_empty() {
+            crate::engine_processes(&instance).into_iter().for_each(crate::kill_process);
             let mine = format!("label=gantry.instance={instance}");
             if let Ok(found) = Command::new("docker").args(["ps", "-aq", "--filter", &mine]).output() {
                 String::from_utf8_lossy(&found.stdout).split_whitespace().for_each(docker::remove);

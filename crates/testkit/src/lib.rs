@@ -13,6 +13,7 @@ mod client;
 mod docker;
 mod gateway;
 mod model;
+mod process;
 mod raw;
 mod sse;
 
@@ -22,6 +23,7 @@ pub use client::{Answer, Client, chat};
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};
+pub use process::{engine_processes, kill_process, lives};
 pub use raw::raw;
 pub use sse::{EventStream, events};
 

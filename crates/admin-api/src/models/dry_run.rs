@@ -121,12 +121,25 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
             category: "engine",
             title: format!("`{field}` is not used as it is"),
             message: message.clone(),
-            fix: Some(format!("unset `{field}`, or use another `engine_image`")),
+            fix: Some(if preview.is_process {
+                format!("unset `{field}`")
+            } else {
+                format!("unset `{field}`, or use another `engine_image`")
+            }),
             field: Some(field),
             set: None,
         })
         .collect();
     match (preview.image_cached, &preview.image_refused) {
+        (Some(false), _) if preview.is_process => warnings.push(Warning {
+            severity: Severity::Error,
+            category: "image",
+            title: "Program not found".to_owned(),
+            message: format!("the program `{}` is not on this machine", preview.image),
+            fix: Some("install it, or set PRIMARY_ENGINE_COMMAND or SECONDARY_ENGINE_COMMAND".to_owned()),
+            field: None,
+            set: None,
+        }),
         (Some(false), Some(why)) => warnings.push(Warning {
             severity: Severity::Error,
             category: "image",
@@ -165,21 +178,27 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
 /// The command is made for the newest version that the field table describes where nothing tells which one it is.
 fn unknown_version(preview: &Preview) -> Option<Warning> {
     let known = matches!(preview.version, EngineVersion::Known(..));
-    if known || preview.simulator || preview.image_cached.is_none() {
+    let absent = preview.image_cached != Some(true);
+    if known || preview.simulator || preview.image_cached.is_none() || (preview.is_process && absent) {
         return None;
     }
+    let (what, field, better) = if preview.is_process {
+        ("the program", None, "update it, or check what it prints for `--version`")
+    } else {
+        ("image", Some("engine_image"), "use an image whose tag names a version")
+    };
     let (severity, why, fix) = match (preview.image_cached, preview.version_pending) {
         (Some(false), _) => (Severity::Info, "is not on this machine and its tag names no version", None),
         (_, true) => (Severity::Info, "is being asked for its version", Some("look again in a minute")),
-        _ => (Severity::Warning, "does not tell its version", Some("use an image whose tag names a version")),
+        _ => (Severity::Warning, "does not tell its version", Some(better)),
     };
     Some(Warning {
         severity,
         category: "engine",
         title: "The engine's version is not known".to_owned(),
-        message: format!("image {} {why}: this command is for the newest version", preview.image),
+        message: format!("{what} {} {why}: this command is for the newest version", preview.image),
         fix: fix.map(str::to_owned),
-        field: Some("engine_image"),
+        field,
         set: None,
     })
 }

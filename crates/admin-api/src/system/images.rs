@@ -23,36 +23,45 @@ use crate::{
 
 /// Image cache
 ///
-/// `offline_ready`: every image that a model which is not archived starts with is there.
+/// `offline_ready`: every image that a model which is not archived starts with is there. Where engines are processes of
+/// the machine, programs stand in place of images.
 pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
     let models = app.store.read().await?.models(false).await?;
-    let used = used(&app, &models);
-    let images = try_join_all(
-        used.keys()
-            .map(async |reference| Ok::<_, ApiError>((*reference, app.engines.image(reference).await?))),
-    );
+    let defaults = EngineKind::ALL.map(|it| app.engines.image_of(it, None));
+    let used = used(&app, &defaults, &models);
+    let images =
+        try_join_all(used.keys().map(async |reference| {
+            Ok::<_, ApiError>((reference.as_str(), app.engines.image(reference).await?))
+        }));
     let images: BTreeMap<&str, Option<Image>> = images.await?.into_iter().collect();
 
     let is_there = |reference: &str| images.get(reference).is_some_and(Option::is_some);
     let missing: Vec<&str> = used
         .iter()
         .filter(|(reference, models)| !models.is_empty() && !is_there(reference))
-        .map(|(reference, _)| *reference)
+        .map(|(reference, _)| reference.as_str())
         .collect();
     let engines: Map<String, Value> = EngineKind::ALL
         .iter()
-        .zip(&app.default_images)
+        .zip(&defaults)
         .map(|(kind, image)| (kind.to_string(), view(image, images.get(image.as_str()))))
         .collect();
-    let own = used.iter().filter(|(reference, _)| !app.default_images.iter().any(|it| it == *reference));
+    let own = used.iter().filter(|(reference, _)| !defaults.contains(reference));
     let of_models: Vec<Value> = own
         .map(|(reference, models)| {
-            let mut view = view(reference, images.get(reference));
+            let mut view = view(reference, images.get(reference.as_str()));
             view["models"] = json!(models);
             view
         })
         .collect();
+    let recommendations: Vec<String> = if app.runtime == "process" {
+        let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
+        let each = EngineKind::ALL.into_iter().zip(&defaults);
+        each.filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
+    } else {
+        missing.iter().map(|it| advice(it, app.offline)).collect()
+    };
     Ok(Json(json!({
         "offline_mode": app.offline,
         "offline_ready": missing.is_empty(),
@@ -65,14 +74,14 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
             "total_images_checked": images.len(),
             "cached_count": images.values().flatten().count(),
         },
-        "recommendations": missing.iter().map(|it| advice(it, app.offline)).collect::<Vec<_>>(),
+        "recommendations": recommendations,
     })))
 }
 
 /// Load images from a file
 ///
-/// `path` names an archive as `docker save` writes it, in one of the folders of EXPORT_DIRS. Answers when the images
-/// are there, which may take minutes.
+/// `path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when the
+/// images are there, which may take minutes.
 pub(crate) async fn load(app: State<App>, body: Object) -> Outcome<Json<Value>> {
     let mut fields = Fields::new(body);
     let path = fields.required("path", "text of 1 to 1000 characters", read::name(1000));
@@ -86,16 +95,10 @@ pub(crate) async fn load(app: State<App>, body: Object) -> Outcome<Json<Value>> 
 }
 
 /// Every image that is looked for, with the ids of the models that start with it.
-fn used<'a>(app: &'a App, models: &'a [Model]) -> BTreeMap<&'a str, Vec<i64>> {
-    let mut used: BTreeMap<&str, Vec<i64>> =
-        app.default_images.iter().map(|it| (it.as_str(), Vec::new())).collect();
+fn used(app: &App, defaults: &[String], models: &[Model]) -> BTreeMap<String, Vec<i64>> {
+    let mut used: BTreeMap<String, Vec<i64>> = defaults.iter().map(|it| (it.clone(), Vec::new())).collect();
     for model in models {
-        let [primary, secondary] = &app.default_images;
-        let default = match model.engine {
-            EngineKind::Vllm => primary,
-            EngineKind::Llamacpp => secondary,
-        };
-        let image = model.config.text("engine_image").unwrap_or(default);
+        let image = app.engines.image_of(model.engine, model.config.text("engine_image"));
         used.entry(image).or_default().push(model.id.0);
     }
     used
@@ -119,6 +122,24 @@ fn advice(image: &str, offline: bool) -> String {
         )
     } else {
         format!("{image} is missing: it is pulled at the first start, or now with `docker pull {image}`")
+    }
+}
+
+/// What to install, where engines are processes.
+fn program_advice(engine: EngineKind, program: &str, found: Option<&Image>) -> Option<String> {
+    let (name, setting) = match engine {
+        EngineKind::Vllm => ("vLLM", "PRIMARY_ENGINE_COMMAND"),
+        EngineKind::Llamacpp => ("llama.cpp", "SECONDARY_ENGINE_COMMAND"),
+    };
+    let how = format!(
+        "install {name} so that its program is in PATH, or name the program in {setting}, and start the gateway again"
+    );
+    match found {
+        None => Some(format!("the program `{program}` is not on this machine: {how}")),
+        Some(it) if it.simulator => {
+            Some(format!("{name} is not on this machine and a simulator runs in its place: {how}"))
+        }
+        Some(_) => None,
     }
 }
 

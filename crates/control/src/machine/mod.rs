@@ -80,11 +80,17 @@ impl Machine {
         }
     }
 
-    /// Indexes of the GPUs that containers can be given; `None` if neither the driver nor a file tells.
-    pub async fn nvidia_gpus(self: &Arc<Self>) -> Option<Vec<u32>> {
+    /// Indexes of the GPUs that engines can be given; `None` if neither the driver nor a file tells. Containers are given
+    /// NVIDIA's only, processes those of AMD too where there are no others.
+    pub async fn engine_gpus(self: &Arc<Self>, are_processes: bool) -> Option<Vec<u32>> {
         let seen = self.look().await;
-        let nvidia = seen.gpus.iter().filter(|it| it.vendor == GpuVendor::Nvidia);
-        let found: Vec<u32> = nvidia.map(|it| it.index).collect();
+        let of = |vendor: GpuVendor| -> Vec<u32> {
+            seen.gpus.iter().filter(|it| it.vendor == vendor).map(|it| it.index).collect()
+        };
+        let mut found = of(GpuVendor::Nvidia);
+        if are_processes && found.is_empty() {
+            found = of(GpuVendor::Amd);
+        }
         (self.recorded.is_some() || !found.is_empty()).then_some(found)
     }
 

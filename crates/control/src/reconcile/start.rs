@@ -43,6 +43,9 @@ pub(super) async fn launch(
     let mut superseded = std::pin::pin!(superseded);
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
+        None if config.programs.is_some() => {
+            return Err(RuntimeError::ProgramMissing { program: image.to_owned() }.into());
+        }
         None => pull(control, model, image, superseded.as_mut()).await?,
     };
     // Once: the directory that was checked is the one that is mounted.
@@ -64,12 +67,13 @@ pub(super) async fn launch(
     if matches!(version, EngineVersion::Unknown(_)) && !info.simulator {
         warn!(model = model.id.0, image, "the image's version is not known: it gets the newest arguments");
     }
-    let launch = control.launch_of(model, version);
+    let launch = control.launch_of(model, version, &models_dir);
     for warning in &launch.warnings {
         warn!(model = model.id.0, field = warning.field, "{}", warning.message);
     }
     let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
-    info!(model = model.id.0, image, %version, "starting the container{simulator}");
+    let what = if config.programs.is_some() { "process" } else { "container" };
+    info!(model = model.id.0, image, %version, "starting the {what}{simulator}");
     let spec = ContainerSpec {
         name: &model.container_name(),
         model_id: model.id,

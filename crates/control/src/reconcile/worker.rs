@@ -32,6 +32,8 @@ const LOADING_PROBE: Duration = Duration::from_secs(1);
 const DRAINING_LOOK: Duration = Duration::from_millis(50);
 /// What the runtime may take for a stop on top of the grace time.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
+/// How long the runtime may take to notice that an engine that closed its port has ended.
+const EXIT_SHOWS: Duration = Duration::from_millis(500);
 /// A plan that takes more steps than this in one pass goes in circles; the next wake-up goes on.
 const MAX_STEPS: usize = 16;
 /// Timeline entries that are kept of a model.
@@ -128,16 +130,15 @@ impl Worker {
     pub(super) async fn pass(&mut self, mut sighting: Option<Sighting>) -> StoreResult<Next> {
         let mut health = Health::Unknown;
         for _ in 0..MAX_STEPS {
-            let (model, deleting, found) = match sighting.take() {
-                Some(it) => (it.model, it.deleting, Ok(it.found)),
-                None => {
-                    let Some((model, deleting)) = self.record().await? else {
-                        self.control.live.forget(self.id);
-                        return Ok(Next::Never);
-                    };
-                    let found = self.control.runtime.find(&model.container_name()).await;
-                    (model, deleting, found)
-                }
+            let (model, deleting, found) = if let Some(it) = sighting.take() {
+                (it.model, it.deleting, Ok(it.found))
+            } else {
+                let Some((model, deleting)) = self.record().await? else {
+                    self.control.live.forget(self.id);
+                    return Ok(Next::Never);
+                };
+                let found = self.control.runtime.find(&model.container_name()).await;
+                (model, deleting, found)
             };
             let instance = match found {
                 Ok(found) => found.map(|it| it.instance),
@@ -147,7 +148,13 @@ impl Worker {
             observed.instance = instance.as_ref();
             observed.health = std::mem::replace(&mut health, Health::Unknown);
             match lifecycle::plan(&observed) {
-                Step::Probe { port } => health = self.probe(&model, port).await?,
+                Step::Probe { port } => {
+                    health = self.probe(&model, port).await?;
+                    if matches!((&health, &model.phase), (Health::NotYet { .. }, Phase::Running { .. })) {
+                        // It may be at its end, and how it ended says more than a closed port: look once more.
+                        tokio::time::sleep(EXIT_SHOWS).await;
+                    }
+                }
                 Step::Wait => {
                     self.boot = false;
                     return self.settled(&model, deleting, instance.as_ref()).await;
@@ -413,11 +420,11 @@ impl Worker {
             return;
         };
         let control = &self.control;
-        let drift = if found.key_fingerprint != key_fingerprint(&control.config.internal_key) {
-            Some(Drift::InternalKey)
-        } else {
+        let drift = if found.key_fingerprint == key_fingerprint(&control.config.internal_key) {
             let launch = control.launch_now(&seen.model.as_launched()).await;
             launch.is_some_and(|it| it.spec_hash() != found.spec_hash).then_some(Drift::Launch)
+        } else {
+            Some(Drift::InternalKey)
         };
         if control.live.of(self.id).drift != drift {
             info!(model = self.id.0, ?drift, "what a start would make now, against what runs");

@@ -2,27 +2,27 @@
 
 use secrecy::SecretString;
 
-use super::{Args, HUB_CACHE_MOUNT, Launch, LaunchContext, gpus, in_container};
+use super::{Args, Launch, LaunchContext, gpus};
 use crate::model::{Model, Task, check::below_models, fields::llamacpp_builds as builds};
 
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
     let online = config.is_online();
     let gpus = gpus(model, cx.host);
-    let mut args = Args::new(model, cx.version);
+    let mut args = Args::new(model, cx);
     // Without a model llama-server starts as a router that looks healthy and serves nothing.
     match (online, config.text("repo_id"), config.text("local_path")) {
         (true, Some(repo), _) => args.push(&["-hf", repo]),
-        (_, _, Some(path)) => args.push(&["--model", &in_container(path)]),
+        (_, _, Some(path)) => args.push(&["--model", &cx.place.model(path)]),
         _ => args.push(&["--model", "unset"]),
     }
     args.push(&[
         "--alias",
         &model.served_name,
         "--host",
-        "0.0.0.0",
+        cx.place.host,
         "--port",
-        "8000",
+        &cx.place.port,
         "--metrics",
         "--no-webui",
     ]);
@@ -72,7 +72,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
 
     let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
     if online {
-        env.push(("LLAMA_CACHE".into(), HUB_CACHE_MOUNT.into()));
+        env.push(("LLAMA_CACHE".into(), cx.place.hub_cache.as_str().into()));
         env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
         if cx.offline {
             env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));
@@ -116,7 +116,7 @@ fn files(args: &mut Args<'_>) {
     let config = &args.model.config;
     if let Some(path) = config.text("mmproj") {
         if args.version >= builds::MMPROJ {
-            args.push(&["--mmproj", &in_container(path)]);
+            args.push(&["--mmproj", &args.file(path)]);
         } else {
             args.warn("mmproj", "this build of llama-server has no multimodal input");
         }
@@ -125,7 +125,7 @@ fn files(args: &mut Args<'_>) {
         if args.version < builds::JINJA_DEFAULT && config.get("jinja").is_none() {
             args.push(&["--jinja"]);
         }
-        args.push(&["--chat-template-file", &in_container(file)]);
+        args.push(&["--chat-template-file", &args.file(file)]);
     } else if let Some(template) = config.text("chat_template") {
         if args.version < builds::JINJA_DEFAULT && template.contains('{') && config.get("jinja").is_none() {
             // Such builds know their own templates by name, and others only with this before.
@@ -135,15 +135,14 @@ fn files(args: &mut Args<'_>) {
     }
     for entry in config.texts("lora_adapters") {
         let path = entry.split_once('=').map_or(entry, |(_, path)| path);
-        args.push(&["--lora", &in_container(path)]);
+        args.push(&["--lora", &args.file(path)]);
     }
 }
 
 /// Speculative decoding; `false` when there is no draft model.
 fn draft(model: &Model, args: &mut Args<'_>) -> bool {
     let Some(path) = model.config.text("draft_model_path") else { return false };
-    let inside = in_container(below_models(path));
-    args.push(&["--model-draft", &inside]);
+    args.push(&["--model-draft", &args.file(below_models(path))]);
     if args.version >= builds::SPEC_TYPE {
         // Without it newer builds load the draft model and never use it.
         args.push(&["--spec-type", "draft-simple"]);

@@ -2,6 +2,7 @@
 
 pub mod llamacpp;
 pub mod owned;
+pub mod place;
 pub mod version;
 pub mod vllm;
 
@@ -13,6 +14,7 @@ use crate::model::{
     fields::{self, Default, Emit, Field, Version},
 };
 
+pub use place::Place;
 pub use version::EngineVersion;
 
 /// Port on which every engine listens inside its container.
@@ -41,6 +43,10 @@ pub struct LaunchContext<'a> {
     /// Models must not be fetched from the hub.
     pub offline: bool,
     pub hub_endpoint: Option<&'a str>,
+    /// How the engine sees files and network.
+    pub place: &'a Place,
+    /// What starts the engine, where that is no image's own affair.
+    pub program: Option<&'a [String]>,
 }
 
 /// Everything about the container but what is the same for all (see the runtime).
@@ -103,6 +109,8 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
             internal_key: &key,
             offline: false,
             hub_endpoint: None,
+            place: &Place::container(),
+            program: None,
         };
         launch(model, &cx).spec_hash()
     };
@@ -130,15 +138,14 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The command and environment of a model's container.
 pub fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
-    match model.engine {
+    let mut launch = match model.engine {
         EngineKind::Vllm => vllm::launch(model, cx),
         EngineKind::Llamacpp => llamacpp::launch(model, cx),
+    };
+    if let Some(program) = cx.program {
+        launch.entrypoint = Some(program.to_vec());
     }
-}
-
-/// Path inside the container of a path below the models base directory.
-fn in_container(path: &str) -> String {
-    format!("{MODELS_MOUNT}/{}", path.trim_end_matches('/'))
+    launch
 }
 
 fn text(parts: &[&str]) -> Vec<String> {
@@ -176,14 +183,21 @@ fn warn_of_hardware(args: &mut Args<'_>, host: &Host, given: &[u32]) {
 /// Collects arguments from the field table.
 struct Args<'a> {
     model: &'a Model,
+    place: &'a Place,
     version: Version,
     words: Vec<String>,
     warnings: Vec<LaunchWarning>,
 }
 
 impl<'a> Args<'a> {
-    fn new(model: &'a Model, version: EngineVersion) -> Self {
-        Self { model, version: version.number(), words: Vec::new(), warnings: Vec::new() }
+    fn new(model: &'a Model, cx: &LaunchContext<'a>) -> Self {
+        let version = cx.version.number();
+        Self { model, place: cx.place, version, words: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Where the engine finds a path below the models base directory.
+    fn file(&self, path: &str) -> String {
+        self.place.model(path)
     }
 
     fn push(&mut self, parts: &[&str]) {

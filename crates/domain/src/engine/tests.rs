@@ -22,6 +22,8 @@ fn launch_at(body: &Value, version: &str) -> Launch {
             internal_key: &"internal".into(),
             offline: false,
             hub_endpoint: None,
+            place: &Place::container(),
+            program: None,
         },
     )
 }
@@ -113,4 +115,44 @@ fn secrets_travel_by_environment_only_and_do_not_change_the_hash() {
     assert_eq!(launch_at(&body, "v0.32.0").spec_hash(), first.spec_hash());
     body["max_model_len"] = json!(100);
     assert_ne!(launch_at(&body, "v0.32.0").spec_hash(), first.spec_hash());
+}
+
+#[test]
+fn a_process_sees_real_paths_and_loopback() {
+    let (models, hub) = (std::path::Path::new("/srv/models/"), std::path::Path::new("/srv/hub"));
+    let place = Place::process(models, hub);
+    let program = ["/opt/llama-server".to_owned()];
+    let at = |body: &Value| {
+        let model = model(body);
+        let cx = LaunchContext {
+            image: "llama-server",
+            version: EngineVersion::Unknown(model.engine),
+            host: &Host { cpus: 2, gpus: vec![] },
+            internal_key: &"internal".into(),
+            offline: false,
+            hub_endpoint: None,
+            place: &place,
+            program: Some(&program),
+        };
+        launch(&model, &cx)
+    };
+    let llama = at(&json!({
+        "served_name": "tiny", "engine_type": "llamacpp", "local_path": "t/x.gguf", "mmproj": "p.gguf",
+        "draft_model_path": "/models/d.gguf", "lora_adapters": ["a=l.gguf"],
+    }));
+    let line = llama.args.join(" ");
+    for part in [
+        "--model /srv/models/t/x.gguf",
+        "--host 127.0.0.1 --port $PORT",
+        "--mmproj /srv/models/p.gguf",
+        "--model-draft /srv/models/d.gguf",
+        "--lora /srv/models/l.gguf",
+    ] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    assert!(!line.contains("0.0.0.0") && !line.contains(" /models"), "{line}");
+    assert_eq!(llama.entrypoint.as_deref().unwrap(), program);
+    let vllm = at(&json!({"served_name": "m", "engine_type": "vllm", "repo_id": "a/b"}));
+    let home = vllm.env.iter().find(|(name, _)| name == "HF_HOME").unwrap();
+    assert_eq!(home.1.expose_secret(), "/srv/hub");
 }

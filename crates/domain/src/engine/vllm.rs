@@ -2,7 +2,7 @@
 
 use secrecy::SecretString;
 
-use super::{Args, HUB_CACHE_MOUNT, Launch, LaunchContext, gpus, in_container, text};
+use super::{Args, Launch, LaunchContext, Place, gpus, text};
 use crate::model::{Model, Task};
 
 /// `--runner` and `--convert` replaced `--task` (measured in the wheels: both exist from 0.10.2, `--task` is gone in
@@ -14,16 +14,17 @@ const NO_GGUF: [u32; 3] = [0, 24, 0];
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
     let online = config.is_online();
-    let mut args = Args::new(model, cx.version);
+    let mut args = Args::new(model, cx);
     let source = match (online, config.text("repo_id"), config.text("local_path")) {
         (true, Some(repo), _) => repo.to_owned(),
-        (_, _, Some(path)) => in_container(path),
+        (_, _, Some(path)) => cx.place.model(path),
         // Refused when the model was saved; the engine will say that there is no such model.
         _ => "unset".to_owned(),
     };
     let gguf = source.to_ascii_lowercase().ends_with(".gguf");
     // `vllm serve MODEL` takes the model as its first argument.
-    args.push(&[&source, "--served-model-name", &model.served_name, "--host", "0.0.0.0", "--port", "8000"]);
+    args.push(&[&source, "--served-model-name", &model.served_name]);
+    args.push(&["--host", cx.place.host, "--port", &cx.place.port]);
     if model.task == Task::Embed {
         if args.version >= RUNNER {
             args.push(&["--runner", "pooling", "--convert", "embed"]);
@@ -46,7 +47,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         args.push(&["--tokenizer", tokenizer]);
     }
     if let Some(path) = config.text("hub_config_path") {
-        args.push(&["--hf-config-path", &in_container(path)]);
+        args.push(&["--hf-config-path", &args.file(path)]);
     }
     match config.text("gguf_weight_format") {
         Some("gguf") if args.version < NO_GGUF => args.push(&["--load-format", "gguf"]),
@@ -58,11 +59,11 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         args.warn("local_path", "vLLM 0.24 and later can't load GGUF files: use the llamacpp engine");
     }
     if let Some(file) = config.text("chat_template_file") {
-        args.push(&["--chat-template", &in_container(file)]);
+        args.push(&["--chat-template", &args.file(file)]);
     } else if let Some(template) = config.text("chat_template") {
         args.push(&["--chat-template", template]);
     }
-    let adapters: Vec<String> = config.texts("lora_adapters").map(adapter).collect();
+    let adapters: Vec<String> = config.texts("lora_adapters").map(|it| adapter(it, cx.place)).collect();
     if !adapters.is_empty() {
         args.push(&["--enable-lora", "--lora-modules"]);
         args.words.extend(adapters);
@@ -71,7 +72,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
 
     let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
     if online {
-        env.push(("HF_HOME".into(), HUB_CACHE_MOUNT.into()));
+        env.push(("HF_HOME".into(), cx.place.hub_cache.as_str().into()));
         if let Some(endpoint) = cx.hub_endpoint {
             env.push(("HF_ENDPOINT".into(), endpoint.into()));
         }
@@ -97,10 +98,10 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
 }
 
-/// `name=folder` with the folder as the container sees it.
-fn adapter(entry: &str) -> String {
+/// `name=folder` with the folder as the engine sees it.
+fn adapter(entry: &str, place: &Place) -> String {
     match entry.split_once('=') {
-        Some((name, path)) => format!("{name}={}", in_container(path)),
+        Some((name, path)) => format!("{name}={}", place.model(path)),
         None => entry.to_owned(),
     }
 }

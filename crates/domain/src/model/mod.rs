@@ -151,6 +151,7 @@ impl Model {
     }
 
     /// The model as its container was made, which is not what the record says when that was edited since.
+    #[must_use]
     pub fn as_launched(&self) -> Self {
         self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
     }

@@ -35,7 +35,7 @@ async fn a_secret_is_in_the_environment_and_nowhere_else() {
     m.start(&a, Behaviour::Serves).await.unwrap();
     let mut seen = serde_json::to_value(m.engine().inspect(&a.name).await.unwrap()).unwrap();
     let env = seen["Config"]["Env"].take();
-    assert!(env.to_string().contains("ENGINE_KEY=s3cret-key-of-the-engine"), "{env}");
+    assert!(env.to_string().contains("VLLM_API_KEY=s3cret-key-of-the-engine"), "{env}");
     assert!(!seen.to_string().contains("s3cret"), "{seen}");
     assert!(!format!("{:?}", m.found(&a).await).contains("s3cret"));
 }

@@ -1,4 +1,4 @@
-//! A machine under test: the fake one or a real Docker engine, behind the same few handles.
+//! A machine under test: the fake one, this one with processes, or a real Docker engine, behind the same few handles.
 
 use std::{
     path::PathBuf,
@@ -14,7 +14,7 @@ use gantry_domain::{
 use gantry_runtime::{ContainerSpec, Fake, Found, Owner, Runtime, RuntimeResult, Script, docker};
 use secrecy::SecretString;
 
-use crate::engine::Engine;
+use crate::{engine::Engine, processes::Processes};
 
 /// What the process in a container does.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ pub(crate) enum Behaviour {
     Exits(i64),
     /// Prints these lines, then serves.
     Prints(&'static [&'static str]),
-    /// Runs this script. Docker only.
+    /// Runs this script. Not on the fake one.
     Shell(&'static str),
 }
 
@@ -59,6 +59,7 @@ impl Behaviour {
 
 enum Kind {
     Fake(Fake),
+    Process(Processes),
     Docker(Engine),
 }
 
@@ -89,6 +90,14 @@ impl Machine {
         Some(Self::new(Kind::Docker(engine), owner, Arc::new(runtime), image))
     }
 
+    /// This machine.
+    pub(crate) fn process() -> Self {
+        let owner = new_owner();
+        let processes = Processes::new();
+        let runtime = Arc::new(processes.seen_by(owner.clone()));
+        Self::new(Kind::Process(processes), owner, runtime, "shell:1".to_owned())
+    }
+
     fn new(kind: Kind, owner: Owner, runtime: Arc<dyn Runtime>, image: String) -> Self {
         let dir = || tempfile::tempdir().unwrap();
         Self { kind, owner, runtime, image, models: dir(), hub: dir(), names: AtomicI64::new(1) }
@@ -98,7 +107,15 @@ impl Machine {
     pub(crate) fn engine(&self) -> &Engine {
         match &self.kind {
             Kind::Docker(engine) => engine,
-            Kind::Fake(_) => panic!("a case for Docker only"),
+            Kind::Fake(_) | Kind::Process(_) => panic!("a case for Docker only"),
+        }
+    }
+
+    /// The processes behind it.
+    pub(crate) fn processes(&self) -> &Processes {
+        match &self.kind {
+            Kind::Process(processes) => processes,
+            Kind::Fake(_) | Kind::Docker(_) => panic!("a case for processes only"),
         }
     }
 
@@ -111,6 +128,7 @@ impl Machine {
     pub(crate) fn seen_by(&self, owner: Owner) -> Arc<dyn Runtime> {
         match &self.kind {
             Kind::Fake(fake) => Arc::new(fake.seen_by(owner)),
+            Kind::Process(processes) => Arc::new(processes.seen_by(owner)),
             Kind::Docker(engine) => Arc::new(docker(Some(&engine.host), owner).unwrap()),
         }
     }
@@ -123,7 +141,7 @@ impl Machine {
             image: self.image.clone(),
             entrypoint: Some(vec!["/bin/sh".to_owned()]),
             args: vec!["-c".to_owned(), behaviour.script()],
-            env: vec![("ENGINE_KEY".to_owned(), SecretString::from("s3cret-key-of-the-engine"))],
+            env: vec![("VLLM_API_KEY".to_owned(), SecretString::from("s3cret-key-of-the-engine"))],
             gpus: Vec::new(),
             shm_bytes: None,
             mounts_hub_cache: false,
@@ -181,6 +199,7 @@ impl Machine {
     pub(crate) async fn occupy(&self, named: &Named) {
         match &self.kind {
             Kind::Fake(fake) => fake.occupy(&named.name),
+            Kind::Process(processes) => processes.occupy(&named.name),
             Kind::Docker(engine) => engine.occupy(&named.name).await,
         }
     }
@@ -189,6 +208,7 @@ impl Machine {
     pub(crate) async fn kill(&self, named: &Named) {
         match &self.kind {
             Kind::Fake(fake) => fake.kill(&named.name, 137),
+            Kind::Process(processes) => processes.kill(&named.name),
             Kind::Docker(engine) => engine.kill(&named.name).await,
         }
     }
@@ -222,6 +242,7 @@ impl Machine {
                 fake.set_image("simulator:1", info);
                 "simulator:1".to_owned()
             }
+            Kind::Process(_) => Processes::SIMULATOR.to_owned(),
             Kind::Docker(engine) => engine.add_simulator().await,
         }
     }
@@ -236,7 +257,7 @@ pub(crate) fn new_owner() -> Owner {
     Owner { instance: uuid::Uuid::now_v7().to_string() }
 }
 
-pub(crate) async fn poll<T>(probe: impl AsyncFn() -> Option<T>) -> T {
+pub(crate) async fn poll<T>(mut probe: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..400 {
         if let Some(value) = probe().await {
             return value;

@@ -1,4 +1,5 @@
-//! What every runtime promises, asked of the fake one and of a real Docker engine; and what only Docker can show.
+//! What every runtime promises, asked of the fake one, of processes and of a real Docker engine; and what only one of
+//! them can show.
 //!
 //! Tests named `docker::` and `docker_only::` need an engine (`DOCKER_HOST` or the default socket) and say so where
 //! there is none.
@@ -14,6 +15,10 @@ mod fake_faults;
 #[cfg(test)]
 mod machine;
 #[cfg(test)]
+mod process_only;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
 mod stub;
 
 macro_rules! suite {
@@ -23,6 +28,15 @@ macro_rules! suite {
                 #[tokio::test]
                 async fn $case() {
                     crate::cases::$case(&crate::machine::Machine::fake()).await;
+                }
+            )+
+        }
+
+        mod process {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    crate::cases::$case(&crate::machine::Machine::process()).await;
                 }
             )+
         }

@@ -48,6 +48,8 @@ mod orgs;
 #[cfg(test)]
 mod playground;
 #[cfg(test)]
+mod process_lifecycle;
+#[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
 mod registry;

@@ -228,7 +228,7 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
         ("CORS_ALLOW_ORIGINS", "ui.example.org", "must be origins such as https://ui.example.org"),
         ("CORS_ALLOW_ORIGINS", "https://ui.example.org/", "must be origins such as https://ui.example.org"),
         ("SESSION_SECRET", "short", "must be a secret of 16 to 512 printable characters"),
-        ("CONTAINER_RUNTIME", "podman", "must be auto or docker"),
+        ("CONTAINER_RUNTIME", "podman", "must be auto, docker or process"),
         ("LOG_FORMAT", "xml", "must be text or json"),
         ("RATE_LIMIT_MODE", "off", "must be enforce or shadow"),
         ("RATE_LIMIT_RPM", "-1", "must be a whole number"),

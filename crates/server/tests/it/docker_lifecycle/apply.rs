@@ -49,7 +49,7 @@ async fn settings_that_do_not_get_ready_are_rolled_back_if_wanted() {
     let broken = json!({ "max_model_len": 777, "extra_env": { "GANTRY_SIM_CRASH_AT_START": "3" } });
     owner.patch(&path, &broken).await.expect(200);
     owner.command(&model.path("apply?rollback=true")).await.expect(202);
-    let record = eventually("the old settings run again", Duration::from_secs(60), async || {
+    let record = eventually("the old settings run again", Duration::from_mins(1), async || {
         let record = model.record(&owner).await;
         (record["state"] == "running" && record["rolled_back"].is_object()).then_some(record)
     })
@@ -115,13 +115,13 @@ async fn a_record_shows_that_it_differs_from_what_runs() {
     body.as_object_mut().unwrap().remove("engine_image");
     let model = Managed::run(&owner, &body).await;
     let path = format!("/admin/models/{}", model.id);
-    let patch = async |change: Value| owner.patch(&path, &change).await.expect(200);
+    let edit = async |change: Value| owner.patch(&path, &change).await.expect(200);
     assert_eq!(model.record(&owner).await["needs_apply"], false);
-    let changed = patch(json!({ "max_model_len": 777 })).await;
+    let changed = edit(json!({ "max_model_len": 777 })).await;
     assert_eq!(changed["needs_apply"], true);
     assert_eq!(changed["needs_apply_reason"], "its settings were changed since it was started");
-    assert_eq!(patch(json!({ "max_model_len": null })).await["needs_apply"], false);
-    let own = patch(json!({ "request_timeout_sec": 7 })).await;
+    assert_eq!(edit(json!({ "max_model_len": null })).await["needs_apply"], false);
+    let own = edit(json!({ "request_timeout_sec": 7 })).await;
     assert_eq!(own["needs_apply"], false, "what the gateway does itself is in force at once");
     drop(owner);
 

@@ -3,7 +3,7 @@
 
 use gantry_domain::{
     ModelId, Role, Timestamp,
-    engine::{EngineVersion, Host, LaunchContext, launch},
+    engine::{EngineVersion, Host, LaunchContext, Place, launch},
     model::{
         EngineKind, Model, ModelDraft,
         fields::{self, Field, Kind},
@@ -58,6 +58,8 @@ pub(super) fn arguments(draft: ModelDraft, gpus: &[u32]) -> Vec<String> {
         internal_key: &"key".into(),
         offline: false,
         hub_endpoint: None,
+        place: &Place::container(),
+        program: None,
     };
     launch(&model, &context).args
 }

@@ -1,0 +1,110 @@
+//! Hints at what happened: starts and removals as this gateway makes them, ends as the kernel reports them.
+
+use std::{collections::HashSet, os::fd::OwnedFd, time::Duration};
+
+use futures_util::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream, FuturesUnordered},
+};
+use gantry_domain::ModelId;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::broadcast::{Receiver, error::RecvError},
+};
+
+use super::{record::Dir, system};
+
+/// How often it is looked where the kernel reports nothing (before Linux 5.3, or in a sandbox).
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Something that this gateway did.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    pub(super) model: ModelId,
+    /// The engine that runs since, and its supervisor.
+    pub(super) started: Option<(Dir, i32)>,
+}
+
+/// Returns when the supervisor `pid` of `dir` has ended; at once if it is not there.
+pub(super) async fn ended(dir: &Dir, pid: i32) {
+    let handle = system::open(pid);
+    // The number may have come to mean another process before the handle was made, but then the lock is free.
+    if !held(dir).await {
+        return;
+    }
+    match handle.and_then(watch) {
+        // Readable once the process has ended.
+        Some(handle) => drop(handle.readable().await),
+        None => {
+            while held(dir).await {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "its danger is a type that changes its descriptor; `OwnedFd` does not, and the replacement is `unsafe`"
+)]
+fn watch(handle: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(handle, Interest::READABLE).ok()
+}
+
+async fn held(dir: &Dir) -> bool {
+    let dir = dir.clone();
+    tokio::task::spawn_blocking(move || dir.is_held().unwrap_or(false)).await.unwrap_or(false)
+}
+
+/// Ends only with the runtime itself. `running`: the engines that run now.
+pub(super) fn stream(
+    changes: Receiver<Change>,
+    running: Vec<(ModelId, Dir, i32)>,
+) -> BoxStream<'static, ModelId> {
+    let mut watched = Watched::default();
+    for (model, dir, pid) in running {
+        watched.add(model, dir, pid);
+    }
+    stream::unfold((changes, watched), async |(mut changes, mut watched)| {
+        loop {
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Ok(Change { model, started }) => {
+                        if let Some((dir, pid)) = started {
+                            watched.add(model, dir, pid);
+                        }
+                        return Some((model, (changes, watched)));
+                    }
+                    // The next look of the reconciler finds out what it was.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                },
+                Some((model, pid)) = watched.ends.next() => {
+                    watched.pids.remove(&pid);
+                    return Some((model, (changes, watched)));
+                }
+            }
+        }
+    })
+    .boxed()
+}
+
+#[derive(Default)]
+struct Watched {
+    ends: FuturesUnordered<BoxFuture<'static, (ModelId, i32)>>,
+    /// So that an engine that was listed and told of is watched once.
+    pids: HashSet<i32>,
+}
+
+impl Watched {
+    fn add(&mut self, model: ModelId, dir: Dir, pid: i32) {
+        if self.pids.insert(pid) {
+            let end = async move {
+                ended(&dir, pid).await;
+                (model, pid)
+            };
+            self.ends.push(end.boxed());
+        }
+    }
+}

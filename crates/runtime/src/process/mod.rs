@@ -1,0 +1,396 @@
+//! Engines as processes of this machine, for machines without a container engine.
+//!
+//! Each engine has a supervisor of its own ([`shim`]) between it and the gateway, so that it outlives the gateway and
+//! yet has somebody who waits for it. What is known of it lies on disk ([`record`]); the gateway itself remembers
+//! nothing. Whether it runs is asked of a lock, what it left behind is found by a mark in its environment
+//! ([`system`]). Linux only.
+
+mod environment;
+mod events;
+mod launch;
+mod output;
+mod port;
+mod program;
+mod record;
+mod shim;
+mod system;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
+use gantry_domain::{Clock, ModelId, model::lifecycle::InstanceId};
+use rustix::process::Signal;
+use tokio::{sync::broadcast, time::timeout};
+
+pub use self::{
+    environment::refused_variable,
+    program::{Program, Programs},
+    shim::{VERB, supervise},
+};
+use self::{
+    events::Change,
+    record::{Dir, Exit, Record, State},
+};
+use crate::{
+    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    RuntimeResult,
+};
+
+/// Exit code of what SIGKILL ended, as shells and container engines write it.
+const KILLED: i64 = 137;
+/// What a supervisor may take to end its engine at once.
+const KILL: Duration = Duration::from_secs(5);
+/// How often a list looks through the machine's processes for engines without a record. They come only of records that
+/// somebody deletes by hand, and every process has to be looked at.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+/// Changes that a slow listener may miss.
+const CHANGES: usize = 256;
+
+/// What the process runtime needs to know of its surroundings.
+#[derive(Debug, Clone)]
+pub struct ProcessOptions {
+    /// Where engines' records and logs lie; made if it is not there.
+    pub dir: PathBuf,
+    /// A program that becomes a supervisor ([`supervise`]) when its first argument is [`VERB`].
+    pub supervisor: PathBuf,
+    pub programs: Programs,
+    /// This machine has GPUs, so an engine that is given none must not see them.
+    pub has_gpus: bool,
+    /// The gateway's own environment, of which engines get a small part.
+    pub environment: Vec<(String, String)>,
+}
+
+/// Runs engines as processes.
+#[derive(Debug)]
+pub struct Process {
+    owner: Owner,
+    options: ProcessOptions,
+    clock: Clock,
+    /// When processes without a record were last looked for.
+    swept: Arc<Mutex<Option<Instant>>>,
+    changes: broadcast::Sender<Change>,
+}
+
+/// # Errors
+/// The directory can't be made or cleared up. Blocking.
+pub fn process(mut options: ProcessOptions, owner: Owner) -> RuntimeResult<Process> {
+    record::prepare(&options.dir).map_err(|error| failed("use the directory for engines", &error))?;
+    options.environment = environment::passed(options.environment);
+    let (changes, _) = broadcast::channel(CHANGES);
+    Ok(Process { owner, options, clock: Clock::default(), swept: Arc::default(), changes })
+}
+
+/// Paths of this machine are not shown, so of an I/O error only its kind is.
+fn failed(action: &'static str, error: &io::Error) -> RuntimeError {
+    RuntimeError::Process { action, detail: error.kind().to_string() }
+}
+
+/// Work on files and `/proc`, off the runtime.
+async fn blocking<T: Send + 'static>(
+    action: &'static str,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> RuntimeResult<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result.map_err(|error| failed(action, &error)),
+        Err(_) => Err(RuntimeError::Process { action, detail: "it was interrupted".to_owned() }),
+    }
+}
+
+/// What is behind a name.
+enum Seen {
+    Ours(Box<Look>),
+    Foreign,
+}
+
+/// One of our engines, looked at.
+struct Look {
+    dir: Dir,
+    record: Record,
+    state: Option<State>,
+    held: bool,
+}
+
+impl Look {
+    fn found(self) -> Found {
+        Dir::found(self.record, self.state.as_ref(), self.held)
+    }
+}
+
+/// Looks at a directory. An engine whose supervisor was killed is brought to its end first. Blocking.
+fn look(dir: Dir, owner: &str) -> io::Result<Option<Seen>> {
+    let record = match dir.record()? {
+        Some(record) if record.owner == owner => record,
+        Some(_) => return Ok(Some(Seen::Foreign)),
+        None if dir.0.symlink_metadata().is_ok() => return Ok(Some(Seen::Foreign)),
+        None => return Ok(None),
+    };
+    let held = dir.is_held()?;
+    // Read after the lock: a supervisor notes the end before it lets go.
+    let mut state = dir.state()?;
+    if !held
+        && let Some(state) = &mut state
+        && state.exit.is_none()
+    {
+        bury(&dir, &record, state);
+    }
+    Ok(Some(Seen::Ours(Box::new(Look { dir, record, state, held }))))
+}
+
+/// The supervisor is gone without a word: so is the engine, and its children must be. Blocking.
+fn bury(dir: &Dir, record: &Record, state: &mut State) {
+    system::sweep(&record.owner, &record.id, KILL);
+    state.exit = Some(Exit { code: KILLED, out_of_memory: false, at: Clock::default().now() });
+    // A full disk changes nothing about it: the next look finds the same.
+    if let Err(error) = dir.write_state(state) {
+        tracing::warn!(name = record.name, %error, "could not note down how an engine ended");
+    }
+}
+
+/// Whether it is time to look for processes without a record; the next time is later.
+fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
+    let mut last = swept.lock().unwrap_or_else(PoisonError::into_inner);
+    let due = last.is_none_or(|it| it.elapsed() >= SWEEP_EVERY);
+    if due {
+        *last = Some(Instant::now());
+    }
+    due
+}
+
+impl Process {
+    async fn look(&self, name: &str) -> RuntimeResult<Option<Seen>> {
+        // A name is a part of a path here.
+        if name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return Ok(None);
+        }
+        let (dir, owner) = (Dir::of(&self.options.dir, name), self.owner.instance.clone());
+        blocking("look at the engine", move || look(dir, &owner)).await
+    }
+
+    async fn looks(&self) -> RuntimeResult<Vec<Look>> {
+        let (run, owner) = (self.options.dir.clone(), self.owner.instance.clone());
+        let swept = Arc::clone(&self.swept);
+        blocking("list the engines", move || {
+            // Processes first: a record is there before its process, so one without a record has lost it.
+            let marked = if is_due(&swept) { system::marked(&owner) } else { Vec::new() };
+            let mut looks = Vec::new();
+            for dir in record::all(&run)? {
+                if let Some(Seen::Ours(it)) = look(dir, &owner)? {
+                    looks.push(*it);
+                }
+            }
+            for id in marked.into_iter().map(|it| it.id) {
+                if !looks.iter().any(|it| it.record.id == id) {
+                    system::sweep(&owner, &id, KILL);
+                }
+            }
+            looks.sort_by_key(|it| (it.record.model_id, it.record.generation));
+            Ok(looks)
+        })
+        .await
+    }
+
+    async fn by_id(&self, id: &InstanceId) -> RuntimeResult<Option<Look>> {
+        let (run, owner, id) = (self.options.dir.clone(), self.owner.instance.clone(), id.0.clone());
+        blocking("look for the engine", move || {
+            for dir in record::all(&run)? {
+                if dir.record()?.is_some_and(|it| it.id == id)
+                    && let Some(Seen::Ours(it)) = look(dir, &owner)?
+                {
+                    return Ok(Some(*it));
+                }
+            }
+            Ok(None)
+        })
+        .await
+    }
+
+    /// Asks, waits for `grace`, then forces.
+    async fn stop_engine(&self, it: &Look, grace: Duration) -> RuntimeResult<()> {
+        if let (true, Some(State { pid, .. })) = (it.held, &it.state) {
+            let steps = [(Signal::TERM, grace), (Signal::QUIT, KILL)];
+            for (signal, patience) in steps.into_iter().skip(usize::from(grace.is_zero())) {
+                if signalled(&it.dir, *pid, signal).await
+                    && timeout(patience, events::ended(&it.dir, *pid)).await.is_ok()
+                {
+                    return Ok(());
+                }
+            }
+        }
+        // It has no supervisor, or one that does not react.
+        let (owner, id) = (it.record.owner.clone(), it.record.id.clone());
+        let swept = blocking("stop the engine", move || Ok(system::sweep(&owner, &id, KILL))).await?;
+        if !swept {
+            let detail = "its processes do not end, not even by force".to_owned();
+            return Err(RuntimeError::Process { action: "stop the engine", detail });
+        }
+        Ok(())
+    }
+
+    async fn remove_engine(&self, it: Look) -> RuntimeResult<()> {
+        self.stop_engine(&it, Duration::ZERO).await?;
+        let model = ModelId(it.record.model_id);
+        blocking("remove the engine's files", move || it.dir.remove(&it.record.id)).await?;
+        self.tell(model, None);
+        Ok(())
+    }
+
+    fn tell(&self, model: ModelId, started: Option<(Dir, i32)>) {
+        // Nobody may be listening.
+        let _ = self.changes.send(Change { model, started });
+    }
+
+    fn path(&self) -> &str {
+        let path = self.options.environment.iter().find(|(name, _)| name == "PATH");
+        path.map_or("/usr/local/bin:/usr/bin:/bin", |(_, value)| value)
+    }
+}
+
+/// Sends a signal to the supervisor of `dir`, and to no other process that may have its number by now.
+async fn signalled(dir: &Dir, pid: i32, signal: Signal) -> bool {
+    let dir = dir.clone();
+    let sent =
+        tokio::task::spawn_blocking(move || system::send(pid, signal, || dir.is_held().unwrap_or(false)));
+    sent.await.unwrap_or(false)
+}
+
+impl Runtime for Process {
+    fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
+        async {
+            let dir = self.options.dir.clone();
+            let kernel = blocking("use the directory for engines", move || {
+                record::all(&dir)?;
+                system::kernel()
+            });
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            Ok(RuntimeInfo { name: "process", version, api_version: kernel.await? })
+        }
+        .boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {
+        async { Ok(self.looks().await?.into_iter().map(Look::found).collect()) }.boxed()
+    }
+
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, RuntimeResult<Option<Found>>> {
+        async move {
+            Ok(match self.look(name).await? {
+                Some(Seen::Ours(it)) => Some(it.found()),
+                Some(Seen::Foreign) | None => None,
+            })
+        }
+        .boxed()
+    }
+
+    fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
+        self.launch_engine(spec).boxed()
+    }
+
+    fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {
+        async move {
+            match self.by_id(id).await? {
+                Some(it) => self.stop_engine(&it, grace).await,
+                None => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
+    fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, RuntimeResult<()>> {
+        async move {
+            match self.by_id(id).await? {
+                Some(it) => self.remove_engine(it).await,
+                None => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
+    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>> {
+        async move {
+            let Some(it) = self.by_id(id).await? else { return Ok(String::new()) };
+            blocking("read the logs", move || output::read(&it.dir, tail)).await
+        }
+        .boxed()
+    }
+
+    fn follow_logs<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        tail: usize,
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>> {
+        async move {
+            Ok(match self.by_id(id).await? {
+                Some(it) => output::follow(it.dir, tail),
+                None => stream::empty().boxed(),
+            })
+        }
+        .boxed()
+    }
+
+    fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, RuntimeResult<Option<ImageInfo>>> {
+        async move {
+            let Some(program) = self.options.programs.named(reference) else { return Ok(None) };
+            let Some(file) = program.find(self.path()) else { return Ok(None) };
+            let program = program.clone();
+            let described = tokio::task::spawn_blocking(move || program::describe(&program, &file)).await;
+            Ok(described.ok().flatten())
+        }
+        .boxed()
+    }
+
+    /// Programs are installed by the machine's operator.
+    fn pull<'a>(
+        &'a self,
+        reference: &'a str,
+        _timeout: Duration,
+        _progress: Progress,
+    ) -> BoxFuture<'a, RuntimeResult<()>> {
+        async move { Err(RuntimeError::ProgramMissing { program: reference.to_owned() }) }.boxed()
+    }
+
+    fn load<'a>(&'a self, _archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        async {
+            let detail = "engines are processes here, so images mean nothing".to_owned();
+            Err(RuntimeError::Refused { action: "load the image", detail })
+        }
+        .boxed()
+    }
+
+    /// The program stands in place of the entry point's first word. It runs as an engine would, without any key.
+    fn probe<'a>(
+        &'a self,
+        probe: &'a ImageProbe<'a>,
+        limit: Duration,
+    ) -> BoxFuture<'a, RuntimeResult<String>> {
+        async move {
+            let Some(program) = self.options.programs.named(probe.image) else {
+                return Err(RuntimeError::ImageMissing { image: probe.image.to_owned() });
+            };
+            let Some(file) = program.find(self.path()) else {
+                return Err(RuntimeError::ProgramMissing { program: program.reference.clone() });
+            };
+            let asked = program::ask(program, &file, probe, &self.options.environment);
+            match timeout(limit, asked).await {
+                Ok(said) => said.map_err(|error| failed("ask the program", &error)),
+                Err(_) => Err(RuntimeError::Timeout { action: "ask the image" }),
+            }
+        }
+        .boxed()
+    }
+
+    fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {
+        async {
+            // Before the list, so that nothing that happens meanwhile is missed.
+            let changes = self.changes.subscribe();
+            let running = self.looks().await?.into_iter().filter(|it| it.held);
+            let running = running.filter_map(|it| Some((ModelId(it.record.model_id), it.dir, it.state?.pid)));
+            Ok(events::stream(changes, running.collect()))
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,280 @@
+//! What engines print: files of bounded size, written by the supervisor, read and followed by the gateway.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream, stream::BoxStream};
+
+use super::record::Dir;
+use crate::log_lines::{LineReader, MAX_TEXT, Tail};
+
+/// The same as for containers.
+const MAX_FILE: u64 = 10 << 20;
+const FILES: usize = 3;
+/// How often a follower looks for more.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// `log` is the newest; `log.1` is older.
+fn path(dir: &Path, age: usize) -> PathBuf {
+    dir.join(if age == 0 { "log".to_owned() } else { format!("log.{age}") })
+}
+
+/// Writes the files.
+pub(super) struct Log {
+    dir: PathBuf,
+    file: Option<File>,
+    written: u64,
+    max: u64,
+}
+
+impl Log {
+    pub(super) fn new(dir: &Dir) -> Self {
+        Self { dir: dir.0.clone(), file: None, written: 0, max: MAX_FILE }
+    }
+
+    /// What can't be written is lost: a full disk must not stop an engine.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        if self.written >= self.max {
+            self.rotate();
+        }
+        if self.file.is_none() {
+            let mut options = OpenOptions::new();
+            self.file = options.create(true).append(true).mode(0o600).open(path(&self.dir, 0)).ok();
+            self.written = self.file.as_ref().and_then(|it| it.metadata().ok()).map_or(0, |it| it.len());
+        }
+        if let Some(file) = &mut self.file {
+            match file.write_all(bytes) {
+                Ok(()) => self.written += bytes.len() as u64,
+                Err(_) => self.file = None,
+            }
+        }
+    }
+
+    fn rotate(&mut self) {
+        for age in (1..FILES).rev() {
+            // The older one may not exist yet.
+            let _ = fs::rename(path(&self.dir, age - 1), path(&self.dir, age));
+        }
+        self.file = None;
+    }
+
+    /// Writes all that comes until every writer is gone.
+    pub(super) fn copy(mut self, mut from: impl Read) {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(n) => self.write(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The last `tail` lines. Blocking.
+pub(super) fn read(dir: &Dir, tail: usize) -> io::Result<String> {
+    let mut follower = Follower::new(dir.clone());
+    let mut text = Tail::new(tail);
+    follower.past(|line| text.push(line))?;
+    follower.finish().into_iter().for_each(|line| text.push(line));
+    Ok(text.into_text())
+}
+
+/// The last `tail` lines, and those to come until the engine has ended.
+pub(super) fn follow(dir: Dir, tail: usize) -> BoxStream<'static, String> {
+    let start = (Some(Follower::new(dir)), VecDeque::new(), Some(tail));
+    stream::unfold(start, async |(follower, mut ready, mut past)| {
+        let mut follower = follower;
+        loop {
+            if let Some(line) = ready.pop_front() {
+                return Some((line, (follower, ready, past)));
+            }
+            let mut looking = follower.take()?;
+            let first = past.take();
+            if first.is_none() {
+                tokio::time::sleep(LOOK).await;
+            }
+            let look = tokio::task::spawn_blocking(move || {
+                let lines = looking.look(first);
+                (looking, lines)
+            });
+            let (looked, (lines, ended)) = look.await.ok()?;
+            ready.extend(lines);
+            follower = (!ended).then_some(looked);
+        }
+    })
+    .boxed()
+}
+
+/// Reads the files in the order in which they were written, over their rotation.
+struct Follower {
+    dir: Dir,
+    file: Option<File>,
+    lines: LineReader,
+}
+
+impl Follower {
+    fn new(dir: Dir) -> Self {
+        Self { dir, file: None, lines: LineReader::default() }
+    }
+
+    /// New lines, and whether there will be no more. The first look goes back `past` lines.
+    fn look(&mut self, past: Option<usize>) -> (Vec<String>, bool) {
+        // Asked first: what was printed before the end is in the files by then.
+        let alive = self.dir.is_held().unwrap_or(false);
+        let mut lines = Vec::new();
+        let read = match past {
+            Some(tail) => {
+                let mut kept = Tail::new(tail);
+                let read = self.past(|line| kept.push(line));
+                lines.extend(kept.into_text().lines().map(str::to_owned));
+                read
+            }
+            None => self.more(&mut |line| lines.push(line)),
+        };
+        let ended = !alive || read.is_err();
+        if ended {
+            lines.extend(self.finish());
+        }
+        (lines, ended)
+    }
+
+    /// As much as a text may hold of what is there now.
+    fn past(&mut self, mut each: impl FnMut(String)) -> io::Result<()> {
+        let mut files = Vec::new();
+        let mut bytes = 0;
+        for age in 0..FILES {
+            match File::open(path(&self.dir.0, age)) {
+                Ok(file) => {
+                    bytes += file.metadata()?.len();
+                    files.push(file);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => return Err(error),
+            }
+            if bytes >= MAX_TEXT as u64 {
+                break;
+            }
+        }
+        let skip = bytes.saturating_sub(MAX_TEXT as u64);
+        if let (Some(oldest), 1..) = (files.last_mut(), skip) {
+            oldest.seek(SeekFrom::Start(skip))?;
+            // The line that the cut went through is no whole one.
+            let mut byte = [0];
+            while oldest.read(&mut byte)? == 1 && byte != *b"\n" {}
+        }
+        while let Some(file) = files.pop() {
+            self.file = Some(file);
+            self.rest(&mut each)?;
+        }
+        Ok(())
+    }
+
+    /// What has come since.
+    fn more(&mut self, each: &mut impl FnMut(String)) -> io::Result<()> {
+        self.rest(each)?;
+        loop {
+            let newest = match File::open(path(&self.dir.0, 0)) {
+                Ok(newest) => newest,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let Some(current) = &self.file else {
+                self.file = Some(newest);
+                return self.rest(each);
+            };
+            let current = current.metadata()?.ino();
+            if current == newest.metadata()?.ino() {
+                return Ok(());
+            }
+            // Ours is an older one by now: its end first, then those that came after it.
+            self.rest(each)?;
+            let age = (1..FILES)
+                .find(|age| fs::metadata(path(&self.dir.0, *age)).is_ok_and(|it| it.ino() == current));
+            self.file = match age {
+                Some(age) if age > 1 => File::open(path(&self.dir.0, age - 1)).ok(),
+                _ => Some(newest),
+            };
+            self.rest(each)?;
+        }
+    }
+
+    fn rest(&mut self, each: &mut impl FnMut(String)) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(()),
+                n => self.lines.push(&buffer[..n], &mut *each),
+            }
+        }
+    }
+
+    /// The line that the output ended in.
+    fn finish(&mut self) -> Option<String> {
+        self.lines.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(dir: &Path, max: u64) -> Log {
+        Log { dir: dir.to_owned(), file: None, written: 0, max }
+    }
+
+    fn lines(from: usize, to: usize) -> Vec<String> {
+        (from..to).map(|it| format!("line {it}")).collect()
+    }
+
+    fn print(log: &mut Log, from: usize, to: usize) {
+        for line in lines(from, to) {
+            log.write(format!("{line}\n").as_bytes());
+        }
+    }
+
+    #[test]
+    fn files_stay_small_and_few_and_the_newest_lines_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        print(&mut log(dir.path(), 1000), 0, 1000);
+        let sizes: Vec<u64> =
+            (0..=FILES).filter_map(|it| fs::metadata(path(dir.path(), it)).ok()).map(|it| it.len()).collect();
+        assert!(sizes.len() == FILES && sizes.iter().all(|it| *it < 1020), "{sizes:?}");
+        let text = read(&Dir(dir.path().to_owned()), 150).unwrap();
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines(850, 1000));
+    }
+
+    #[test]
+    fn a_follower_misses_nothing_when_files_rotate() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = log(dir.path(), 500);
+        print(&mut log, 0, 10);
+        let mut follower = Follower::new(Dir(dir.path().to_owned()));
+        let mut seen = Vec::new();
+        follower.past(|it| seen.push(it)).unwrap();
+        // Not a file, most of one, and almost as much as is kept.
+        for (from, to) in [(10, 20), (20, 70), (70, 170)] {
+            print(&mut log, from, to);
+            follower.more(&mut |it| seen.push(it)).unwrap();
+        }
+        assert_eq!(seen, lines(0, 170));
+    }
+
+    #[test]
+    fn of_a_long_log_only_whole_lines_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = "x".repeat(100);
+        let text = format!("{line}\n").repeat(MAX_TEXT / 101 + 50_000);
+        fs::write(path(dir.path(), 0), text).unwrap();
+        let read = read(&Dir(dir.path().to_owned()), usize::MAX).unwrap();
+        assert!(read.lines().all(|it| it == line) && read.len() > MAX_TEXT - 1000, "{}", read.len());
+    }
+}

@@ -1,0 +1,235 @@
+//! What is on disk of an engine's process, and how it is found again: one directory for each name below the run
+//! directory.
+//!
+//! ```text
+//! run/primary-model-7/
+//!   instance.json   who it is: written by the gateway before anything starts, never changed
+//!   lock            held (flock) by the supervisor as long as it lives
+//!   state.json      pids, port and, at the end, how it ended: written by the supervisor
+//!   log, log.1, …   what the engine printed
+//! ```
+//!
+//! Whether an engine runs is asked of the lock alone. The kernel lets go of it when the supervisor dies in whatever
+//! way, at the latest with the machine: unlike a process id it can't come to mean somebody else.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use gantry_domain::{
+    ModelId, Timestamp,
+    model::lifecycle::{Instance, InstanceId, InstanceStatus},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{ContainerSpec, Found, Owner};
+
+const RECORD: &str = "instance.json";
+const STATE: &str = "state.json";
+const LOCK: &str = "lock";
+/// Ends of directory names that are no engines: one being made, one being removed.
+const NEW: &str = ".new";
+const GONE: &str = ".gone";
+
+/// `instance.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// [`Owner::instance`].
+    pub(super) owner: String,
+    /// Of this start; differs from that of every other.
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) model_id: i64,
+    pub(super) generation: i64,
+    pub(super) spec_hash: String,
+    pub(super) key_fingerprint: String,
+    pub(super) created_at: Timestamp,
+}
+
+/// `state.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// The supervisor's.
+    pub(super) pid: i32,
+    pub(super) engine_pid: i32,
+    pub(super) port: u16,
+    pub(super) started_at: Timestamp,
+    pub(super) exit: Option<Exit>,
+}
+
+/// How an engine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Exit {
+    /// As a shell shows it: 128 and the signal's number where a signal ended it.
+    pub(super) code: i64,
+    pub(super) out_of_memory: bool,
+    pub(super) at: Timestamp,
+}
+
+impl Record {
+    pub(super) fn new(spec: &ContainerSpec<'_>, owner: &Owner, id: String, now: Timestamp) -> Self {
+        Self {
+            owner: owner.instance.clone(),
+            id,
+            name: spec.name.to_owned(),
+            model_id: spec.model_id.0,
+            generation: spec.generation,
+            spec_hash: spec.launch.spec_hash(),
+            key_fingerprint: spec.key_fingerprint.to_owned(),
+            created_at: now,
+        }
+    }
+}
+
+/// The directory of one engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dir(pub(super) PathBuf);
+
+impl Dir {
+    pub(super) fn of(run: &Path, name: &str) -> Self {
+        Self(run.join(name))
+    }
+
+    /// Makes it whole or not at all. [`ErrorKind::AlreadyExists`] if something has the name.
+    pub(super) fn make(run: &Path, record: &Record) -> io::Result<Self> {
+        let part = Self(run.join(format!("{}{NEW}", record.id)));
+        private(&part.0)?;
+        part.write(RECORD, record)?;
+        let dir = Self::of(run, &record.name);
+        // A rename onto an empty directory would replace it.
+        let renamed = match dir.0.symlink_metadata() {
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(&part.0, &dir.0),
+        };
+        if let Err(error) = renamed {
+            // It is of no use; the next start of the gateway would remove it too.
+            let _ = fs::remove_dir_all(&part.0);
+            let taken = matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory);
+            return Err(if taken { ErrorKind::AlreadyExists.into() } else { error });
+        }
+        Ok(dir)
+    }
+
+    /// Removes it: at once for everybody who looks, then from the disk.
+    pub(super) fn remove(&self, id: &str) -> io::Result<()> {
+        let gone = self.0.with_file_name(format!("{id}{GONE}"));
+        match fs::rename(&self.0, &gone) {
+            Ok(()) => fs::remove_dir_all(gone),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `None` if there is none that can be read: then it is nothing of ours.
+    pub(super) fn record(&self) -> io::Result<Option<Record>> {
+        self.read(RECORD)
+    }
+
+    pub(super) fn state(&self) -> io::Result<Option<State>> {
+        self.read(STATE)
+    }
+
+    pub(super) fn write_state(&self, state: &State) -> io::Result<()> {
+        self.write(STATE, state)
+    }
+
+    /// Whether a supervisor lives.
+    pub(super) fn is_held(&self) -> io::Result<bool> {
+        let lock = match File::open(self.0.join(LOCK)) {
+            Ok(lock) => lock,
+            Err(error) if is_missing(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        // Shared, so that two who ask at once do not take each other for the supervisor.
+        match lock.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// For the supervisor, as long as it keeps the file.
+    pub(super) fn hold(&self) -> io::Result<File> {
+        let path = self.0.join(LOCK);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        // Whoever asks holds it for a moment.
+        lock.lock()?;
+        Ok(lock)
+    }
+
+    fn read<T: DeserializeOwned>(&self, file: &str) -> io::Result<Option<T>> {
+        match fs::read(self.0.join(file)) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A crash leaves the old text or the new one.
+    fn write(&self, file: &str, value: &impl Serialize) -> io::Result<()> {
+        let path = self.0.join(file);
+        let part = self.0.join(format!("{file}.part"));
+        let mut out = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
+        out.write_all(&serde_json::to_vec_pretty(value)?)?;
+        out.sync_all()?;
+        fs::rename(part, path)
+    }
+
+    /// What the reconciler sees of it.
+    pub(super) fn found(record: Record, state: Option<&State>, held: bool) -> Found {
+        let status = match (held, state) {
+            (true, state) => InstanceStatus::Running { port: state.map(|it| it.port) },
+            (false, None) => InstanceStatus::Created,
+            (false, Some(state)) => {
+                // Without a word of its end it was taken down with its supervisor.
+                let (code, out_of_memory) =
+                    state.exit.map_or((super::KILLED, false), |it| (it.code, it.out_of_memory));
+                InstanceStatus::Exited { code, out_of_memory }
+            }
+        };
+        Found {
+            model_id: ModelId(record.model_id),
+            name: record.name,
+            instance: Instance { id: InstanceId(record.id), generation: record.generation, status },
+            spec_hash: record.spec_hash,
+            key_fingerprint: record.key_fingerprint,
+            started_at: state.map(|it| it.started_at),
+        }
+    }
+}
+
+/// Every directory that may be an engine's.
+pub(super) fn all(run: &Path) -> io::Result<Vec<Dir>> {
+    let mut dirs = Vec::new();
+    for entry in fs::read_dir(run)? {
+        let path = entry?.path();
+        if ![NEW, GONE].iter().any(|it| path.to_string_lossy().ends_with(it)) {
+            dirs.push(Dir(path));
+        }
+    }
+    Ok(dirs)
+}
+
+/// Makes the run directory, and removes what a gateway that was killed had half made or half removed.
+pub(super) fn prepare(run: &Path) -> io::Result<()> {
+    private(run)?;
+    for entry in fs::read_dir(run)? {
+        let path = entry?.path();
+        if [NEW, GONE].iter().any(|it| path.to_string_lossy().ends_with(it)) {
+            fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Only this user may look: logs hold what people asked.
+fn private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}

@@ -1,0 +1,136 @@
+//! The machine's processes: which carry the mark of an engine, and signals to them.
+//!
+//! Every process of an engine inherits the variable [`MARK`]. So even one whose supervisor is gone, or whose start was
+//! never noted down, is found: in `/proc/*/environ`, which shows other users' processes to nobody but root.
+
+use std::{
+    fs, io,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+
+/// `owner/id`.
+pub(super) const MARK: &str = "GANTRY_ENGINE_INSTANCE";
+
+/// The value of [`MARK`].
+pub(super) fn mark(owner: &str, id: &str) -> String {
+    format!("{owner}/{id}")
+}
+
+/// A process with the mark of one of `owner`'s engines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Marked {
+    pub(super) pid: i32,
+    /// Of the engine's start.
+    pub(super) id: String,
+}
+
+/// Every process that carries the mark of `owner`, but this one.
+pub(super) fn marked(owner: &str) -> Vec<Marked> {
+    let own = rustix::process::getpid().as_raw_pid();
+    let pids = processes().filter(|pid| *pid != own);
+    pids.filter_map(|pid| Some(Marked { pid, id: id_in_environment(pid, owner)? })).collect()
+}
+
+fn id_in_environment(pid: i32, owner: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let prefix = format!("{MARK}={owner}/");
+    let value = environment.split(|it| *it == 0).find_map(|it| it.strip_prefix(prefix.as_bytes()))?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
+fn processes() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|it| it.file_name().to_str()?.parse().ok())
+}
+
+/// Processes whose parent is this one.
+pub(super) fn children() -> Vec<i32> {
+    let own = rustix::process::getpid().as_raw_pid();
+    processes().filter(|pid| parent(*pid) == Some(own)).collect()
+}
+
+/// Field 4 of `/proc/<pid>/stat`; the second is a name in brackets that may hold anything.
+fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Ends every process of the engine at once, and those that they start meanwhile. `false` if some are left after
+/// `limit`.
+pub(super) fn sweep(owner: &str, id: &str, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left: Vec<Marked> = marked(owner).into_iter().filter(|it| it.id == id).collect();
+        if left.is_empty() {
+            return true;
+        }
+        for it in left {
+            tracing::warn!(pid = it.pid, "ending a process that an engine left behind");
+            send(it.pid, Signal::KILL, || id_in_environment(it.pid, owner).as_deref() == Some(id));
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a signal to a process if it still is who it should be. Whether it was sent.
+pub(super) fn send(pid: i32, signal: Signal, is_it: impl FnOnce() -> bool) -> bool {
+    // Asked after the handle was made: the number may come to mean another process, the handle can't.
+    let handle = open(pid);
+    is_it()
+        && match (handle, Pid::from_raw(pid)) {
+            (Some(handle), _) => pidfd_send_signal(&handle, signal).is_ok(),
+            // Before Linux 5.3, or in a sandbox.
+            (None, Some(pid)) => kill_process(pid, signal).is_ok(),
+            (None, None) => false,
+        }
+}
+
+/// A handle that means this process for good.
+pub(super) fn open(pid: i32) -> Option<std::os::fd::OwnedFd> {
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::NONBLOCK).ok()
+}
+
+/// How often the kernel ended a process for want of memory: in this control group, else on the whole machine.
+pub(super) fn out_of_memory_kills() -> u64 {
+    group_kills().or_else(|| number_after("oom_kill", &fs::read_to_string("/proc/vmstat").ok()?)).unwrap_or(0)
+}
+
+/// `memory.events` of the second version of control groups.
+fn group_kills() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|it| it.strip_prefix("0::"))?;
+    let events = Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/')).join("memory.events");
+    number_after("oom_kill", &fs::read_to_string(events).ok()?)
+}
+
+fn number_after(name: &str, text: &str) -> Option<u64> {
+    text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// The kernel's release, for [`crate::RuntimeInfo`].
+pub(super) fn kernel() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_by_their_whole_name() {
+        assert_eq!(number_after("oom_kill", "oom 3\noom_kill_disable 1\noom_kill 7\n"), Some(7));
+        assert_eq!(number_after("oom_kill", "oom 3\n"), None);
+    }
+
+    #[test]
+    fn a_process_knows_its_parent() {
+        let own = rustix::process::getpid().as_raw_pid();
+        assert_eq!(parent(own), rustix::process::getppid().map(Pid::as_raw_pid));
+    }
+}

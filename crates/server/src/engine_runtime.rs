@@ -1,0 +1,140 @@
+//! Which runtime runs the engines: containers of Docker, or processes of this machine.
+
+use std::{path::Path, path::PathBuf, sync::Arc};
+
+use anyhow::Context;
+use gantry_control::machine::Machine;
+use gantry_domain::model::{EngineKind, Wanted};
+use gantry_runtime::{Owner, ProcessOptions, Program, Programs, Runtime};
+use gantry_settings::{CommandWords, ContainerRuntime, Settings};
+use gantry_sim::Flavour;
+use gantry_store::Store;
+use tracing::{info, warn};
+
+/// In the data directory: what ran the engines in the life before.
+const MARKER: &str = "container-runtime";
+const DOCKER: &str = "docker";
+const PROCESS: &str = "process";
+
+/// What was chosen.
+pub(crate) struct EngineRuntime {
+    /// `docker` or `process`.
+    pub(crate) name: &'static str,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) programs: Option<Programs>,
+    /// Indexes of the GPUs that it can give to engines.
+    pub(crate) gpus: Vec<u32>,
+}
+
+/// Chooses by `CONTAINER_RUNTIME`, and says what it chose and why.
+pub(crate) async fn choose(
+    settings: &Settings,
+    data_dir: &Path,
+    store: &Store,
+    owner: Owner,
+    machine: &Arc<Machine>,
+) -> anyhow::Result<EngineRuntime> {
+    let docker = gantry_runtime::docker(settings.container_host.as_deref(), owner.clone());
+    let docker = docker.context("CONTAINER_HOST can't be used")?;
+    let marker = data_dir.join(MARKER);
+    let (name, why) = match settings.container_runtime {
+        ContainerRuntime::Docker => (DOCKER, "CONTAINER_RUNTIME says so"),
+        ContainerRuntime::Process => (PROCESS, "CONTAINER_RUNTIME says so"),
+        // Whoever names an engine wants it, also while it is away.
+        ContainerRuntime::Auto if settings.container_host.is_some() => (DOCKER, "CONTAINER_HOST is set"),
+        ContainerRuntime::Auto => match earlier(&marker, store).await? {
+            Some(name) => (name, "models were started with it; set CONTAINER_RUNTIME to change that"),
+            None if docker.info().await.is_ok() => (DOCKER, "it answers"),
+            None => (PROCESS, "no container engine answers"),
+        },
+    };
+    std::fs::write(&marker, name).context("can't write into DATA_DIR")?;
+    info!(
+        runtime = name,
+        "engines run as {}: {why}",
+        if name == DOCKER { "containers" } else { "processes" }
+    );
+    // Without the driver's library there may still be devices.
+    let gpus = machine.engine_gpus(name == PROCESS).await.unwrap_or_else(gantry_runtime::host_gpus);
+    if name == DOCKER {
+        return Ok(EngineRuntime { name, runtime: Arc::new(docker), programs: None, gpus });
+    }
+    let programs = programs(settings)?;
+    let options = ProcessOptions {
+        dir: data_dir.join("run"),
+        // This very program, also after its file was replaced by that of a newer version.
+        supervisor: PathBuf::from("/proc/self/exe"),
+        programs: programs.clone(),
+        has_gpus: !gpus.is_empty(),
+        environment: std::env::vars().collect(),
+    };
+    let runtime = gantry_runtime::process(options, owner).context("can't run engines as processes")?;
+    Ok(EngineRuntime { name, runtime: Arc::new(runtime), programs: Some(programs), gpus })
+}
+
+/// What the life before used, if models of it may still run: to look for them elsewhere would lose them.
+async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<&'static str>> {
+    let text = std::fs::read_to_string(marker).unwrap_or_default();
+    let Some(name) = [DOCKER, PROCESS].into_iter().find(|it| *it == text.trim()) else { return Ok(None) };
+    let models = store.read().await?.models(true).await?;
+    let any = models.iter().any(|it| it.wanted == Wanted::Running || it.state().0.is_active());
+    Ok(any.then_some(name))
+}
+
+fn programs(settings: &Settings) -> anyhow::Result<Programs> {
+    let simulators = [simulator(Flavour::Vllm)?, simulator(Flavour::Llamacpp)?];
+    let vllm = real(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]);
+    let llama = real(EngineKind::Llamacpp, settings.secondary_engine_command.as_ref(), &["llama-server"]);
+    let engines = [
+        vllm.unwrap_or_else(|| simulator_instead(&simulators[0], "PRIMARY_ENGINE_COMMAND")),
+        llama.unwrap_or_else(|| simulator_instead(&simulators[1], "SECONDARY_ENGINE_COMMAND")),
+    ];
+    Ok(Programs { engines, simulators })
+}
+
+/// The program that the operator named, or the usual one if it is there.
+fn real(engine: EngineKind, command: Option<&CommandWords>, usual: &[&str]) -> Option<Program> {
+    let words = match command {
+        Some(CommandWords(words)) => words.clone(),
+        None => usual.iter().map(|it| (*it).to_owned()).collect(),
+    };
+    let program = Program { reference: words.join(" "), words, engine, simulator: false, version: None };
+    let file =
+        program.find(&std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default());
+    match (&file, command) {
+        (Some(file), _) => {
+            info!(engine = %engine.as_str(), program = %file.display(), "the engine's program");
+        }
+        (None, Some(_)) => {
+            warn!(engine = %engine.as_str(), "there is no program `{}`: models can't start", program.reference);
+        }
+        (None, None) => return None,
+    }
+    Some(program)
+}
+
+fn simulator_instead(simulator: &Program, setting: &str) -> Program {
+    warn!(
+        engine = %simulator.engine.as_str(),
+        "the engine is not installed: the simulator runs in its place, and its text means nothing; set {setting}"
+    );
+    simulator.clone()
+}
+
+/// `gantry engine-sim`, under the name of its image.
+fn simulator(flavour: Flavour) -> anyhow::Result<Program> {
+    let program = std::env::current_exe().context("this program does not know its own file")?;
+    // Its file was replaced, but it can still be run.
+    let program = if program.exists() { program } else { PathBuf::from("/proc/self/exe") };
+    let words = [&program.to_string_lossy(), "engine-sim", "--flavour", flavour.name()];
+    Ok(Program {
+        reference: flavour.default_tag(),
+        words: words.map(str::to_owned).into(),
+        engine: match flavour {
+            Flavour::Vllm => EngineKind::Vllm,
+            Flavour::Llamacpp => EngineKind::Llamacpp,
+        },
+        simulator: true,
+        version: Some(flavour.default_version().to_owned()),
+    })
+}

@@ -1,0 +1,104 @@
+//! Which runtime a gateway takes, and how it says so.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use gantry_testkit::{Client, Managed, Options, engine_processes, simulated};
+use serde_json::Value;
+
+use super::{gateway, process};
+use crate::support::{GANTRY, start};
+
+async fn runtime(gateway: &gantry_testkit::Gateway) -> Value {
+    gateway.client().get("/readyz").await.expect(200)["runtime"].clone()
+}
+
+#[tokio::test]
+async fn processes_are_named_by_readyz_and_by_the_log() {
+    let gateway = gateway().await;
+    let ready = gateway.client().get("/readyz").await.expect(200);
+    assert_eq!((&ready["status"], &ready["runtime"]), (&"ready".into(), &"process".into()), "{ready}");
+    let log = gateway.log();
+    assert!(log.contains("engines run as processes: CONTAINER_RUNTIME says so"), "{log}");
+    assert!(log.contains("the simulator runs in its place"), "{log}");
+}
+
+#[tokio::test]
+async fn a_named_docker_engine_is_wanted_also_while_it_is_away() {
+    let gateway = start(Options::default().env("CONTAINER_HOST", "unix:///nonexistent.sock")).await;
+    let ready = gateway.client().get("/readyz").await.expect(200);
+    assert_eq!((&ready["status"], &ready["runtime"]), (&"degraded".into(), &"docker".into()), "{ready}");
+}
+
+#[tokio::test]
+async fn without_a_word_docker_is_taken_if_it_answers_and_running_models_are_never_left_behind() {
+    // Without DOCKER_HOST only the default socket counts.
+    let auto = |options: Options| options.env("DOCKER_HOST", "").env("CONTAINER_RUNTIME", "auto");
+    let fresh = start(auto(Options::default())).await;
+    let expected = if Path::new("/var/run/docker.sock").exists() { "docker" } else { "process" };
+    assert_eq!(runtime(&fresh).await, expected);
+
+    // A Docker engine that comes later does not make the gateway forget its processes.
+    let mut gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    let before = process(&gateway, &model);
+    assert!(gateway.terminate());
+    gateway.set_env("CONTAINER_RUNTIME", "auto");
+    gateway.set_env("DOCKER_HOST", "");
+    gateway.restart().await;
+    assert_eq!(runtime(&gateway).await, "process");
+    let log = gateway.log();
+    assert!(log.contains("models were started with it"), "{log}");
+    model.reaches(&gateway.owner().await, "running").await;
+    assert_eq!(process(&gateway, &model), before);
+}
+
+/// What `make run` does on a machine without Docker.
+#[tokio::test]
+async fn the_demo_needs_no_docker_and_comes_back_after_it_was_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    for life in ["first", "second"] {
+        let mut child = demo(dir.path());
+        let stdout = child.stdout.take().unwrap();
+        let seen = tokio::task::spawn_blocking(move || {
+            let mut words = Vec::new();
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                words.extend(line.split([' ', '\'']).map(str::to_owned));
+                if line.contains("Key  ") || line.contains("not running") {
+                    break;
+                }
+            }
+            words
+        });
+        let words = seen.await.unwrap();
+        let find = |start: &str| words.iter().find(|it| it.starts_with(start)).cloned();
+        let (url, key) = (find("http://").expect("an address"), find("gty_").expect("a key"));
+        let client = Client::new(url.trim_end_matches('/')).with_key(&key);
+        assert_eq!(client.chat("demo").await.status, 200, "{life}: {words:?}");
+        assert!(words.iter().any(|it| it == "simulator,"), "{words:?}");
+        let instance = std::fs::read_to_string(dir.path().join("data/instance")).unwrap();
+        assert_eq!(engine_processes(instance.trim()).len(), 2, "{life}");
+        let asked = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(asked.success() && child.wait().unwrap().success());
+        assert_eq!(engine_processes(instance.trim()), Vec::<i64>::new(), "{life}: nothing is left");
+    }
+}
+
+fn demo(dir: &Path) -> Child {
+    let mut command = Command::new(GANTRY);
+    command.args(["serve", "--demo"]).current_dir(dir).env_clear();
+    let settings = [
+        ("PATH", "/usr/bin:/bin"),
+        ("DATA_DIR", "data"),
+        ("GATEWAY_LISTEN", "127.0.0.1:0"),
+        ("METRICS_LISTEN", "127.0.0.1:0"),
+        ("CONTAINER_RUNTIME", "process"),
+        ("STOP_MODELS_ON_SHUTDOWN", "true"),
+    ];
+    command.envs(settings).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}

@@ -1,0 +1,119 @@
+//! Starts that fail, and engines that die.
+
+use std::time::{Duration, Instant};
+
+use gantry_testkit::{Managed, Options, kill_process, lives, simulated};
+use serde_json::json;
+
+use super::{gateway, nothing_left, process, supervisor};
+use crate::support::start;
+
+#[tokio::test]
+async fn a_start_that_fails_says_its_exit_code_and_keeps_the_log() {
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let crash = ("CRASH_AT_START", "1");
+    let cases = [
+        ("vllm", "crash", vec![crash], "container_exited: exit code 1", "not a real engine"),
+        (
+            "llamacpp",
+            "arch",
+            vec![crash, ("CRASH_LOG", "unsupported-arch")],
+            "container_exited: exit code 1",
+            "unknown model architecture",
+        ),
+        (
+            "vllm",
+            "signal",
+            vec![("CRASH_AT_START", "137")],
+            "container_exited: killed (exit code 137)",
+            "Traceback",
+        ),
+    ];
+    for (engine, name, faults, reason, logged) in cases {
+        let model = Managed::create(&owner, &simulated(engine, name, &faults)).await;
+        model.start(&owner).await;
+        assert_eq!(model.fails(&owner).await, reason);
+        let log = owner.get(&model.path("logs")).await.expect(200);
+        assert!(log["logs"].as_str().unwrap().contains(logged), "{log}");
+        model.command(&owner, "stop").await.expect(202);
+        model.reaches(&owner, "stopped").await;
+        assert!(!gateway.engine_dir(&model.container).exists());
+    }
+    nothing_left(&gateway).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_loads_for_too_long_is_given_up_and_ends() {
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let mut body = simulated("vllm", "m", &[("LOAD_SECONDS", "600")]);
+    body["startup_timeout_sec"] = json!(5);
+    let model = Managed::create(&owner, &body).await;
+    model.start(&owner).await;
+    assert_eq!(model.fails(&owner).await, "startup_timeout_after_5s");
+    nothing_left(&gateway).await;
+    assert_ne!(owner.get(&model.path("logs")).await.expect(200)["lines"], 0, "its log stays");
+}
+
+/// The engine itself, and its supervisor: the reconciler's interval is an hour, so only the event can tell.
+#[tokio::test]
+async fn an_idle_engine_that_dies_is_noticed_at_once() {
+    let options = Options::processes().env("HEALTH_POLL_SEC", "3600").env("MODEL_RECONCILE_SEC", "3600");
+    let gateway = start(options).await;
+    let owner = gateway.owner().await;
+    let other = Managed::run(&owner, &simulated("vllm", "other", &[])).await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    for whole in [false, true] {
+        let engine = process(&gateway, &model).0;
+        assert_eq!(owner.chat("m").await.status, 200);
+        kill_process(if whole { supervisor(&gateway, &model) } else { engine });
+        let died = Instant::now();
+        assert_eq!(model.fails(&owner).await, "engine_unhealthy: container killed (exit code 137)");
+        println!("noticed after {:?}", died.elapsed());
+        assert!(!lives(engine));
+        assert_eq!(owner.chat("other").await.status, 200, "the others go on");
+        model.start(&owner).await;
+        model.reaches(&owner, "running").await;
+        assert_eq!(owner.chat("m").await.status, 200);
+    }
+    other.command(&owner, "stop").await.expect(202);
+}
+
+#[tokio::test]
+async fn an_engine_that_ignores_being_asked_is_killed_after_the_grace() {
+    let gateway = start(Options::processes().env("STOP_TIMEOUT_SEC", "1")).await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    let pid = process(&gateway, &model).0;
+    // A stopped process can't react to SIGTERM.
+    assert!(std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap().success());
+    model.command(&owner, "stop").await.expect(202);
+    model.reaches_within(&owner, "stopped", Duration::from_secs(20)).await;
+    assert!(!lives(pid));
+    nothing_left(&gateway).await;
+}
+
+#[tokio::test]
+async fn what_a_process_cannot_be_given_is_refused_by_name() {
+    let gateway =
+        start(Options::processes().env("SECONDARY_ENGINE_COMMAND", "/no/such/llama-server -x")).await;
+    let owner = gateway.owner().await;
+    std::fs::write(gateway.models_dir().join("m.gguf"), "x").unwrap();
+    let body = json!({ "served_name": "absent", "engine_type": "llamacpp", "local_path": "m.gguf" });
+    let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
+    assert_eq!((&preview["valid"], &preview["image_cached"]), (&json!(false), &json!(false)), "{preview}");
+    assert_eq!(preview["warnings"][0]["title"], "Program not found", "{preview}");
+    let absent = Managed::create(&owner, &body).await;
+    absent.start(&owner).await;
+    let reason = absent.fails(&owner).await;
+    assert!(reason.starts_with("start_failed: the program `/no/such/llama-server -x` is not on"), "{reason}");
+
+    let mut body = simulated("vllm", "env", &[]);
+    body["extra_env"] = json!({ "NCCL_NET_PLUGIN": "/tmp/evil" });
+    let model = Managed::create(&owner, &body).await;
+    model.start(&owner).await;
+    let reason = model.fails(&owner).await;
+    assert!(reason.contains("`extra_env` can't set `NCCL_NET_PLUGIN`"), "{reason}");
+    nothing_left(&gateway).await;
+}

@@ -1,0 +1,147 @@
+//! From start to stop.
+
+use std::time::Duration;
+
+use gantry_testkit::{EventStream, Managed, Options, engine_processes, lives, simulated};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{gateway, nothing_left, process, program, word};
+use crate::support::start;
+
+#[tokio::test]
+async fn a_model_starts_answers_and_stops() {
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    for engine in ["vllm", "llamacpp"] {
+        let model = Managed::create(&owner, &simulated(engine, engine, &[])).await;
+        model.start(&owner).await;
+        model.reaches(&owner, "running").await;
+        let state = gateway.engine_state(&model.container).unwrap();
+        let answer = owner.chat(engine).await.expect(200);
+        let said = word(&answer["choices"][0]["message"]["content"]);
+        assert!(said.starts_with("This is simulated text"), "{said}");
+
+        // On loopback only, with the gateway's key only.
+        let (port, pid) = (state["port"].as_u64().unwrap(), state["engine_pid"].as_i64().unwrap());
+        let direct = gantry_testkit::Client::new(&format!("http://127.0.0.1:{port}"));
+        assert_eq!(direct.get("/v1/models").await.status, 401);
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+        let words: Vec<&str> = line.split('\0').collect();
+        assert!(words.windows(2).any(|it| it == ["--host", "127.0.0.1"]), "{words:?}");
+        let key = std::fs::read_to_string(gateway.data_dir().join("secrets/engine-key")).unwrap();
+        assert!(!line.contains(&key), "{line}");
+
+        model.command(&owner, "stop").await.expect(202);
+        let stopped = model.reaches(&owner, "stopped").await;
+        assert_eq!(stopped["state_reason"], Value::Null);
+        assert!(!lives(pid) && !gateway.engine_dir(&model.container).exists());
+        let refused = owner.chat(engine).await;
+        assert_eq!((refused.status, refused.code()), (503, "model_not_running"));
+        assert_eq!(
+            model.timeline(&owner).await,
+            [
+                "stopped>starting",
+                "starting>loading",
+                "loading>running",
+                "running>stopping",
+                "stopping>stopped"
+            ]
+        );
+    }
+    nothing_left(&gateway).await;
+}
+
+#[tokio::test]
+async fn applying_makes_a_new_process_with_the_new_settings() {
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    let before = process(&gateway, &model);
+    owner.patch(&format!("/admin/models/{}", model.id), &json!({ "max_model_len": 777 })).await.expect(200);
+    assert_eq!(process(&gateway, &model), before, "a change alone does nothing to what runs");
+    model.command(&owner, "apply").await.expect(202);
+    model.reaches(&owner, "running").await;
+    let after = process(&gateway, &model);
+    assert!(after != before && !lives(before.0));
+    assert_eq!(owner.get("/v1/models/m").await.expect(200)["max_model_len"], 777);
+    // One supervisor and one engine.
+    assert_eq!(engine_processes(&gateway.instance()).len(), 2);
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_the_command_of_this_machine() {
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let body = simulated("vllm", "m", &[]);
+    let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
+    assert_eq!((&preview["simulator"], &preview["image_cached"]), (&json!(true), &json!(true)), "{preview}");
+    assert_eq!(preview["engine_version"], "0.32.0");
+    let models = gateway.models_dir().canonicalize().unwrap();
+    let command: Vec<&str> = preview["command"].as_array().unwrap().iter().map(word).collect();
+    assert!(command.contains(&models.join("simulated").to_str().unwrap()), "{command:?}");
+    assert!(command.windows(2).any(|it| it == ["--port", "$PORT"]), "{command:?}");
+    assert!(command[0].ends_with("/gantry"), "{command:?}");
+    let warnings = preview["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 1, "{preview}");
+    assert_eq!(warnings[0]["title"], "Memory need unknown", "a simulator loads no model");
+
+    // Images mean nothing here, and a record names no program.
+    let mut body = body;
+    body["engine_image"] = json!("vllm/vllm-openai:v0.11.0");
+    body["extra_env"] = json!({ "NCCL_NET_PLUGIN": "/tmp" });
+    let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
+    let fields: Vec<&str> =
+        preview["warnings"].as_array().unwrap().iter().map(|it| word(&it["field"])).collect();
+    assert_eq!(fields[..2], ["engine_image", "extra_env"], "{preview}");
+    assert_eq!(preview["image"], "gantry/engine-sim-vllm:0.32.0");
+}
+
+#[tokio::test]
+async fn stopping_ends_the_whole_tree_of_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    // A script in front of the engine, as people write them, with a worker that does not care to be asked.
+    let script =
+        "sh -c \"trap '' TERM; while :; do sleep 0.1; done\" &\nGANTRY engine-sim --flavour vllm \"$@\"";
+    let wrapper = program(&dir, "vllm", script);
+    let options = Options::processes().env("PRIMARY_ENGINE_COMMAND", wrapper.to_str().unwrap());
+    let gateway = start(options.env("STOP_TIMEOUT_SEC", "2")).await;
+    let owner = gateway.owner().await;
+    std::fs::create_dir(gateway.models_dir().join("m")).unwrap();
+    let body = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "device": "cpu" });
+    let model = Managed::run(&owner, &body).await;
+    assert_eq!(owner.chat("m").await.status, 200);
+    let tree = engine_processes(&gateway.instance());
+    // Supervisor, script, worker and engine, and the worker's own child for a moment.
+    assert!(tree.len() >= 4, "{tree:?}");
+    model.command(&owner, "stop").await.expect(202);
+    model.reaches(&owner, "stopped").await;
+    assert!(tree.iter().all(|it| !lives(*it)), "{tree:?}");
+    nothing_left(&gateway).await;
+}
+
+#[tokio::test]
+async fn logs_can_be_read_and_followed() {
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let model = Managed::create(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "2")])).await;
+    model.start(&owner).await;
+    model.reaches(&owner, "loading").await;
+    let request = owner.request(Method::GET, &model.path("logs?follow=true&tail=100"));
+    let mut followed = EventStream::new(request.send().await.unwrap());
+    let mut lines: Vec<String> = Vec::new();
+    while !lines.iter().any(|it| it.contains("Application startup complete")) {
+        let event = tokio::time::timeout(Duration::from_secs(20), followed.next()).await.unwrap().unwrap();
+        let event: Value = serde_json::from_str(&event.expect("it goes on")).unwrap();
+        lines.push(word(&event["line"]).to_owned());
+    }
+    assert!(lines[0].contains("not a real engine"), "{lines:?}");
+    model.reaches(&owner, "running").await;
+    let whole = owner.get(&model.path("logs")).await.expect(200);
+    assert_eq!(whole["logs"], lines.join("\n"));
+    let last = owner.get(&model.path("logs?tail=2")).await.expect(200);
+    assert_eq!(last["logs"], lines[lines.len() - 2..].join("\n"));
+    // When the process goes, so does the stream.
+    model.command(&owner, "stop").await.expect(202);
+    tokio::time::timeout(Duration::from_secs(20), followed.rest()).await.expect("it ends").unwrap();
+}

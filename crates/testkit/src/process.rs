@@ -1,0 +1,25 @@
+//! Engines that are processes, as an operator sees them: in `/proc`.
+
+use std::{fs, process::Command};
+
+/// Every process of every engine of a gateway, found by the mark in its environment; the supervisors too.
+pub fn engine_processes(instance: &str) -> Vec<i64> {
+    let mark = format!("GANTRY_ENGINE_INSTANCE={instance}/");
+    let marked = |pid: &i64| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|it| *it == 0).any(|it| it.starts_with(mark.as_bytes()))
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|it| it.file_name().to_str()?.parse().ok()).filter(marked).collect()
+}
+
+/// Whether the process lives; a zombie does not.
+pub fn lives(pid: i64) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// `kill -9`; it may have ended already.
+pub fn kill_process(pid: i64) {
+    let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
+}
