@@ -61,6 +61,7 @@ where
 }
 
 /// Every route of the admin API.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn routes() -> Vec<Route> {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;

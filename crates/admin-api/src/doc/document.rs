@@ -1,4 +1,4 @@
-//! The OpenAPI document, from the route table, the inference endpoints and the error codes.
+//! The `OpenAPI` document, from the route table, the inference endpoints and the error codes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -138,7 +138,7 @@ impl Builder {
         self.errors(&mut responses, codes.into_iter().chain(errors).chain(ALWAYS.iter().copied()));
         let mut description = format!("{about}\n\n{}", who.text).trim_start().to_owned();
         if let Some(limit) = limit {
-            description += &format!(" The body has at most {} KiB.", limit >> 10);
+            description = format!("{description} The body has at most {} KiB.", limit >> 10);
         }
         let tag = TAGS.iter().find(|it| path.starts_with(it.0)).map_or("Probes", |it| it.1);
         let mut parameters = path_parameters(path);

@@ -120,11 +120,7 @@ fn body(endpoint: Endpoint) -> Value {
             required.push("prompt");
             fields.push(("prompt", json!({ "anyOf": [text(), { "type": "array" }] })));
         }
-        Endpoint::Embeddings => {
-            required.push("input");
-            fields.push(("input", json!({ "anyOf": [text(), { "type": "array" }] })));
-        }
-        Endpoint::Responses => {
+        Endpoint::Embeddings | Endpoint::Responses => {
             required.push("input");
             fields.push(("input", json!({ "anyOf": [text(), { "type": "array" }] })));
         }

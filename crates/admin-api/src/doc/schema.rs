@@ -1,4 +1,4 @@
-//! The words in which requests and answers are described: JSON Schema 2020-12, as OpenAPI 3.1 has it.
+//! The words in which requests and answers are described: JSON Schema 2020-12, as `OpenAPI` 3.1 has it.
 
 use gantry_domain::model::fields::{Field, Kind};
 use serde_json::{Map, Value, json};
@@ -91,7 +91,9 @@ pub(super) fn constant(word: &str) -> Value {
 }
 
 pub(super) fn list(entry: Value) -> Value {
-    json!({ "type": "array", "items": entry })
+    let mut schema = json!({ "type": "array" });
+    schema["items"] = entry;
+    schema
 }
 
 /// Any JSON value.
@@ -101,7 +103,9 @@ pub(super) fn anything() -> Value {
 
 /// An object with keys that nobody knows beforehand.
 pub(super) fn map(values: Value) -> Value {
-    json!({ "type": "object", "additionalProperties": values })
+    let mut schema = json!({ "type": "object" });
+    schema["additionalProperties"] = values;
+    schema
 }
 
 /// The same, or `null`.
@@ -131,7 +135,7 @@ pub(super) fn named(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-fn closed<'a>(required: Vec<&str>, fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+fn closed<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let properties: Map<String, Value> =
         fields.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
     let mut schema = json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
@@ -149,19 +153,20 @@ fn required_is_empty(schema: &Value) -> bool {
 
 /// A request's object: nothing but these fields.
 pub(super) fn request<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
-    closed(required.to_vec(), fields)
+    closed(required, fields)
 }
 
 /// An answer's object: all of these fields, and no others.
 pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let fields: Vec<_> = fields.into_iter().collect();
-    closed(fields.iter().map(|it| it.0).collect(), fields)
+    closed(&fields.iter().map(|it| it.0).collect::<Vec<_>>(), fields)
 }
 
 /// An answer's object whose fields may be missing if `optional` has them.
 pub(super) fn object_but<'a>(optional: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let fields: Vec<_> = fields.into_iter().collect();
-    closed(fields.iter().map(|it| it.0).filter(|it| !optional.contains(it)).collect(), fields)
+    let required: Vec<&str> = fields.iter().map(|it| it.0).filter(|it| !optional.contains(it)).collect();
+    closed(&required, fields)
 }
 
 /// `{"id": …, "status": "deleted"}`.

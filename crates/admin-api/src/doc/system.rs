@@ -12,6 +12,7 @@ use super::{
 };
 
 /// Answers of `inspect-folder` and `hub-config`.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn folders() -> Vec<(&'static str, Value)> {
     let counts = |names: &[&'static str]| names.iter().map(|it| (*it, nullable(count()))).collect::<Vec<_>>();
     let task = || one_of(&["generate", "embed", "rerank"]);

@@ -79,7 +79,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("DELETE", "/v1/chat/sessions", "user", 200),
     ("GET", "/v1/chat/sessions/{id}", "user", 404),
     ("DELETE", "/v1/chat/sessions/{id}", "user", 404),
-    ("POST", "/v1/chat/sessions/{id}/messages", "user", 415),
+    ("POST", "/v1/chat/sessions/{id}/messages", "user", 404),
     ("GET", "/v1/models/running", "user", 200),
     ("GET", "/v1/models/{*name_constraints}", "user", 200),
     ("GET", "/admin/engines/spec", "admin", 200),
