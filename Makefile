@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run test test-fast test-engines test-clients check bench bench-quick bench-admin image test-schema-long
+.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-lifecycle image test-schema-long
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -9,6 +9,9 @@ run: ## build, start with the demo model, print where it is
 
 test: ## everything that can run here; lists what was skipped and why
 	@scripts/test.sh
+
+test-long: ## the tests of endurance, with more rounds
+	@scripts/test-long.sh
 
 test-fast: ## the Rust tests on SQLite, without Docker or any other service
 	@env -u DOCKER_HOST -u TEST_POSTGRES_URL -u TEST_REDIS_URL cargo nextest run --workspace
@@ -33,6 +36,9 @@ bench-quick: ## measure it shortly
 
 bench-admin: ## measure the usage endpoints on ten million rows
 	@scripts/bench-admin.sh
+
+bench-lifecycle: ## measure what looking after 50 models costs
+	@scripts/bench-lifecycle.sh
 
 image: ## load the engine simulators' images into Docker
 	@scripts/image.sh

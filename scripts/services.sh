@@ -212,6 +212,15 @@ services_redis() {
 
 stop_redis() { kill "$REDIS_PID" 2>/dev/null && wait "$REDIS_PID"; }
 
+# ---- programs that tests start themselves ----
+
+# A registry for pulls, and a clock that can be set: tests that lack them skip themselves.
+services_tools() {
+    # Only the programs are wanted: run level 1 keeps the package from starting its service.
+    have docker-registry || RUNLEVEL=1 install_packages docker-registry || skip tools "docker-registry is missing"
+    [ -e /usr/lib/x86_64-linux-gnu/faketime ] || install_packages libfaketime || skip tools "libfaketime is missing"
+}
+
 # ---- what runs ----
 
 # engine_images: the real engines' images, and the variables that tell the tests about them.

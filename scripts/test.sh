@@ -20,7 +20,7 @@ touch "$GANTRY_SKIP_FILE" "$GANTRY_SKIPPED_PARTS"
 
 have cargo || die "Rust is missing: install it with rustup"
 need cc build-essential || die "a C compiler is missing"
-services_start docker postgres redis
+services_start docker postgres redis tools
 say "services are up after $SECONDS s; building"
 
 # The same choice of packages as the test run's, so that nothing is compiled twice.

@@ -159,7 +159,7 @@ impl Answer {
         serde_json::from_slice(&self.body).with_context(|| format!("not JSON: {}", self.quote()))
     }
 
-    fn quote(&self) -> String {
+    pub(crate) fn quote(&self) -> String {
         String::from_utf8_lossy(&self.body).chars().take(300).collect()
     }
 }

@@ -30,6 +30,7 @@ mod mock;
 mod nginx;
 mod phases;
 mod procfs;
+mod reconcile;
 mod reply;
 mod report;
 mod shot;
@@ -54,6 +55,8 @@ enum Command {
     Load(LoadArgs),
     /// Measure the gateway against nginx and write the figures.
     Compare(compare::Options),
+    /// Measure what looking after many models costs, with simulated engines in Docker.
+    Reconcile(reconcile::Options),
     /// Measure the usage endpoints on a database that `usage_fill` made.
     Admin(admin::Options),
 }
@@ -98,12 +101,18 @@ async fn main() -> ExitCode {
         Command::Mock { listen } => run_mock(listen).await,
         Command::Load(args) => run_load(args).await,
         Command::Compare(options) => Box::pin(compare::run(options)).await,
+        Command::Reconcile(options) => Box::pin(reconcile::run(options)).await,
         Command::Admin(options) => Box::pin(admin::run(options)).await,
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     // The chain of reasons without a backtrace. Where standard error is gone there is nobody to tell.
     writeln!(stderr(), "error: {error:#}").ok();
     ExitCode::FAILURE
+}
+
+/// Prints a line for the caller.
+fn say(text: &str) -> Result<()> {
+    Ok(writeln!(stdout(), "{text}")?)
 }
 
 async fn run_mock(listen: SocketAddr) -> Result<()> {

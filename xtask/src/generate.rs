@@ -15,12 +15,14 @@ use gantry_domain::{
 use gantry_settings::{Settings, Sources};
 
 /// Paths from the root, with their texts.
-fn pages() -> anyhow::Result<[(&'static str, String); 5]> {
+fn pages() -> anyhow::Result<[(&'static str, String); 7]> {
     Ok([
         ("docs/reference/settings.md", settings()?),
         ("docs/reference/model-fields.md", model_fields()),
         ("docs/reference/errors.md", errors()),
         ("docs/reference/diagnosis.md", diagnosis()),
+        ("docs/reference/metrics.md", metrics()),
+        ("docs/cli.md", command_line()),
         ("openapi.json", openapi()?),
     ])
 }
@@ -212,6 +214,28 @@ fn errors() -> String {
     out
 }
 
+fn metrics() -> String {
+    let mut out = head(
+        "Metrics",
+        "What `/metrics` on `METRICS_LISTEN` tells, in the text format 0.0.4 of Prometheus. Labels are bounded: `model` is \
+         a served name of the catalog (200 at most) or `other`; no label has a key, a user or an address. A dashboard \
+         and alert rules lie in `deploy/monitoring`.",
+    );
+    out.push_str("\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n");
+    for it in gantry_domain::metrics::ALL {
+        let labels: Vec<_> = it.labels.iter().map(|it| format!("`{it}`")).collect();
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} |",
+            it.name,
+            it.kind.as_str(),
+            labels.join(", "),
+            cell(it.help)
+        );
+    }
+    out
+}
+
 fn diagnosis() -> String {
     let mut out = head(
         "Known failures",
@@ -264,6 +288,18 @@ fn failure(entry: &Entry) -> String {
 /// A text in the type of code, which may hold backticks itself.
 fn code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+}
+
+fn command_line() -> String {
+    head(
+        "Command line",
+        "`gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
+         takes `--url` (else `GANTRY_URL`, else `http://127.0.0.1:8084`), `--json` for programs, and `--utc`. A model is \
+         named by its id or by its served name. Results go to standard output, everything else to standard error; with \
+         `--json` errors are JSON too, with `exit_code`. Colours appear at a terminal only, and not with `NO_COLOR`. \
+         `gantry serve`, `gantry doctor` and `gantry settings` take every [setting](reference/settings.md) as a flag. \
+         `gantry engine-sim --help` explains the simulator.",
+    ) + &gantry_cli::page()
 }
 
 /// One line, safe inside a table.

@@ -22,8 +22,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-dataplane", &["gantry-domain", "gantry-settings"]),
     (
         "gantry-control",
-        &["gantry-domain", "gantry-settings", "gantry-store", "gantry-runtime", "gantry-dataplane"],
+        &[
+            "gantry-connect",
+            "gantry-domain",
+            "gantry-settings",
+            "gantry-store",
+            "gantry-runtime",
+            "gantry-dataplane",
+        ],
     ),
+    ("gantry-connect", &[]),
+    ("gantry-cli", &["gantry-connect", "gantry-domain", "gantry-settings"]),
     ("gantry-inspect", &["gantry-domain"]),
     ("gantry-admin-api", &["gantry-domain", "gantry-inspect", "gantry-settings", "gantry-store"]),
     ("gantry-bench", &[]),
@@ -34,7 +43,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("bollard", &["gantry-runtime", "gantry-sim"]),
     ("sqlx", &["gantry-store"]),
     ("redis", &["gantry-control"]),
-    ("clap", &["gantry", "gantry-sim", "gantry-bench"]),
+    ("clap", &["gantry", "gantry-cli", "gantry-sim", "gantry-bench"]),
 ];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {

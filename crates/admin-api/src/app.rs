@@ -1,12 +1,13 @@
 //! What every handler can reach.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
     engine::EngineVersion,
     engine_metrics::EngineMetrics,
+    host::{Capabilities, HostNow, Throughput, Trends, UpstreamView},
     limit::Limits,
     machine::{Gpu, HostMemory},
     model::{EngineKind, Model, Phase},
@@ -18,7 +19,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{password::Passwords, session::Cookies, throttle::Throttle};
+use crate::{feed::Feed, password::Passwords, session::Cookies, throttle::Throttle};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]
@@ -47,11 +48,13 @@ pub struct Parts {
     pub throttle: Throttle,
     pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
+    pub monitor: Arc<dyn Monitor>,
     pub allowances: Arc<dyn Allowances>,
     /// Wakes the reconciler for a model. A hint: a lost one costs one period.
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
+    pub feed: Feed,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
     /// What runs the engines: `docker` or `process`.
@@ -139,6 +142,8 @@ pub trait Engines: Send + Sync + 'static {
     fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
     /// What is known of a model right now.
     fn live(&self, model: ModelId) -> Live;
+    /// Whether the data plane accepts the session with this hash.
+    fn session_known(&self, id_hash: &[u8; 32]) -> bool;
     /// Whether the container runtime answers; the error is one line for an operator.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
     /// Whether usage can be recorded.
@@ -149,6 +154,22 @@ pub trait Engines: Send + Sync + 'static {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
     /// Address that managed routes point to.
     fn managed_routes(&self) -> Vec<ManagedRoute>;
+}
+
+/// What the gateway knows of its machine and its own work.
+pub trait Monitor: Send + Sync + 'static {
+    /// The machine now; `None` if a file system hangs.
+    fn host(&self) -> BoxFuture<'static, Option<HostNow>>;
+    /// What was sampled in the last `minutes`.
+    fn trends(&self, minutes: u64) -> BoxFuture<'static, Option<Trends>>;
+    fn throughput(&self) -> Throughput;
+    fn capabilities(&self) -> BoxFuture<'static, Option<Capabilities>>;
+    /// All engines, by served name.
+    fn upstreams(&self) -> Vec<UpstreamView>;
+    /// Probes the engines of these served names now, of all without a list.
+    fn probe(&self, served_names: Option<Vec<String>>) -> BoxFuture<'static, ()>;
+    /// Ids of the containers that processes run in, as far as they can be seen.
+    fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>>;
 }
 
 /// What is known of a model while this process runs.

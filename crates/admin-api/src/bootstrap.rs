@@ -6,7 +6,10 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::IntoResponse,
 };
-use gantry_domain::{ApiError, ErrorCode, OrgId, Role, Timestamp, UserId};
+use gantry_domain::{
+    ApiError, ErrorCode, OrgId, Role, Timestamp, UserId,
+    audit::{Action, Actor, AuditEntry, Origin},
+};
 use gantry_store::{NewUser, Store};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -18,6 +21,7 @@ use crate::{
     extract::{Fields, Object, read},
     guard, password,
     password::Passwords,
+    policy::Stranger,
 };
 
 /// Create the first owner
@@ -27,6 +31,7 @@ pub(crate) async fn bootstrap(
     app: State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
+    from: Stranger,
     body: Object,
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
@@ -51,8 +56,9 @@ pub(crate) async fn bootstrap(
         let message = "the `setup_token` that the gateway printed at start is needed";
         return Err(Problem::new(ErrorCode::SetupTokenRequired, message));
     }
-    let owner = create_owner(&app.store, &app.passwords, &username, &password, &org_name, app.clock.now());
-    match owner.await? {
+    let first = FirstOwner { username: &username, password: &password, org_name: &org_name };
+    let by = (Actor::Anonymous, from.0);
+    match create_owner(&app.store, &app.passwords, first, by, app.clock.now()).await? {
         None => Err(done()),
         Some((owner, org)) => {
             app.refresh.publish().await;
@@ -66,6 +72,14 @@ fn done() -> Problem {
     Problem::new(ErrorCode::AlreadyBootstrapped, "there is an owner already: sign in")
 }
 
+/// See [`create_owner`].
+#[derive(Debug, Clone, Copy)]
+pub struct FirstOwner<'a> {
+    pub username: &'a str,
+    pub password: &'a SecretString,
+    pub org_name: &'a str,
+}
+
 /// Makes the first owner and his organisation; `None` if there is an owner.
 ///
 /// # Errors
@@ -73,27 +87,30 @@ fn done() -> Problem {
 pub async fn create_owner(
     store: &Store,
     passwords: &Passwords,
-    username: &str,
-    password: &SecretString,
-    org_name: &str,
+    first: FirstOwner<'_>,
+    (actor, origin): (Actor, Origin),
     now: Timestamp,
 ) -> Result<Option<(UserId, OrgId)>, Problem> {
-    let password_hash = passwords.hash(password).await?;
+    let password_hash = passwords.hash(first.password).await?;
     let mut tx = store.write().await?;
     // Hundreds at once: exactly one gets past this.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     if tx.any_owner().await? {
         return Ok(None);
     }
-    let org = tx.insert_org(org_name, now).await?;
+    let org = tx.insert_org(first.org_name, now).await?;
     let user = NewUser {
         org_id: org.id,
-        username: username.to_owned(),
+        username: first.username.to_owned(),
         password_hash,
         role: Role::Owner,
         enabled: true,
     };
     let user = tx.insert_user(&user, now).await?;
+    let made = json!({
+        "username": user.username, "role": user.role, "org_id": org.id, "org_name": org.name,
+    });
+    tx.audit(&AuditEntry::new(actor, origin, Action::OwnerBootstrap, user.id).created(made), now).await?;
     tx.commit().await?;
     Ok(Some((user.id, org.id)))
 }

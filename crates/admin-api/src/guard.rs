@@ -23,11 +23,16 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
+/// The id of this request, for handlers.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Outermost: runs for unknown routes too, so every answer has its id, its headers and the one error shape.
-pub(crate) async fn outermost(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.clone()));
     let origin = request.headers().get(ORIGIN).cloned();
     let preflight = request.method() == Method::OPTIONS;
     let mut response = if let Err(problem) = known_host(&app, &request) {

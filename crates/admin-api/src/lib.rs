@@ -5,12 +5,15 @@
 //! route table in [`routes`] names every path with who may call it.
 
 pub mod app;
+pub mod audit;
 mod auth;
 pub mod bootstrap;
 mod chat;
 pub mod doc;
 mod error;
+pub mod events;
 mod extract;
+pub mod feed;
 mod guard;
 mod health;
 mod keys;
@@ -26,6 +29,7 @@ pub mod routes;
 pub mod session;
 mod system;
 mod throttle;
+mod upstreams;
 mod usage;
 mod users;
 

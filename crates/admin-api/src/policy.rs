@@ -6,9 +6,13 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use gantry_domain::{ErrorCode, OrgId, Role, identity::User};
+use gantry_domain::{
+    ErrorCode, OrgId, Role,
+    audit::{Action, Actor, AuditEntry, Origin},
+    identity::User,
+};
 
-use crate::{App, error::Problem, guard, routes, session};
+use crate::{App, audit, error::Problem, guard, routes, session};
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +49,19 @@ pub(crate) struct Caller {
     pub(crate) user: User,
     /// SHA-256 of the session id.
     pub(crate) session: [u8; 32],
+    /// Where this request came from.
+    pub(crate) origin: Origin,
 }
 
 impl Caller {
     pub(crate) fn role(&self) -> Role {
         self.user.role
+    }
+
+    /// A row of the audit log that says that this caller did `action` to the object.
+    pub(crate) fn did(&self, action: Action, object_id: impl std::fmt::Display) -> AuditEntry {
+        let actor = Actor::User { id: self.user.id, username: self.user.username.clone() };
+        AuditEntry::new(actor, self.origin.clone(), action, object_id)
     }
 
     /// The one organisation that the caller may see; `None` is all of them.
@@ -71,6 +83,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
+/// Where a request of nobody in particular came from.
+#[derive(Debug, Clone)]
+pub(crate) struct Stranger(pub(crate) Origin);
+
+impl<S: Send + Sync> FromRequestParts<S> for Stranger {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_else(|| Self(Origin::default())))
+    }
+}
+
 pub(crate) fn unauthenticated() -> Problem {
     Problem::new(ErrorCode::Unauthenticated, "sign in first")
 }
@@ -86,11 +110,13 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
     // Bodies can't be shared between threads, so what is needed of the request is taken out before the await.
     let site = guard::same_site(&app, request.method(), request.headers());
     let cookie = session::cookie(request.headers()).map(str::to_owned);
+    let origin = audit::origin(&app, &request);
     match admit(&app, policy, site, cookie).await {
         Ok(caller) => {
             request.extensions_mut().insert(policy.body);
-            if let Some(caller) = caller {
-                request.extensions_mut().insert(caller);
+            match caller {
+                Some(caller) => drop(request.extensions_mut().insert(Caller { origin, ..caller })),
+                None => drop(request.extensions_mut().insert(Stranger(origin))),
             }
             next.run(request).await
         }

@@ -6,8 +6,8 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     response::IntoResponse,
 };
-use gantry_domain::{ApiError, ErrorCode, model::Task};
-use gantry_store::RegistryEntry;
+use gantry_domain::{ApiError, ErrorCode, audit::Action, model::Task};
+use gantry_store::{RegistryEntry, Tx};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ use crate::{
     app::Parts,
     error::{Outcome, Problem},
     extract::{Created, Fields, Object, Params, deleted, read, typed},
+    policy::Caller,
 };
 
 /// The routing table
@@ -43,7 +44,7 @@ pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Value>
 /// Add an engine that runs elsewhere
 ///
 /// The gateway's internal key is never sent there; it may have an `api_key` of its own.
-pub(crate) async fn add(app: State<App>, body: Object) -> Outcome<impl IntoResponse> {
+pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.required("served_name", "a name of 1 to 200 characters", read::name(200));
     let url =
@@ -64,20 +65,25 @@ pub(crate) async fn add(app: State<App>, body: Object) -> Outcome<impl IntoRespo
         let message = "a managed model has this served name";
         return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
     }
-    let view = json!({
-        "served_name": served_name, "url": url, "task": task, "engine_type": null, "source": "manual",
-        "api_key_set": api_key.is_some(),
-    });
-    tx.upsert_registry(&RegistryEntry { served_name, url, task, api_key, created_at: app.clock.now() })
-        .await?;
+    let now = app.clock.now();
+    let entry = RegistryEntry { served_name, url, task, api_key, created_at: now };
+    let replaced = find(&mut tx, &entry.served_name).await?;
+    tx.upsert_registry(&entry).await?;
+    let did = caller.did(Action::RegistryAdd, &entry.served_name);
+    let did = match &replaced {
+        None => did.created(stored(&entry)),
+        Some(old) => did.changed(&stored(old), &stored(&entry)),
+    };
+    tx.audit(&did, now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Created(view))
+    Ok(Created(stored(&entry)))
 }
 
 /// Remove an engine that runs elsewhere
 pub(crate) async fn remove(
     app: State<App>,
+    caller: Caller,
     path: Result<Option<Path<String>>, PathRejection>,
     mut params: Params,
 ) -> Outcome<Json<Value>> {
@@ -86,12 +92,27 @@ pub(crate) async fn remove(
     params.finish()?;
     let name = name.ok_or_else(|| Problem::invalid("served_name", "`served_name` is required"))?;
     let mut tx = app.store.write().await?;
+    let gone = find(&mut tx, &name).await?.ok_or_else(|| Parts::not_found("registry entry", &name))?;
     if !tx.delete_registry(&name).await? {
         return Err(Parts::not_found("registry entry", name));
     }
+    let did = caller.did(Action::RegistryRemove, &name).deleted(stored(&gone));
+    tx.audit(&did, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(deleted(name))
+}
+
+async fn find(tx: &mut Tx, served_name: &str) -> Outcome<Option<RegistryEntry>> {
+    Ok(tx.registry().await?.into_iter().find(|it| it.served_name == served_name))
+}
+
+/// An entry without its key.
+fn stored(entry: &RegistryEntry) -> Value {
+    json!({
+        "served_name": entry.served_name, "url": entry.url, "task": entry.task, "engine_type": null,
+        "source": "manual", "api_key_set": entry.api_key.is_some(),
+    })
 }
 
 /// `http://host[:port]` without user, query or fragment; returns it without a slash at the end.

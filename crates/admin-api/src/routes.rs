@@ -15,11 +15,11 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, auth, bootstrap, chat,
+    App, audit, auth, bootstrap, chat,
     doc::{self, Doc},
-    guard, health, keys, models, orgs, pages, playground,
+    events, guard, health, keys, models, orgs, pages, playground,
     policy::{self, Access, BodyLimit, Policy},
-    reg, system, usage, users,
+    reg, system, upstreams, usage, users,
 };
 
 /// One row of the table.
@@ -96,6 +96,8 @@ pub fn routes() -> Vec<Route> {
         route(PATCH, "/admin/users/{id}", ORG_ADMIN, BODY, users::change, doc::people::change_user),
         route(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete, doc::people::delete_user),
         route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list, doc::usage::list),
+        route(GET, "/admin/audit", ADMIN, NONE, audit::list, doc::audit::list),
+        route(GET, "/admin/events", ADMIN, NONE, events::events, doc::audit::events),
         route(
             GET,
             "/admin/usage/aggregate",
@@ -232,6 +234,20 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/openapi.json", PUBLIC, NONE, pages::openapi, doc::pages::openapi),
         route(GET, "/docs", PUBLIC, NONE, pages::docs, doc::pages::docs),
         route(GET, "/admin/system/gpus", ADMIN, NONE, system::gpus::gpus, doc::system::gpus),
+        route(GET, "/admin/system/summary", ADMIN, NONE, system::host::summary, doc::host::summary),
+        route(GET, "/admin/system/throughput", ADMIN, NONE, system::host::throughput, doc::host::throughput),
+        route(GET, "/admin/system/host/summary", ADMIN, NONE, system::host::now, doc::host::now),
+        route(GET, "/admin/system/host/trends", ADMIN, NONE, system::host::trends, doc::host::trends),
+        route(
+            GET,
+            "/admin/system/capabilities",
+            ADMIN,
+            NONE,
+            system::host::capabilities,
+            doc::host::capabilities,
+        ),
+        route(GET, "/admin/upstreams", ADMIN, NONE, upstreams::list, doc::host::upstreams),
+        route(POST, "/admin/upstreams/refresh-health", ADMIN, BODY, upstreams::refresh, doc::host::refresh),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
-use gantry_domain::{Timestamp, UserId, identity::Session};
+use gantry_domain::{Timestamp, UserId, audit::Origin, identity::Session};
 use hmac::{Hmac, KeyInit, Mac};
 use rand::Rng;
 use secrecy::{ExposeSecret, SecretString};
@@ -55,7 +55,12 @@ impl Cookies {
         let id = BASE64.encode(random);
         let signature = BASE64.encode(self.sign(&id)?.finalize().into_bytes());
         let id_hash = Sha256::digest(&id).into();
-        let session = Session { id_hash, user_id: user, created_at: now, expires_at: now.plus(self.ttl) };
+        let session = Session {
+            id_hash,
+            user_id: user,
+            created_at: now,
+            expires_at: now.plus(self.ttl.min(ABSOLUTE_LIFETIME)),
+        };
         Some((session, format!("{id}.{signature}")))
     }
 
@@ -97,7 +102,7 @@ pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
         tx.touch_session(&hash, until).await?;
         tx.commit().await?;
     }
-    Ok(Some(Caller { user, session: hash }))
+    Ok(Some(Caller { user, session: hash, origin: Origin::default() }))
 }
 
 #[cfg(test)]
@@ -126,6 +131,8 @@ mod tests {
         let (mut session, _) = cookies.issue(UserId(1), hours(0)).unwrap();
         assert_eq!(cookies.extended(&session, Timestamp(60_000)), None, "not worth a write");
         assert_eq!(cookies.extended(&session, hours(2)), Some(hours(10)));
+        let long = Cookies::new("one".to_owned().into(), false, Duration::from_hours(1000));
+        assert_eq!(long.issue(UserId(1), hours(0)).unwrap().0.expires_at, hours(7 * 24));
         session.expires_at = hours(7 * 24 - 4);
         assert_eq!(cookies.extended(&session, hours(7 * 24 - 4)), Some(hours(7 * 24)));
     }

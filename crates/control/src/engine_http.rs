@@ -4,7 +4,7 @@
 use std::{io, net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
@@ -33,30 +33,46 @@ pub async fn call(
     body: Option<Vec<u8>>,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), NoAnswer> {
-    match tokio::time::timeout(timeout, exchange(port, path, key, body)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(NoAnswer::TimedOut),
-    }
+    let authority = format!("{}:{port}", Ipv4Addr::LOCALHOST);
+    let auth = HeaderValue::try_from(format!("Bearer {}", key.expose_secret())).ok();
+    let exchange = exchange(&authority, path, auth.as_ref(), body);
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
+}
+
+/// `GET path` at `host:port`.
+///
+/// # Errors
+/// See [`NoAnswer`]. Any status is an answer.
+pub async fn get(
+    authority: &str,
+    path: &str,
+    auth: Option<&HeaderValue>,
+    timeout: Duration,
+) -> Result<(StatusCode, Bytes), NoAnswer> {
+    let exchange = exchange(authority, path, auth, None);
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
 }
 
 async fn exchange(
-    port: u16,
+    authority: &str,
     path: &str,
-    key: &SecretString,
+    auth: Option<&HeaderValue>,
     body: Option<Vec<u8>>,
 ) -> Result<(StatusCode, Bytes), NoAnswer> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| closed(&error))?;
+    let stream = TcpStream::connect(authority).await.map_err(|error| closed(&error))?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|_| NoAnswer::Closed("connection reset".to_owned()))?;
-    let request = Request::builder()
+    let mut request = Request::builder()
         .method(if body.is_some() { "POST" } else { "GET" })
         .uri(path)
-        .header(header::HOST, format!("127.0.0.1:{port}"))
-        .header(header::AUTHORIZATION, format!("Bearer {}", key.expose_secret()))
+        .header(header::HOST, authority)
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::CONNECTION, "close")
         .body(Full::new(Bytes::from(body.unwrap_or_default())))
         .map_err(|_| NoAnswer::Closed("the request can't be written".to_owned()))?;
+    if let Some(auth) = auth {
+        request.headers_mut().insert(header::AUTHORIZATION, auth.clone());
+    }
     let answer = async {
         let response = sender.send_request(request).await?;
         let status = response.status();

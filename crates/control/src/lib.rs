@@ -4,6 +4,8 @@
 //! - [`publish`]: builds the data plane's catalog from the database
 //! - [`ship`]: moves usage rows from the spool to the database
 //! - [`machine`]: GPUs and RAM of this machine
+//! - [`sample`]: what the machine and the data plane did over time
+//! - [`upstreams`]: probes of all engines, for people
 //! - [`share`]: limits that several gateways have in common, through Redis
 //! - [`budgets`]: tells the data plane what was spent of them
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
@@ -22,9 +24,11 @@ pub mod preview;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;
+pub mod sample;
 pub mod share;
 pub mod ship;
 pub mod upkeep;
+pub mod upstreams;
 pub mod versions;
 
 use std::{
@@ -51,6 +55,8 @@ pub struct Config {
     /// Models base directory on the host.
     pub models_dir: ModelsDir,
     pub hub_cache_dir: PathBuf,
+    /// Where the gateway keeps its own data.
+    pub data_dir: PathBuf,
     pub hub_endpoint: Option<String>,
     /// Default image of each engine.
     pub primary_image: String,
@@ -78,6 +84,8 @@ pub struct Config {
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
     pub usage_retention_days: u32,
+    /// 0 is for ever.
+    pub audit_retention_days: u32,
     /// Of keys that have none of their own.
     pub default_limits: Limits,
     /// Of all limits; a key may be milder for itself.
@@ -148,6 +156,8 @@ pub struct Control {
     pub orphans_stopped: AtomicU64,
     pub machine: Arc<machine::Machine>,
     pub hub: hub::Hub,
+    pub samples: Arc<sample::Samples>,
+    pub upstreams: upstreams::Upstreams,
     /// Told when a catalog has a budget that the one before had not.
     pub new_budgets: Notify,
     /// Every phase that was stored.

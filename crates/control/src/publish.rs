@@ -21,7 +21,7 @@ use gantry_domain::{
     limit::{LimitMode, Limits},
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
-use gantry_store::{RegistryEntry, StoreResult, Tx};
+use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,9 @@ pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
 
 /// However lost a hint may get: the catalog is never older than this.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
+/// How often a gateway looks for what others on its database changed: keys and sessions that were ended end here too
+/// within this time and that of one reading.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
 const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 
@@ -151,7 +154,7 @@ impl Publisher {
             let key = entry.api_key.as_ref().map(SecretString::expose_secret);
             if let Some(upstream) = self.upstream(known, &place, &entry.url, key) {
                 let target = RouteTarget::Up(Arc::clone(&upstream));
-                next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(entry, target)));
+                next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(control, entry, target)));
                 upstreams.insert(place, upstream);
             }
         }
@@ -182,10 +185,11 @@ impl Publisher {
             };
             let context = model.phase.instance().and_then(|it| Some((it, *known.contexts.get(it)?)));
             contexts.extend(context.map(|(instance, context)| (instance.clone(), context)));
-            let route = managed_route(&model, target, context.map(|(_, context)| context));
+            let route = managed_route(control, &model, target, context.map(|(_, context)| context));
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
         *known = Known { upstreams, contexts, last };
+        control.shared.stats.keep(|name| next.routes.contains_key(name));
         control.shared.publish(next);
         if begun {
             control.new_budgets.notify_one();
@@ -265,7 +269,7 @@ fn key_entry(key: ApiKey, guard: Option<Arc<Guard>>, state: Arc<KeyState>) -> Ke
     }
 }
 
-fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
+fn managed_route(control: &Control, model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
     // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
     let launched = model.as_launched();
     let seconds = |name, default| {
@@ -282,11 +286,13 @@ fn managed_route(model: &Model, target: RouteTarget, max_model_len: Option<i64>)
         created: model.created_at,
         max_model_len: max_model_len.or(launched.config.int("max_model_len")),
         request_defaults: request_defaults(&model.config).map(Arc::new),
+        stats: control.shared.stats.of(&model.served_name),
     }
 }
 
-fn manual_route(entry: RegistryEntry, target: RouteTarget) -> Route {
+fn manual_route(control: &Control, entry: RegistryEntry, target: RouteTarget) -> Route {
     Route {
+        stats: control.shared.stats.of(&entry.served_name),
         served_name: entry.served_name,
         task: entry.task,
         engine: None,
@@ -309,16 +315,41 @@ fn manual_place(entry: &RegistryEntry) -> Place {
     Place::Manual { served_name: entry.served_name.clone(), url: entry.url.clone(), key }
 }
 
-/// Publishes whenever somebody asks, and every few seconds regardless.
+/// Ends when another gateway on this database changed something since `seen`. A database that does not answer is left
+/// to the next publication, which says so.
+async fn changed_elsewhere(control: &Control, seen: i64) {
+    if control.store.kind() == DatabaseKind::Sqlite {
+        // It belongs to one gateway.
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if changes(control).await.is_ok_and(|n| n != seen) {
+            return;
+        }
+    }
+}
+
+async fn changes(control: &Control) -> StoreResult<i64> {
+    control.store.read().await?.changes().await
+}
+
+/// Publishes whenever somebody asks, when another gateway on the database changed something, and every few seconds
+/// regardless.
 pub async fn run(control: Arc<Control>, mut requests: Requests, stop: CancellationToken) {
     let mut waiting = Vec::new();
+    let mut seen = 0;
     loop {
         tokio::select! {
+            () = changed_elsewhere(&control, seen) => {}
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return },
             () = tokio::time::sleep(AT_LEAST_EVERY) => {}
         }
+        // Before the reading, so that what comes meanwhile is read next time. Own changes are seen as well, which costs
+        // one reading too many at most.
+        seen = changes(&control).await.unwrap_or(seen);
         if let Err(error) = control.publisher.publish(&control).await {
             warn!(
                 error = &error as &dyn std::error::Error,

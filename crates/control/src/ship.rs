@@ -82,6 +82,7 @@ async fn drain(
             Err(error) => return (Some(reader), Err(error.to_string())),
         };
         if let Err(error) = insert(control, &batch).await {
+            control.shared.counters.usage_failures.fetch_add(1, Relaxed);
             return (Some(reader), Err(error.to_string()));
         }
         if !batch.rows.is_empty() {

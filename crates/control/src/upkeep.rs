@@ -62,10 +62,30 @@ async fn retention(control: &Control) -> StoreResult<()> {
     let mut tx = control.store.write().await?;
     tx.purge_sessions(now).await?;
     tx.commit().await?;
+    usage_retention(control, now).await?;
+    audit_retention(control, now).await
+}
+
+async fn usage_retention(control: &Control, now: Timestamp) -> StoreResult<()> {
     let oldest = now.minus(DAY * control.config.usage_retention_days);
     loop {
         let mut tx = control.store.write().await?;
         let deleted = tx.delete_usage_before(oldest, DELETE_BATCH).await?;
+        tx.commit().await?;
+        if deleted < DELETE_BATCH as u64 {
+            return Ok(());
+        }
+    }
+}
+
+async fn audit_retention(control: &Control, now: Timestamp) -> StoreResult<()> {
+    let days = control.config.audit_retention_days;
+    if days == 0 {
+        return Ok(());
+    }
+    loop {
+        let mut tx = control.store.write().await?;
+        let deleted = tx.delete_audit_before(now.minus(DAY * days), DELETE_BATCH).await?;
         tx.commit().await?;
         if deleted < DELETE_BATCH as u64 {
             return Ok(());

@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         created: Timestamp(0),
         max_model_len: None,
         request_defaults: None,
+        stats: Arc::default(),
     };
     let catalog = Catalog {
         keys: HashMap::from([(key::hash(token.as_bytes()), Arc::new(key))]),

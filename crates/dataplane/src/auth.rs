@@ -77,9 +77,7 @@ impl Caller {
     ) -> Result<(), ApiError> {
         let Self::Key(key) = self else { return Ok(()) };
         if !key.ip_allowlist.is_empty() {
-            // A value that is no text becomes one that is no address, which refuses the request.
-            let forwarded = headers.get_all("x-forwarded-for").iter().map(|it| it.to_str().unwrap_or("?"));
-            let client = net::client_ip(peer, &config.trusted_proxies, forwarded);
+            let client = client(config, headers, peer);
             if !client.is_some_and(|ip| key.ip_allowlist.contains(ip)) {
                 let message = "this key may not be used from this address";
                 return Err(ApiError::new(ErrorCode::IpNotAllowed, message));
@@ -93,6 +91,13 @@ impl Caller {
             _ => Ok(()),
         }
     }
+}
+
+/// The client's address, with proxies taken into account; `None` when a trusted proxy sent nonsense.
+pub(crate) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr) -> Option<IpAddr> {
+    // A value that is no text becomes one that is no address, which refuses the request.
+    let forwarded = headers.get_all("x-forwarded-for").iter().map(|it| it.to_str().unwrap_or("?"));
+    net::client_ip(peer, &config.trusted_proxies, forwarded)
 }
 
 /// Finds out who asks. `changes` is true for what a foreign web page must not be able to trigger with a cookie.

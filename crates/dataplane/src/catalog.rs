@@ -28,6 +28,7 @@ use crate::{
     defaults::RequestDefaults,
     limits::{Account, AccountState, Guard, Holder, KeyState},
     progress::Progress,
+    stats::ModelStats,
 };
 
 /// See [`Upstream::with_stall_floor`].
@@ -104,6 +105,8 @@ pub struct Route {
     pub max_model_len: Option<i64>,
     /// Parameters for requests that do not carry them.
     pub request_defaults: Option<Arc<RequestDefaults>>,
+    /// What its requests are counted in, see [`crate::stats::Stats::of`].
+    pub stats: Arc<ModelStats>,
 }
 
 /// Whether a route can be called now.
@@ -255,7 +258,8 @@ impl Upstream {
         &self.host
     }
 
-    pub(crate) fn auth(&self) -> Option<&HeaderValue> {
+    /// What the engine wants as `Authorization`.
+    pub fn auth(&self) -> Option<&HeaderValue> {
         self.auth.as_ref()
     }
 

@@ -13,6 +13,8 @@ use futures_util::future::BoxFuture;
 use gantry_domain::net::IpList;
 use http_body_util::combinators::UnsyncBoxBody;
 
+use crate::access::AccessLog;
+
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -74,6 +76,10 @@ pub struct Config {
     pub spool_segment_bytes: u64,
     /// Age after which a spool segment that is not empty is closed.
     pub spool_segment_age: Duration,
+    /// One line for each request.
+    pub access: Option<AccessLog>,
+    /// Flag of the traces that begin here.
+    pub trace_sampled: bool,
     /// Version that `/health` tells.
     pub version: String,
 }
@@ -98,6 +104,8 @@ impl Default for Config {
             spool_dir: PathBuf::from("spool"),
             spool_segment_bytes: 16 << 20,
             spool_segment_age: Duration::from_mins(1),
+            access: None,
+            trace_sampled: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

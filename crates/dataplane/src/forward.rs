@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use gantry_domain::endpoint::Endpoint;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
@@ -19,28 +19,20 @@ use crate::{
     answer::X_REQUEST_ID,
     deadline::{Deadline, Over},
     pool::Link,
+    trace::{TRACEPARENT, TRACESTATE, Trace},
     worker::Worker,
 };
-
-static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Headers that an engine gets: these of the client, and the gateway's own. Cookies, keys and addresses stay here.
 pub(crate) struct Head {
     accept: Option<HeaderValue>,
-    traceparent: Option<HeaderValue>,
-    tracestate: Option<HeaderValue>,
+    trace: Trace,
     request_id: HeaderValue,
 }
 
 impl Head {
-    pub(crate) fn new(client: &mut HeaderMap, request_id: HeaderValue) -> Self {
-        Self {
-            accept: client.remove(header::ACCEPT),
-            traceparent: client.remove(&TRACEPARENT),
-            tracestate: client.remove(&TRACESTATE),
-            request_id,
-        }
+    pub(crate) fn new(client: &mut HeaderMap, request_id: HeaderValue, trace: &Trace) -> Self {
+        Self { accept: client.remove(header::ACCEPT), trace: trace.clone(), request_id }
     }
 
     fn request(&self, upstream: &Upstream, endpoint: Endpoint, body: Bytes) -> Request<Full<Bytes>> {
@@ -55,12 +47,8 @@ impl Head {
             headers.insert(header::AUTHORIZATION, auth.clone());
         }
         headers.insert(&X_REQUEST_ID, self.request_id.clone());
-        let optional = [
-            (&header::ACCEPT, &self.accept),
-            (&TRACEPARENT, &self.traceparent),
-            (&TRACESTATE, &self.tracestate),
-        ];
-        for (name, value) in optional {
+        headers.insert(&TRACEPARENT, self.trace.parent.clone());
+        for (name, value) in [(&header::ACCEPT, &self.accept), (&TRACESTATE, &self.trace.state)] {
             if let Some(value) = value {
                 headers.insert(name, value.clone());
             }

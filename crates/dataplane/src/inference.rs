@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 
 use crate::{
     Route, RouteTarget, Upstream,
+    access::Line,
     answer::{self, Answer},
     auth,
     body::{self, Problem},
@@ -35,6 +36,7 @@ use crate::{
     progress::Class,
     returning::{self, Found},
     tap::{Framing, Tap},
+    trace::Trace,
     worker::Worker,
 };
 
@@ -94,16 +96,30 @@ pub(crate) async fn serve(
     let id = worker.new_id(now);
     let (parts, incoming) = request.into_parts();
     let request_id = answer::request_id(&parts.headers).unwrap_or_else(|| fresh(id));
+    let trace = Trace::new(&parts.headers, &worker);
+    let client = auth::client(&worker.config, &parts.headers, peer).unwrap_or(peer);
     let caller = auth::authenticate(&worker.config, &worker.shared.catalog.load(), &parts.headers, now, true);
     let caller = match caller {
         Ok(caller) => caller,
         Err(error) => {
             worker.shared.counters.refused.fetch_add(1, Relaxed);
+            worker.access.write(&Line {
+                at: now,
+                method: "POST",
+                path: endpoint.path(),
+                status: error.code.status(),
+                latency: Duration::ZERO,
+                client,
+                request_id: answer::text(&request_id),
+                trace_id: trace.id(),
+                inference: None,
+            });
             return answer::error_at(endpoint, &error, &request_id);
         }
     };
     let guard = caller.guard().cloned();
-    let meter = Meter::new(Rc::clone(&worker), (id, now), request_id, caller, endpoint);
+    let from = (request_id, trace, client);
+    let meter = Meter::new(Rc::clone(&worker), (id, now), from, caller, endpoint);
     let mut answer = answered(meter, parts, incoming, peer).await;
     if let Some(guard) = guard {
         limits::write_headers(&guard, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
@@ -145,7 +161,7 @@ async fn answered(
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
-    let head = Head::new(&mut parts.headers, request_id);
+    let head = Head::new(&mut parts.headers, request_id, &meter.trace);
     drop(parts);
     if endpoint == Endpoint::ChatCompletions
         && wanted.upstream.lacks_chat_template.load(Relaxed)

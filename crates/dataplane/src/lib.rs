@@ -5,6 +5,7 @@
 //! its one row to the [`spool`]. Nothing here opens a database or talks to a container runtime, and no lock is held
 //! across an `await`: inference goes on while both are away.
 
+pub mod access;
 mod answer;
 mod auth;
 mod body;
@@ -32,12 +33,15 @@ mod service;
 mod shared;
 pub mod spool;
 mod sse;
+pub mod stats;
 mod tap;
 mod tokens;
+mod trace;
 mod worker;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};
 pub use config::{BoxError, Config, Other, OtherBody, Peer, SessionCheck};
 pub use defaults::RequestDefaults;
 pub use plane::DataPlane;
-pub use shared::{Counters, Histogram, Shared};
+pub use shared::{Counters, Shared};
+pub use stats::{Histogram, ModelStats};

@@ -2,6 +2,7 @@
 //! [`Meter::finish`], or by being dropped, which means that the client left (or that the gateway has a bug).
 
 use std::{
+    net::IpAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -17,13 +18,16 @@ use http::HeaderValue;
 use uuid::Uuid;
 
 use crate::{
-    Route, Upstream, answer,
+    ModelStats, Route, Upstream,
+    access::{Inference, Line},
+    answer,
     auth::Caller,
     breaker::{Pass, Verdict},
     limits::Ticket,
     progress::Watch,
     spool::RowRef,
     tokens::Counts,
+    trace::Trace,
     worker::{Phase, Worker},
 };
 
@@ -72,6 +76,9 @@ pub(crate) struct Meter {
     pub worker: Rc<Worker>,
     pub id: Uuid,
     pub request_id: HeaderValue,
+    pub trace: Trace,
+    /// The address of the client, with proxies taken into account.
+    pub client: IpAddr,
     pub caller: Caller,
     pub endpoint: Endpoint,
     pub started: Instant,
@@ -101,7 +108,7 @@ impl Meter {
     pub(crate) fn new(
         worker: Rc<Worker>,
         (id, created_at): (Uuid, Timestamp),
-        request_id: HeaderValue,
+        (request_id, trace, client): (HeaderValue, Trace, IpAddr),
         caller: Caller,
         endpoint: Endpoint,
     ) -> Box<Self> {
@@ -110,6 +117,8 @@ impl Meter {
             worker,
             id,
             request_id,
+            trace,
+            client,
             caller,
             endpoint,
             started: Instant::now(),
@@ -193,19 +202,13 @@ impl Meter {
         let latency = now.duration_since(self.started);
         let row = self.row(end, latency);
         self.worker.record_final(&row);
-        self.worker.count(end.outcome, &row, latency);
+        self.worker.count(self.stats(), end.outcome, &row, latency, end.ttft);
         self.worker.shared.counters.in_flight.fetch_sub(1, Relaxed);
         let used = u64::try_from(row.prompt_tokens.saturating_add(row.completion_tokens)).unwrap_or(0);
         if let Some(ticket) = &self.ticket {
             ticket.spend(used, self.created_at);
         }
-        if end.status >= 500 {
-            tracing::warn!(target: "gantry::access", id = %self.id, request_id = row.req_id, model = row.model_name,
-                endpoint = %self.endpoint, status = end.status, outcome = end.outcome.as_str(), ms = row.latency_ms, "request failed");
-        } else {
-            tracing::debug!(target: "gantry::access", id = %self.id, request_id = row.req_id, model = row.model_name,
-                endpoint = %self.endpoint, status = end.status, outcome = end.outcome.as_str(), ms = row.latency_ms, "request ended");
-        }
+        self.tell(end, &row, latency);
         if let Some(ticket) = self.ticket.take() {
             ticket.settle(&self.worker.shared.limiter, used, now);
         }
@@ -213,6 +216,40 @@ impl Meter {
             && let (Some(pass), Some(verdict)) = (flight.pass.take(), end.verdict)
         {
             pass.finish(verdict, now);
+        }
+    }
+
+    /// Its line in the access log.
+    fn tell(&self, end: &End, row: &RowRef<'_>, latency: Duration) {
+        if !self.worker.access.wants(end.status) {
+            return;
+        }
+        self.worker.access.write(&Line {
+            at: self.created_at,
+            method: "POST",
+            path: self.endpoint.path(),
+            status: end.status,
+            latency,
+            client: self.client,
+            request_id: row.req_id,
+            trace_id: self.trace.id(),
+            inference: Some(Inference {
+                model: row.model_name,
+                outcome: end.outcome.as_str(),
+                stream: row.stream,
+                ttft: end.ttft,
+                prompt_tokens: row.prompt_tokens,
+                completion_tokens: row.completion_tokens,
+                key_prefix: row.key_prefix,
+            }),
+        });
+    }
+
+    /// Where its model's requests are counted.
+    pub(crate) fn stats(&self) -> &ModelStats {
+        match &self.name {
+            Name::Routed(route) => &route.stats,
+            Name::Unknown | Name::Requested(_) => &self.worker.shared.stats.other,
         }
     }
 

@@ -91,6 +91,8 @@ pub struct Progress {
     classes: [Waits; CLASSES],
     /// Whether there is a quarantine, so that nobody needs the lock while there is none.
     flag: AtomicBool,
+    /// How often it stalled.
+    stalls: AtomicU64,
     /// Since when the engine is silent, in quarantine.
     quarantine: Mutex<Option<u64>>,
 }
@@ -111,8 +113,14 @@ impl Progress {
             last: AtomicU64::new(0),
             classes: Default::default(),
             flag: AtomicBool::new(false),
+            stalls: AtomicU64::new(0),
             quarantine: Mutex::new(None),
         }
+    }
+
+    /// How often it stalled so far.
+    pub fn stalls(&self) -> u64 {
+        self.stalls.load(Relaxed)
     }
 
     /// Lets a request through, which waits for its first byte from now on.
@@ -183,6 +191,7 @@ impl Progress {
                 silent_sec = silent.as_secs(),
                 "an engine sends nothing while requests wait for it"
             );
+            self.stalls.fetch_add(1, Relaxed);
             *quarantine = Some(self.at(now).saturating_sub(millis(silent)));
             self.flag.store(true, Release);
         }

@@ -7,6 +7,7 @@ use std::{
     rc::Rc,
     sync::atomic::Ordering::Relaxed,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use futures_util::future::LocalBoxFuture;
@@ -16,9 +17,12 @@ use hyper::body::Incoming;
 
 use crate::{
     Peer,
+    access::Line,
     answer::{self, Answer, X_REQUEST_ID},
+    auth,
     body::shutting_down,
     inference, models,
+    trace::{TRACEPARENT, Trace},
     worker::{Guest, Phase, Worker},
 };
 
@@ -37,7 +41,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer
         Some(endpoint) if request.method() == Method::POST => {
             Box::pin(inference::serve(inner, request, endpoint, peer.addr.ip()))
         }
-        _ => Box::pin(elsewhere(inner, request, peer)),
+        _ => Box::pin(told(inner, request, peer)),
     };
     Handling { worker: Rc::clone(worker), inner }
 }
@@ -73,6 +77,32 @@ impl Future for Handling {
             },
         )
     }
+}
+
+/// What [`elsewhere`] does, with a line in the access log. Probes of load balancers have none.
+async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Response<Answer> {
+    if !worker.access.wants(200) || tells_health(request.uri().path()) {
+        return elsewhere(worker, request, peer).await;
+    }
+    let (at, started) = (worker.shared.clock.now(), Instant::now());
+    let client = auth::client(&worker.config, request.headers(), peer.addr.ip()).unwrap_or(peer.addr.ip());
+    let trace = request.headers().contains_key(&TRACEPARENT).then(|| Trace::new(request.headers(), &worker));
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let answer = elsewhere(Rc::clone(&worker), request, peer).await;
+    let path = uri.path();
+    worker.access.write(&Line {
+        at,
+        method: method.as_str(),
+        // Names are shorter; the query may hold a secret of somebody's.
+        path: path.get(..MAX_PATH).unwrap_or(path),
+        status: answer.status().as_u16(),
+        latency: started.elapsed(),
+        client,
+        request_id: answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default(),
+        trace_id: trace.as_ref().map(Trace::id).unwrap_or_default(),
+        inference: None,
+    });
+    answer
 }
 
 async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {
@@ -115,6 +145,8 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     answer.map(|body| if events { Answer::Events(body, worker) } else { Answer::Other(body) })
 }
 
+/// So much of a path is in the access log.
+const MAX_PATH: usize = 300;
 const READYZ: &str = "/readyz";
 
 fn tells_health(path: &str) -> bool {

@@ -1,18 +1,20 @@
 //! What the data-plane threads share with the rest of the program: the catalog, the clock and the counters.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use arc_swap::ArcSwap;
 use gantry_domain::{Clock, usage::Outcome};
 use tokio::sync::{Notify, watch};
 
-use crate::{Catalog, limits::Limiter, returning::Waiting};
+use crate::{
+    Catalog,
+    limits::Limiter,
+    returning::Waiting,
+    stats::{Fine, Stats},
+};
 
 /// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct Shared {
     pub catalog: ArcSwap<Catalog>,
     pub clock: Clock,
     pub counters: Counters,
+    /// The same by model; routes hold theirs.
+    pub stats: Stats,
     pub limiter: Limiter,
     /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
@@ -35,6 +39,7 @@ impl Shared {
             catalog: ArcSwap::from_pointee(catalog),
             clock,
             counters: Counters::default(),
+            stats: Stats::default(),
             limiter: Limiter::default(),
             usage_written: Notify::new(),
             waiting: Waiting::default(),
@@ -93,6 +98,8 @@ pub struct Counters {
     pub spool_errors: AtomicU64,
     /// Usage rows that the shipper brought to the database.
     pub usage_shipped: AtomicU64,
+    /// Batches of them that the database did not take.
+    pub usage_failures: AtomicU64,
     /// Those of them that were there already.
     pub usage_replayed: AtomicU64,
     /// Damaged places in the spool.
@@ -102,9 +109,9 @@ pub struct Counters {
     /// Panics caught in request handlers.
     pub panics: AtomicU64,
     /// Whole requests.
-    pub latency: Histogram,
+    pub latency: Fine,
     /// Time to the first byte of streamed answers.
-    pub ttft: Histogram,
+    pub ttft: Fine,
 }
 
 impl Counters {
@@ -116,28 +123,5 @@ impl Counters {
     /// Those that ended with `outcome`.
     pub fn requests_with(&self, outcome: Outcome) -> u64 {
         self.requests[outcome as usize].load(Relaxed)
-    }
-}
-
-/// A histogram with fixed bounds, in the form that Prometheus wants once its buckets are summed up.
-#[derive(Debug, Default)]
-pub struct Histogram {
-    /// Samples up to the bound of the same index in [`Histogram::BOUNDS_MS`] and above the one before; the last
-    /// bucket takes the rest.
-    pub buckets: [AtomicU64; Histogram::BOUNDS_MS.len() + 1],
-    /// Sum of all samples in milliseconds.
-    pub sum_ms: AtomicU64,
-}
-
-impl Histogram {
-    /// Upper bounds in milliseconds, inclusive.
-    pub const BOUNDS_MS: [u64; 15] =
-        [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000];
-
-    pub fn record(&self, value: Duration) {
-        let ms = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
-        let bucket = Self::BOUNDS_MS.partition_point(|bound| *bound < ms);
-        self.buckets[bucket].fetch_add(1, Relaxed);
-        self.sum_ms.fetch_add(ms, Relaxed);
     }
 }

@@ -26,6 +26,7 @@ use crate::{
     meter::{End, Meter, Tokens, estimate},
     pool::Link,
     sse::{Events, Kind},
+    stats::Gaps,
     tokens::Scanner,
 };
 
@@ -56,6 +57,9 @@ pub(crate) struct Tap {
     /// The stream is one of completions and has to look like a chat.
     chunks: Option<Box<Chunks>>,
     first: Option<Instant>,
+    /// When its last piece came.
+    last: Option<Instant>,
+    gaps: Gaps,
     bytes: u64,
     status: u16,
 }
@@ -91,6 +95,8 @@ impl Tap {
             events: framing.events.then(|| Events::new(kind)),
             chunks: None,
             first: None,
+            last: None,
+            gaps: Gaps::default(),
             bytes: 0,
             status,
         })
@@ -147,6 +153,9 @@ impl Tap {
         let now = Instant::now();
         self.meter.heard(now);
         self.first.get_or_insert(now);
+        if let Some(last) = self.last.replace(now) {
+            self.gaps.record(now.duration_since(last));
+        }
         self.deadline.set(now + self.idle);
         self.bytes += data.len() as u64;
         self.scanner.feed(&data);
@@ -206,6 +215,9 @@ impl Tap {
         let ttft =
             self.first.filter(|_| self.events.is_some()).map(|it| it.duration_since(self.meter.started));
         let tokens = self.tokens();
+        if self.events.is_some() {
+            std::mem::take(&mut self.gaps).add_to(&self.meter.stats().gaps);
+        }
         self.meter.finish(&End { status, outcome, tokens, ttft, verdict });
     }
 

@@ -24,9 +24,12 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
-    Config, Other, Shared, conn,
+    Config, Other, Shared,
+    access::Buffer,
+    conn,
     pool::Pool,
     spool::{RowRef, Writer},
+    stats::ModelStats,
 };
 
 /// How often idle connections and the spool are looked after; also the longest that a row waits to be announced.
@@ -54,6 +57,7 @@ pub(crate) struct Worker {
     pub config: Arc<Config>,
     pub shared: Arc<Shared>,
     pub other: Other,
+    pub access: Buffer,
     pub pool: Pool,
     pub http: hyper::server::conn::http1::Builder,
     spool: RefCell<Writer>,
@@ -73,6 +77,7 @@ impl Worker {
         Self {
             pool: Pool::new(config.pool_idle),
             http: conn::builder(config.header_timeout),
+            access: Buffer::new(config.access.clone()),
             config,
             shared,
             other,
@@ -94,6 +99,11 @@ impl Worker {
     /// Whether connections that never brought a request have to go.
     pub(crate) fn ends_silent(&self) -> bool {
         self.silent_end.get()
+    }
+
+    pub(crate) fn random<const N: usize>(&self) -> [u64; N] {
+        let mut rng = self.rng.borrow_mut();
+        std::array::from_fn(|_| rng.next_u64())
     }
 
     pub(crate) fn new_id(&self, now: Timestamp) -> Uuid {
@@ -127,16 +137,29 @@ impl Worker {
     }
 
     /// Counts a request that ended.
-    pub(crate) fn count(&self, outcome: Outcome, row: &RowRef<'_>, latency: Duration) {
+    pub(crate) fn count(
+        &self,
+        stats: &ModelStats,
+        outcome: Outcome,
+        row: &RowRef<'_>,
+        latency: Duration,
+        ttft: Option<Duration>,
+    ) {
         let counters = &self.shared.counters;
         counters.requests[outcome as usize].fetch_add(1, Relaxed);
         counters.latency.record(latency);
         counters.prompt_tokens.fetch_add(row.prompt_tokens as u64, Relaxed);
         counters.completion_tokens.fetch_add(row.completion_tokens as u64, Relaxed);
         counters.estimated.fetch_add(u64::from(row.estimated), Relaxed);
-        if let Some(ms) = row.ttft_ms {
-            counters.ttft.record(Duration::from_millis(ms as u64));
+        if let Some(ttft) = ttft {
+            counters.ttft.record(ttft);
+            stats.ttft.record(ttft);
         }
+        stats.count(row.endpoint, row.status_code);
+        stats.latency.record(latency);
+        stats.prompt_tokens.fetch_add(row.prompt_tokens as u64, Relaxed);
+        stats.cached_tokens.fetch_add(row.cached_tokens.unwrap_or(0) as u64, Relaxed);
+        stats.completion_tokens.fetch_add(row.completion_tokens as u64, Relaxed);
     }
 
     fn announce(&self) {
@@ -182,6 +205,7 @@ impl Worker {
 
     fn tick(&self) {
         let now = Instant::now();
+        self.access.flush();
         self.pool.prune(now, &self.shared.catalog.load());
         let closed = {
             let mut spool = self.spool.borrow_mut();
@@ -200,6 +224,7 @@ impl Worker {
 
     /// The last thing that happens on a thread.
     fn close(&self) {
+        self.access.flush();
         let closed = {
             let mut spool = self.spool.borrow_mut();
             if let Err(error) = spool.flush() {

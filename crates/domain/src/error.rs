@@ -177,6 +177,9 @@ error_codes! {
     /// The container runtime can't be reached.
     RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry,
         "Start Docker, or mend `CONTAINER_HOST`; models that run go on.";
+    /// The machine can't be looked at: one of its file systems does not answer.
+    HostUnavailable = "host_unavailable", 503, "service_unavailable_error", retry,
+        "Look for a network file system that hangs, and bring its server back or unmount it.";
     /// The database can't be reached.
     DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry,
         "Bring the database back; inference goes on meanwhile.";

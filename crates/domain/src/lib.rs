@@ -3,6 +3,7 @@
 //! Everything that the other crates must agree on lives here: ids, roles, keys, the model record with its
 //! field table, what the reconciler does next, the engines' command lines, error codes and usage records.
 
+pub mod audit;
 pub mod chat;
 mod clock;
 pub mod diagnosis;
@@ -10,12 +11,14 @@ pub mod endpoint;
 pub mod engine;
 pub mod engine_metrics;
 pub mod error;
+pub mod host;
 pub mod id;
 pub mod identity;
 pub mod key;
 pub mod limit;
 pub mod machine;
 pub mod memory;
+pub mod metrics;
 pub mod model;
 pub mod models_dir;
 pub mod net;

@@ -14,17 +14,28 @@ pub enum GpuVendor {
 }
 
 /// One GPU. What its driver does not tell is `None`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
     /// As the driver counts, from 0; containers are given GPUs by it.
     pub index: u32,
     pub name: String,
     pub vendor: GpuVendor,
     pub memory: Option<GpuMemory>,
+    /// Share of the time in which it computed, temperature and draw.
+    pub load: GpuLoad,
     /// CUDA compute capability, major and minor.
     pub compute_capability: Option<(u32, u32)>,
     /// Processes that hold memory, as far as the driver tells.
     pub processes: Vec<GpuProcess>,
+}
+
+/// How busy a GPU is.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GpuLoad {
+    /// 0–100.
+    pub util_pct: Option<u32>,
+    pub temperature_c: Option<u32>,
+    pub power_w: Option<f64>,
 }
 
 /// A process's hold on one GPU.

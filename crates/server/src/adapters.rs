@@ -199,6 +199,11 @@ impl Engines for Adapter {
         }
     }
 
+    fn session_known(&self, id_hash: &[u8; 32]) -> bool {
+        let now = self.control.clock.now();
+        self.control.shared.catalog.load().sessions.get(id_hash).is_some_and(|it| it.expires_at > now)
+    }
+
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>> {
         let runtime = Arc::clone(&self.control.runtime);
         async move { runtime.info().await.map(|_| ()).map_err(|error| error.to_string()) }.boxed()

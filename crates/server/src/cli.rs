@@ -1,19 +1,19 @@
-//! The command line.
+//! The command line: what needs the gateway's own parts is run here, every other verb by `gantry-cli`.
 
-use std::{collections::BTreeMap, io::Write, path::Path, process::ExitCode};
+use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
 
-use anyhow::Context;
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use gantry_settings::{Entry, Settings, Sources};
+use clap::ArgMatches;
+use gantry_cli::{Exit, command};
+use gantry_settings::{Entry, Settings, SettingsError, Sources};
 
-use crate::serve;
+use crate::{audit, doctor, serve};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) => {
             error.print()?;
-            return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)));
+            return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code())));
         }
     };
     match matches.subcommand() {
@@ -22,45 +22,15 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             print_settings(&entries, sub.get_flag("json"))?;
             Ok(ExitCode::SUCCESS)
         }
-        Some((_, sub)) => serve::run(settings(sub)?.0, sub.get_flag("demo")),
+        Some(("audit", sub)) => audit::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
+        Some(("serve", sub)) => serve::run(settings(sub)?.0, sub.get_flag("demo")),
+        Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),
         None => serve::run(settings(&matches)?.0, false),
     }
 }
 
-fn command() -> Command {
-    let serve = Command::new("serve")
-        .about("Runs the gateway in the foreground (also without a subcommand)")
-        .arg(Arg::new("demo").long("demo").action(ArgAction::SetTrue).help(
-            "Also starts a simulated model, if there is no other, and prints a key and a `curl` to try it",
-        ));
-    let settings = Command::new("settings")
-        .about("Prints every setting with value, source and default")
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints JSON for programs"));
-    let simulator = Command::new("engine-sim")
-        .about("Simulates an engine (vLLM or llama-server) without a model; see `gantry engine-sim --help`");
-    Command::new("gantry")
-        .about("Self-hosted gateway for language models on your own machines")
-        .version(env!("CARGO_PKG_VERSION"))
-        .args(setting_args())
-        .subcommand(serve.args(setting_args()))
-        .subcommand(settings.args(setting_args()))
-        .subcommand(simulator)
-}
-
-/// A flag for each setting, made from the settings table.
-fn setting_args() -> Vec<Arg> {
-    let arg = |name: String| {
-        let flag = name.to_lowercase().replace('_', "-");
-        Arg::new(name.clone())
-            .long(flag)
-            .value_name("VALUE")
-            .help(format!("Setting {name}"))
-            .help_heading("Settings")
-    };
-    Settings::names().into_iter().map(arg).collect()
-}
-
-fn settings(matches: &ArgMatches) -> anyhow::Result<(Settings, Vec<Entry>)> {
+fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<Entry>), SettingsError> {
     let given = |name: String| {
         let value = matches.get_one::<String>(&name)?.clone();
         Some((name, value))
@@ -73,7 +43,7 @@ fn settings(matches: &ArgMatches) -> anyhow::Result<(Settings, Vec<Entry>)> {
 }
 
 fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     if json {
         let rows: Vec<_> = entries
             .iter()
@@ -84,7 +54,7 @@ fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {
                 })
             })
             .collect();
-        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?).context("standard output is closed")?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
         return Ok(());
     }
     let mut group = "";
@@ -101,14 +71,19 @@ fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line for each cause, on standard error.
-pub(crate) fn complain(error: &anyhow::Error) {
-    let mut out = std::io::stderr().lock();
+/// One line for each cause, on standard error. Whoever stopped reading our output (`| head`) made no mistake.
+pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
+    let pipe = error.root_cause().downcast_ref::<io::Error>();
+    if pipe.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    let mut out = io::stderr().lock();
     // There is nowhere left to complain to if this fails.
     let _ = writeln!(out, "gantry: {error}");
     for cause in error.chain().skip(1) {
         let _ = writeln!(out, "  because: {cause}");
     }
+    ExitCode::FAILURE
 }
 
 #[cfg(test)]

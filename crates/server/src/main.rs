@@ -1,12 +1,17 @@
 //! The `gantry` program: the gateway (`gantry serve`), the engine simulator (`gantry engine-sim`), the supervisor of an
-//! engine that is a process (`gantry engine-shim`, started by the gateway only) and small tools.
+//! engine that is a process (`gantry engine-shim`, started by the gateway only), the client (the other verbs) and small
+//! tools.
 
 mod activation;
 mod adapters;
+mod audit;
 mod cli;
+mod data_dir;
 mod demo;
+mod doctor;
 mod engine_runtime;
 mod metrics;
+mod monitor;
 mod notify;
 mod secrets;
 mod serve;
@@ -35,10 +40,7 @@ fn main() -> ExitCode {
     }
     match cli::run(args) {
         Ok(code) => code,
-        Err(error) => {
-            cli::complain(&error);
-            ExitCode::FAILURE
-        }
+        Err(error) => cli::complain(&error),
     }
 }
 
@@ -56,8 +58,7 @@ fn simulate(mut args: Vec<String>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            cli::complain(&anyhow::Error::new(error));
-            return ExitCode::FAILURE;
+            return cli::complain(&anyhow::Error::new(error));
         }
     };
     ExitCode::from(u8::try_from(runtime.block_on(gantry_sim::run(rest))).unwrap_or(1))

@@ -1,17 +1,30 @@
-//! The Prometheus listener: `GET /metrics` on an address of its own.
+//! The Prometheus listener: `GET /metrics` on an address of its own. Families are those of
+//! [`gantry_domain::metrics`].
 
 use std::{
-    fmt::Write,
+    fmt::{Display, Write},
     net::SocketAddr,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
 };
 
 use axum::{Router, extract::State, http::header::CONTENT_TYPE, response::IntoResponse, routing::get};
+use gantry_control::{Control, machine::host};
 use gantry_dataplane::{
-    Histogram, Shared,
+    Histogram, RouteTarget,
     limits::{Kind, Limiter},
+    stats::{CLASSES, MAX_MODELS, OTHER},
 };
-use gantry_domain::usage::Outcome;
+use gantry_domain::{
+    endpoint::Endpoint,
+    host::{HostNow, UpstreamView},
+    metrics::{self, Metric},
+    model::State as ModelState,
+    usage::Outcome,
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
@@ -33,152 +46,264 @@ pub(crate) async fn listener(
     }
 }
 
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
-    let router = Router::new().route("/metrics", get(render)).with_state(shared);
+/// What is told.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub control: Arc<Control>,
+    /// Lines of the access log that were dropped.
+    pub access_dropped: Arc<AtomicU64>,
+    /// Seconds since the epoch.
+    pub started: f64,
+}
+
+pub(crate) async fn serve(listener: TcpListener, source: Source, stop: CancellationToken) {
+    let router = Router::new().route("/metrics", get(render)).with_state(source);
     let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await;
     if let Err(error) = served {
         error!(error = &error as &dyn std::error::Error, "the metrics listener failed");
     }
 }
 
-async fn render(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text(&shared))
+async fn render(State(source): State<Source>) -> impl IntoResponse {
+    let host = source.control.host_now().await.unwrap_or_default();
+    let mut page = Page(String::with_capacity(32 << 10));
+    page.requests(&source.control);
+    page.engines(&source.control);
+    page.own_work(&source);
+    page.limits(&source.control.shared.limiter);
+    page.machine(&host, &source);
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.0)
 }
 
 /// The text format 0.0.4 of Prometheus.
-fn text(shared: &Shared) -> String {
-    let counters = &shared.counters;
-    let mut out = String::with_capacity(4096);
-    let head = |out: &mut String, name: &str, kind: &str, help: &str| {
-        let _ = write!(out, "# HELP gantry_{name} {help}\n# TYPE gantry_{name} {kind}\n");
-    };
-    head(
-        &mut out,
-        "requests_total",
-        "counter",
-        "Inference requests that passed authentication, by how they ended.",
-    );
-    for outcome in Outcome::ALL {
-        let n = counters.requests_with(outcome);
-        let _ = writeln!(out, "gantry_requests_total{{outcome=\"{}\"}} {n}", outcome.as_str());
-    }
-    let plain = [
-        ("requests_refused_total", "counter", "Requests refused with 401 or 403.", &counters.refused),
-        ("in_flight_requests", "gauge", "Inference requests that run.", &counters.in_flight),
-        ("streams", "gauge", "Answers that are streaming.", &counters.streams),
-        ("connections_total", "counter", "Client connections accepted.", &counters.connections),
-        ("connections_open", "gauge", "Client connections open.", &counters.connections_open),
-        ("prompt_tokens_total", "counter", "Prompt tokens of all requests.", &counters.prompt_tokens),
-        (
-            "completion_tokens_total",
-            "counter",
-            "Generated tokens of all requests.",
-            &counters.completion_tokens,
-        ),
-        ("estimated_rows_total", "counter", "Usage rows with estimated counts.", &counters.estimated),
-        ("upstream_connects_total", "counter", "Connections made to engines.", &counters.upstream_connects),
-        (
-            "upstream_retries_total",
-            "counter",
-            "Requests repeated on a fresh connection.",
-            &counters.upstream_retries,
-        ),
-        (
-            "spool_errors_total",
-            "counter",
-            "Usage records that could not be written at first.",
-            &counters.spool_errors,
-        ),
-        ("usage_shipped_total", "counter", "Usage rows brought to the database.", &counters.usage_shipped),
-        ("usage_replayed_total", "counter", "Those that were there already.", &counters.usage_replayed),
-        ("spool_torn_total", "counter", "Damaged places in the usage spool.", &counters.spool_torn),
-        (
-            "spool_backlog_bytes",
-            "gauge",
-            "Bytes of the usage spool that are not in the database yet.",
-            &counters.spool_backlog_bytes,
-        ),
-        ("panics_total", "counter", "Panics caught in request handlers.", &counters.panics),
-    ];
-    for (name, kind, help, value) in plain {
-        head(&mut out, name, kind, help);
-        let _ = writeln!(out, "gantry_{name} {}", value.load(Relaxed));
-    }
-    for (name, help, histogram) in [
-        ("request_duration_seconds", "Whole requests.", &counters.latency),
-        ("time_to_first_token_seconds", "First byte of streamed answers.", &counters.ttft),
-    ] {
-        head(&mut out, name, "histogram", help);
-        buckets(&mut out, name, histogram);
-    }
-    limits(&mut out, &shared.limiter);
-    let _ = write!(
-        out,
-        "# HELP gantry_build_info Version.\n# TYPE gantry_build_info gauge\ngantry_build_info{{version=\"{}\"}} 1\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    out
-}
+struct Page(String);
 
-/// Limits and budgets; the labels are the kinds of limits, never keys.
-fn limits(out: &mut String, limiter: &Limiter) {
-    let counters = &limiter.counters;
-    let name = "gantry_limit_decisions_total";
-    let _ =
-        write!(out, "# HELP {name} Requests that a limit let through or refused.\n# TYPE {name} counter\n");
-    for (result, counts) in [("allowed", &counters.allowed), ("refused", &counters.refused)] {
-        for kind in Kind::ALL {
-            let n = counts[kind as usize].load(Relaxed);
-            let _ = writeln!(out, "{name}{{kind=\"{}\",result=\"{result}\"}} {n}", kind.as_str());
+impl Page {
+    fn head(&mut self, metric: Metric) {
+        let Metric { name, kind, help, .. } = metric;
+        // Writing to a String can't fail.
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {}\n", kind.as_str());
+    }
+
+    /// One line; `labels` are the values of the metric's labels.
+    fn line(&mut self, metric: Metric, suffix: &str, labels: &[&str], le: Option<&str>, value: impl Display) {
+        let _ = write!(self.0, "{}{suffix}", metric.name);
+        let names = metric.labels.iter().zip(labels).map(|(name, value)| (*name, *value));
+        for (index, (name, value)) in names.chain(le.map(|le| ("le", le))).enumerate() {
+            let _ = write!(self.0, "{}{name}=\"", if index == 0 { '{' } else { ',' });
+            for character in value.chars() {
+                match character {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    other => self.0.push(other),
+                }
+            }
+            self.0.push('"');
+        }
+        let close = if metric.labels.is_empty() && le.is_none() { "" } else { "}" };
+        let _ = writeln!(self.0, "{close} {value}");
+    }
+
+    /// A family without labels; a value that is not known is left out.
+    fn one(&mut self, metric: Metric, value: Option<impl Display>) {
+        self.head(metric);
+        if let Some(value) = value {
+            self.line(metric, "", &[], None, value);
         }
     }
-    let name = "gantry_limit_shadow_total";
-    let help = "Requests that a limit in shadow mode would have refused.";
-    let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} counter\n");
-    for kind in Kind::ALL {
-        let n = counters.shadow[kind as usize].load(Relaxed);
-        let _ = writeln!(out, "{name}{{kind=\"{}\"}} {n}", kind.as_str());
-    }
-    let (up, gateways) =
-        limiter.link.as_ref().map_or((0, 1), |it| (u64::from(it.is_up()), u64::from(it.gateways())));
-    for (name, kind, help, value) in [
-        (
-            "limit_fallback_total",
-            "counter",
-            "Decisions on this gateway's share of a limit, because Redis could not be reached.",
-            counters.fallbacks.load(Relaxed),
-        ),
-        (
-            "limit_redis_failures_total",
-            "counter",
-            "Exchanges of limits through Redis that failed.",
-            counters.link_failures.load(Relaxed),
-        ),
-        (
-            "limit_redis_exchanges_total",
-            "counter",
-            "Exchanges of limits through Redis that succeeded.",
-            counters.exchanges.load(Relaxed),
-        ),
-        ("limit_redis_up", "gauge", "Whether limits are shared through Redis now.", up),
-        ("limit_gateways", "gauge", "Gateways that share the limits, as far as is known.", gateways),
-    ] {
-        let _ =
-            write!(out, "# HELP gantry_{name} {help}\n# TYPE gantry_{name} {kind}\ngantry_{name} {value}\n");
-    }
-}
 
-fn buckets(out: &mut String, name: &str, histogram: &Histogram) {
-    let mut sum = 0;
-    for (index, bucket) in histogram.buckets.iter().enumerate() {
-        sum += bucket.load(Relaxed);
-        let bound = Histogram::BOUNDS_MS.get(index).map_or_else(
-            || "+Inf".to_owned(),
-            // Milliseconds are exact in seconds with three decimals.
-            |ms| format!("{}", *ms as f64 / 1000.0),
-        );
-        let _ = writeln!(out, "gantry_{name}_bucket{{le=\"{bound}\"}} {sum}");
+    fn histogram(&mut self, metric: Metric, model: &str, histogram: &Histogram) {
+        let (buckets, sum) = histogram.read();
+        let mut count = 0;
+        for (bound, n) in buckets {
+            let bound = bound.map_or_else(|| "+Inf".to_owned(), |it| it.to_string());
+            self.line(metric, "_bucket", &[model], Some(&bound), n);
+            count = n;
+        }
+        self.line(metric, "_sum", &[model], None, sum);
+        self.line(metric, "_count", &[model], None, count);
     }
-    let seconds = histogram.sum_ms.load(Relaxed) as f64 / 1000.0;
-    let _ = write!(out, "gantry_{name}_sum {seconds}\ngantry_{name}_count {sum}\n");
+
+    fn requests(&mut self, control: &Control) {
+        let counters = &control.shared.counters;
+        self.head(metrics::REQUESTS);
+        for outcome in Outcome::ALL {
+            let n = counters.requests_with(outcome);
+            self.line(metrics::REQUESTS, "", &[outcome.as_str()], None, n);
+        }
+        let models = control.shared.stats.all();
+        self.head(metrics::MODEL_REQUESTS);
+        for (name, stats) in &models {
+            for (endpoint, classes) in Endpoint::ALL.iter().zip(&stats.requests) {
+                for (class, n) in CLASSES.iter().zip(classes) {
+                    // Most models never see most endpoints.
+                    let n = n.load(Relaxed);
+                    if n > 0 {
+                        self.line(metrics::MODEL_REQUESTS, "", &[name, endpoint.path(), class], None, n);
+                    }
+                }
+            }
+        }
+        self.one(metrics::REFUSED, Some(counters.refused.load(Relaxed)));
+        for metric in [metrics::DURATION, metrics::TTFT, metrics::GAP] {
+            self.head(metric);
+            for (name, stats) in &models {
+                let histogram = match metric.name {
+                    it if it == metrics::DURATION.name => &stats.latency,
+                    it if it == metrics::TTFT.name => &stats.ttft,
+                    _ => &stats.gaps,
+                };
+                self.histogram(metric, name, histogram);
+            }
+        }
+        self.head(metrics::TOKENS);
+        for (name, stats) in &models {
+            let kinds = [
+                ("prompt", &stats.prompt_tokens),
+                ("cached", &stats.cached_tokens),
+                ("completion", &stats.completion_tokens),
+            ];
+            for (kind, n) in kinds {
+                self.line(metrics::TOKENS, "", &[name, kind], None, n.load(Relaxed));
+            }
+        }
+        for (metric, value) in [
+            (metrics::ESTIMATED, &counters.estimated),
+            (metrics::IN_FLIGHT, &counters.in_flight),
+            (metrics::STREAMS, &counters.streams),
+            (metrics::CONNECTIONS, &counters.connections),
+            (metrics::CONNECTIONS_OPEN, &counters.connections_open),
+            (metrics::CONNECTS, &counters.upstream_connects),
+            (metrics::RETRIES, &counters.upstream_retries),
+            (metrics::SPOOL_ERRORS, &counters.spool_errors),
+            (metrics::PANICS, &counters.panics),
+        ] {
+            self.one(metric, Some(value.load(Relaxed)));
+        }
+    }
+
+    fn engines(&mut self, control: &Control) {
+        let catalog = control.shared.catalog.load();
+        let state = |target: &RouteTarget| match target {
+            RouteTarget::Up(_) => ModelState::Running,
+            RouteTarget::Returning { .. } => ModelState::Starting,
+            RouteTarget::Down { state } => *state,
+        };
+        let managed: Vec<_> =
+            catalog.routes.values().filter(|it| it.engine.is_some()).map(|it| state(&it.target)).collect();
+        self.head(metrics::MODELS);
+        for state in ModelState::ALL {
+            let n = managed.iter().filter(|it| **it == state).count();
+            self.line(metrics::MODELS, "", &[state.as_str()], None, n);
+        }
+        let views = control.upstreams();
+        let views: Vec<&UpstreamView> =
+            views.iter().take(MAX_MODELS).filter(|it| it.served_name != OTHER).collect();
+        let names: Vec<&str> = views.iter().map(|it| it.served_name.as_str()).collect();
+        self.head(metrics::WAITING);
+        for name in &names {
+            self.line(metrics::WAITING, "", &[name], None, control.shared.waiting(name));
+        }
+        self.head(metrics::UPSTREAM_UP);
+        for view in &views {
+            self.line(metrics::UPSTREAM_UP, "", &[&view.served_name], None, u8::from(view.healthy));
+        }
+        self.head(metrics::UPSTREAM_IN_FLIGHT);
+        for view in &views {
+            self.line(metrics::UPSTREAM_IN_FLIGHT, "", &[&view.served_name], None, view.in_flight);
+        }
+        self.head(metrics::BREAKER);
+        for view in &views {
+            for state in ["closed", "open", "half_open"] {
+                let is = u8::from(view.breaker.state == state);
+                self.line(metrics::BREAKER, "", &[&view.served_name, state], None, is);
+            }
+        }
+        let up = |name: &str| match &catalog.routes.get(name)?.target {
+            RouteTarget::Up(upstream) => Some(Arc::clone(upstream)),
+            _ => None,
+        };
+        let up: Vec<_> = names.iter().filter_map(|name| Some((*name, up(name)?))).collect();
+        self.head(metrics::BREAKER_OPENED);
+        for (name, upstream) in &up {
+            let opened = upstream.breaker.snapshot(Instant::now()).opened;
+            self.line(metrics::BREAKER_OPENED, "", &[name], None, opened);
+        }
+        self.head(metrics::STALLS);
+        for (name, upstream) in &up {
+            self.line(metrics::STALLS, "", &[name], None, upstream.progress.stalls());
+        }
+    }
+
+    fn own_work(&mut self, source: &Source) {
+        let (control, counters) = (&source.control, &source.control.shared.counters);
+        for (metric, value) in [
+            (metrics::USAGE_SHIPPED, &counters.usage_shipped),
+            (metrics::USAGE_REPLAYED, &counters.usage_replayed),
+            (metrics::USAGE_FAILURES, &counters.usage_failures),
+            (metrics::SPOOL_PENDING, &counters.spool_backlog_bytes),
+            (metrics::SPOOL_TORN, &counters.spool_torn),
+            (metrics::ACCESS_DROPPED, &*source.access_dropped),
+            (metrics::ORPHANS, &control.orphans_stopped),
+        ] {
+            self.one(metric, Some(value.load(Relaxed)));
+        }
+    }
+
+    /// Limits and budgets; the labels are the kinds of limits, never keys.
+    fn limits(&mut self, limiter: &Limiter) {
+        let counters = &limiter.counters;
+        self.head(metrics::LIMIT_DECISIONS);
+        for (result, counts) in [("allowed", &counters.allowed), ("refused", &counters.refused)] {
+            for kind in Kind::ALL {
+                let n = counts[kind as usize].load(Relaxed);
+                self.line(metrics::LIMIT_DECISIONS, "", &[kind.as_str(), result], None, n);
+            }
+        }
+        self.head(metrics::LIMIT_SHADOW);
+        for kind in Kind::ALL {
+            let n = counters.shadow[kind as usize].load(Relaxed);
+            self.line(metrics::LIMIT_SHADOW, "", &[kind.as_str()], None, n);
+        }
+        for (metric, value) in [
+            (metrics::LIMIT_FALLBACK, &counters.fallbacks),
+            (metrics::LIMIT_FAILURES, &counters.link_failures),
+            (metrics::LIMIT_EXCHANGES, &counters.exchanges),
+        ] {
+            self.one(metric, Some(value.load(Relaxed)));
+        }
+        let link = limiter.link.as_ref();
+        self.one(metrics::LIMIT_REDIS_UP, Some(link.map_or(0, |it| u8::from(it.is_up()))));
+        self.one(metrics::LIMIT_GATEWAYS, Some(link.map_or(1, |it| u64::from(it.gateways()))));
+    }
+
+    fn machine(&mut self, host: &HostNow, source: &Source) {
+        let bytes = |mib: Option<u64>| mib.map(|it| it << 20);
+        self.one(metrics::CPU, host.cpu_util_pct.map(|it| it / 100.0));
+        self.one(metrics::MEMORY_USED, bytes(host.mem_used_mb));
+        self.one(metrics::MEMORY_TOTAL, bytes(host.mem_total_mb));
+        self.one(metrics::DISK, host.disk_used_pct.map(|it| it / 100.0));
+        for metric in [metrics::GPU_USED, metrics::GPU_TOTAL, metrics::GPU_UTIL, metrics::GPU_TEMPERATURE] {
+            self.head(metric);
+            for gpu in &host.gpus {
+                let value = match metric.name {
+                    it if it == metrics::GPU_USED.name => bytes(gpu.mem_used_mb).map(|it| it as f64),
+                    it if it == metrics::GPU_TOTAL.name => bytes(gpu.mem_total_mb).map(|it| it as f64),
+                    it if it == metrics::GPU_UTIL.name => gpu.util_pct.map(|it| f64::from(it) / 100.0),
+                    _ => gpu.temperature_c.map(f64::from),
+                };
+                if let Some(value) = value {
+                    self.line(metric, "", &[&gpu.index.to_string()], None, value);
+                }
+            }
+        }
+        let process = host::process();
+        self.one(metrics::PROCESS_CPU, process.cpu_seconds);
+        self.one(metrics::PROCESS_RSS, bytes(process.rss_mb));
+        self.one(metrics::PROCESS_FDS, process.open_fds);
+        self.one(metrics::PROCESS_START, Some(source.started));
+        self.head(metrics::BUILD);
+        self.line(metrics::BUILD, "", &[env!("CARGO_PKG_VERSION")], None, 1);
+    }
 }

@@ -11,18 +11,29 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh,
     app::{Headers, Parts},
-    bootstrap::create_owner,
+    bootstrap::{FirstOwner, create_owner},
+    events,
+    feed::Feed,
     password::Passwords,
     session::Cookies,
 };
 use gantry_control::{
-    Control, budgets, hub, machine::Machine, publish, reconcile, share::Share, ship, upkeep, versions,
+    Control, budgets, hub, machine::Machine, publish, reconcile, sample, share::Share, ship, upkeep,
+    upstreams, versions,
 };
 use gantry_dataplane::{
-    Catalog, DataPlane, Shared, breaker,
+    Catalog, DataPlane, Shared,
+    access::AccessLog,
+    breaker,
     limits::{Limiter, Link},
 };
-use gantry_domain::{Clock, ModelId, ModelsDir, engine::Host, limit::Limits, models_dir::ModelsDirRules};
+use gantry_domain::{
+    Clock, ModelId, ModelsDir,
+    audit::{Actor, Origin},
+    engine::Host,
+    limit::Limits,
+    models_dir::ModelsDirRules,
+};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::Store;
@@ -35,9 +46,10 @@ use tracing::{info, warn};
 
 use crate::{
     activation::Sockets,
-    adapters, demo,
+    adapters, data_dir, demo,
     engine_runtime::{self, EngineRuntime},
     metrics,
+    monitor::Watch,
     notify::Notify,
     secrets,
     shutdown::{End, Signals},
@@ -56,6 +68,7 @@ pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode
     // While there is one thread.
     let sockets = Sockets::take()?;
     sockets.apply(&mut settings)?;
+    let (access, writer) = telemetry::access(&settings)?.unzip();
     // The data plane has threads of its own; this is for SQL, containers and the admin API.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -63,13 +76,21 @@ pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode
         .enable_all()
         .build()
         .context("can't start the control runtime")?;
-    let clean = runtime.block_on(serve(settings, sockets, demo))?;
+    let clean = runtime.block_on(serve(settings, sockets, demo, access))?;
     // Blocking work that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    if let Some(writer) = writer {
+        writer.finish();
+    }
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow::Result<bool> {
+async fn serve(
+    settings: Settings,
+    sockets: Sockets,
+    with_demo: bool,
+    access: Option<AccessLog>,
+) -> anyhow::Result<bool> {
     let machine = Machine::new(settings.gpu_inventory_file.as_deref());
     let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
     let notify = Arc::new(Notify::from_env());
@@ -92,9 +113,11 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
     let router = gantry_admin_api::router(app.clone(), ui::routes());
+    let access_dropped = access.as_ref().map(|it| Arc::clone(&it.dropped)).unwrap_or_default();
     let plane = DataPlane::start(
         gantry_dataplane::Config {
             listeners: sockets.gateway,
+            access,
             ..plane_config(&settings, spool_dir, base.cookies.clone())
         },
         Arc::clone(&shared),
@@ -112,13 +135,23 @@ async fn serve(settings: Settings, sockets: Sockets, with_demo: bool) -> anyhow:
     let treasurer = Arc::clone(&control);
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
+    let watched = app.clone();
+    supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
     supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
     if let Some(share) = share {
         supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
     }
+    let source = metrics::Source {
+        control: Arc::clone(&control),
+        access_dropped,
+        started: base.clock.now().0 as f64 / 1000.0,
+    };
     info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
-    supervisor.spawn("metrics", |stop| metrics::serve(metrics, Arc::clone(&shared), stop));
+    supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
+    let (sampler, prober) = (Arc::clone(&control), Arc::clone(&control));
+    supervisor.spawn("samples", |stop| sample::run(sampler, stop));
+    supervisor.spawn("upstreams", |stop| upstreams::run(prober, stop));
     // It must outlive the last request, so it stops after the others.
     let shipping = Supervisor::default();
     let shipper = Arc::clone(&control);
@@ -159,13 +192,14 @@ struct Base {
     passwords: Passwords,
     cookies: Cookies,
     internal_key: SecretString,
+    _lock: data_dir::Lock,
 }
 
 impl Base {
     async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
-        secrets::private_dir(&data_dir)?;
+        let lock = data_dir::lock(&data_dir)?;
         let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
         let hub_cache_dir =
             std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
@@ -202,6 +236,7 @@ impl Base {
             passwords,
             cookies,
             internal_key,
+            _lock: lock,
         })
     }
 }
@@ -255,6 +290,8 @@ fn control(
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
         machine,
+        samples: Arc::default(),
+        upstreams: upstreams::Upstreams::default(),
         hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
         publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
         new_budgets: tokio::sync::Notify::new(),
@@ -282,8 +319,10 @@ fn app(
         refresh: Refresh(refresh),
         engines: Arc::clone(&adapter) as _,
         allowances: adapter,
+        monitor: Arc::new(Watch(Arc::clone(control))),
         wake,
         phases: control.phases.clone(),
+        feed: Feed::default(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         runtime,
@@ -323,7 +362,9 @@ async fn bootstrap(
     if store.read().await?.any_owner().await? {
         return Ok(());
     }
-    let made = create_owner(store, passwords, name, &password.0, "Default", clock.now()).await;
+    let first = FirstOwner { username: name, password: &password.0, org_name: "Default" };
+    let by = (Actor::Settings, Origin::default());
+    let made = create_owner(store, passwords, first, by, clock.now()).await;
     match made {
         Ok(Some(_)) => info!(username = name, "the owner of ADMIN_BOOTSTRAP_USERNAME is made"),
         Ok(None) => {}
@@ -370,6 +411,7 @@ fn control_config(
     gantry_control::Config {
         models_dir: base.models_dir.clone(),
         hub_cache_dir: base.hub_cache_dir.clone(),
+        data_dir: base.data_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
         primary_image: settings.primary_engine_image.clone(),
         secondary_image: settings.secondary_engine_image.clone(),
@@ -389,6 +431,7 @@ fn control_config(
         breaker,
         host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
         usage_retention_days: settings.usage_retention_days,
+        audit_retention_days: settings.audit_retention_days,
         default_limits: default_limits(settings),
         limit_mode: settings.rate_limit_mode,
     }
@@ -412,6 +455,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
         session: Arc::new(move |cookie| cookies.verify(cookie)),
         allow_all_keys: settings.gateway_dev_allow_all_keys,
         spool_dir,
+        trace_sampled: settings.trace_sampled,
         leave_grace: Duration::from_secs(settings.shutdown_delay_sec.into()).max(LEAVE_GRACE),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..gantry_dataplane::Config::default()

@@ -103,6 +103,8 @@ settings! {
         database_url: Option<DatabaseUrl> = "";
         /// Days for which single usage rows are kept.
         usage_retention_days: u32 = "90";
+        /// Days for which the audit log is kept; 0 is for ever.
+        audit_retention_days: u32 = "365";
     }
     "Limits" {
         /// Requests a minute of each key that has no such limit of its own; 0 is without limit.
@@ -206,6 +208,10 @@ settings! {
     "Logging" {
         /// Format of the log on standard error.
         log_format: LogFormat = "text";
+        /// One line for each request, without anything of its content; without it only requests that ended with a 5xx.
+        access_log: bool = "true";
+        /// Marks the traces that begin here (W3C Trace Context) as sampled.
+        trace_sampled: bool = "false";
         /// What is logged, as in `info,gantry_control=debug`.
         rust_log: String = "info";
     }

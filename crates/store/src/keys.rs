@@ -13,7 +13,7 @@ use crate::{
     Order, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, OrgLimitsRow, bind_limits},
     page::{containing, fold},
-    tx::{Both, on_db, row},
+    tx::{Both, Touched, on_db, row},
 };
 
 /// How long after its end a key is still told from an unknown one; see [`Tx::usable_keys`].
@@ -228,6 +228,7 @@ impl Tx {
              max_streams, budget_tokens_day, budget_tokens_month) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
              RETURNING id";
+        self.1 = Touched::Catalog;
         let columns = Columns::from(&key.settings);
         let id: i64 = on_db!(self, |conn| {
             let query = sqlx::query_scalar(SQL)
@@ -252,6 +253,24 @@ impl Tx {
         const SQL: &str = select!("k.id = $1");
         let row: Option<WholeKey> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        row.map(ApiKey::try_from).transpose()
+    }
+
+    /// The same, if it belongs to this organisation and to this user; `None` is any.
+    pub async fn key_in(
+        &mut self,
+        id: KeyId,
+        org: Option<OrgId>,
+        user: Option<UserId>,
+    ) -> StoreResult<Option<ApiKey>> {
+        const SQL: &str = select!(
+            "k.id = $1 AND (CAST($2 AS BIGINT) IS NULL OR k.org_id = $2) \
+             AND (CAST($3 AS BIGINT) IS NULL OR k.user_id = $3)"
+        );
+        let (org, user) = (org.map(|it| it.0), user.map(|it| it.0));
+        let row: Option<WholeKey> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(id.0).bind(org).bind(user).fetch_optional(conn).await
+        })?;
         row.map(ApiKey::try_from).transpose()
     }
 
@@ -285,6 +304,7 @@ impl Tx {
                            ip_allowlist = $6, expires_at = $7, limit_mode = $8, rpm_limit = $9, tpm_limit = $10, \
                            max_concurrency = $11, max_streams = $12, budget_tokens_day = $13, \
                            budget_tokens_month = $14 WHERE id = $1";
+        self.1 = Touched::Catalog;
         let columns = Columns::from(settings);
         on_db!(self, |conn| {
             let query = sqlx::query(SQL)
@@ -304,6 +324,7 @@ impl Tx {
     /// Revokes a key for ever; one that is already revoked keeps its time.
     pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+        self.1 = Touched::Catalog;
         on_db!(self, |conn| sqlx::query(SQL).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
         self.key(id).await
     }

@@ -3,11 +3,14 @@
 //! [`Store`] opens and migrates the database, [`Tx`] is one unit of work with a method for each query. There is one
 //! constant SQL text per query, valid in both dialects; `tests/contract` runs every method on both databases.
 
+mod audit;
+mod changes;
 mod chat;
 mod error;
 mod events;
 mod keys;
 mod limits;
+mod look;
 mod meta;
 mod migrate;
 mod models;
@@ -20,9 +23,11 @@ mod tx;
 mod usage;
 mod users;
 
+pub use audit::AuditFilter;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use limits::TokensSpent;
+pub use look::{Look, look};
 pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};

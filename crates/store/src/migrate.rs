@@ -33,6 +33,7 @@ const VERSIONS: &[Version] = versions! {
     3 => "0003_limits",
     4 => "0004_chat",
     5 => "0005_lifecycle",
+    6 => "0006_audit",
 };
 
 /// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.

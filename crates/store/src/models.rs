@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     StoreError, StoreResult, Tx,
     page::clean,
-    tx::{Both, on_db, row},
+    tx::{Both, Touched, on_db, row},
 };
 
 row! {
@@ -108,6 +108,7 @@ impl Tx {
              VALUES ($1, $2, $3, $4, $5, $6, $7, FALSE, $8, 0, $9, $10, $10) RETURNING ",
             columns!()
         );
+        self.1 = Touched::Catalog;
         let (config, phase) = (config_text(&draft.config)?, json_text(&Phase::NEW)?);
         let row: ModelRow = on_db!(self, |conn| {
             sqlx::query_as(SQL)
@@ -178,6 +179,7 @@ impl Tx {
              archived = $8, updated_at = $9 WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
+        self.1 = Touched::Catalog;
         let config = config_text(&draft.config)?;
         let row: Option<ModelRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
@@ -220,6 +222,7 @@ impl Tx {
              diagnosis = CASE WHEN $5 THEN NULL ELSE diagnosis END WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
+        self.1 = Touched::Catalog;
         let apply = apply.map(json_text).transpose()?;
         let row: Option<ModelRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(id.0).bind(wanted.as_str()).bind(apply).bind(now.0);
@@ -238,6 +241,7 @@ impl Tx {
         const PLAIN: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
         const BEGIN: &str = "UPDATE models SET phase = $3, launched = $4 WHERE id = $1 AND generation = $2";
         const READY: &str = "UPDATE models SET phase = $3, last_good = $4, apply = $5, diagnosis = NULL WHERE id = $1 AND generation = $2";
+        self.1 = Touched::Catalog;
         let text = json_text(phase)?;
         let rows = match phase {
             Phase::Starting { .. } => {
@@ -276,6 +280,7 @@ impl Tx {
         const MODEL: &str = "UPDATE models SET diagnosis = $3 WHERE id = $1 AND generation = $2";
         const EVENT: &str = "UPDATE model_events SET detail = CASE WHEN detail IS NULL THEN $2 ELSE detail || ': ' || $2 END \
                              WHERE to_state = 'failed' AND id = (SELECT MAX(id) FROM model_events WHERE model_id = $1)";
+        self.1 = Touched::Catalog;
         let text = json_text(diagnosis)?;
         let rows = on_db!(self, |conn| {
             let query = sqlx::query(MODEL).bind(id.0).bind(expected_generation).bind(text);
@@ -306,6 +311,7 @@ impl Tx {
              WHERE id = $1 AND generation = $2 AND NOT deleting RETURNING ",
             columns!()
         );
+        self.1 = Touched::Catalog;
         let (config, apply) = (config_text(&to.config)?, json_text(apply)?);
         let row: Option<ModelRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
@@ -327,6 +333,7 @@ impl Tx {
         const MARK: &str = "UPDATE models SET deleting = TRUE, wanted = 'stopped', generation = generation + 1, \
                             apply = NULL, updated_at = $2 WHERE id = $1 AND NOT deleting";
         const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1");
+        self.1 = Touched::Catalog;
         on_db!(self, |conn| sqlx::query(MARK).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
         let row: Option<ModelRow> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
@@ -336,6 +343,7 @@ impl Tx {
     /// Deletes the record and its events at once.
     pub async fn delete_model(&mut self, id: ModelId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM models WHERE id = $1";
+        self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

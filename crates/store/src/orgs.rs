@@ -6,7 +6,7 @@ use crate::{
     StoreResult, Tx,
     limits::{LimitsRow, bind_limits},
     page::{containing, fold},
-    tx::{Both, on_db, row},
+    tx::{Both, Touched, on_db, row},
 };
 
 /// All conditions that are set must hold.
@@ -149,6 +149,7 @@ impl Tx {
              WHERE id = $1 RETURNING ",
             columns!()
         );
+        self.1 = Touched::Catalog;
         let folded = change.name.as_deref().map(fold);
         let limits = change.limits.unwrap_or_default();
         let row: Option<WholeOrg> = on_db!(self, |conn| {
@@ -162,6 +163,7 @@ impl Tx {
     /// Deletes the organisation with its users, sessions and keys. Its usage rows stay.
     pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM orgs WHERE id = $1";
+        self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

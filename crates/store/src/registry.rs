@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::{
     StoreError, StoreResult, Tx,
     page::clean,
-    tx::{on_db, row},
+    tx::{Touched, on_db, row},
 };
 
 /// An external engine.
@@ -63,6 +63,7 @@ impl Tx {
         const SQL: &str = "INSERT INTO registry (served_name, url, task, api_key, created_at) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT (served_name) \
              DO UPDATE SET url = excluded.url, task = excluded.task, api_key = excluded.api_key";
+        self.1 = Touched::Catalog;
         on_db!(self, |conn| {
             sqlx::query(SQL)
                 .bind(entry.served_name.as_str())
@@ -79,6 +80,7 @@ impl Tx {
 
     pub async fn delete_registry(&mut self, served_name: &str) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM registry WHERE served_name = $1";
+        self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(clean(served_name)).execute(conn).await.map(|done| done.rows_affected())
         })?;

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 
 use crate::{
     StoreError, StoreResult, Tx,
-    tx::{Both, on_db, row},
+    tx::{Both, Touched, on_db, row},
     users::UserRow,
 };
 
@@ -80,6 +80,7 @@ impl Tx {
     pub async fn insert_session(&mut self, session: &Session) -> StoreResult<()> {
         const SQL: &str =
             "INSERT INTO sessions (id_hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4)";
+        self.1 = Touched::Catalog;
         on_db!(self, |conn| {
             sqlx::query(SQL)
                 .bind(&session.id_hash[..])
@@ -105,6 +106,7 @@ impl Tx {
     /// Moves the end of a session. `false` if it was ended meanwhile.
     pub async fn touch_session(&mut self, id_hash: &[u8; 32], expires_at: Timestamp) -> StoreResult<bool> {
         const SQL: &str = "UPDATE sessions SET expires_at = $2 WHERE id_hash = $1";
+        self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(&id_hash[..]).bind(expires_at.0);
             query.execute(conn).await.map(|done| done.rows_affected())
@@ -114,6 +116,7 @@ impl Tx {
 
     pub async fn delete_session(&mut self, id_hash: &[u8; 32]) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM sessions WHERE id_hash = $1";
+        self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(&id_hash[..]);
             query.execute(conn).await.map(|done| done.rows_affected())
@@ -125,6 +128,7 @@ impl Tx {
     pub async fn delete_user_sessions(&mut self, user: UserId, except: Option<[u8; 32]>) -> StoreResult<u64> {
         // No session has the empty hash, so that it stands for "no exception".
         const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash <> $2";
+        self.1 = Touched::Catalog;
         let except = except.as_ref().map_or(&[][..], |it| &it[..]);
         Ok(on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(user.0).bind(except);
@@ -135,6 +139,7 @@ impl Tx {
     /// Ends the sessions of all users of an organisation; how many there were.
     pub async fn delete_org_sessions(&mut self, org: OrgId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";
+        self.1 = Touched::Catalog;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(org.0).execute(conn).await.map(|done| done.rows_affected())
         })?)

@@ -8,7 +8,11 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-use crate::{StoreError, StoreResult, Tx, migrate::apply, tx::Inner};
+use crate::{
+    StoreError, StoreResult, Tx,
+    migrate::apply,
+    tx::{Inner, Touched},
+};
 
 /// How long a statement on SQLite waits for a lock of another process (a backup, say).
 const SQLITE_BUSY: Duration = Duration::from_secs(10);
@@ -82,22 +86,24 @@ impl Store {
 
     /// A transaction that may write. On SQLite there is one at a time; the others wait for up to 30 s.
     pub async fn write(&self) -> StoreResult<Tx> {
-        Ok(Tx(match &self.0 {
+        let inner = match &self.0 {
             // A deferred transaction that turns into a writer fails at once if another one wrote meanwhile.
             Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
             Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
-        }))
+        };
+        Ok(Tx(inner, Touched::default()))
     }
 
     /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
     /// writers. All its statements see the database as it was at the first one.
     pub async fn read(&self) -> StoreResult<Tx> {
-        Ok(Tx(match &self.0 {
+        let inner = match &self.0 {
             Pools::Sqlite { readers, .. } => Inner::Sqlite(readers.begin().await?),
             Pools::Postgres(pool) => {
                 Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?)
             }
-        }))
+        };
+        Ok(Tx(inner, Touched::default()))
     }
 
     /// Whether the database answers a query; takes a connection of the pool that readers use.
@@ -144,6 +150,9 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
         SqlitePoolOptions::new()
             .acquire_timeout(SQLITE_ACQUIRE)
             .test_before_acquire(false)
+            // After some errors (a full disk) SQLite ends the transaction by itself; sqlx takes it for still open, as
+            // its own ROLLBACK fails then, and would refuse every further one. Such a connection is replaced.
+            .before_acquire(|conn, _| Box::pin(async move { Ok(!conn.is_in_transaction()) }))
             .idle_timeout(None)
             .max_lifetime(None)
     };

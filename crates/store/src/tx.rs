@@ -7,7 +7,19 @@ use crate::StoreResult;
 /// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
 ///
 /// "Not found" is never an error: `None` or `false` says so. After an error drop it.
-pub struct Tx(pub(crate) Inner);
+///
+/// Locks are taken in this order, so that two transactions never wait for each other: [`Tx::exclusive`], then
+/// [`Tx::lock_model`], then the rows that are written, then the head of the audit log ([`Tx::audit`], the last thing a
+/// transaction does itself), and at last the row that counts changes, which [`Tx::commit`] takes.
+pub struct Tx(pub(crate) Inner, pub(crate) Touched);
+
+/// Whether the transaction changed something that gateways keep in memory; see [`Tx::changes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Touched {
+    #[default]
+    Nothing,
+    Catalog,
+}
 
 pub(crate) enum Inner {
     Sqlite(Transaction<'static, Sqlite>),
@@ -15,7 +27,10 @@ pub(crate) enum Inner {
 }
 
 impl Tx {
-    pub async fn commit(self) -> StoreResult<()> {
+    pub async fn commit(mut self) -> StoreResult<()> {
+        if self.1 == Touched::Catalog {
+            self.count_change().await?;
+        }
         match self.0 {
             Inner::Sqlite(tx) => tx.commit().await?,
             Inner::Postgres(tx) => tx.commit().await?,

@@ -5,7 +5,7 @@ use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User};
 use crate::{
     Order, Sort, StoreError, StoreResult, Tx,
     page::{containing, fold},
-    tx::{Both, on_db, row},
+    tx::{Both, Touched, on_db, row},
 };
 
 /// A user to be made.
@@ -178,6 +178,19 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
+    /// The same, if he belongs to `scope`; `None` is any organisation.
+    pub async fn user_in(&mut self, id: UserId, scope: Option<OrgId>) -> StoreResult<Option<User>> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM users WHERE id = $1 AND (CAST($2 AS BIGINT) IS NULL OR org_id = $2)"
+        );
+        let row: Option<UserRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(id.0).bind(scope.map(|it| it.0)).fetch_optional(conn).await
+        })?;
+        row.map(User::try_from).transpose()
+    }
+
     /// The user who signs in with this name, in any case.
     pub async fn user_by_name(&mut self, username: &str) -> StoreResult<Option<User>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM users WHERE username_lower = $1");
@@ -219,6 +232,7 @@ impl Tx {
              WHERE id = $1 RETURNING ",
             columns!()
         );
+        self.1 = Touched::Catalog;
         let row: Option<UserRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(id.0)
@@ -237,6 +251,7 @@ impl Tx {
     /// Deletes the user with his sessions and keys. His usage rows stay.
     pub async fn delete_user(&mut self, id: UserId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM users WHERE id = $1";
+        self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;
@@ -265,9 +280,10 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
     }
 
-    /// Makes everything that counts owners and then acts on it (the bootstrap, and whatever could take the last one
-    /// away) run one after the other, until the transaction ends. Call it before counting.
-    pub async fn bootstrap_lock(&mut self) -> StoreResult<()> {
+    /// Transactions that call this run one after the other, over all gateways, until they end: for what reads rows,
+    /// decides, and then writes (is there an owner left, what were the settings before). Call it before reading. It is
+    /// the first lock of all; see [`Tx`] for the order.
+    pub async fn exclusive(&mut self) -> StoreResult<()> {
         // The number is arbitrary; the schema keeps gateways that share a database apart.
         const SQL: &str = "SELECT pg_advisory_xact_lock(1196314706, hashtext(current_schema()))";
         match &mut self.0 {

@@ -53,6 +53,8 @@ pub struct Options {
     pub model_ids: ModelIds,
     /// A socket that is handed over to it (`LISTEN_FDS`), as a service manager does.
     pub listener: Option<Arc<TcpListener>>,
+    /// A program that starts it, with its arguments: `prlimit`, `nsenter`. It must become the gateway (`exec`).
+    pub wrapper: Vec<String>,
 }
 
 /// Where a database begins to count models. Containers are named after their ids.
@@ -74,6 +76,7 @@ impl Default for Options {
             owner: true,
             model_ids: ModelIds::FromOne,
             listener: None,
+            wrapper: Vec::new(),
         }
     }
 }
@@ -228,6 +231,11 @@ impl Gateway {
         self.sign_in(OWNER.0, OWNER.1).await
     }
 
+    /// A client of this gateway with the key of another one's.
+    pub fn client_of(&self, other: &Client) -> Client {
+        other.at(&self.url)
+    }
+
     /// What it logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
@@ -300,13 +308,18 @@ async fn spawn(
     schema: Option<&(String, String)>,
 ) -> (Child, String, Option<String>) {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("log")).unwrap();
+    let words: Vec<&str> = options.wrapper.iter().map(String::as_str).chain([program]).collect();
     let (mut command, stdin) = match &options.listener {
-        None => (Command::new(program), Stdio::null()),
+        None => {
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]);
+            (command, Stdio::null())
+        }
         Some(listener) => {
             // The shell puts what is its standard input to where the program looks for it, under its own id.
             let hand_over = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\"";
             let mut command = Command::new("sh");
-            command.args(["-c", hand_over, program]);
+            command.args(["-c", hand_over]).args(&words);
             (command, Stdio::from(OwnedFd::from(listener.try_clone().unwrap())))
         }
     };

@@ -11,6 +11,7 @@
 
 mod client;
 mod docker;
+mod faults;
 mod gateway;
 mod model;
 mod process;
@@ -21,6 +22,7 @@ use std::{fs::OpenOptions, io::Write, time::Duration};
 
 pub use client::{Answer, Client, chat};
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
+pub use faults::{Daemon, Postgres, SmallDisk, root_with};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};
 pub use process::{engine_processes, kill_process, lives};
@@ -48,6 +50,11 @@ pub fn skip(test: &str, reason: &str) -> bool {
         writeln!(file, "{test}\tSKIP\t{reason}").unwrap();
     }
     false
+}
+
+/// How a long test is told to be longer, or to repeat itself: a number in the environment.
+pub fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|it| it.parse().expect("it is a number"))
 }
 
 /// The time, as the gateway sees it.

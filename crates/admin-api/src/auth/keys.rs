@@ -9,7 +9,7 @@ use crate::{
     app::Parts,
     error::Outcome,
     extract::{Created, Id, Listed, Object, Params},
-    keys::{KeyForm, KeyView, create_key, sort},
+    keys::{KeyForm, KeyView, create_key, revoke_key, sort},
     policy::Caller,
 };
 
@@ -26,16 +26,14 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 /// Create a key for oneself
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let settings = KeyForm::create(body, app.clock.now())?.own(app.allowances.defaults())?;
-    Ok(Created(create_key(&app, settings, caller.user.org_id, Some(caller.user.id)).await?))
+    Ok(Created(create_key(&app, &caller, settings, caller.user.org_id, Some(caller.user.id)).await?))
 }
 
 /// Revoke an own key
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
     let mut tx = app.store.write().await?;
-    let key = tx.key(KeyId(id)).await?.filter(|key| key.user_id == Some(caller.user.id));
-    key.ok_or_else(|| Parts::not_found("key", id))?;
-    tx.revoke_key(KeyId(id), app.clock.now()).await?;
-    tx.commit().await?;
-    app.refresh.publish().await;
+    let key = tx.key_in(KeyId(id), None, Some(caller.user.id)).await?;
+    let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    revoke_key(&app, tx, &caller, &key).await?;
     Ok(crate::extract::deleted(id))
 }

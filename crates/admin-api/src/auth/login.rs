@@ -6,7 +6,12 @@ use axum::{
     http::{HeaderMap, header::SET_COOKIE},
     response::IntoResponse,
 };
-use gantry_domain::{ApiError, ErrorCode};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    audit::{Action, Actor, AuditEntry},
+    identity::User,
+};
+use gantry_store::Tx;
 use secrecy::SecretString;
 use serde_json::json;
 use tracing::info;
@@ -17,6 +22,7 @@ use crate::{
     error::{Outcome, Problem},
     extract::{Fields, Object},
     guard,
+    policy::Stranger,
 };
 
 /// Sign in
@@ -26,6 +32,7 @@ pub(crate) async fn login(
     app: State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
+    from: Stranger,
     body: Object,
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
@@ -50,20 +57,39 @@ pub(crate) async fn login(
         }
         _ => false,
     };
-    let Some(user) = user.filter(|_| matches && enabled) else {
+    let mut tx = app.store.write().await?;
+    // Verifying takes its time: whoever disabled him or set another password meanwhile has ended the sessions that
+    // there were, and must not leave this one.
+    tx.exclusive().await?;
+    let same = match &user {
+        Some(user) if matches && enabled => still(&mut tx, user).await?,
+        _ => false,
+    };
+    let about = user.as_ref().map(|it| it.id.to_string()).unwrap_or_default();
+    let Some(user) = user.filter(|_| same) else {
         app.throttle.failed(&username, ip, now);
         info!(%ip, "a sign-in failed");
+        tx.audit(&AuditEntry::new(Actor::Anonymous, from.0, Action::LoginFailed, about), now).await?;
+        tx.commit().await?;
         return Err(wrong());
     };
     app.throttle.succeeded(&username, ip);
     let (session, value) = app.cookies.issue(user.id, now).ok_or_else(ApiError::internal)?;
-    let mut tx = app.store.write().await?;
     tx.insert_session(&session).await?;
     tx.record_login(user.id, now).await?;
+    let actor = Actor::User { id: user.id, username: user.username.clone() };
+    tx.audit(&AuditEntry::new(actor, from.0, Action::Login, about), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     let cookie = app.cookies.header(&value).map(|value| [(SET_COOKIE, value)]);
     Ok((cookie, Json(json!({ "status": "ok", "user": Me::from(&user) }))))
+}
+
+/// Whether he still is who was verified, and may come in.
+async fn still(tx: &mut Tx, user: &User) -> Outcome<bool> {
+    let Some(now) = tx.user(user.id).await? else { return Ok(false) };
+    let org_enabled = tx.org(now.org_id).await?.is_some_and(|org| org.enabled);
+    Ok(now.enabled && org_enabled && now.password_hash == user.password_hash)
 }
 
 fn wrong() -> Problem {

@@ -5,7 +5,7 @@ pub(crate) mod login;
 pub(crate) mod password;
 
 use axum::{Json, extract::State, http::header::SET_COOKIE, response::IntoResponse};
-use gantry_domain::{Role, identity::User};
+use gantry_domain::{Role, audit::Action, identity::User};
 use serde::Serialize;
 use serde_json::json;
 
@@ -38,6 +38,7 @@ pub(crate) async fn me(caller: Caller, params: Params) -> Outcome<impl IntoRespo
 pub(crate) async fn logout(app: State<App>, caller: Caller) -> Outcome<impl IntoResponse> {
     let mut tx = app.store.write().await?;
     tx.delete_session(&caller.session).await?;
+    tx.audit(&caller.did(Action::Logout, caller.user.id), app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     let cookie = app.cookies.header("").map(|value| [(SET_COOKIE, value)]);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::ErrorCode;
+use gantry_domain::{ErrorCode, audit::Action};
 use gantry_store::UserChange;
 use secrecy::SecretString;
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::{
     error::{Outcome, Problem},
     extract::{Fields, Object},
     password,
-    policy::Caller,
+    policy::{self, Caller},
 };
 
 /// Change the own password
@@ -38,8 +38,15 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     }
     let password_hash = Some(app.passwords.hash(&new).await?);
     let mut tx = app.store.write().await?;
+    // Hashing takes its time. Whoever set another password or ended this session meanwhile has the last word.
+    tx.exclusive().await?;
+    let now_is = tx.session(&caller.session).await?.map(|(_, user, _)| user.password_hash);
+    if now_is.as_ref() != Some(&caller.user.password_hash) {
+        return Err(policy::unauthenticated());
+    }
     tx.update_user(caller.user.id, &UserChange { password_hash, ..UserChange::default() }).await?;
     tx.delete_user_sessions(caller.user.id, Some(caller.session)).await?;
+    tx.audit(&caller.did(Action::PasswordChange, caller.user.id), app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(Json(json!({ "status": "ok" })))

@@ -10,7 +10,7 @@ use gantry_domain::{ErrorCode, endpoint::Endpoint};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Doc, JSON, Param, Reply, account, chat,
+    Doc, JSON, Param, Reply, account, chat, host,
     inference::{self, Caller},
     keys, models, people, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
@@ -39,7 +39,9 @@ const TAGS: &[(&str, &str, &str)] = &[
     ("/admin/orgs", "People", "Organisations and users."),
     ("/admin/users", "People", ""),
     ("/admin/usage", "Usage", "What was asked, by whom, and what it cost."),
+    ("/admin/audit", "Audit", "Who did what."),
     ("/admin/models/registry", "Routing", "Which served name goes where."),
+    ("/admin/upstreams", "Routing", ""),
     ("/admin/models", "Models", "What runs, and how."),
     ("/admin/engines", "Models", ""),
     ("/admin", "System", "The machine, and the gateway itself."),
@@ -380,7 +382,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
     let all = [account::schemas(), keys::schemas(), people::schemas(), usage::schemas(), registry::schemas()];
-    let more = [chat::schemas(), models::schemas()];
+    let more = [chat::schemas(), models::schemas(), host::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }
 

@@ -7,8 +7,10 @@
 //! document allows and what it forbids, and check every answer against it.
 
 pub(crate) mod account;
+pub(crate) mod audit;
 pub(crate) mod chat;
 mod document;
+pub(crate) mod host;
 mod inference;
 pub(crate) mod keys;
 pub(crate) mod models;

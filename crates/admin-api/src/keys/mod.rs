@@ -3,17 +3,19 @@
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ApiError, KeyId, OrgId, Timestamp, UserId,
+    audit::Action,
     key::{ApiKey, KeySettings, KeyStatus, Scopes, Token},
     limit::{LimitMode, Limits},
     net::IpList,
 };
-use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort};
+use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort, Tx};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     App,
     app::Parts,
+    audit::record,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
     limits::{self, Budgets, LimitChange},
@@ -200,6 +202,7 @@ pub(crate) fn sort(params: &mut Params) -> Outcome<Sort<KeyColumn>> {
 /// Stores a new key and makes it usable before it returns.
 pub(crate) async fn create_key(
     app: &App,
+    caller: &Caller,
     settings: KeySettings,
     org_id: OrgId,
     user_id: Option<UserId>,
@@ -209,10 +212,11 @@ pub(crate) async fn create_key(
         NewKey { settings, prefix: token.shown().to_owned(), token_hash: token.hash(), org_id, user_id };
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
-    let key = tx.insert_key(&new, now).await?;
+    let key = KeyView::new(app, &tx.insert_key(&new, now).await?);
+    tx.audit(&caller.did(Action::KeyCreate, key.id).created(record(&key)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(NewKeyView { key: KeyView::new(app, &key), token: token.expose().to_owned() })
+    Ok(NewKeyView { key, token: token.expose().to_owned() })
 }
 
 /// List keys
@@ -243,7 +247,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let user = match form.user_id {
         None => None,
         Some(id) => {
-            let user = tx.user(id).await?.filter(|it| caller.sees(it.org_id));
+            let user = tx.user_in(id, caller.scope()).await?;
             Some(user.ok_or_else(|| Problem::invalid("user_id", format!("there is no user {id}")))?)
         }
     };
@@ -256,7 +260,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         return Err(Problem::invalid("org_id", "the user belongs to another organisation"));
     }
     drop(tx);
-    Ok(Created(create_key(&app, form.settings, org, form.user_id).await?))
+    Ok(Created(create_key(&app, &caller, form.settings, org, form.user_id).await?))
 }
 
 /// Change a key
@@ -271,14 +275,17 @@ pub(crate) async fn change(
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
     // Settings are replaced as a whole: of two changes at once the later one must have seen the earlier one.
-    tx.bootstrap_lock().await?;
-    let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
+    tx.exclusive().await?;
+    let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    let old = KeyView::new(&app, &key);
     let settings = KeyForm::change(body, key.settings, now)?;
     let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
+    let view = KeyView::new(&app, &key);
+    tx.audit(&caller.did(Action::KeyChange, id).changed(&record(&old), &record(&view)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(KeyView::new(&app, &key)))
+    Ok(Json(view))
 }
 
 /// Revoke a key
@@ -286,10 +293,21 @@ pub(crate) async fn change(
 /// It stops working at once and stays in the list.
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    let key = tx.key(KeyId(id)).await?.filter(|it| caller.sees(it.org_id));
-    key.ok_or_else(|| Parts::not_found("key", id))?;
-    tx.revoke_key(KeyId(id), app.clock.now()).await?;
+    let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
+    let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    revoke_key(&app, tx, &caller, &key).await?;
+    Ok(deleted(id))
+}
+
+/// Ends a key that was found in `tx`, which is committed.
+pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
+    let now = app.clock.now();
+    let revoked = tx.revoke_key(key.id, now).await?.ok_or_else(ApiError::internal)?;
+    let (old, new) = (KeyView::new(app, key), KeyView::new(app, &revoked));
+    // Its name, so that one can tell which key this was.
+    let entry = caller.did(Action::KeyRevoke, key.id).changed(&record(&old), &record(&new));
+    tx.audit(&entry.noting("prefix", key.prefix.as_str()), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(deleted(id))
+    Ok(())
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use axum::{Json, extract::State};
-use gantry_domain::{ApiError, ErrorCode};
+use gantry_domain::{ApiError, ErrorCode, audit::Action};
 use serde_json::{Value, json};
 
 use super::files;
@@ -44,8 +44,12 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
 
     let mut tx = app.store.write().await?;
     // Of two changes at once, the later one in the database is the later one in memory.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     tx.set_models_dir(chosen).await?;
+    let shown = |dir: &Path| json!({ "base_dir": dir.display().to_string() });
+    let entry =
+        caller.did(Action::BaseDirChange, "base_dir").changed(&shown(&app.models_dir.get()), &shown(&dir));
+    tx.audit(&entry, app.clock.now()).await?;
     let before = app.models_dir.set(&dir);
     if let Err(error) = tx.commit().await {
         app.models_dir.set(&before);

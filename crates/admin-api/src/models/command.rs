@@ -5,14 +5,15 @@ use std::time::Duration;
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ErrorCode, ModelId, Timestamp,
+    audit::Action,
     model::{Apply, Model, ModelEvent, Phase, State as ModelState, Wanted, lifecycle::Failure},
 };
 use gantry_store::Tx;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tracing::info;
 
-use super::view;
+use super::{audit_view, view, without_values};
 use crate::{
     App,
     app::Parts,
@@ -37,7 +38,7 @@ pub(crate) async fn start(app: State<App>, caller: Caller, Id(id): Id) -> Outcom
         refuse_archived(model)?;
         Ok(None)
     };
-    run(&app, &caller, id, "start", refuse_active).await
+    run(&app, &caller, id, Action::ModelStart, refuse_active).await
 }
 
 /// Apply a model's settings
@@ -59,7 +60,7 @@ pub(crate) async fn apply(
         let swap = model.state().0 == ModelState::Running || model.is_swapping();
         Ok(Some(Apply { at: now, swap, rollback, rolled_back: None }))
     };
-    run(&app, &caller, id, "apply", how).await
+    run(&app, &caller, id, Action::ModelApply, how).await
 }
 
 /// Stop a model
@@ -70,9 +71,12 @@ pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome
     tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     if model.state().0 == ModelState::Stopped {
+        tx.audit(&caller.did(Action::ModelStop, id), app.clock.now()).await?;
+        tx.commit().await?;
         return Ok(Json(view(&app, &model)).into_response());
     }
-    let model = command(&mut tx, &caller, &model, (Wanted::Stopped, None), "stop", app.clock.now()).await?;
+    let wanted = (Wanted::Stopped, None);
+    let model = command(&mut tx, &caller, &model, wanted, Action::ModelStop, app.clock.now()).await?;
     tx.commit().await?;
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
@@ -87,6 +91,8 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     // One that is being deleted is gone for everybody.
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     tx.mark_deleting(model.id, app.clock.now()).await?;
+    let entry = caller.did(Action::ModelDelete, id).deleted(audit_view(&app, &model));
+    tx.audit(&without_values(entry), app.clock.now()).await?;
     tx.commit().await?;
     info!(model = id, by = %caller.user.username, "model deleted");
     let _ = app.wake.try_send(model.id);
@@ -105,7 +111,7 @@ async fn run(
     app: &App,
     caller: &Caller,
     id: i64,
-    what: &'static str,
+    what: Action,
     how: impl FnOnce(&Model, Timestamp) -> Outcome<Option<Apply>>,
 ) -> Outcome<Accepted<Value>> {
     // Before the command, so that its verdict can't be missed.
@@ -147,7 +153,7 @@ async fn command(
     caller: &Caller,
     model: &Model,
     (wanted, apply): (Wanted, Option<Apply>),
-    what: &str,
+    action: Action,
     now: Timestamp,
 ) -> Outcome<Model> {
     let (from, _) = model.state();
@@ -156,8 +162,14 @@ async fn command(
         .await?
         .ok_or_else(|| Parts::not_found("model", model.id))?;
     let (to, _) = model.state();
+    let what = action.as_str().trim_start_matches("model.");
     let detail = Some(format!("{what} by {}", caller.user.username));
     tx.insert_event(model.id, &ModelEvent { at: now, from, to, reason: None, detail }).await?;
+    let mut entry = caller.did(action, model.id).changed(&json!({ "state": from }), &json!({ "state": to }));
+    if apply.is_some_and(|it| it.rollback) {
+        entry = entry.noting("rollback", true);
+    }
+    tx.audit(&entry, now).await?;
     info!(model = model.id.0, by = %caller.user.username, what, "model command");
     Ok(model)
 }

@@ -13,7 +13,9 @@ pub(crate) mod watch;
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
-    ApiError, ErrorCode, ModelId, engine,
+    ApiError, ErrorCode, ModelId,
+    audit::{Action, AuditEntry},
+    engine,
     model::{EngineKind, Model, ModelDraft, fields},
 };
 use gantry_store::Tx;
@@ -64,8 +66,38 @@ pub(crate) fn view(app: &App, model: &Model) -> Value {
     view
 }
 
+/// The fields of a model's record that are set, for the audit log.
+pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
+    /// What is not the record's, or changes with it in any case.
+    const NOT_ITS_OWN: [&str; 8] = [
+        "id",
+        "state",
+        "state_reason",
+        "needs_apply",
+        "needs_apply_reason",
+        "rolled_back",
+        "diagnosis",
+        "updated_at",
+    ];
+    let mut view = view(app, model);
+    if let Value::Object(map) = &mut view {
+        map.retain(|name, value| !value.is_null() && !NOT_ITS_OWN.contains(&name.as_str()));
+    }
+    view
+}
+
+/// Takes the values of environment variables out of a row: operators put tokens there, and rows are kept for long.
+pub(crate) fn without_values(mut entry: AuditEntry) -> AuditEntry {
+    for side in [&mut entry.before, &mut entry.after].into_iter().flatten() {
+        if let Some(Value::Object(env)) = side.get_mut("extra_env") {
+            env.values_mut().for_each(|it| *it = "***".into());
+        }
+    }
+    entry
+}
+
 /// Why an active model is not what a start would make now.
-fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
+pub(crate) fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
     if !model.state().0.is_active() {
         return None;
     }
@@ -99,7 +131,10 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     check(&app, &draft, &body.0).await?;
     let mut tx = app.store.write().await?;
     not_in_registry(&mut tx, &draft).await?;
-    let model = tx.insert_model(&draft, app.clock.now()).await?;
+    let now = app.clock.now();
+    let model = tx.insert_model(&draft, now).await?;
+    let entry = caller.did(Action::ModelCreate, model.id).created(audit_view(&app, &model));
+    tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(Created(view(&app, &model)))
@@ -132,8 +167,14 @@ pub(crate) async fn change(
     if active && draft.archived {
         return Err(Parts::invalid_state("stop the model before archiving it"));
     }
-    let model = tx.update_model(model.id, &draft, app.clock.now()).await?;
+    let (old, now) = (audit_view(&app, &model), app.clock.now());
+    let model = tx.update_model(model.id, &draft, now).await?;
     let model = model.ok_or_else(|| Parts::not_found("model", id))?;
+    let mut entry = caller.did(Action::ModelChange, id).changed(&old, &audit_view(&app, &model));
+    if body.0.contains_key("hub_token") {
+        entry = entry.noting("hub_token_given", true);
+    }
+    tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(Json(view(&app, &model)))

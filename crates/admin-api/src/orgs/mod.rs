@@ -1,7 +1,7 @@
 //! `/admin/orgs`.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ApiError, ErrorCode, OrgId, Role, identity::Org, limit::Limits};
+use gantry_domain::{ApiError, ErrorCode, OrgId, Role, audit::Action, identity::Org, limit::Limits};
 use gantry_store::{OrgChange, OrgFilter, Sort, Tx, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     App,
     app::Parts,
+    audit::record,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
     limits::{Budgets, LimitChange},
@@ -62,20 +63,23 @@ pub(crate) async fn lookup(app: State<App>, caller: Caller, params: Params) -> O
 }
 
 /// Create an organisation
-pub(crate) async fn create(app: State<App>, body: Object) -> Outcome<impl IntoResponse> {
+pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.required("name", "a name of 1 to 100 characters", read::name(100));
     let limits = LimitChange::read(&mut fields).apply(Limits::default());
     fields.finish()?;
     let mut tx = app.store.write().await?;
-    let org = tx.insert_org(&name.unwrap_or_default(), app.clock.now()).await?;
+    let now = app.clock.now();
+    let org = tx.insert_org(&name.unwrap_or_default(), now).await?;
     let change = OrgChange { limits: Some(limits), ..OrgChange::default() };
     let org = tx.update_org(org.id, &change).await?.ok_or_else(ApiError::internal)?;
+    let view = OrgView::new(&app, org, 0, 0);
+    tx.audit(&caller.did(Action::OrgCreate, view.id).created(record(&view)), now).await?;
     tx.commit().await?;
     if !limits.is_none() {
         app.refresh.publish().await;
     }
-    Ok(Created(OrgView::new(&app, org, 0, 0)))
+    Ok(Created(view))
 }
 
 /// Change an organisation
@@ -94,10 +98,10 @@ pub(crate) async fn change(
     fields.finish()?;
     let mut tx = app.store.write().await?;
     // Two at once must not each take away the last owner but one.
-    tx.bootstrap_lock().await?;
-    let org = tx.org(OrgId(id)).await?.ok_or_else(|| Parts::not_found("organisation", id))?;
-    let limits = (!limits.is_empty()).then(|| limits.apply(org.limits));
-    let org = tx.update_org(org.id, &OrgChange { name, enabled, limits }).await?;
+    tx.exclusive().await?;
+    let before = tx.org(OrgId(id)).await?.ok_or_else(|| Parts::not_found("organisation", id))?;
+    let limits = (!limits.is_empty()).then(|| limits.apply(before.limits));
+    let org = tx.update_org(before.id, &OrgChange { name, enabled, limits }).await?;
     let org = org.ok_or_else(|| Parts::not_found("organisation", id))?;
     if enabled == Some(false) {
         spare_higher_roles(&mut tx, &caller, org.id).await?;
@@ -109,10 +113,13 @@ pub(crate) async fn change(
         tx.delete_org_sessions(org.id).await?;
     }
     let (counted, _) = tx.orgs(&OrgFilter { only: Some(org.id), q: None }, 1, 0).await?;
+    let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));
+    let (old, view) = (OrgView::new(&app, before, users, keys), OrgView::new(&app, org, users, keys));
+    let entry = caller.did(Action::OrgChange, id).changed(&record(&old), &record(&view));
+    tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));
-    Ok(Json(OrgView::new(&app, org, users, keys)))
+    Ok(Json(view))
 }
 
 /// Delete an organisation
@@ -120,14 +127,18 @@ pub(crate) async fn change(
 /// With its users, sessions and keys. Its usage stays.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     spare_higher_roles(&mut tx, &caller, OrgId(id)).await?;
+    let (counted, _) = tx.orgs(&OrgFilter { only: Some(OrgId(id)), q: None }, 1, 0).await?;
+    let gone = counted.into_iter().next().ok_or_else(|| Parts::not_found("organisation", id))?;
     if !tx.delete_org(OrgId(id)).await? {
         return Err(Parts::not_found("organisation", id));
     }
     if tx.owner_count_enabled().await? == 0 {
         return Err(last_owner("deleted"));
     }
+    let gone = OrgView::new(&app, gone.org, gone.n_users, gone.n_keys);
+    tx.audit(&caller.did(Action::OrgDelete, id).deleted(record(&gone)), app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(deleted(id))

@@ -10,6 +10,7 @@ use axum::{Json, extract::State};
 use futures_util::future::try_join_all;
 use gantry_domain::{
     ApiError, ErrorCode,
+    audit::Action,
     model::{EngineKind, Model},
 };
 use serde_json::{Map, Value, json};
@@ -19,6 +20,7 @@ use crate::{
     app::Image,
     error::{Outcome, Problem},
     extract::{Fields, Object, Params, read},
+    policy::Caller,
 };
 
 /// Image cache
@@ -82,15 +84,19 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
 ///
 /// `path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when the
 /// images are there, which may take minutes.
-pub(crate) async fn load(app: State<App>, body: Object) -> Outcome<Json<Value>> {
+pub(crate) async fn load(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
     let mut fields = Fields::new(body);
     let path = fields.required("path", "text of 1 to 1000 characters", read::name(1000));
     fields.finish()?;
     let path = path.unwrap_or_default();
-    let dirs = app.export_dirs.clone();
+    let (dirs, object) = (app.export_dirs.clone(), path.clone());
     let found = tokio::task::spawn_blocking(move || archive(&dirs, &path));
     let archive = found.await.map_err(|_| ApiError::internal())??;
     let loaded = app.engines.load_images(archive).await?;
+    let mut tx = app.store.write().await?;
+    let entry = caller.did(Action::ImageLoad, &object).created(json!({ "loaded": loaded }));
+    tx.audit(&entry, app.clock.now()).await?;
+    tx.commit().await?;
     Ok(Json(json!({ "loaded": loaded })))
 }
 

@@ -2,7 +2,7 @@
 //! organisation only.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, identity::User};
+use gantry_domain::{ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, audit::Action, identity::User};
 use gantry_store::{NewUser, Tx, UserChange, UserColumn, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -80,9 +80,11 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let mut tx = app.store.write().await?;
     let org_name = org_name(&mut tx, &caller, org).await?;
     let user = NewUser { org_id: org, username, password_hash, role, enabled };
-    let user = tx.insert_user(&user, app.clock.now()).await?;
+    let now = app.clock.now();
+    let view = UserView::new(tx.insert_user(&user, now).await?, org_name);
+    tx.audit(&caller.did(Action::UserCreate, view.id).created(json!(view)), now).await?;
     tx.commit().await?;
-    Ok(Created(UserView::new(user, org_name)))
+    Ok(Created(view))
 }
 
 /// Change a user
@@ -110,8 +112,9 @@ pub(crate) async fn change(
     };
     let mut tx = app.store.write().await?;
     // Two at once must not each take away the last owner but one.
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     let before = visible(&mut tx, &caller, UserId(id)).await?;
+    let old = UserView::new(before.clone(), org_name(&mut tx, &caller, before.org_id).await?);
     let org_name = org_name(&mut tx, &caller, org_id.unwrap_or(before.org_id)).await?;
     let ends_sessions = password_hash.is_some()
         || role.is_some_and(|it| it != before.role)
@@ -123,9 +126,15 @@ pub(crate) async fn change(
     if ends_sessions {
         tx.delete_user_sessions(user.id, None).await?;
     }
+    let view = UserView::new(user, org_name);
+    let mut entry = caller.did(Action::UserChange, id).changed(&json!(old), &json!(view));
+    if password.is_some() {
+        entry = entry.noting("password_changed", true);
+    }
+    tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(UserView::new(user, org_name)))
+    Ok(Json(view))
 }
 
 /// Delete a user
@@ -133,10 +142,13 @@ pub(crate) async fn change(
 /// With his sessions and keys. His usage stays.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     let user = visible(&mut tx, &caller, UserId(id)).await?;
     tx.delete_user(user.id).await?;
     keep_an_owner(&mut tx).await?;
+    let org = tx.org(user.org_id).await?.map(|it| it.name).unwrap_or_default();
+    let entry = caller.did(Action::UserDelete, id).deleted(json!(UserView::new(user, org)));
+    tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(deleted(id))
@@ -144,7 +156,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
 
 /// The user, if this caller may see and touch him.
 async fn visible(tx: &mut Tx, caller: &Caller, id: UserId) -> Outcome<User> {
-    let user = tx.user(id).await?.filter(|it| caller.sees(it.org_id));
+    let user = tx.user_in(id, caller.scope()).await?;
     let user = user.ok_or_else(|| Parts::not_found("user", id))?;
     if user.role > caller.role() {
         let message = format!("a user with the role `{}` is beyond your role", user.role);

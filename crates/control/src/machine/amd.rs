@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use gantry_domain::{
-    machine::{Gpu, GpuVendor},
+    machine::{Gpu, GpuLoad, GpuVendor},
     memory::GpuMemory,
 };
 
@@ -40,6 +40,10 @@ fn gpu(index: u32, device: &Path) -> Gpu {
         }),
         vendor: GpuVendor::Amd,
         memory: memory.map(|(total, used)| GpuMemory { total, free: total.saturating_sub(used) }),
+        load: GpuLoad {
+            util_pct: text(device, "gpu_busy_percent").and_then(|it| it.parse().ok()),
+            ..GpuLoad::default()
+        },
         compute_capability: None,
         processes: Vec::new(),
     }

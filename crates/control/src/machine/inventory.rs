@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path};
 
 use gantry_domain::{
-    machine::{Gpu, GpuProcess, GpuVendor},
+    machine::{Gpu, GpuLoad, GpuProcess, GpuVendor},
     memory::GpuMemory,
 };
 use serde::Deserialize;
@@ -41,6 +41,13 @@ struct Entry {
     _architecture: Option<String>,
     #[serde(default, rename = "flash_attention_supported")]
     _flash_attention: bool,
+    /// Of the moment when it was recorded.
+    #[serde(default, rename = "util_pct")]
+    _util: Option<u32>,
+    #[serde(default, rename = "temperature_c")]
+    _temperature: Option<u32>,
+    #[serde(default, rename = "power_w")]
+    _power: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +55,10 @@ struct Entry {
 struct Process {
     pid: u32,
     mem_mb: u64,
+    #[serde(default, rename = "model_id")]
+    _model: Option<i64>,
+    #[serde(default, rename = "served_name")]
+    _served_name: Option<String>,
 }
 
 /// Blocking.
@@ -92,6 +103,7 @@ impl Entry {
                 total: total.saturating_mul(MIB),
                 free: total.saturating_sub(used).saturating_mul(MIB),
             }),
+            load: GpuLoad::default(),
             compute_capability,
             processes: self
                 .processes

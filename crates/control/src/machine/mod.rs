@@ -2,6 +2,8 @@
 //! seconds, and a driver that hangs holds up one thread, no matter how many ask.
 
 mod amd;
+pub mod capabilities;
+pub mod host;
 mod inventory;
 mod nvidia;
 
@@ -112,6 +114,16 @@ impl Machine {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), Arc::clone(&seen)));
         drop(turn);
         seen
+    }
+
+    /// The version of NVIDIA's driver, or why it is not used. Blocking.
+    pub(crate) fn nvml(&self) -> Result<String, String> {
+        nvidia::state(&mut self.nvml.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the GPUs are those of a file.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
     }
 
     fn nvidia(&self) -> Option<Vec<Gpu>> {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use gantry_domain::{
-    machine::{Gpu, GpuProcess, GpuVendor},
+    machine::{Gpu, GpuLoad, GpuProcess, GpuVendor},
     memory::GpuMemory,
 };
-use nvml_wrapper::{Device, Nvml, enums::device::UsedGpuMemory, error::NvmlError};
+use nvml_wrapper::{
+    Device, Nvml, enum_wrappers::device::TemperatureSensor, enums::device::UsedGpuMemory, error::NvmlError,
+};
 
 /// The GPUs of this machine; `None` without a driver. `library` is kept for the next look. Blocking.
 pub(super) fn gpus(library: &mut Option<Nvml>) -> Option<Vec<Gpu>> {
@@ -28,6 +30,15 @@ pub(super) fn gpus(library: &mut Option<Nvml>) -> Option<Vec<Gpu>> {
     (!gpus.is_empty()).then_some(gpus)
 }
 
+/// The driver's version, or why it is not used. Blocking.
+pub(super) fn state(library: &mut Option<Nvml>) -> Result<String, String> {
+    let nvml = match library {
+        Some(nvml) => nvml,
+        None => library.insert(Nvml::init().map_err(|it| it.to_string())?),
+    };
+    nvml.sys_driver_version().map_err(|it| it.to_string())
+}
+
 fn told(error: &NvmlError) {
     tracing::debug!(%error, "NVML");
 }
@@ -39,6 +50,11 @@ fn gpu(index: u32, device: &Device<'_>) -> Gpu {
         name: device.name().unwrap_or_else(|_| format!("GPU {index}")),
         vendor: GpuVendor::Nvidia,
         memory: device.memory_info().ok().map(|it| GpuMemory { total: it.total, free: it.free }),
+        load: GpuLoad {
+            util_pct: device.utilization_rates().ok().map(|it| it.gpu),
+            temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
+            power_w: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1000.0),
+        },
         compute_capability: capability
             .and_then(|it| Some((it.major.try_into().ok()?, it.minor.try_into().ok()?))),
         processes: processes(device),

@@ -137,6 +137,7 @@ impl Crew {
             }
         };
         let mut containers = by_name(containers);
+        let (models, seen) = (records.len(), containers.as_ref().map(HashMap::len));
         for (model, deleting) in records {
             let id = model.id;
             // Without the list each worker asks for itself, and learns why there is no answer.
@@ -146,6 +147,8 @@ impl Crew {
             });
             self.wake(id, sighting);
         }
+        let ms = at.elapsed().as_millis();
+        debug!(models, containers = ?seen, ms, "looked at all");
         if let Some(left) = containers.filter(|it| !it.is_empty()) {
             // Not awaited: a container may take its whole grace to end.
             let control = Arc::clone(&self.control);

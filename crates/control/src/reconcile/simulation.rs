@@ -136,6 +136,8 @@ impl Sim {
             machine: Arc::new(crate::machine::Machine::new(None).unwrap()),
             images: crate::preview::Images::default(),
             orphans_stopped: 0.into(),
+            samples: Arc::default(),
+            upstreams: crate::upstreams::Upstreams::default(),
             phases: tokio::sync::broadcast::channel(16).0,
         };
         Self {
@@ -422,6 +424,7 @@ fn config(breaker: breaker::Settings) -> Config {
     Config {
         models_dir: gantry_domain::ModelsDir::new("/nowhere".as_ref()),
         hub_cache_dir: "/nowhere".into(),
+        data_dir: "/nowhere".into(),
         hub_endpoint: None,
         primary_image: IMAGE.to_owned(),
         secondary_image: IMAGE.to_owned(),
@@ -444,6 +447,7 @@ fn config(breaker: breaker::Settings) -> Config {
         limit_mode: gantry_domain::limit::LimitMode::Enforce,
         host: Host { cpus: 4, gpus: Vec::new() },
         usage_retention_days: 90,
+        audit_retention_days: 365,
     }
 }
 

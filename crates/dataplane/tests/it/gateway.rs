@@ -65,6 +65,7 @@ pub(crate) fn route(name: &str, task: Task, target: RouteTarget) -> Route {
         created: Timestamp(1_700_000_000_000),
         max_model_len: Some(4096),
         request_defaults: None,
+        stats: Arc::default(),
     }
 }
 

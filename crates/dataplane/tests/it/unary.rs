@@ -16,7 +16,7 @@ async fn bytes_pass_unchanged_and_are_metered() {
     let mut engine = Engine::start().await;
     let gateway = Gateway::start(engine.addr);
     let body = r#"{ "unknown": 1e400, "model":"m", "temperature":0.10 , "messages":[{"role":"user","content":"h\u00e9"}]}"#;
-    let extra = "x-request-id: my-id.1\r\ncookie: a=b\r\ntraceparent: 00-1-2-01\r\nx-forwarded-for: 9.9.9.9\r\naccept-encoding: gzip\r\n";
+    let extra = "x-request-id: my-id.1\r\ncookie: a=b\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\nx-forwarded-for: 9.9.9.9\r\naccept-encoding: gzip\r\n";
     let mut client = gateway.client().await;
     client.send(&post(CHAT, KEY, extra, body)).await;
     let call = engine.call().await;

@@ -448,12 +448,12 @@ fn loading(
 fn running(o: &Observed<'_>, it: &Instance, port: Option<u16>, known: u16) -> Step {
     let dead = |detail: String| Step::Halt(it.id.clone(), failed(o, Failure::EngineUnhealthy { detail }));
     match (&o.health, port) {
-        // A restart by hand gives another port.
-        (_, Some(port)) if port != known => Step::Record(Phase::Running {
+        // A restart by hand gives another port, and an engine that loads its model again.
+        (_, Some(port)) if port != known => Step::Record(Phase::Loading {
             generation: o.generation,
             instance: it.id.clone(),
-            port,
             since: o.now,
+            until: o.now.plus(o.deadlines.startup),
         }),
         (Health::Unknown, Some(port)) => Step::Probe { port },
         (Health::NotYet { detail }, _) => dead(detail.clone()),

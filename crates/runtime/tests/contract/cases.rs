@@ -94,9 +94,7 @@ pub(crate) async fn a_killed_container_reports_137(m: &Machine) {
 pub(crate) async fn a_graceful_stop_ends_with_the_engines_own_code(m: &Machine) {
     let a = m.name();
     let id = m.start(&a, Behaviour::Prints(&["up"])).await.unwrap();
-    // The trap is set once the line is out, or a moment later.
     poll(async || (m.runtime.logs(&id, 1).await.unwrap() == "up\n").then_some(())).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
     let before = Instant::now();
     m.runtime.stop(&id, GRACE).await.unwrap();
     assert!(before.elapsed() < GRACE, "{:?}", before.elapsed());
@@ -106,7 +104,7 @@ pub(crate) async fn a_graceful_stop_ends_with_the_engines_own_code(m: &Machine) 
 pub(crate) async fn a_stubborn_engine_is_killed_after_the_grace(m: &Machine) {
     let a = m.name();
     let id = m.start(&a, Behaviour::Stubborn).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    poll(async || (!m.runtime.logs(&id, 1).await.unwrap().is_empty()).then_some(())).await;
     let before = Instant::now();
     m.runtime.stop(&id, Duration::from_secs(1)).await.unwrap();
     assert!(before.elapsed() >= Duration::from_secs(1), "{:?}", before.elapsed());

@@ -16,15 +16,18 @@ use secrecy::SecretString;
 
 use crate::{engine::Engine, processes::Processes};
 
+/// What a stubborn process prints once SIGTERM no longer ends it.
+const STUBBORN: &str = "no signal ends this";
+
 /// What the process in a container does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Behaviour {
     /// Runs until asked to end; ends with 0.
     Serves,
-    /// Runs and does not care about SIGTERM.
+    /// Runs and does not care about SIGTERM, from the line that it prints on.
     Stubborn,
     Exits(i64),
-    /// Prints these lines, then serves.
+    /// Ends with 0 when asked to, from its first line on: prints these, and serves.
     Prints(&'static [&'static str]),
     /// Runs this script. Not on the fake one.
     Shell(&'static str),
@@ -32,14 +35,14 @@ pub(crate) enum Behaviour {
 
 impl Behaviour {
     fn script(self) -> String {
-        let serve = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+        const FOREVER: &str = "while :; do sleep 0.05; done";
         match self {
-            Self::Serves => serve.to_owned(),
-            Self::Stubborn => "trap '' TERM; while :; do sleep 0.05; done".to_owned(),
+            Self::Serves => format!("trap 'exit 0' TERM; {FOREVER}"),
+            Self::Stubborn => format!("trap '' TERM; echo '{STUBBORN}'; {FOREVER}"),
             Self::Exits(code) => format!("exit {code}"),
             Self::Prints(lines) => {
                 let lines: Vec<String> = lines.iter().map(|it| format!("echo '{it}'; ")).collect();
-                lines.concat() + serve
+                format!("trap 'exit 0' TERM; {}{FOREVER}", lines.concat())
             }
             Self::Shell(script) => script.to_owned(),
         }
@@ -48,7 +51,9 @@ impl Behaviour {
     fn scripted(self) -> Script {
         match self {
             Self::Serves | Self::Shell(_) => Script::default(),
-            Self::Stubborn => Script { ignores_stop: true, ..Script::default() },
+            Self::Stubborn => {
+                Script { ignores_stop: true, prints: vec![STUBBORN.to_owned()], ..Script::default() }
+            }
             Self::Exits(code) => Script { exits_at_once: Some(code), ..Script::default() },
             Self::Prints(lines) => {
                 Script { prints: lines.iter().map(|it| (*it).to_owned()).collect(), ..Script::default() }

@@ -67,6 +67,7 @@ fn forms() -> Vec<Form> {
             json!({ "engine_type": "vllm", "served_name": "x", "local_path": "m" }),
             MODEL,
         ),
+        form("POST", "/admin/upstreams/refresh-health", 262_144, json!({}), "served_names"),
         form("PUT", "/admin/models/base-dir", 262_144, json!({ "base_dir": "/nowhere" }), ""),
         form(
             "POST",
@@ -431,6 +432,7 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
             ("/admin/users", &["org_id=0", "org_id=-1", "org_id=1%20OR%201", "user_id=1"]),
             ("/admin/keys", &["org_id=x", "user_id=0", "user_id=99999999999999999999"]),
             ("/admin/orgs", &["sort=name", "enabled=true"]),
+            ("/admin/audit", &["from=yesterday", "to=1", "action=user.eat", "sort=at", "q=x"]),
             ("/admin/models", &["archived=maybe", "q=x", "sort=id"]),
             (
                 "/admin/usage",

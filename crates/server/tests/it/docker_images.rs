@@ -49,6 +49,8 @@ async fn the_cache_tells_what_an_offline_start_lacks_and_a_file_supplies_it() {
     let load = async |path: &str| owner.post(&format!("{IMAGES}/load"), &json!({ "path": path })).await;
     let loaded = load("images/carried.tar").await.expect(200);
     assert_eq!(loaded, json!({ "loaded": [carried] }));
+    let row = &owner.get("/admin/audit?action=image.load").await.expect(200)[0];
+    assert_eq!((&row["object_id"], &row["after"]), (&json!("images/carried.tar"), &loaded));
     let status = owner.get(IMAGES).await.expect(200);
     assert_eq!((&status["offline_ready"], &status["recommendations"]), (&json!(true), &json!([])));
     model.start(&owner).await;

@@ -1,6 +1,8 @@
 //! The real `gantry` binary with real databases (and real containers), through its public door.
 
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod auth;
 #[cfg(test)]
 mod bad_input;
@@ -11,11 +13,15 @@ mod browser_rules;
 #[cfg(test)]
 mod chat_sessions;
 #[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod deploy;
+#[cfg(test)]
+mod docker_daemon;
 #[cfg(test)]
 mod docker_images;
 #[cfg(test)]
@@ -23,7 +29,13 @@ mod docker_inference;
 #[cfg(test)]
 mod docker_lifecycle;
 #[cfg(test)]
+mod docker_pulls;
+#[cfg(test)]
 mod engines;
+#[cfg(test)]
+mod events;
+#[cfg(test)]
+mod faults;
 #[cfg(test)]
 mod hub_config;
 #[cfg(test)]
@@ -41,6 +53,8 @@ mod model_metrics;
 #[cfg(test)]
 mod model_places;
 mod models;
+#[cfg(test)]
+mod monitoring;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
@@ -62,9 +76,15 @@ mod shutdown;
 #[cfg(test)]
 mod simulator;
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
+mod system;
+#[cfg(test)]
 mod team;
+#[cfg(test)]
+mod tenancy;
 #[cfg(test)]
 mod tenants;
 #[cfg(test)]

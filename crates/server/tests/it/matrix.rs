@@ -38,6 +38,8 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("PATCH", "/admin/users/{id}", "org_admin", 200),
     ("DELETE", "/admin/users/{id}", "org_admin", 200),
     ("GET", "/admin/usage", "org_admin", 200),
+    ("GET", "/admin/audit", "admin", 200),
+    ("GET", "/admin/events", "admin", 200),
     ("GET", "/admin/usage/aggregate", "org_admin", 200),
     ("GET", "/admin/usage/series", "org_admin", 200),
     ("GET", "/admin/usage/latency", "org_admin", 200),
@@ -86,6 +88,13 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/openapi.json", "-", 200),
     ("GET", "/docs", "-", 200),
     ("GET", "/admin/system/gpus", "admin", 200),
+    ("GET", "/admin/system/summary", "admin", 200),
+    ("GET", "/admin/system/throughput", "admin", 200),
+    ("GET", "/admin/system/host/summary", "admin", 200),
+    ("GET", "/admin/system/host/trends", "admin", 200),
+    ("GET", "/admin/system/capabilities", "admin", 200),
+    ("GET", "/admin/upstreams", "admin", 200),
+    ("POST", "/admin/upstreams/refresh-health", "admin", 200),
 ];
 
 const ROLES: [&str; 5] = ["-", "user", "org_admin", "admin", "owner"];
@@ -111,7 +120,8 @@ fn the_route_table_is_the_one_written_here() {
 }
 
 /// Makes names that no other object of this gateway has.
-struct Names(u32);
+#[derive(Default)]
+pub(crate) struct Names(u32);
 
 impl Names {
     fn next(&mut self) -> String {
@@ -128,7 +138,13 @@ pub(crate) fn filled(path: &str, id: &str, name: &str) -> String {
 }
 
 /// The path with an object that was made for this request alone, belonging to `caller` or to his organisation.
-async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller: &Client) -> String {
+pub(crate) async fn fresh(
+    team: &Team,
+    names: &mut Names,
+    method: &str,
+    path: &str,
+    caller: &Client,
+) -> String {
     let (owner, name) = (&team.owner, names.next());
     if path == "/auth/keys/{id}" {
         return format!("/auth/keys/{}", id(&caller.post("/auth/keys", &json!({})).await.expect(201)));
@@ -158,7 +174,7 @@ async fn fresh(team: &Team, names: &mut Names, method: &str, path: &str, caller:
 }
 
 /// The least that the route takes.
-fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<Value> {
+pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<Value> {
     Some(match (method, path) {
         ("POST", "/admin/bootstrap-owner") => {
             json!({ "username": names.next(), "password": PASSWORD, "org_name": names.next() })
@@ -174,13 +190,14 @@ fn body(names: &mut Names, method: &str, path: &str, password: &str) -> Option<V
         ("POST", "/admin/models/registry") => {
             json!({ "served_name": names.next(), "url": "http://127.0.0.1:9" })
         }
+        ("POST", "/admin/upstreams/refresh-health") => json!({}),
         ("POST", path) if path.ends_with("/keys") => json!({}),
         ("PATCH", _) => json!({}),
         _ => return None,
     })
 }
 
-async fn call(client: &Client, method_name: &str, path: &str, body: Option<&Value>) -> Answer {
+pub(crate) async fn call(client: &Client, method_name: &str, path: &str, body: Option<&Value>) -> Answer {
     let request = client.request(method(method_name), path);
     client.send(body.map_or_else(|| client.request(method(method_name), path), |it| request.json(it))).await
 }

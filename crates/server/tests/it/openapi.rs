@@ -19,6 +19,11 @@ const COMMITTED: &str = include_str!("../../../../openapi.json");
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin-api/src/doc/examples.json");
 /// Entries of an array that are kept.
 const MOST: usize = 2;
+/// Their answers never end by themselves, so that there is nothing to keep.
+const ENDLESS: &[&str] = &["streamEvents"];
+/// What could be measured differs between machines and moments: of these only the status is compared.
+const MEASURED: &[&str] =
+    &["getSystemSummary", "getThroughput", "getHostSummary", "getHostTrends", "getCapabilities"];
 
 #[tokio::test]
 async fn the_committed_document_is_the_served_one() {
@@ -132,6 +137,7 @@ async fn every_operation_has_an_example_that_was_really_sent() {
     let mut wanted: Vec<&str> = operations
         .flat_map(|it| it.as_object().unwrap().values())
         .map(|it| it["operationId"].as_str().unwrap())
+        .filter(|it| !ENDLESS.contains(it))
         .collect();
     wanted.sort_unstable();
     assert_eq!(record.0.keys().collect::<Vec<_>>(), wanted, "each operation is sent once in the story below");
@@ -147,6 +153,9 @@ async fn every_operation_has_an_example_that_was_really_sent() {
     for (operation, example) in found.as_object().unwrap() {
         let kept = &committed[operation];
         assert_eq!(kept["response"]["status"], example["response"]["status"], "{operation}");
+        if MEASURED.contains(&operation.as_str()) {
+            continue;
+        }
         assert_eq!(shape(kept), shape(example), "{operation}: record again, if that is meant");
     }
 }
@@ -176,6 +185,16 @@ async fn story(record: &mut Recorder, gateway: &gantry_testkit::Gateway) {
     record.send("loadContainerImages", &owner, "POST /admin/system/container-images/load", archive).await;
     record.send("deleteUser", &owner, &format!("DELETE {user_path}"), None).await;
     record.send("deleteOrganisation", &owner, &format!("DELETE {path}"), None).await;
+    record.send("listAuditLog", &owner, "GET /admin/audit?action=user.delete", None).await;
+    for (operation, line) in [
+        ("getSystemSummary", "GET /admin/system/summary"),
+        ("getThroughput", "GET /admin/system/throughput"),
+        ("getHostSummary", "GET /admin/system/host/summary"),
+        ("getHostTrends", "GET /admin/system/host/trends?minutes=5"),
+        ("getCapabilities", "GET /admin/system/capabilities"),
+    ] {
+        record.send(operation, &owner, line, None).await;
+    }
 }
 
 async fn probes(record: &mut Recorder, anybody: &Client) {
@@ -259,6 +278,9 @@ async fn routing(record: &mut Recorder, gateway: &gantry_testkit::Gateway, owner
     record.send("exportUsage", owner, "GET /admin/usage/export", None).await;
     record.send("checkUsage", owner, "GET /admin/usage/integrity", None).await;
     record.send("listRunningModels", owner, "GET /v1/models/running", None).await;
+    let names = json!({ "served_names": ["m"] });
+    record.send("refreshUpstreams", owner, "POST /admin/upstreams/refresh-health", names).await;
+    record.send("listUpstreams", owner, "GET /admin/upstreams", None).await;
     let entry = json!({ "served_name": "elsewhere", "url": "http://10.0.0.5:8000" });
     record.send("addRegistryEntry", owner, "POST /admin/models/registry", entry).await;
     record.send("listRegistry", owner, "GET /admin/models/registry", None).await;

@@ -2,7 +2,7 @@
 
 use gantry_domain::{OrgId, Role, UserId};
 use gantry_store::{
-    Constraint, Order, OrgChange, OrgFilter, Sort, StoreError, UserChange, UserColumn, UserFilter,
+    Constraint, NewKey, Order, OrgChange, OrgFilter, Sort, StoreError, UserChange, UserColumn, UserFilter,
 };
 
 use crate::harness::{Database, NOW, at, new_key, new_user, on_both};
@@ -108,6 +108,21 @@ on_both! {
         assert_eq!(tx.user(ann.id).await.unwrap(), None);
     }
 
+    async fn who_is_looked_for_elsewhere_is_not_found(db: &Database) {
+        let (org, other) = (db.org("Acme").await, db.org("Other").await);
+        let ann = db.user(org.id, "ann", Role::User).await;
+        let mut tx = db.store.write().await.unwrap();
+        let key = NewKey { user_id: Some(ann.id), ..new_key(org.id, 1, "") };
+        let key = tx.insert_key(&key, NOW).await.unwrap().id;
+        for (scope, there) in [(None, true), (Some(org.id), true), (Some(other.id), false)] {
+            assert_eq!(tx.user_in(ann.id, scope).await.unwrap().is_some(), there, "{scope:?}");
+            assert_eq!(tx.key_in(key, scope, None).await.unwrap().is_some(), there, "{scope:?}");
+        }
+        assert!(tx.key_in(key, None, Some(ann.id)).await.unwrap().is_some());
+        assert!(tx.key_in(key, None, Some(UserId(99))).await.unwrap().is_none());
+        assert!(tx.user_in(UserId(99), None).await.unwrap().is_none());
+    }
+
     async fn a_user_needs_an_organisation(db: &Database) {
         let user = new_user(OrgId(99), "ann", Role::User);
         let error = db.store.write().await.unwrap().insert_user(&user, NOW).await.unwrap_err();
@@ -172,7 +187,7 @@ on_both! {
     async fn owners_are_counted_while_they_can_sign_in(db: &Database) {
         let org = db.org("Acme").await;
         let mut tx = db.store.write().await.unwrap();
-        tx.bootstrap_lock().await.unwrap();
+        tx.exclusive().await.unwrap();
         assert!(!tx.any_owner().await.unwrap());
         let owner = tx.insert_user(&new_user(org.id, "ann", Role::Owner), NOW).await.unwrap();
         tx.insert_user(&new_user(org.id, "bob", Role::Admin), NOW).await.unwrap();

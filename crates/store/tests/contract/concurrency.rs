@@ -14,7 +14,7 @@ use crate::{
 /// The bootstrap as the API does it: `false` if there was an owner.
 async fn bootstrap(store: Store, n: usize) -> StoreResult<bool> {
     let mut tx = store.write().await?;
-    tx.bootstrap_lock().await?;
+    tx.exclusive().await?;
     if tx.any_owner().await? {
         return Ok(false);
     }

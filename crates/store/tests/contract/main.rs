@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod accounts;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod concurrency;
 #[cfg(test)]
 mod harness;

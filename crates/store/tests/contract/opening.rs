@@ -29,6 +29,13 @@ on_both! {
         again.close().await;
     }
 
+    async fn a_look_tells_the_version_and_changes_nothing(db: &Database) {
+        let newest = gantry_store::migration_versions().last().unwrap().0;
+        let seen = gantry_store::look(&db.url).await.unwrap();
+        assert_eq!((seen.kind, seen.version, seen.newest), (db.store.kind(), Some(newest), newest));
+        db.store.ping().await.unwrap();
+    }
+
     async fn values_are_kept_by_key(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
         assert_eq!(tx.meta_get("base_dir").await.unwrap(), None);

@@ -100,3 +100,35 @@ async fn models_stop_with_the_gateway_if_the_operator_wants_that() {
     model.start(&owner).await;
     model.reaches(&owner, "running").await;
 }
+
+#[tokio::test]
+async fn an_engine_that_was_restarted_by_hand_may_load_again() {
+    if !simulator(GANTRY, "docker_lifecycle: restart by hand") {
+        return;
+    }
+    let mut gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "2")])).await;
+    let (id, started) = running(&owner, &model).await;
+    let address = model.engine().url;
+    // Nobody sees it: it is found with another port, and loading.
+    gateway.kill();
+    docker_cli(&["restart", "-t", "0", &model.container]);
+    gateway.restart().await;
+    let owner = gateway.owner().await;
+    model.reaches(&owner, "loading").await;
+    let (same, later) = running(&owner, &model).await;
+    assert_eq!(same, id);
+    assert_ne!((later, model.engine().url), (started, address));
+    // The gateway sees its end, or only the new life: the state is true in either case.
+    docker_cli(&["restart", "-t", "0", &model.container]);
+    let settled = eventually("it settles", std::time::Duration::from_secs(30), async || {
+        let record = model.record(&owner).await;
+        match record["state"].as_str().unwrap() {
+            "failed" if model.inspect().unwrap()["State"]["Running"] == false => Some(record),
+            "running" if owner.chat("m").await.status == 200 => Some(record),
+            _ => None,
+        }
+    });
+    println!("{}", settled.await["state_reason"]);
+}

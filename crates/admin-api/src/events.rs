@@ -1,0 +1,186 @@
+//! `GET /admin/events`: server-sent events for the pages: models as they change, pulls, and one model's log on demand.
+//!
+//! Each reader has a place in a shared, bounded queue and no queue of his own: one that falls behind is cut off, comes
+//! back with `Last-Event-ID`, and gets what he missed or a `reset`. The connection ends with the session, and when the
+//! gateway drains (the data plane ends every event stream then).
+
+use std::{collections::VecDeque, convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{
+        HeaderMap,
+        header::{CACHE_CONTROL, CONTENT_TYPE},
+    },
+    response::IntoResponse,
+};
+use futures_util::{Stream, StreamExt, stream};
+use gantry_domain::ModelId;
+use serde_json::{Value, json};
+use tokio::{
+    sync::broadcast::{Receiver, error::RecvError},
+    time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
+};
+
+pub use crate::feed::watch;
+use crate::{
+    App,
+    app::LogStream,
+    error::Outcome,
+    extract::Params,
+    feed::{Catch, Event},
+    models,
+    policy::Caller,
+};
+
+/// After a broken connection a browser waits for so long, in milliseconds.
+const RETRY_MS: u32 = 2000;
+/// A comment after so long without an event, so that nobody on the way takes the connection for a dead one.
+const COMMENT_EVERY: Duration = Duration::from_secs(15);
+/// How often it is looked whether the session still holds.
+const CHECK_EVERY: Duration = Duration::from_millis(300);
+/// Lines of a log from before the request.
+const LOG_TAIL: usize = 200;
+
+/// Events for the UI
+///
+/// A stream of server-sent events. It begins with `snapshot`, all models; then come `model`, `model_deleted` and `pull`
+/// as things change. With `logs` (the id of a model) also `log` for each line of its engine and `log_end`. Who comes
+/// back with `Last-Event-ID` gets what he missed, or `reset` with all models if that is not known any more. Ends with
+/// the session.
+pub(crate) async fn events(
+    app: State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
+    let logs = params.id("logs")?.map(ModelId);
+    params.finish()?;
+    let logs = match logs {
+        None => None,
+        Some(id) => {
+            let model = models::find(&app, id.0).await?;
+            Some((id, app.engines.follow(&model, LOG_TAIL).await?))
+        }
+    };
+    let live = app.feed.subscribe();
+    app.feed.look(&app).await?;
+    let seen = headers.get("last-event-id").map(|it| it.to_str().unwrap_or_default());
+    let begin = app.feed.begin(seen.filter(|it| !it.is_empty()));
+
+    let mut check = interval(CHECK_EVERY);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut first = format!("retry: {RETRY_MS}\n\n");
+    match begin.what {
+        Catch::Up(models) => first += &text(Some(&app.feed.id(begin.last)), "snapshot", &models),
+        Catch::Reset(models) => first += &text(Some(&app.feed.id(begin.last)), "reset", &models),
+        Catch::Missed(events) => {
+            for event in events {
+                first += &text(Some(&app.feed.id(event.n)), event.kind.as_str(), &event.data);
+            }
+        }
+    }
+    let reader = Reader {
+        app: app.0,
+        session: caller.session,
+        live,
+        last: begin.last,
+        ready: VecDeque::from([first]),
+        logs,
+        check,
+        silent_since: Instant::now(),
+    };
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
+    Ok((headers, Body::from_stream(reader.stream())))
+}
+
+/// One connection.
+struct Reader {
+    app: App,
+    session: [u8; 32],
+    live: Receiver<Arc<Event>>,
+    /// Number of the last event that was sent.
+    last: u64,
+    /// To be sent before anything else.
+    ready: VecDeque<String>,
+    logs: Option<(ModelId, LogStream)>,
+    check: Interval,
+    silent_since: Instant,
+}
+
+impl Reader {
+    fn stream(self) -> impl Stream<Item = Result<String, Infallible>> {
+        stream::unfold(self, async |mut reader| {
+            let text = reader.next().await?;
+            reader.silent_since = Instant::now();
+            Some((Ok(text), reader))
+        })
+    }
+
+    /// What is sent next; `None` ends the connection.
+    async fn next(&mut self) -> Option<String> {
+        if let Some(text) = self.ready.pop_front() {
+            return Some(text);
+        }
+        loop {
+            let log = async {
+                match &mut self.logs {
+                    Some((id, lines)) => (*id, lines.next().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // A session that ended comes before anything that he would see of it.
+                biased;
+                _ = self.check.tick() => {
+                    if !signed_in(&self.app, &self.session).await {
+                        return None;
+                    }
+                }
+                event = self.live.recv() => match event {
+                    Ok(event) if event.n <= self.last => {}
+                    Ok(event) => {
+                        self.last = event.n;
+                        return Some(text(Some(&self.app.feed.id(event.n)), event.kind.as_str(), &event.data));
+                    }
+                    // He is too slow: nothing is kept for him.
+                    Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+                },
+                (id, line) = log => {
+                    let Some(line) = line else {
+                        self.logs = None;
+                        return Some(text(None, "log_end", &json!({ "id": id })));
+                    };
+                    return Some(text(None, "log", &json!({ "id": id, "line": line })));
+                }
+                () = sleep_until(self.silent_since + COMMENT_EVERY) => return Some(": still here\n\n".to_owned()),
+            }
+        }
+    }
+}
+
+/// An event as it is sent. JSON has no line breaks of its own.
+fn text(id: Option<&str>, kind: &str, data: &Value) -> String {
+    let mut text = String::new();
+    if let Some(id) = id {
+        let _ = writeln!(text, "id: {id}");
+    }
+    let _ = write!(text, "event: {kind}\ndata: {data}\n\n");
+    text
+}
+
+/// Whether the session still holds. What the data plane knows is enough for a yes; it can't know a session yet whose
+/// publication was late, so that a no comes from the database.
+async fn signed_in(app: &App, session: &[u8; 32]) -> bool {
+    if app.engines.session_known(session) {
+        return true;
+    }
+    let Ok(mut tx) = app.store.read().await else { return false };
+    match tx.session(session).await {
+        Ok(Some((session, user, org_enabled))) => {
+            user.enabled && org_enabled && session.expires_at > app.clock.now()
+        }
+        Ok(None) | Err(_) => false,
+    }
+}

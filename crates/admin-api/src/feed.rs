@@ -1,0 +1,279 @@
+//! What changed of models, as numbered events: a bounded ring that late readers catch up from, and a broadcast for those
+//! who are up to date. Nothing is looked at while nobody listens.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use gantry_domain::{diagnosis::Diagnosis, model::Model};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, broadcast};
+use tracing::warn;
+
+use crate::{App, error::Outcome, models};
+
+/// Events that can be caught up on.
+const RING: usize = 512;
+/// Events that a reader may be behind before it is cut off.
+const BEHIND: usize = 256;
+/// How often models are looked at, beside every phase that the reconciler stores: for what another gateway, or a command,
+/// changed, and for pulls.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What an event is about; the `event:` line. Progress of jobs will be another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub(crate) enum Kind {
+    /// A model is new, or one of its fields that are shown here changed.
+    Model,
+    /// A model was deleted.
+    ModelDeleted,
+    /// How far the pull of a model's image is; `null` when it ended.
+    Pull,
+}
+
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::ModelDeleted => "model_deleted",
+            Self::Pull => "pull",
+        }
+    }
+}
+
+/// One event.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) n: u64,
+    pub(crate) kind: Kind,
+    pub(crate) data: Value,
+}
+
+/// See the module.
+pub struct Feed {
+    /// Of this process: the numbers of another one mean nothing here.
+    pub(crate) boot: String,
+    ring: Mutex<Ring>,
+    live: broadcast::Sender<Arc<Event>>,
+    /// Held while models are read and compared, so that an older reading can't follow a newer one.
+    looking: tokio::sync::Mutex<()>,
+    /// There is a reader.
+    awake: Notify,
+}
+
+#[derive(Default)]
+struct Ring {
+    last: u64,
+    events: VecDeque<Arc<Event>>,
+    /// By id, as they were seen last.
+    models: BTreeMap<i64, Seen>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    model: Value,
+    pull: Value,
+}
+
+/// Where a reader begins.
+#[derive(Debug)]
+pub(crate) struct Begin {
+    /// Number of the last event that is part of it.
+    pub(crate) last: u64,
+    pub(crate) what: Catch,
+}
+
+#[derive(Debug)]
+pub(crate) enum Catch {
+    /// All models as they are.
+    Up(Value),
+    /// The reader was away for too long, or knew another process: all models as they are.
+    Reset(Value),
+    /// What he missed.
+    Missed(Vec<Arc<Event>>),
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Self {
+            boot: uuid::Uuid::now_v7().simple().to_string(),
+            ring: Mutex::default(),
+            live: broadcast::Sender::new(BEHIND),
+            looking: tokio::sync::Mutex::default(),
+            awake: Notify::new(),
+        }
+    }
+}
+
+impl Feed {
+    /// Events from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+        let events = self.live.subscribe();
+        self.awake.notify_one();
+        events
+    }
+
+    /// Where a reader begins who says that `seen` was the last event that he got. Subscribe first: an event may then
+    /// come twice, but none is lost.
+    pub(crate) fn begin(&self, seen: Option<&str>) -> Begin {
+        let ring = self.ring();
+        let all = || {
+            let view = |it: &Seen| {
+                let mut model = it.model.clone();
+                model["pull"] = it.pull.clone();
+                model
+            };
+            Value::Array(ring.models.values().map(view).collect())
+        };
+        let what = match seen {
+            None => Catch::Up(all()),
+            Some(id) => {
+                let n = id.strip_prefix(&self.boot).and_then(|it| it.strip_prefix('-')?.parse::<u64>().ok());
+                let oldest = ring.last + 1 - ring.events.len() as u64;
+                match n {
+                    Some(n) if n <= ring.last && n + 1 >= oldest => {
+                        Catch::Missed(ring.events.iter().filter(|it| it.n > n).cloned().collect())
+                    }
+                    _ => Catch::Reset(all()),
+                }
+            }
+        };
+        Begin { last: ring.last, what }
+    }
+
+    /// The `id:` of an event.
+    pub(crate) fn id(&self, n: u64) -> String {
+        format!("{}-{n}", self.boot)
+    }
+
+    /// Looks at all models and tells what changed since the last time.
+    pub(crate) async fn look(&self, app: &App) -> Outcome<()> {
+        let _one_at_a_time = self.looking.lock().await;
+        let models = app.store.read().await?.models(true).await?;
+        let now = models.iter().map(|it| (it.id.0, seen(app, it))).collect();
+        self.ring().update(now, &self.live);
+        Ok(())
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ring {
+    fn update(&mut self, now: BTreeMap<i64, Seen>, live: &broadcast::Sender<Arc<Event>>) {
+        let before = std::mem::replace(&mut self.models, now.clone());
+        for id in before.keys().filter(|it| !now.contains_key(it)) {
+            self.tell(Kind::ModelDeleted, json!({ "id": id }), live);
+        }
+        for (id, seen) in now {
+            let old = before.get(&id);
+            if old.is_none_or(|it| it.model != seen.model) {
+                self.tell(Kind::Model, seen.model, live);
+            }
+            if old.map_or(&Value::Null, |it| &it.pull) != &seen.pull {
+                self.tell(Kind::Pull, json!({ "id": id, "pull": seen.pull }), live);
+            }
+        }
+    }
+
+    fn tell(&mut self, kind: Kind, data: Value, live: &broadcast::Sender<Arc<Event>>) {
+        self.last += 1;
+        let event = Arc::new(Event { n: self.last, kind, data });
+        if self.events.len() == RING {
+            self.events.pop_front();
+        }
+        self.events.push_back(Arc::clone(&event));
+        // Nobody may be listening.
+        let _ = live.send(event);
+    }
+}
+
+fn seen(app: &App, model: &Model) -> Seen {
+    let (state, reason) = model.state();
+    let live = app.engines.live(model.id);
+    Seen {
+        model: json!({
+            "id": model.id,
+            "served_name": model.served_name,
+            "state": state,
+            "state_reason": reason,
+            "needs_apply": models::needs_apply(model, &live).is_some(),
+            "archived": model.archived,
+            "diagnosis": model.diagnosis.as_ref().map(Diagnosis::line),
+        }),
+        pull: live.pull.map_or(Value::Null, |(done, known)| json!({ "done": done, "known": known })),
+    }
+}
+
+/// Looks at models while somebody listens, until `stop` ends.
+pub async fn watch(app: App, stop: impl Future<Output = ()>) {
+    let mut stop = std::pin::pin!(stop);
+    let mut phases = app.phases.subscribe();
+    loop {
+        let listened_to = app.feed.live.receiver_count() > 0;
+        tokio::select! {
+            () = &mut stop => return,
+            () = app.feed.awake.notified() => {}
+            // Too many at once to be read one by one are one reason to look, too.
+            _ = phases.recv(), if listened_to => {}
+            () = tokio::time::sleep(LOOK_EVERY), if listened_to => {}
+        }
+        if app.feed.live.receiver_count() > 0
+            && let Err(problem) = app.feed.look(&app).await
+        {
+            warn!(error = problem.0.message, "the models can't be looked at for who watches them");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models(states: &[(i64, &str)]) -> BTreeMap<i64, Seen> {
+        let seen = |state: &str| Seen { model: json!({ "state": state }), pull: Value::Null };
+        states.iter().map(|(id, state)| (*id, seen(state))).collect()
+    }
+
+    fn update(feed: &Feed, states: &[(i64, &str)]) {
+        feed.ring().update(models(states), &feed.live);
+    }
+
+    fn kinds(catch: Catch) -> Vec<&'static str> {
+        match catch {
+            Catch::Up(_) => vec!["snapshot"],
+            Catch::Reset(_) => vec!["reset"],
+            Catch::Missed(events) => events.iter().map(|it| it.kind.as_str()).collect(),
+        }
+    }
+
+    #[test]
+    fn who_was_away_gets_what_he_missed_or_everything() {
+        let feed = Feed::default();
+        update(&feed, &[(1, "stopped"), (2, "stopped")]);
+        let begin = feed.begin(None);
+        assert_eq!(begin.last, 2);
+        let id = feed.id(begin.last);
+        assert_eq!(kinds(feed.begin(Some(&id)).what), [""; 0]);
+        update(&feed, &[(1, "running")]);
+        assert_eq!(kinds(feed.begin(Some(&id)).what), ["model_deleted", "model"]);
+        update(&feed, &[(1, "running")]);
+        assert_eq!(feed.begin(None).last, 4, "nothing changed");
+        let another = Feed::default().id(4);
+        for unknown in ["", "4", "x-4", &feed.id(5), &another] {
+            assert_eq!(kinds(feed.begin(Some(unknown)).what), ["reset"], "{unknown}");
+        }
+        // The ring holds 512: the reader who saw the one before the oldest misses nothing, the one before him does.
+        for n in 0..RING {
+            update(&feed, &[(1, if n % 2 == 0 { "loading" } else { "running" })]);
+        }
+        let last = feed.begin(None).last;
+        let of = |missed: u64| kinds(feed.begin(Some(&feed.id(last - missed))).what);
+        assert_eq!(of(512).len(), 512);
+        assert_eq!(of(513), ["reset"]);
+    }
+}

@@ -1,0 +1,93 @@
+//! Whether a gateway runs at the address, and how it is.
+
+use std::net::{SocketAddr, TcpListener};
+
+use super::{Check, words};
+use crate::{
+    exit::Failure,
+    http::{Client, Place},
+};
+
+/// The gateway at `url`, and whether `listen` and `metrics` are free where it does not run.
+///
+/// Whether one runs is the second value.
+pub async fn gateway(url: &str, listen: SocketAddr, metrics: SocketAddr) -> (Vec<Check>, bool) {
+    let client = match Place::parse(url) {
+        Ok(place) => Client::new(place, None),
+        Err(failure) => {
+            let check = Check::fail(
+                "gateway",
+                words(&failure),
+                "The client verbs don't know whom to talk to.",
+                "export GANTRY_URL=http://127.0.0.1:8084",
+            );
+            return (vec![check], false);
+        }
+    };
+    let version = match client.get("/health").await {
+        Ok(answer) => answer.json["version"].as_str().map(str::to_owned),
+        Err(Failure::Unreachable(_)) => {
+            let mut checks = vec![Check::warn(
+                "gateway",
+                format!("none runs at {url}"),
+                "The checks below are for one that is to be started.",
+                "gantry serve",
+            )];
+            checks.extend(
+                [("port", "GATEWAY_LISTEN", listen), ("metrics_port", "METRICS_LISTEN", metrics)].map(port),
+            );
+            return (checks, false);
+        }
+        Err(_) => None,
+    };
+    let Some(version) = version else {
+        let check = Check::fail(
+            "gateway",
+            format!("something else than Gantry answers at {url}"),
+            "Another program has the address.",
+            "choose another address with GATEWAY_LISTEN, or say where the gateway is with --url",
+        );
+        return (vec![check], false);
+    };
+    let own = env!("CARGO_PKG_VERSION");
+    let mut checks = vec![if version == own {
+        Check::ok("gateway", format!("version {version} runs at {url}"))
+    } else {
+        Check::warn(
+            "gateway",
+            format!("version {version} runs at {url}, this program is {own}"),
+            "Verbs may not fit each other.",
+            "restart the gateway with this program",
+        )
+    }];
+    checks.push(readiness(&client).await);
+    (checks, true)
+}
+
+async fn readiness(client: &Client) -> Check {
+    const MEANS: &str = "Load balancers take it out of service, or models can't be started.";
+    const FIX: &str = "see the checks below, and the gateway's log";
+    let answer = match client.get("/readyz").await {
+        Ok(answer) => answer.json,
+        Err(failure) => return Check::fail("readiness", words(&failure), MEANS, FIX),
+    };
+    let checks = answer["checks"].as_object().into_iter().flatten();
+    let parts: Vec<_> = checks.clone().map(|(name, it)| format!("{name} {}", crate::out::cell(it))).collect();
+    if checks.clone().all(|(_, it)| it == "ok") {
+        Check::ok("readiness", parts.join(", "))
+    } else {
+        Check::warn("readiness", parts.join(", "), MEANS, FIX)
+    }
+}
+
+fn port((name, setting, addr): (&'static str, &str, SocketAddr)) -> Check {
+    match TcpListener::bind(addr) {
+        Ok(_) => Check::ok(name, format!("{addr} ({setting}) is free")),
+        Err(error) => Check::fail(
+            name,
+            format!("{addr} ({setting}): {error}"),
+            "The gateway can't listen there and does not start.",
+            &format!("find the program with `ss -ltnp 'sport = :{}'`, or set {setting}", addr.port()),
+        ),
+    }
+}

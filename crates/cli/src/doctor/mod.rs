@@ -1,0 +1,107 @@
+//! `doctor`: what a gateway needs, each with what was found, what it means and what mends it. The checks of the database
+//! and of the container runtime are the program's; here are those of the machine and of a gateway that runs already.
+
+mod gateway;
+mod machine;
+
+use clap::ArgMatches;
+use serde::Serialize;
+
+pub use self::{gateway::gateway, machine::machine};
+use crate::{
+    Exit, complain,
+    exit::{Failure, Outcome},
+    out::{Out, Tone, clean},
+};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// It works, but not all, or not always.
+    Warn,
+    /// A gateway does not start, or serves nothing.
+    Fail,
+}
+
+/// One prerequisite.
+#[derive(Debug, Clone, Serialize)]
+pub struct Check {
+    /// A stable word for programs.
+    pub name: &'static str,
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What that means; empty where all is well.
+    pub means: String,
+    /// What to do; `None` where there is nothing to mend.
+    pub fix: Option<String>,
+}
+
+impl Check {
+    pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, status: Status::Ok, found: found.into(), means: String::new(), fix: None }
+    }
+
+    pub fn warn(name: &'static str, found: impl Into<String>, means: &str, fix: &str) -> Self {
+        Self::bad(name, Status::Warn, found.into(), means, fix)
+    }
+
+    pub fn fail(name: &'static str, found: impl Into<String>, means: &str, fix: &str) -> Self {
+        Self::bad(name, Status::Fail, found.into(), means, fix)
+    }
+
+    fn bad(name: &'static str, status: Status, found: String, means: &str, fix: &str) -> Self {
+        Self { name, status, found, means: means.to_owned(), fix: Some(fix.to_owned()) }
+    }
+}
+
+/// Prints the checks; ends with [`Exit::Failed`] if one failed.
+pub fn report(checks: &[Check], matches: &ArgMatches) -> Exit {
+    let out = Out::new(matches.get_flag("json"), matches.get_flag("utc"));
+    let worst = checks.iter().map(|it| it.status).max().unwrap_or(Status::Ok);
+    match print(checks, worst, &out) {
+        Ok(()) if worst == Status::Fail => Exit::Failed,
+        Ok(()) => Exit::Done,
+        Err(failure) => {
+            complain(&failure, &out);
+            failure.exit()
+        }
+    }
+}
+
+fn print(checks: &[Check], worst: Status, out: &Out) -> Outcome<()> {
+    let value = serde_json::json!({ "status": worst, "checks": checks });
+    out.either(&value, || {
+        let width = checks.iter().map(|it| it.name.len()).max().unwrap_or(0);
+        for check in checks {
+            let (word, tone) = match check.status {
+                Status::Ok => ("OK  ", Tone::Good),
+                Status::Warn => ("WARN", Tone::Busy),
+                Status::Fail => ("FAIL", Tone::Bad),
+            };
+            let Check { name, found, means, fix, .. } = check;
+            out.line(&format!("{}  {name:<width$}  {}", out.paint(tone, word), clean(found)))?;
+            let space = " ".repeat(width + 8);
+            if !means.is_empty() {
+                out.line(&format!("{space}{}", clean(means)))?;
+            }
+            if let Some(fix) = fix {
+                out.line(&format!("{space}mend it: {}", clean(fix)))?;
+            }
+        }
+        let n = |status| checks.iter().filter(|it| it.status == status).count();
+        out.line(&format!(
+            "\n{} fine, {} to look at, {} broken",
+            n(Status::Ok),
+            n(Status::Warn),
+            n(Status::Fail)
+        ))
+    })
+}
+
+/// Of what a check can't tell apart from anything else.
+pub(crate) fn words(failure: &Failure) -> String {
+    failure.words().trim_start_matches("gantry: ").trim_end().to_owned()
+}

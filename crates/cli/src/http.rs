@@ -1,0 +1,254 @@
+//! The public API over HTTP: one request after the other, each on a connection of its own, with the session's cookie and
+//! without an `Origin`, as programs that are no browsers send it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use gantry_connect::{ConnectError, Connector};
+use http::{HeaderMap, Method, Request, Response, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use crate::exit::{Failure, Outcome, Refusal};
+
+/// Where a gateway is, unless it is said otherwise.
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8084";
+const CONNECT: Duration = Duration::from_secs(10);
+/// Of everything but what is known to take long.
+const ANSWER: Duration = Duration::from_mins(3);
+/// Larger answers are no answers of a gateway.
+const MAX_ANSWER: usize = 256 << 20;
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A gateway's address, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    tls: bool,
+    host: String,
+    port: u16,
+    /// `host` or `host:port`, as it was written.
+    authority: String,
+    /// Without a slash at the end; not empty behind a proxy that serves more.
+    base: String,
+}
+
+impl Place {
+    /// # Errors
+    /// It is not of the form `http[s]://host[:port][/base]`.
+    pub(crate) fn parse(text: &str) -> Outcome<Self> {
+        let wrong = || {
+            let text = crate::out::clean(text);
+            Failure::Usage(format!("`{text}` is no address of a gateway: it has the form http://host:port"))
+        };
+        let uri: Uri = text.parse().map_err(|_| wrong())?;
+        let tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong()),
+        };
+        let authority = uri.authority().ok_or_else(wrong)?.as_str();
+        let host = uri.host().unwrap_or_default();
+        if authority.contains('@') || uri.query().is_some() || host.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self {
+            tls,
+            host: host.trim_matches(['[', ']']).to_ascii_lowercase(),
+            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            authority: authority.to_owned(),
+            base: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// As the session file names it.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority.to_ascii_lowercase(), self.base)
+    }
+}
+
+/// A complete answer with a status of success.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) headers: HeaderMap,
+    /// `Null` if the body is not JSON.
+    pub(crate) json: Value,
+}
+
+impl Answer {
+    /// `X-Total-Count` of a list.
+    pub(crate) fn total(&self) -> Option<usize> {
+        self.headers.get("x-total-count")?.to_str().ok()?.parse().ok()
+    }
+
+    pub(crate) fn list(&self) -> &[Value] {
+        self.json.as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A query string, and the values in it made safe.
+pub(crate) fn query(pairs: &[(&str, String)]) -> String {
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+}
+
+fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+/// Talks to one gateway.
+pub(crate) struct Client {
+    pub(crate) place: Place,
+    connector: Connector,
+    /// `svc_session=…`
+    pub(crate) cookie: Option<SecretString>,
+}
+
+impl Client {
+    pub(crate) fn new(place: Place, cookie: Option<SecretString>) -> Self {
+        Self { place, connector: Connector::default(), cookie }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Outcome<Answer> {
+        self.call(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Option<&Value>) -> Outcome<Answer> {
+        self.call(Method::POST, path, body).await
+    }
+
+    /// # Errors
+    /// Also every answer that is no success.
+    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Answer> {
+        let late = |_| {
+            Failure::Unreachable(format!("{} did not answer within {} s", self.place.url(), ANSWER.as_secs()))
+        };
+        tokio::time::timeout(ANSWER, self.patient_call(method, path, body)).await.map_err(late)?
+    }
+
+    /// The same without an end to the waiting.
+    pub(crate) async fn patient_call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Outcome<Answer> {
+        self.exchange(method, path, body, async |response| self.complete(response).await).await
+    }
+
+    /// Hands the body over piece by piece, until it ends.
+    pub(crate) async fn stream(&self, path: &str, mut take: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
+        self.exchange(Method::GET, path, None, async |response| {
+            if !response.status().is_success() {
+                return self.complete(response).await.map(drop);
+            }
+            let mut body = response.into_body();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|_| self.broke_off())?;
+                if let Some(data) = frame.data_ref() {
+                    take(data)?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn exchange<T>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        read: impl AsyncFnOnce(Response<Incoming>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let request = self.request(method, path, body)?;
+        let Place { tls, host, port, .. } = &self.place;
+        let stream = tokio::time::timeout(CONNECT, self.connector.connect(*tls, host, *port))
+            .await
+            .map_err(|_| self.unreachable("it does not answer"))?
+            .map_err(|error| match &error {
+                ConnectError::Tls(source) => self.unreachable(&format!("{error}: {source}")),
+                _ => self.unreachable(&error.to_string()),
+            })?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(stream).await.map_err(|_| self.broke_off())?;
+        let exchange = async {
+            let response = sender.send_request(request).await.map_err(|_| self.broke_off())?;
+            read(response).await
+        };
+        // The connection is driven here, so that dropping this future closes it.
+        tokio::pin!(exchange, connection);
+        tokio::select! {
+            done = &mut exchange => done,
+            _ = &mut connection => exchange.await,
+        }
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Request<Full<Bytes>>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.place.base))
+            .header(header::HOST, &self.place.authority)
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, concat!("gantry/", env!("CARGO_PKG_VERSION")));
+        if let Some(cookie) = &self.cookie {
+            request = request.header(header::COOKIE, cookie.expose_secret());
+        }
+        let bytes = match body {
+            Some(value) => {
+                request = request.header(header::CONTENT_TYPE, "application/json");
+                Bytes::from(value.to_string())
+            }
+            None => Bytes::new(),
+        };
+        request
+            .body(Full::new(bytes))
+            .map_err(|_| Failure::Usage("an argument can't be put into a request".to_owned()))
+    }
+
+    async fn complete(&self, response: Response<Incoming>) -> Outcome<Answer> {
+        let (head, body) = response.into_parts();
+        let bytes = Limited::new(body, MAX_ANSWER).collect().await.map_err(|_| self.broke_off())?.to_bytes();
+        let json = serde_json::from_slice(&bytes).unwrap_or_default();
+        if !head.status.is_success() {
+            return Err(Failure::Refused(Box::new(Refusal::new(head.status.as_u16(), &json))));
+        }
+        Ok(Answer { headers: head.headers, json })
+    }
+
+    fn unreachable(&self, why: &str) -> Failure {
+        let url = self.place.url();
+        Failure::Unreachable(format!(
+            "no gateway at {url}: {why} (another address: --url or GANTRY_URL; `gantry doctor` looks further)"
+        ))
+    }
+
+    fn broke_off(&self) -> Failure {
+        Failure::Unreachable(format!("{} closed the connection without a complete answer", self.place.url()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_have_a_base_and_an_address_in_brackets() {
+        let place = Place::parse("https://Box.lan/llm/").unwrap();
+        assert_eq!((place.host.as_str(), place.port, place.base.as_str()), ("box.lan", 443, "/llm"));
+        assert_eq!(place.url(), "https://box.lan/llm");
+        let place = Place::parse("http://[::1]:8084").unwrap();
+        assert_eq!((place.host.as_str(), place.port), ("::1", 8084));
+        for wrong in ["box:8084", "ftp://a", "http://u:p@a", "http://", "", "http://a?b=c"] {
+            assert!(matches!(Place::parse(wrong), Err(Failure::Usage(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_can_not_break_out_of_a_query() {
+        assert_eq!(query(&[("q", "a&b=c d/é".to_owned())]), "?q=a%26b%3Dc%20d%2F%C3%A9");
+    }
+}

@@ -1,0 +1,86 @@
+//! `images`: which engine images are there, and taking them in from a file.
+
+use clap::{ArgMatches, Command};
+use serde_json::{Value, json};
+
+use crate::{
+    Cx,
+    args::{connected, place, text},
+    exit::Outcome,
+    out::{Table, Tone, cell, clean},
+    progress::Progress,
+};
+
+pub(crate) fn command() -> Command {
+    let images = Command::new("images").about("Shows which engine images are on the machine");
+    let load = Command::new("load")
+        .about("Takes in images from an archive as `docker save` writes it")
+        .arg(place("PATH", "The archive, from one of the gateway's EXPORT_DIRS"));
+    connected(images).subcommand(load)
+}
+
+pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    match matches.subcommand() {
+        Some((_, sub)) => load(cx, text(sub, "PATH").unwrap_or_default()).await,
+        None => status(cx).await,
+    }
+}
+
+async fn load(cx: &Cx, path: &str) -> Outcome<()> {
+    let begin = tokio::time::Instant::now();
+    let mut progress = Progress::new(&cx.out);
+    let (what, body) = (format!("loading {}", clean(path)), json!({ "path": path }));
+    let call = cx.client.patient_call(http::Method::POST, "/admin/system/container-images/load", Some(&body));
+    tokio::pin!(call);
+    let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
+    let answer = loop {
+        tokio::select! {
+            answer = &mut call => break answer,
+            _ = tick.tick() => progress.show(&what, &format!("{} s", begin.elapsed().as_secs()), None),
+        }
+    };
+    drop(progress);
+    let answer = answer?;
+    cx.out.either(&answer.json, || {
+        for image in answer.json["loaded"].as_array().into_iter().flatten() {
+            cx.out.line(&format!("loaded {}", clean(&cell(image))))?;
+        }
+        Ok(())
+    })
+}
+
+async fn status(cx: &Cx) -> Outcome<()> {
+    let answer = cx.client.get("/admin/system/container-images").await?;
+    cx.out.either(&answer.json, || {
+        let mut table = Table::new(&["IMAGE", "FOR", "CACHED", "MB>", "CREATED"]);
+        let mut row = |image: &Value, whom: String| {
+            let cached = image["cached"] == true;
+            let tone = if cached { Tone::Good } else { Tone::Busy };
+            table.toned([
+                (cell(&image["image"]), Tone::Plain),
+                (whom, Tone::Plain),
+                (cell(&image["cached"]), tone),
+                (cell(&image["size_mb"]), Tone::Plain),
+                (cx.out.time(&image["created"]), Tone::Plain),
+            ]);
+        };
+        for (engine, image) in answer.json["engines"].as_object().into_iter().flatten() {
+            row(image, format!("default of {engine}"));
+        }
+        for image in answer.json["models"].as_array().into_iter().flatten() {
+            row(image, format!("models {}", cell(&image["models"])));
+        }
+        cx.out.table(&table)?;
+        let ready = answer.json["offline_ready"] == true;
+        let text = if ready {
+            "every image that a model needs is there"
+        } else {
+            "images that models need are missing"
+        };
+        cx.out.line(&cx.out.paint(if ready { Tone::Good } else { Tone::Busy }, text))?;
+        for advice in answer.json["recommendations"].as_array().into_iter().flatten() {
+            cx.out.line(&clean(&cell(advice)))?;
+        }
+        Ok(())
+    })
+}

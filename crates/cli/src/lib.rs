@@ -1,0 +1,118 @@
+//! The command line of `gantry`: every verb with its help, and the verbs that talk to a gateway over its public API. What
+//! needs the gateway's own parts (`serve`, the database for `doctor`) is run by the program itself.
+
+mod args;
+pub mod doctor;
+mod exit;
+mod help;
+mod http;
+mod images;
+mod keys;
+mod local;
+mod models;
+mod out;
+mod people;
+mod progress;
+mod session;
+mod sign_in;
+mod terminal;
+mod top;
+mod usage;
+
+use clap::ArgMatches;
+use gantry_domain::{Role, Timestamp};
+
+pub use crate::{args::command, exit::Exit, help::page};
+use crate::{
+    exit::{Failure, Outcome},
+    http::{Client, Place},
+    out::Out,
+    session::Sessions,
+};
+
+/// One command on its way.
+struct Cx {
+    client: Client,
+    out: Out,
+    sessions: Sessions,
+}
+
+/// Runs a verb that needs nothing but the API, and says how it ended. What went wrong stands on standard error.
+pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
+    // Groups have the options on their own verbs.
+    let mut leaf = matches;
+    while let Some((_, sub)) = leaf.subcommand() {
+        leaf = sub;
+    }
+    let flag = |name| leaf.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false);
+    let out = Out::new(flag("json"), flag("utc"));
+    match perform(verb, matches, leaf, out.clone()) {
+        Ok(()) => Exit::Done,
+        Err(failure) => {
+            complain(&failure, &out);
+            failure.exit()
+        }
+    }
+}
+
+fn complain(failure: &Failure, out: &Out) {
+    use std::io::Write;
+    let text = match failure {
+        Failure::Closed => String::new(),
+        failure if out.json => format!("{}\n", failure.json()),
+        failure => failure.words(),
+    };
+    // There is nowhere left to complain to if this fails.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Outcome<()> {
+    match verb {
+        "completions" => return local::completions(matches, &out),
+        "man" => return local::man(matches, &out),
+        "exit-codes" => return out.raw(Exit::list().as_bytes()),
+        _ => {}
+    }
+    let place = Place::parse(&url(leaf))?;
+    let sessions = Sessions::of_user()?;
+    let cookie = if verb == "login" { None } else { sessions.cookie(&place.url())? };
+    let cx = Cx { client: Client::new(place, cookie), out, sessions };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("can't start: {error}")))?;
+    let done = runtime.block_on(async {
+        match verb {
+            "login" => sign_in::login(&cx, matches).await,
+            "logout" => sign_in::logout(&cx).await,
+            "models" => models::run(&cx, matches).await,
+            "keys" => keys::run(&cx, matches).await,
+            "orgs" => people::orgs(&cx, matches).await,
+            "users" => people::users(&cx, matches).await,
+            "usage" => usage::run(&cx, matches).await,
+            "images" => images::run(&cx, matches).await,
+            "top" => top::run(&cx, matches).await,
+            "openapi" => local::openapi(&cx).await,
+            other => Err(Failure::Usage(format!("there is no verb `{other}`"))),
+        }
+    });
+    // Reading from a terminal can't be stopped; nobody waits for it.
+    runtime.shutdown_background();
+    done
+}
+
+/// `--url`, else `GANTRY_URL`, else the address of a gateway on this machine.
+pub(crate) fn url(matches: &ArgMatches) -> String {
+    let given = matches.try_get_one::<String>("url").ok().flatten().cloned();
+    let named = || std::env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok());
+    given.or_else(named).filter(|it| !it.is_empty()).unwrap_or_else(|| http::DEFAULT_URL.to_owned())
+}
+
+/// Words that `--role` takes.
+fn roles() -> [&'static str; 4] {
+    [Role::User, Role::OrgAdmin, Role::Admin, Role::Owner].map(Role::as_str)
+}
+
+fn now() -> Timestamp {
+    gantry_domain::Clock::default().now()
+}

@@ -1,0 +1,173 @@
+//! Options, assignments and files as the body of a request. Types come from the field table; what does not fit goes to the
+//! gateway as it is, so that the gateway says what is wrong with everything at once.
+
+use std::io::Read;
+
+use clap::ArgMatches;
+use gantry_domain::model::{
+    EngineKind,
+    fields::{self, Kind},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    args::{text, texts},
+    exit::{Failure, Outcome},
+};
+
+pub(super) const EXAMPLES: &str = "\
+gantry models create --served-name qwen --engine llamacpp --path qwen3-8b-q4_k_m.gguf --start --wait
+gantry models create --served-name big --engine vllm --path big -s tensor_parallel_size=2 -s extra_args=--foo,--bar
+gantry models show qwen --json | gantry models create --file - --served-name qwen-2
+
+Lists are written with commas, or as JSON like objects. A hub token belongs into a file, not on the command line.";
+
+/// What records show and requests may not have.
+const SHOWN_ONLY: &[&str] = &[
+    "id",
+    "state",
+    "state_reason",
+    "needs_apply",
+    "needs_apply_reason",
+    "rolled_back",
+    "diagnosis",
+    "hub_token_set",
+    "created_at",
+    "updated_at",
+];
+
+const OPTIONS: &[(&str, &str)] = &[
+    ("served-name", "served_name"),
+    ("name", "name"),
+    ("engine", "engine_type"),
+    ("task", "task"),
+    ("path", "local_path"),
+    ("repo", "repo_id"),
+];
+
+/// Whether any of the options that make a body is there.
+pub(super) fn is_given(matches: &ArgMatches) -> bool {
+    let names = OPTIONS.iter().map(|(option, _)| *option).chain(["file"]);
+    names.clone().any(|it| text(matches, it).is_some()) || !texts(matches, "set").is_empty()
+}
+
+/// The body; `engine` is that of a model that exists.
+pub(super) fn body(matches: &ArgMatches, engine: Option<&str>) -> Outcome<Value> {
+    let mut body = match text(matches, "file") {
+        Some(path) => record(path)?,
+        None => Map::new(),
+    };
+    for (option, field) in OPTIONS {
+        if let Some(value) = text(matches, option) {
+            body.insert((*field).to_owned(), value.into());
+        }
+    }
+    let assignments: Vec<_> = texts(matches, "set").into_iter().map(split).collect::<Outcome<_>>()?;
+    let named = assignments.iter().rev().find(|(name, _)| *name == "engine_type").map(|(_, value)| *value);
+    let in_body = body.get("engine_type").and_then(Value::as_str).map(str::to_owned);
+    let engine = named.or(in_body.as_deref()).or(engine).and_then(EngineKind::parse);
+    for (name, value) in assignments {
+        body.insert(name.to_owned(), typed(name, value, engine.unwrap_or(EngineKind::Vllm)));
+    }
+    Ok(Value::Object(body))
+}
+
+fn split(assignment: &str) -> Outcome<(&str, &str)> {
+    assignment
+        .split_once('=')
+        .map(|(name, value)| (name.trim(), value))
+        .ok_or_else(|| Failure::Usage(format!("`{}` is not FIELD=VALUE", crate::out::clean(assignment))))
+}
+
+fn record(path: &str) -> Outcome<Map<String, Value>> {
+    let wrong = |error: std::io::Error| Failure::Usage(format!("can't read {path}: {error}"));
+    let text = if path == "-" {
+        let mut text = String::new();
+        std::io::stdin().lock().read_to_string(&mut text).map_err(wrong)?;
+        text
+    } else {
+        std::fs::read_to_string(path).map_err(wrong)?
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(mut record)) => {
+            record.retain(|name, value| !SHOWN_ONLY.contains(&name.as_str()) && !value.is_null());
+            Ok(record)
+        }
+        Ok(_) => Err(Failure::Usage(format!("{path} does not hold a JSON object"))),
+        Err(error) => Err(Failure::Usage(format!("{path} is not valid JSON: {error}"))),
+    }
+}
+
+/// A value in the type of its field. Empty unsets.
+fn typed(name: &str, text: &str, engine: EngineKind) -> Value {
+    if text.is_empty() {
+        return Value::Null;
+    }
+    let as_is = || Value::from(text);
+    let json = || serde_json::from_str::<Value>(text).ok();
+    let Some(field) = fields::find(name, engine) else {
+        // Columns of the record, and what does not exist.
+        return match (name, text.parse::<bool>()) {
+            ("archived", Ok(flag)) => flag.into(),
+            _ => as_is(),
+        };
+    };
+    let items = || text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    match field.kind {
+        Kind::Bool => match text {
+            "true" | "yes" | "on" => true.into(),
+            "false" | "no" | "off" => false.into(),
+            _ => as_is(),
+        },
+        Kind::Int { .. } | Kind::IntOneOf(_) | Kind::Float { .. } => {
+            json().filter(Value::is_number).unwrap_or_else(as_is)
+        }
+        Kind::IntList { .. } => json().filter(Value::is_array).unwrap_or_else(|| {
+            items().map(|it| it.parse::<i64>().map_or_else(|_| Value::from(it), Value::from)).collect()
+        }),
+        Kind::TextList { .. } | Kind::NamedPaths { .. } => {
+            json().filter(Value::is_array).unwrap_or_else(|| items().map(Value::from).collect())
+        }
+        Kind::TextMap => json().filter(Value::is_object).unwrap_or_else(|| {
+            let pairs =
+                items().map(|it| it.split_once('=').map(|(name, value)| (name.to_owned(), value.into())));
+            pairs.collect::<Option<Map<_, _>>>().map_or_else(as_is, Value::Object)
+        }),
+        Kind::Object => json().unwrap_or_else(as_is),
+        Kind::Text { .. }
+        | Kind::Lines { .. }
+        | Kind::OneOf(_)
+        | Kind::Repo
+        | Kind::Path
+        | Kind::ModelPath => as_is(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_take_the_type_of_their_field() {
+        let typed = |name, text| typed(name, text, EngineKind::Vllm);
+        for (name, text, value) in [
+            ("tensor_parallel_size", "2", json!(2)),
+            ("tensor_parallel_size", "two", json!("two")),
+            ("gpu_memory_utilization", "0.9", json!(0.9)),
+            ("enforce_eager", "true", json!(true)),
+            ("max_model_len", "", Value::Null),
+            ("selected_gpus", "0,2", json!([0, 2])),
+            ("extra_args", "--a,--b=1", json!(["--a", "--b=1"])),
+            ("extra_args", r#"["--a,b"]"#, json!(["--a,b"])),
+            ("extra_env", "A=1,B=x=y", json!({ "A": "1", "B": "x=y" })),
+            ("request_defaults", r#"{"temperature":0}"#, json!({ "temperature": 0 })),
+            ("local_path", "1", json!("1")),
+            ("archived", "true", json!(true)),
+            ("no_such_field", "1", json!("1")),
+        ] {
+            assert_eq!(typed(name, text), value, "{name}={text}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Looking at models: one record, the command before it runs, files, a test, logs.
+
+use clap::ArgMatches;
+use serde_json::{Map, Value, json};
+
+use super::{find, form, id, name, remark, settle};
+use crate::{
+    Cx,
+    args::{has, int, text},
+    exit::{Failure, Outcome},
+    http::query,
+    out::{Table, Tone, cell, clean},
+};
+
+/// Lines of a log unless it is said otherwise.
+const TAIL: i64 = 200;
+/// Shown at the top, not as settings.
+const HEAD: &[&str] = &[
+    "id",
+    "name",
+    "served_name",
+    "task",
+    "engine_type",
+    "state",
+    "state_reason",
+    "needs_apply",
+    "needs_apply_reason",
+    "rolled_back",
+    "diagnosis",
+    "archived",
+    "created_at",
+    "updated_at",
+];
+
+pub(super) fn show(cx: &Cx, model: &Value) -> Outcome<()> {
+    cx.out.either(model, || {
+        let mut pairs = vec![
+            ("id", id(model)),
+            ("served name", cell(&model["served_name"])),
+            ("name", cell(&model["name"])),
+            ("engine", cell(&model["engine_type"])),
+            ("task", cell(&model["task"])),
+            ("state", cell(&model["state"])),
+        ];
+        let remark = remark(model);
+        if !remark.is_empty() {
+            pairs.push(("remark", remark));
+        }
+        pairs.push(("created", cx.out.time(&model["created_at"])));
+        pairs.push(("changed", cx.out.time(&model["updated_at"])));
+        cx.out.pairs(&pairs)?;
+        let empty = Map::new();
+        let set = model.as_object().unwrap_or(&empty).iter();
+        let set: Vec<_> = set
+            .filter(|(name, value)| {
+                !HEAD.contains(&name.as_str()) && !value.is_null() && **value != json!(false)
+            })
+            .map(|(name, value)| {
+                (name.as_str(), if value.is_object() { value.to_string() } else { cell(value) })
+            })
+            .collect();
+        cx.out.line("")?;
+        cx.out.pairs(&set)?;
+        if model["state"] == "failed" && model["diagnosis"].is_object() {
+            cx.out.line("")?;
+            for line in settle::lines(&model["diagnosis"], &cx.out) {
+                cx.out.line(&line)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let answer = match text(matches, "MODEL") {
+        Some(_) if form::is_given(matches) => {
+            return Err(Failure::Usage("either a model, or values: not both".to_owned()));
+        }
+        Some(given) => {
+            let path = format!("/admin/models/{}/dry-run", id(&find(cx, given).await?));
+            cx.client.post(&path, None).await?
+        }
+        None if form::is_given(matches) => {
+            cx.client.post("/admin/models/dry-run", Some(&form::body(matches, None)?)).await?
+        }
+        None => {
+            return Err(Failure::Usage("say which model, or give values with --set or --file".to_owned()));
+        }
+    };
+    let preview = &answer.json;
+    cx.out.either(preview, || {
+        cx.out.line(&clean(&cell(&preview["command_str"])))?;
+        cx.out.line("")?;
+        let cached = if preview["image_cached"] == true { "on this machine" } else { "not on this machine" };
+        let gb = |it: &Value| it.as_f64().map_or_else(|| "unknown".to_owned(), |it| format!("{it:.1} GB"));
+        cx.out.pairs(&[
+            ("image", format!("{} ({cached})", cell(&preview["image"]))),
+            ("engine version", cell(&preview["engine_version"])),
+            ("GPU memory", gb(&preview["vram_estimate_gb"])),
+        ])?;
+        for warning in preview["warnings"].as_array().into_iter().flatten() {
+            let severity = cell(&warning["severity"]);
+            let tone = if severity == "error" { Tone::Bad } else { Tone::Busy };
+            let head = cx.out.paint(tone, &severity);
+            cx.out.line(&format!("{head}: {}", clean(&cell(&warning["title"]))))?;
+            cx.out.line(&format!("  {}", clean(&cell(&warning["message"]))))?;
+            if let Some(fix) = warning["fix"].as_str() {
+                cx.out.line(&format!("  fix: {}", clean(fix)))?;
+            }
+        }
+        Ok(())
+    })?;
+    if preview["valid"] == false {
+        return Err(Failure::Failed("a start would fail: see the errors above".to_owned()));
+    }
+    Ok(())
+}
+
+pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
+    let path = format!("/admin/models/inspect-folder{}", query(&[("folder", folder.to_owned())]));
+    let answer = cx.client.get(&path).await?;
+    let found = &answer.json;
+    cx.out.either(found, || {
+        let recommended = &found["engine_recommendation"];
+        cx.out.pairs(&[
+            ("path", cell(&found["path"])),
+            ("engine", cell(&recommended["recommended_engine"])),
+            ("because", cell(&recommended["reason"])),
+            ("--path", cell(&recommended["path"])),
+        ])?;
+        let mut table = Table::new(&["GGUF", "QUANT", "FILES>", "MB>", "STATUS", "TASK"]);
+        for group in found["gguf_groups"].as_array().into_iter().flatten() {
+            table.row([
+                cell(&group["path"]),
+                cell(&group["quant_type"]),
+                group["files"].as_array().map_or(0, Vec::len).to_string(),
+                cell(&group["total_size_mb"]),
+                cell(&group["status"]),
+                cell(&group["task"]),
+            ]);
+        }
+        if found["has_gguf"] == true {
+            cx.out.line("")?;
+            cx.out.table(&table)?;
+        }
+        if let Some(info) = found["safetensor_info"].as_object() {
+            cx.out.line("")?;
+            let flat = info.iter().filter(|(_, it)| !it.is_null() && !it.is_object() && !it.is_array());
+            let pairs: Vec<_> = flat.map(|(name, it)| (name.as_str(), cell(it))).collect();
+            cx.out.pairs(&pairs)?;
+        }
+        for warning in found["warnings"].as_array().into_iter().flatten() {
+            cx.out.line(&format!("{}: {}", cx.out.paint(Tone::Busy, "warning"), clean(&cell(warning))))?;
+        }
+        Ok(())
+    })
+}
+
+pub(super) async fn test(cx: &Cx, model: &Value) -> Outcome<()> {
+    let answer = cx.client.post(&format!("/admin/models/{}/test", id(model)), None).await?;
+    let done = &answer.json;
+    cx.out.either(done, || {
+        if done["success"] != true {
+            return Ok(());
+        }
+        let word = cx.out.paint(Tone::Good, "answers");
+        cx.out.line(&format!(
+            "{} {word} ({} in {} ms)",
+            name(model),
+            cell(&done["test_type"]),
+            cell(&done["latency_ms"])
+        ))
+    })?;
+    if done["success"] == true {
+        return Ok(());
+    }
+    let why = if done["error"].is_string() { cell(&done["error"]) } else { done["error"].to_string() };
+    Err(Failure::Failed(format!("{} did not pass its test: {}", name(model), clean(&why))))
+}
+
+pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcome<()> {
+    let tail = int(matches, "tail").unwrap_or(TAIL);
+    let path = format!("/admin/models/{}/logs?tail={tail}", id(model));
+    if has(matches, "follow") {
+        let mut events = Events::default();
+        return cx
+            .client
+            .stream(&format!("{path}&follow=true"), |bytes| {
+                for event in events.take(bytes) {
+                    if cx.out.json {
+                        cx.out.line(&event.to_string())?;
+                    } else {
+                        cx.out.line(&visible(event["line"].as_str().unwrap_or_default()))?;
+                    }
+                }
+                Ok(())
+            })
+            .await;
+    }
+    let diagnose = if has(matches, "diagnose") { "&diagnose=true" } else { "" };
+    let answer = cx.client.get(&format!("{path}{diagnose}")).await?;
+    cx.out.either(&answer.json, || {
+        for line in answer.json["logs"].as_str().unwrap_or_default().lines() {
+            cx.out.line(&visible(line))?;
+        }
+        if answer.json["diagnosis"].is_object() {
+            cx.out.line("")?;
+            for line in settle::lines(&answer.json["diagnosis"], &cx.out) {
+                cx.out.line(&line)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A line of an engine without what a terminal would obey; tabs stay.
+fn visible(line: &str) -> String {
+    line.split('\t').map(clean).collect::<Vec<_>>().join("\t")
+}
+
+/// `data:` lines of server-sent events, out of pieces that end anywhere.
+#[derive(Default)]
+struct Events(Vec<u8>);
+
+impl Events {
+    fn take(&mut self, bytes: &[u8]) -> Vec<Value> {
+        self.0.extend_from_slice(bytes);
+        let Some(end) = self.0.iter().rposition(|it| *it == b'\n') else { return Vec::new() };
+        let complete: Vec<u8> = self.0.drain(..=end).collect();
+        let lines = complete.split(|it| *it == b'\n').filter_map(|it| it.strip_prefix(b"data: "));
+        lines.filter_map(|it| serde_json::from_slice(it).ok()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_may_end_in_the_middle_of_a_piece() {
+        let mut events = Events::default();
+        assert!(events.take(b"data: {\"line\":\"a").is_empty());
+        let found = events.take(b"b\"}\n\n: ping\n\ndata: {\"line\":\"c\"}\n\ndata");
+        assert_eq!(found, [json!({ "line": "ab" }), json!({ "line": "c" })]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Waiting until a model is where it should be, and what to say when it does not get there.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::{id, name};
+use crate::{
+    Cx,
+    exit::{Failure, Outcome},
+    out::{Out, Tone, cell, clean},
+    progress::Progress,
+};
+
+const LOOK: Duration = Duration::from_millis(500);
+/// How long the diagnosis of a failure may come after it.
+const DIAGNOSIS: Duration = Duration::from_secs(5);
+/// Lines of the log that are shown of a failure.
+const LAST_LINES: usize = 12;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    Running,
+    Stopped,
+}
+
+/// # Errors
+/// It fails, goes elsewhere, or takes longer than `limit`.
+pub(super) async fn wait(cx: &Cx, model: &Value, goal: Goal, limit: Option<Duration>) -> Outcome<()> {
+    let (id, name, begin) = (id(model), name(model), Instant::now());
+    let path = format!("/admin/models/{id}");
+    let mut progress = Progress::new(&cx.out);
+    let record = loop {
+        let record = cx.client.get(&path).await?.json;
+        let state = record["state"].as_str().unwrap_or_default();
+        match (state, goal) {
+            ("running" | "failed" | "stopped", Goal::Running) | ("failed" | "stopped", Goal::Stopped) => {
+                break record;
+            }
+            _ => {}
+        }
+        let ready = cx.client.get(&format!("{path}/readiness")).await?.json;
+        let detail = clean(ready["detail"].as_str().unwrap_or_default());
+        let (elapsed, most) = (begin.elapsed().as_secs(), &ready["timeout_sec"]);
+        let more = match state {
+            "loading" => format!("{detail}  {elapsed} s (at most {most} s)"),
+            "starting" => format!("{detail}  {elapsed} s"),
+            _ => format!("{elapsed} s"),
+        };
+        progress.show(&format!("{name}: {state}"), &more, pulled(&detail));
+        if limit.is_some_and(|it| begin.elapsed() >= it) {
+            let why = format!("{name} is {state} after {elapsed} s; it goes on");
+            return Err(Failure::TimedOut(why));
+        }
+        sleep(LOOK).await;
+    };
+    drop(progress);
+    verdict(cx, record, goal, begin.elapsed()).await
+}
+
+async fn verdict(cx: &Cx, record: Value, goal: Goal, took: Duration) -> Outcome<()> {
+    let (name, state) = (name(&record), record["state"].as_str().unwrap_or_default().to_owned());
+    let rolled_back = goal == Goal::Running && record["rolled_back"].is_object();
+    match (state.as_str(), goal) {
+        ("running", Goal::Running) if !rolled_back => {}
+        ("stopped", Goal::Stopped) => {}
+        ("running" | "failed", _) => return failed(cx, record, rolled_back).await,
+        _ => {
+            cx.out.either(&record, || Ok(()))?;
+            return Err(Failure::Failed(format!("{name} is {state}: somebody else gave it another command")));
+        }
+    }
+    let shown = cx.out.paint(Tone::of_state(&state), &state);
+    cx.out.either(&record, || cx.out.line(&format!("{name} is {shown} (after {:.1} s)", took.as_secs_f64())))
+}
+
+/// The diagnosis in full, and the last lines of the log.
+async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
+    let path = format!("/admin/models/{}", id(&record));
+    let begin = Instant::now();
+    while !rolled_back && record["diagnosis"].is_null() && begin.elapsed() < DIAGNOSIS {
+        sleep(LOOK).await;
+        record = cx.client.get(&path).await?.json;
+    }
+    let name = name(&record);
+    if cx.out.json {
+        cx.out.value(&record)?;
+    }
+    let (diagnosis, reason) = if rolled_back {
+        (&record["rolled_back"]["diagnosis"], &record["rolled_back"]["reason"])
+    } else {
+        (&record["diagnosis"], &record["state_reason"])
+    };
+    let reason = clean(reason.as_str().unwrap_or("no reason is known"));
+    if !cx.out.json {
+        if !diagnosis.is_null() {
+            for line in lines(diagnosis, &cx.out) {
+                cx.out.note(&line);
+            }
+        }
+        // The log of what was rolled back is that of the engine before: it says nothing about this.
+        if !rolled_back && let Ok(answer) = cx.client.get(&format!("{path}/logs?tail={LAST_LINES}")).await {
+            let log = answer.json["logs"].as_str().unwrap_or_default();
+            if !log.is_empty() {
+                cx.out.note("last lines of the log:");
+                log.lines().for_each(|it| cx.out.note(&format!("  {}", clean(it))));
+            }
+        }
+    }
+    let what =
+        if rolled_back { "was rolled back, and runs with its last settings that worked" } else { "failed" };
+    Err(Failure::Failed(format!("{name} {what}: {reason}")))
+}
+
+/// A diagnosis as lines: title, message, field, and what to do.
+pub(super) fn lines(diagnosis: &Value, out: &Out) -> Vec<String> {
+    let text = |it: &Value| clean(it.as_str().unwrap_or_default());
+    let mut lines =
+        vec![out.paint(Tone::Bad, &text(&diagnosis["title"])), format!("  {}", text(&diagnosis["message"]))];
+    if diagnosis["field"].is_string() {
+        lines.push(format!("  field: {}", text(&diagnosis["field"])));
+    }
+    for fix in diagnosis["fixes"].as_array().into_iter().flatten() {
+        let set = match (fix["field"].as_str(), fix.get("value")) {
+            (Some(field), Some(Value::Null)) => format!("  (--set {field}=)"),
+            (Some(field), Some(value)) => format!("  (--set {field}={})", clean(&cell_of(value))),
+            _ => String::new(),
+        };
+        lines.push(format!("  fix: {}{set}", text(&fix["text"])));
+    }
+    lines
+}
+
+/// As `--set` takes it.
+fn cell_of(value: &Value) -> String {
+    match value {
+        Value::Bool(it) => it.to_string(),
+        Value::Object(_) => value.to_string(),
+        other => cell(other),
+    }
+}
+
+/// How much of an image is there: `… 120 of 480 MiB …`.
+fn pulled(detail: &str) -> Option<f64> {
+    let words: Vec<&str> = detail.split(' ').collect();
+    let at = words.iter().position(|it| *it == "MiB")?;
+    let (all, done): (f64, f64) =
+        (words.get(at.checked_sub(1)?)?.parse().ok()?, words.get(at.checked_sub(3)?)?.parse().ok()?);
+    (words.get(at.checked_sub(2)?) == Some(&"of") && all > 0.0).then(|| done / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pull_has_a_bar_and_nothing_else_has() {
+        assert_eq!(pulled("the image is being pulled: 120 of 480 MiB known so far"), Some(0.25));
+        assert_eq!(pulled("the image is being pulled: 0 of 0 MiB known so far"), None);
+        assert_eq!(pulled("the container is being made"), None);
+        assert_eq!(pulled("MiB"), None);
+    }
+}

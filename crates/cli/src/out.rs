@@ -1,0 +1,282 @@
+//! What is printed, and how: for people or for programs, in colours or without, never more than the terminal is wide.
+//! `println!` would panic when the reader goes away; everything here gives that back as an error instead.
+
+use std::io::{self, IsTerminal, Write};
+
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
+
+use crate::{
+    exit::{Failure, Outcome},
+    terminal,
+};
+
+/// A colour that means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Good,
+    Busy,
+    Bad,
+    Dim,
+    Bold,
+}
+
+impl Tone {
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Good => "32",
+            Self::Busy => "33",
+            Self::Bad => "31",
+            Self::Dim => "2",
+            Self::Bold => "1",
+        }
+    }
+
+    /// Of the state of a model.
+    pub(crate) fn of_state(state: &str) -> Self {
+        match state {
+            "running" | "active" | "ok" => Self::Good,
+            "starting" | "loading" | "stopping" => Self::Busy,
+            "failed" | "revoked" | "expired" => Self::Bad,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// Standard output and error of one command.
+#[derive(Debug, Clone)]
+pub(crate) struct Out {
+    /// JSON for programs instead of text for people.
+    pub(crate) json: bool,
+    utc: bool,
+    colour: bool,
+    /// Columns of the terminal; `None` where there is none: then nothing is cut off.
+    width: Option<usize>,
+}
+
+impl Out {
+    pub(crate) fn new(json: bool, utc: bool) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty())
+            || std::env::var_os("TERM").is_some_and(|it| it == "dumb");
+        let width = if terminal { terminal::size().map(|(columns, _)| columns) } else { None };
+        Self { json, utc, colour: terminal && !no_colour, width }
+    }
+
+    /// The same for the size that the terminal has now.
+    pub(crate) fn refit(&self) -> Self {
+        let width = self.width.and_then(|_| terminal::size()).map(|(columns, _)| columns);
+        Self { width, ..self.clone() }
+    }
+
+    /// A line on standard output.
+    #[expect(clippy::unused_self, reason = "what prints holds an `Out`, so that nothing prints by the way")]
+    pub(crate) fn line(&self, text: &str) -> Outcome<()> {
+        Ok(writeln!(io::stdout().lock(), "{text}")?)
+    }
+
+    /// Text that brings its own line ends.
+    #[expect(clippy::unused_self, reason = "what prints holds an `Out`, so that nothing prints by the way")]
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Outcome<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        Ok(out.flush()?)
+    }
+
+    /// The answer for programs.
+    pub(crate) fn value(&self, value: &Value) -> Outcome<()> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Failure::Failed(format!("can't write the output: {error}")))?;
+        self.line(&text)
+    }
+
+    /// The answer for programs, or what `people` prints.
+    pub(crate) fn either(&self, value: &Value, people: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+        if self.json { self.value(value) } else { people() }
+    }
+
+    /// A line on standard error: what happens meanwhile, for people only.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.json {
+            // There is nowhere left to say that this failed.
+            let _ = writeln!(io::stderr().lock(), "{text}");
+        }
+    }
+
+    pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
+        if self.colour && tone != Tone::Plain {
+            format!("\u{1b}[{}m{text}\u{1b}[0m", tone.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// A time of the API as people read it: in the machine's time zone, or in UTC with `--utc`.
+    pub(crate) fn time(&self, text: &Value) -> String {
+        let Some(text) = text.as_str() else { return "-".to_owned() };
+        let Ok(at) = text.parse::<jiff::Timestamp>() else { return clean(text) };
+        let (zone, end) = if self.utc { (TimeZone::UTC, "Z") } else { (TimeZone::system(), "") };
+        format!("{}{end}", at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S"))
+    }
+
+    pub(crate) fn table(&self, table: &Table) -> Outcome<()> {
+        for line in table.lines(self) {
+            self.line(&line)?;
+        }
+        Ok(())
+    }
+
+    /// `name  value` lines.
+    pub(crate) fn pairs(&self, pairs: &[(&str, String)]) -> Outcome<()> {
+        let width = pairs.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+        for (name, value) in pairs {
+            let label = format!("{name:<width$}");
+            self.line(&format!("{}  {}", self.paint(Tone::Dim, &label), clean(value)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Rows under headings. Columns whose heading ends with `>` are numbers and stand at the right.
+#[derive(Debug)]
+pub(crate) struct Table {
+    heads: Vec<&'static str>,
+    rows: Vec<Vec<(String, Tone)>>,
+}
+
+/// No column is made narrower than this.
+const NARROWEST: usize = 6;
+const GAP: &str = "  ";
+
+impl Table {
+    pub(crate) fn new(heads: &[&'static str]) -> Self {
+        Self { heads: heads.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.toned(cells.into_iter().map(|it| (it, Tone::Plain)));
+    }
+
+    pub(crate) fn toned(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
+        self.rows.push(cells.into_iter().map(|(text, tone)| (clean(&text), tone)).collect());
+    }
+
+    /// Every line, headings first, none longer than the terminal is wide.
+    pub(crate) fn lines(&self, out: &Out) -> Vec<String> {
+        let names = self.heads.iter().map(|it| it.trim_end_matches('>'));
+        let mut widths: Vec<usize> = names.clone().map(UnicodeWidthStr::width).collect();
+        for row in &self.rows {
+            for (width, (text, _)) in widths.iter_mut().zip(row) {
+                *width = (*width).max(text.width());
+            }
+        }
+        if let Some(limit) = out.width {
+            shrink(&mut widths, limit);
+        }
+        let heads: Vec<_> = names.map(|it| (it.to_owned(), Tone::Bold)).collect();
+        let line = |row: &Vec<(String, Tone)>| {
+            let cells = row.iter().zip(&widths).zip(&self.heads).map(|(((text, tone), width), head)| {
+                let text = cut(text, *width);
+                let space = " ".repeat(width.saturating_sub(text.width()));
+                let text = out.paint(*tone, &text);
+                if head.ends_with('>') { format!("{space}{text}") } else { format!("{text}{space}") }
+            });
+            cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+        };
+        std::iter::once(line(&heads)).chain(self.rows.iter().map(line)).collect()
+    }
+}
+
+/// Takes from the widest column until all fit, or none can give any more.
+fn shrink(widths: &mut [usize], limit: usize) {
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > limit {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > NARROWEST => *widest -= 1,
+            _ => return,
+        }
+    }
+}
+
+/// At most `width` columns; what is cut off ends with `…`.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for it in text.chars() {
+        if kept.width() + it.to_string().width() + 1 > width {
+            break;
+        }
+        kept.push(it);
+    }
+    kept.push('…');
+    kept
+}
+
+/// What others wrote, without anything that a terminal would obey.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
+}
+
+/// A text, number or flag of the API in a cell; `-` for nothing.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(it) if it.is_empty() => "-".to_owned(),
+        Value::String(it) => it.clone(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+/// A count with separators: `1 234 567`.
+pub(crate) fn count(value: &Value) -> String {
+    let Some(n) = value.as_i64() else { return cell(value) };
+    let digits = n.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    if n < 0 { format!("-{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn out(width: usize) -> Out {
+        Out { json: false, utc: true, colour: false, width: Some(width) }
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_and_says_where_it_was_cut() {
+        let mut table = Table::new(&["NAME", "REQUESTS>", "REASON"]);
+        table.row(["qwen".to_owned(), "17".to_owned(), "a reason that is rather long".to_owned()]);
+        table.row(["名前".to_owned(), "4".to_owned(), "short".to_owned()]);
+        let lines = table.lines(&out(30));
+        assert!(lines.iter().all(|it| it.width() <= 30), "{lines:?}");
+        assert_eq!(lines[0], "NAME  REQUESTS  REASON");
+        assert_eq!(lines[1], "qwen        17  a reason that…");
+        assert_eq!(lines[2], "名前         4  short");
+    }
+
+    #[test]
+    fn what_others_wrote_can_not_command_the_terminal() {
+        assert_eq!(clean("a\u{1b}[2Jb\nc\u{9b}d"), "a [2Jb c d");
+    }
+
+    #[test]
+    fn times_are_shown_to_the_second() {
+        assert_eq!(out(80).time(&"2026-11-21T06:58:35.123Z".into()), "2026-11-21 06:58:35Z");
+        assert_eq!(out(80).time(&Value::Null), "-");
+    }
+}

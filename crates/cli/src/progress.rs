@@ -1,0 +1,62 @@
+//! What goes on while one waits: a line that is rewritten on a terminal, else a line for each change.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::out::{Out, cut};
+
+const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
+/// Columns of a bar.
+const BAR: usize = 24;
+
+/// On standard error; takes its line away when it goes.
+pub(crate) struct Progress {
+    live: bool,
+    silent: bool,
+    n: usize,
+    last: String,
+    drawn: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(out: &Out) -> Self {
+        let live = !out.json && io::stderr().is_terminal();
+        Self { live, silent: out.json, n: 0, last: String::new(), drawn: false }
+    }
+
+    /// `what` is said once for each change where there is no terminal; `more` (times, sizes) only on a terminal.
+    pub(crate) fn show(&mut self, what: &str, more: &str, part: Option<f64>) {
+        if self.silent {
+            return;
+        }
+        let mut err = io::stderr().lock();
+        if !self.live {
+            if what != self.last {
+                what.clone_into(&mut self.last);
+                let _ = writeln!(err, "{what}");
+            }
+            return;
+        }
+        self.n += 1;
+        let bar = part.map(bar).unwrap_or_default();
+        let width = crate::terminal::size().map_or(80, |(columns, _)| columns.saturating_sub(1));
+        let line = cut(&format!("{} {what}  {bar}{more}", FRAMES[self.n % FRAMES.len()]), width);
+        let _ = write!(err, "\r\u{1b}[K{line}");
+        let _ = err.flush();
+        self.drawn = true;
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
+        }
+    }
+}
+
+/// `[#####-----]  42 %  `
+pub(crate) fn bar(part: f64) -> String {
+    let part = part.clamp(0.0, 1.0);
+    let full = (part * BAR as f64).round() as usize;
+    format!("[{}{}] {:3.0} %  ", "#".repeat(full), "-".repeat(BAR - full), part * 100.0)
+}

@@ -1,0 +1,91 @@
+//! `login` and `logout`.
+
+use std::io::{self, IsTerminal, Read};
+
+use clap::{Arg, ArgMatches, Command};
+use http::header::SET_COOKIE;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+
+use crate::{
+    Cx,
+    args::{connected, text},
+    exit::{Failure, Outcome},
+    terminal,
+};
+
+pub(crate) fn login_command() -> Command {
+    let login = Command::new("login").about("Signs in and keeps the session for the verbs that follow");
+    let login = login.arg(Arg::new("USERNAME").help("Asked for at the terminal if it is left out"));
+    connected(login).after_help(
+        "The password is asked for without showing it, or taken from GANTRY_PASSWORD, or read from standard input where that is \
+         no terminal. The session is kept in ~/.config/gantry/session.json (XDG_CONFIG_HOME), readable for you alone, one for \
+         each address.",
+    )
+}
+
+pub(crate) fn logout_command() -> Command {
+    connected(Command::new("logout").about("Ends the session, here and on the gateway"))
+}
+
+pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let username = match text(matches, "USERNAME") {
+        Some(name) => name.to_owned(),
+        None if io::stdin().is_terminal() => terminal::ask("User name: ")?,
+        None => return Err(Failure::Usage("say who signs in: `gantry login USERNAME`".to_owned())),
+    };
+    let password = password("GANTRY_PASSWORD", "Password: ")?;
+    let body = json!({ "username": username, "password": password.expose_secret() });
+    let answer = cx.client.post("/auth/login", Some(&body)).await?;
+    let cookies = answer.headers.get_all(SET_COOKIE).iter().filter_map(|it| it.to_str().ok());
+    let session = cookies.filter_map(|it| it.split(';').next()).find(|it| it.starts_with("svc_session="));
+    let session = session.ok_or_else(|| {
+        Failure::Failed(
+            "the gateway accepted the password but gave no session; is this a Gantry gateway?".to_owned(),
+        )
+    })?;
+    let url = cx.client.place.url();
+    cx.sessions.keep(&url, &username, &SecretString::from(session.trim().to_owned()))?;
+    let user = &answer.json["user"];
+    cx.out.either(&json!({ "url": url, "user": user }), || {
+        let role = user["role"].as_str().unwrap_or_default();
+        cx.out.line(&format!("signed in to {url} as {} ({role})", crate::out::clean(&username)))
+    })
+}
+
+pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
+    let url = cx.client.place.url();
+    let ended = match cx.client.cookie {
+        None => Ok(()),
+        Some(_) => cx.client.post("/auth/logout", None).await.map(drop),
+    };
+    // Also where the gateway is away: whoever says this wants to have nothing left here.
+    cx.sessions.forget(&url)?;
+    match ended {
+        Err(Failure::Refused(it)) if it.status == 401 => {}
+        other => other?,
+    }
+    let text = if cx.client.cookie.is_some() { "signed out of" } else { "there was no session for" };
+    cx.out.either(&json!({ "url": url, "user": Value::Null }), || cx.out.line(&format!("{text} {url}")))
+}
+
+/// From the variable, from standard input where that is no terminal, else asked for.
+pub(crate) fn password(variable: &str, prompt: &str) -> Outcome<SecretString> {
+    if let Some(given) = std::env::var_os(variable) {
+        let given = given.into_string().map_err(|_| Failure::Usage(format!("{variable} is not UTF-8")))?;
+        return Ok(given.into());
+    }
+    if io::stdin().is_terminal() {
+        return terminal::ask_password(prompt);
+    }
+    let mut text = String::new();
+    let wrong =
+        |error: io::Error| Failure::Usage(format!("can't read the password from standard input: {error}"));
+    io::stdin().lock().take(4096).read_to_string(&mut text).map_err(wrong)?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() {
+        let why = format!("no password: set {variable}, pipe it in, or run this at a terminal");
+        return Err(Failure::Usage(why));
+    }
+    Ok(text.to_owned().into())
+}

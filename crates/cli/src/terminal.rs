@@ -1,0 +1,118 @@
+//! The terminal itself: its size, keys without Enter, and a password that is not shown. Whatever was changed is changed
+//! back when the value goes, also by a panic.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr},
+};
+use secrecy::SecretString;
+
+use crate::exit::Failure;
+
+const CTRL_C: u8 = 3;
+const CTRL_D: u8 = 4;
+const CTRL_U: u8 = 21;
+/// Longer passwords than this are refused by every gateway.
+const LONGEST_PASSWORD: usize = 1024;
+
+/// Columns and rows of the terminal behind standard output.
+pub(crate) fn size() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
+}
+
+/// The controlling terminal with keys as they are pressed: not shown, no line editing, no signals.
+pub(crate) struct Keys {
+    terminal: File,
+    before: Termios,
+}
+
+impl Keys {
+    /// # Errors
+    /// There is no terminal.
+    pub(crate) fn take() -> io::Result<Self> {
+        let terminal = File::options().read(true).write(true).open("/dev/tty")?;
+        let before = tcgetattr(&terminal)?;
+        let mut raw = before.clone();
+        raw.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+        tcsetattr(&terminal, OptionalActions::Flush, &raw)?;
+        Ok(Self { terminal, before })
+    }
+
+    /// The next byte within `millis`; `None` if none came.
+    pub(crate) fn next(&mut self, millis: u32) -> io::Result<Option<u8>> {
+        let limit =
+            Timespec { tv_sec: i64::from(millis / 1000), tv_nsec: i64::from(millis % 1000) * 1_000_000 };
+        let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
+        match poll(&mut fds, Some(&limit)) {
+            // The second is a signal, such as that of a new size.
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
+            other => other?,
+        };
+        let mut byte = [0];
+        match self.terminal.read(&mut byte)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(Some(byte[0])),
+        }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = tcsetattr(&self.terminal, OptionalActions::Flush, &self.before);
+    }
+}
+
+/// Whether a byte means "away from here".
+pub(crate) fn is_interrupt(byte: u8) -> bool {
+    byte == CTRL_C
+}
+
+/// Asks at the terminal, without showing what is typed.
+///
+/// # Errors
+/// There is no terminal, or Ctrl-C.
+pub(crate) fn ask_password(prompt: &str) -> Result<SecretString, Failure> {
+    let no_terminal = |_| {
+        Failure::Usage(
+            "there is no terminal to ask for the password: set GANTRY_PASSWORD, or pipe it in".to_owned(),
+        )
+    };
+    let mut keys = Keys::take().map_err(no_terminal)?;
+    let _ = write!(keys.terminal, "{prompt}");
+    let mut typed = Vec::new();
+    let done = loop {
+        match keys.next(u32::MAX / 4).map_err(no_terminal)? {
+            Some(CTRL_C) => break Err(Failure::Interrupted),
+            Some(b'\r' | b'\n' | CTRL_D) => break Ok(()),
+            Some(CTRL_U) => typed.clear(),
+            // Takes back one character, which may be several bytes.
+            Some(8 | 127) => while typed.pop().is_some_and(|it| it & 0xc0 == 0x80) {},
+            Some(byte) if typed.len() < LONGEST_PASSWORD => typed.push(byte),
+            Some(_) | None => {}
+        }
+    };
+    let _ = writeln!(keys.terminal);
+    done?;
+    let text =
+        String::from_utf8(typed).map_err(|_| Failure::Usage("the password is not UTF-8".to_owned()))?;
+    Ok(text.into())
+}
+
+/// Asks at the terminal for a line.
+pub(crate) fn ask(prompt: &str) -> Result<String, Failure> {
+    let mut err = io::stderr().lock();
+    let _ = write!(err, "{prompt}");
+    let _ = err.flush();
+    let mut line = String::new();
+    io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| Failure::Usage(format!("can't read the standard input: {error}")))?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}

@@ -1,0 +1,269 @@
+//! `top`: a live view of models, throughput and GPUs. On a terminal it is drawn anew every second until `q`; elsewhere it
+//! is printed once.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use clap::{ArgMatches, Command};
+use serde_json::{Value, json};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::{
+    Cx,
+    args::{connected, flag, has},
+    exit::{Failure, Outcome},
+    models::remark,
+    out::{Out, Table, Tone, cell, clean, count, cut},
+    terminal::{self, Keys},
+};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// How long a key waits to be seen at most, in milliseconds.
+const KEY_WAIT: u32 = 200;
+
+pub(crate) fn command() -> Command {
+    let top = Command::new("top").about("Shows models, requests, tokens and GPUs, live; `q` ends it");
+    connected(top.arg(flag("once", "Prints it once (as where there is no terminal)")))
+}
+
+pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let live =
+        io::stdout().is_terminal() && io::stdin().is_terminal() && !cx.out.json && !has(matches, "once");
+    if live {
+        return watch(cx).await;
+    }
+    let seen = Seen::look(cx).await?;
+    cx.out.either(&seen.json(), || seen.lines(&cx.out, "").iter().try_for_each(|it| cx.out.line(it)))
+}
+
+/// One look at everything. What an older gateway does not have, or an engine does not tell, is `Null`.
+struct Seen {
+    models: Value,
+    metrics: Value,
+    throughput: Value,
+    gpus: Value,
+}
+
+impl Seen {
+    async fn look(cx: &Cx) -> Outcome<Self> {
+        let optional = async |path: &str| match cx.client.get(path).await {
+            Ok(answer) => Ok(answer.json),
+            Err(Failure::Refused(it)) if it.status == 404 || it.status >= 500 => Ok(Value::Null),
+            Err(other) => Err(other),
+        };
+        let (models, metrics, throughput, gpus) = tokio::try_join!(
+            cx.client.get("/admin/models?limit=1000"),
+            optional("/admin/models/metrics"),
+            optional("/admin/system/throughput"),
+            optional("/admin/system/gpus"),
+        )?;
+        Ok(Self { models: models.json, metrics, throughput, gpus })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "models": self.models, "metrics": self.metrics, "throughput": self.throughput, "gpus": self.gpus,
+        })
+    }
+
+    fn lines(&self, out: &Out, head: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !head.is_empty() {
+            lines.push(out.paint(Tone::Bold, head));
+        }
+        lines.push(self.summary());
+        lines.push(String::new());
+        lines.extend(self.models(out));
+        if self.gpus.as_array().is_some_and(|it| !it.is_empty()) {
+            lines.push(String::new());
+            lines.extend(self.gpus(out));
+        }
+        lines
+    }
+
+    fn summary(&self) -> String {
+        let it = &self.throughput;
+        if it.is_null() {
+            return "throughput: this gateway does not tell".to_owned();
+        }
+        let rate = |name: &str| it[name].as_f64().map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
+        format!(
+            "{} requests/s   {} prompt tokens/s   {} generated tokens/s   {} requests now   latency p50 {} ms, p95 {} ms",
+            rate("req_per_sec"),
+            rate("prompt_tokens_per_sec"),
+            rate("generation_tokens_per_sec"),
+            cell(&it["active_requests"]),
+            cell(&it["latency_p50_ms"]),
+            cell(&it["latency_p95_ms"]),
+        )
+    }
+
+    fn models(&self, out: &Out) -> Vec<String> {
+        let mut table = Table::new(&[
+            "MODEL",
+            "ENGINE",
+            "STATE",
+            "RUN>",
+            "WAIT>",
+            "KV %>",
+            "PROMPT>",
+            "GENERATED>",
+            "TTFT P95>",
+            "REMARK",
+        ]);
+        for model in self.models.as_array().into_iter().flatten() {
+            let metrics = self.metrics.as_array().into_iter().flatten();
+            let metrics = metrics.clone().find(|it| it["model_id"] == model["id"]).unwrap_or(&Value::Null);
+            let state = cell(&model["state"]);
+            let tone = Tone::of_state(&state);
+            let whole = |name: &str| {
+                let value = &metrics[name];
+                value.as_f64().map_or_else(|| "-".to_owned(), |it| count(&json!(it.round() as i64)))
+            };
+            let cache = metrics["kv_cache_usage"].as_f64();
+            let remark = match metrics["error"].as_str() {
+                Some(why) => why.to_owned(),
+                None => remark(model),
+            };
+            table.toned([
+                (cell(&model["served_name"]), Tone::Plain),
+                (cell(&model["engine_type"]), Tone::Plain),
+                (state, tone),
+                (whole("requests_running"), Tone::Plain),
+                (whole("requests_waiting"), Tone::Plain),
+                (cache.map_or_else(|| "-".to_owned(), |it| format!("{:.0}", it * 100.0)), Tone::Plain),
+                (whole("prompt_tokens_total"), Tone::Plain),
+                (whole("generation_tokens_total"), Tone::Plain),
+                (whole("ttft_p95_ms"), Tone::Plain),
+                (remark, Tone::Plain),
+            ]);
+        }
+        table.lines(out)
+    }
+
+    fn gpus(&self, out: &Out) -> Vec<String> {
+        let mut table = Table::new(&["GPU>", "NAME", "MEMORY", "USED MIB>", "TOTAL MIB>", "PROCESSES>"]);
+        for gpu in self.gpus.as_array().into_iter().flatten() {
+            let (used, total) = (gpu["mem_used_mb"].as_f64(), gpu["mem_total_mb"].as_f64());
+            let bar = match (used, total) {
+                (Some(used), Some(total)) if total > 0.0 => crate::progress::bar(used / total),
+                _ => "-".to_owned(),
+            };
+            table.row([
+                cell(&gpu["index"]),
+                cell(&gpu["name"]),
+                bar.trim_end().to_owned(),
+                count(&gpu["mem_used_mb"]),
+                count(&gpu["mem_total_mb"]),
+                gpu["processes"].as_array().map_or(0, Vec::len).to_string(),
+            ]);
+        }
+        table.lines(out)
+    }
+}
+
+/// The second screen of the terminal; gives the first one back when it goes, also by a panic.
+struct Screen;
+
+impl Screen {
+    fn open() -> Outcome<Self> {
+        io::stdout().write_all(b"\x1b[?1049h\x1b[?25l")?;
+        Ok(Self)
+    }
+
+    /// Draws over what was there, and only as much as fits.
+    fn draw(lines: &[String]) -> Outcome<()> {
+        let (columns, rows) = terminal::size().unwrap_or((80, 24));
+        let mut text = String::from("\x1b[H");
+        for (n, line) in lines.iter().take(rows).enumerate() {
+            if n > 0 {
+                text.push_str("\r\n");
+            }
+            // Lines with colours come from tables, which fit by themselves.
+            let line = if line.contains('\u{1b}') { line.clone() } else { cut(line, columns) };
+            text.push_str(&line);
+            text.push_str("\x1b[K");
+        }
+        text.push_str("\x1b[J");
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        Ok(out.flush()?)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = io::stdout().write_all(b"\x1b[?25h\x1b[?1049l");
+        let _ = io::stdout().flush();
+    }
+}
+
+async fn watch(cx: &Cx) -> Outcome<()> {
+    // Before the screen changes, so that a refusal stands where one can read it.
+    let mut seen = Seen::look(cx).await?;
+    let mut keys = Keys::take().map_err(|error| Failure::Usage(format!("there is no terminal: {error}")))?;
+    let wrong = |error: io::Error| Failure::Failed(format!("can't listen to signals: {error}"));
+    let mut ends = signal(SignalKind::terminate()).map_err(wrong)?;
+    let mut hangs_up = signal(SignalKind::hangup()).map_err(wrong)?;
+    let mut resized = signal(SignalKind::window_change()).map_err(wrong)?;
+    let (press, mut pressed) = mpsc::unbounded_channel();
+    let over = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&over);
+    let reader = tokio::task::spawn_blocking(move || {
+        while !done.load(Ordering::Relaxed) {
+            match keys.next(KEY_WAIT) {
+                Ok(Some(byte)) => drop(press.send(byte)),
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    });
+    let screen = Screen::open();
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut trouble = String::new();
+    let end = loop {
+        let at = cx.out.time(&crate::now().rfc3339().into());
+        let state = if trouble.is_empty() { "q ends" } else { &trouble };
+        let head = format!("{}   {at}   {state}", cx.client.place.url());
+        // The terminal may have another size now.
+        if let Err(gone) = Screen::draw(&seen.lines(&cx.out.refit(), &head)) {
+            break Err(gone);
+        }
+        tokio::select! {
+            _ = tick.tick() => match Seen::look(cx).await {
+                Ok(new) => {
+                    seen = new;
+                    trouble.clear();
+                }
+                Err(failure @ (Failure::Unreachable(_) | Failure::TimedOut(_))) => {
+                    trouble = clean(failure.words().trim_start_matches("gantry: ").trim_end());
+                }
+                Err(other) => break Err(other),
+            },
+            key = pressed.recv() => match key {
+                Some(b'q' | b'Q') | None => break Ok(()),
+                Some(byte) if terminal::is_interrupt(byte) => break Err(Failure::Interrupted),
+                Some(_) => {}
+            },
+            _ = resized.recv() => {}
+            _ = ends.recv() => break Err(Failure::Interrupted),
+            _ = hangs_up.recv() => break Err(Failure::Interrupted),
+        }
+    };
+    drop(screen);
+    over.store(true, Ordering::Relaxed);
+    // It gives the terminal its old mode back.
+    let _ = reader.await;
+    end
+}

@@ -1,0 +1,242 @@
+//! The access log: one line for each request, without anything of its content. Lines are written into a buffer of
+//! the thread, and handed over in whole blocks twice a second: a request neither waits nor wakes anybody.
+
+use std::{
+    cell::RefCell,
+    fmt::Write,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::SyncSender,
+    },
+    time::Duration,
+};
+
+use gantry_domain::Timestamp;
+
+/// A block is handed over at this size at the latest, in bytes.
+const BLOCK: usize = 64 << 10;
+const TARGET: &str = "gantry::access";
+
+/// Form of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// As `tracing` writes events for people.
+    Text,
+    /// An object with the keys that `tracing` gives events.
+    Json,
+}
+
+/// Where lines go. A block that the receiver has no room for is dropped.
+#[derive(Debug, Clone)]
+pub struct AccessLog {
+    pub format: AccessFormat,
+    /// Only requests that ended with a 5xx.
+    pub failures_only: bool,
+    pub to: SyncSender<Vec<u8>>,
+    /// Lines that were dropped.
+    pub dropped: Arc<AtomicU64>,
+}
+
+/// What a line says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line<'a> {
+    pub at: Timestamp,
+    pub method: &'a str,
+    pub path: &'a str,
+    pub status: u16,
+    pub latency: Duration,
+    pub client: IpAddr,
+    pub request_id: &'a str,
+    pub trace_id: &'a str,
+    pub inference: Option<Inference<'a>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inference<'a> {
+    pub model: &'a str,
+    pub outcome: &'static str,
+    pub stream: bool,
+    pub ttft: Option<Duration>,
+    pub prompt_tokens: i64,
+    pub completion_tokens: i64,
+    pub key_prefix: Option<&'a str>,
+}
+
+/// The buffer of one thread.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    log: Option<AccessLog>,
+    text: RefCell<(String, u64)>,
+}
+
+impl Buffer {
+    pub(crate) fn new(log: Option<AccessLog>) -> Self {
+        Self { log, text: RefCell::default() }
+    }
+
+    /// Whether a request that ends so has a line; what it costs to make one can be saved otherwise.
+    pub(crate) fn wants(&self, status: u16) -> bool {
+        self.log.as_ref().is_some_and(|log| status >= 500 || !log.failures_only)
+    }
+
+    pub(crate) fn write(&self, line: &Line<'_>) {
+        let Some(log) = self.log.as_ref().filter(|_| self.wants(line.status)) else { return };
+        let mut text = self.text.borrow_mut();
+        // Writing to a String can't fail.
+        let _ = match log.format {
+            AccessFormat::Text => line.text(&mut text.0),
+            AccessFormat::Json => line.json(&mut text.0),
+        };
+        text.1 += 1;
+        let full = text.0.len() >= BLOCK;
+        drop(text);
+        if full {
+            self.flush();
+        }
+    }
+
+    /// Hands over what there is.
+    pub(crate) fn flush(&self) {
+        let Some(log) = &self.log else { return };
+        let (text, lines) = std::mem::take(&mut *self.text.borrow_mut());
+        if lines > 0 && log.to.try_send(text.into_bytes()).is_err() {
+            log.dropped.fetch_add(lines, Relaxed);
+        }
+    }
+}
+
+fn ms(it: Duration) -> f64 {
+    // Tenths of a millisecond.
+    (it.as_secs_f64() * 1e4).round() / 10.0
+}
+
+impl Line<'_> {
+    fn level(&self) -> &'static str {
+        if self.status >= 500 { "WARN" } else { "INFO" }
+    }
+
+    fn text(&self, out: &mut String) -> std::fmt::Result {
+        let Self { at, method, path, status, client, request_id, trace_id, .. } = self;
+        write!(out, "{at} {:>5} {TARGET}: {method} {path} status={status}", self.level())?;
+        if let Some(it) = &self.inference {
+            write!(out, " model={:?} outcome={} stream={}", it.model, it.outcome, it.stream)?;
+            if let Some(ttft) = it.ttft {
+                write!(out, " ttft_ms={}", ms(ttft))?;
+            }
+            write!(out, " prompt_tokens={} completion_tokens={}", it.prompt_tokens, it.completion_tokens)?;
+            if let Some(key) = it.key_prefix {
+                write!(out, " key={key}")?;
+            }
+        }
+        write!(out, " ms={} client={client} request_id={request_id}", ms(self.latency))?;
+        if !trace_id.is_empty() {
+            write!(out, " trace_id={trace_id}")?;
+        }
+        out.push('\n');
+        Ok(())
+    }
+
+    fn json(&self, out: &mut String) -> std::fmt::Result {
+        let Self { at, status, client, .. } = self;
+        write!(out, r#"{{"timestamp":"{at}","level":"{}","message":"request","method":"#, self.level())?;
+        let quoted = |out: &mut String, key: &str, text: &str| {
+            out.push_str(key);
+            match serde_json::to_string(text) {
+                Ok(quoted) => out.push_str(&quoted),
+                Err(_) => out.push_str("\"\""),
+            }
+        };
+        quoted(out, "", self.method);
+        quoted(out, r#","path":"#, self.path);
+        write!(out, r#","status":{status}"#)?;
+        if let Some(it) = &self.inference {
+            quoted(out, r#","model":"#, it.model);
+            write!(out, r#","outcome":"{}","stream":{}"#, it.outcome, it.stream)?;
+            match it.ttft {
+                Some(ttft) => write!(out, r#","ttft_ms":{}"#, ms(ttft))?,
+                None => out.push_str(r#","ttft_ms":null"#),
+            }
+            write!(
+                out,
+                r#","prompt_tokens":{},"completion_tokens":{}"#,
+                it.prompt_tokens, it.completion_tokens
+            )?;
+            match it.key_prefix {
+                Some(key) => quoted(out, r#","key":"#, key),
+                None => out.push_str(r#","key":null"#),
+            }
+        }
+        write!(out, r#","ms":{},"client":"{client}""#, ms(self.latency))?;
+        quoted(out, r#","request_id":"#, self.request_id);
+        if !self.trace_id.is_empty() {
+            quoted(out, r#","trace_id":"#, self.trace_id);
+        }
+        write!(out, r#","target":"{TARGET}"}}"#)?;
+        out.push('\n');
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Ipv4Addr, sync::mpsc};
+
+    use super::*;
+
+    fn line<'a>(model: &'a str, path: &'a str) -> Line<'a> {
+        let inference = Inference {
+            model,
+            outcome: "ok",
+            stream: true,
+            ttft: Some(Duration::from_micros(1_234)),
+            prompt_tokens: 3,
+            completion_tokens: 4,
+            key_prefix: Some("gty_abcd"),
+        };
+        Line {
+            at: Timestamp(0),
+            method: "POST",
+            path,
+            status: 200,
+            latency: Duration::from_millis(20),
+            client: Ipv4Addr::LOCALHOST.into(),
+            request_id: "r-1",
+            trace_id: "t",
+            inference: Some(inference),
+        }
+    }
+
+    #[test]
+    fn what_a_client_sends_can_not_make_a_line_of_its_own() {
+        for format in [AccessFormat::Text, AccessFormat::Json] {
+            let (to, blocks) = mpsc::sync_channel(1);
+            let log = AccessLog { format, failures_only: false, to, dropped: Arc::default() };
+            let buffer = Buffer::new(Some(log));
+            buffer.write(&line("evil\"\n\u{1b}[2J2026 ERROR", "/v1/x"));
+            buffer.flush();
+            let text = String::from_utf8(blocks.recv().unwrap()).unwrap();
+            assert_eq!((text.lines().count(), text.contains('\u{1b}')), (1, false), "{text}");
+            if format == AccessFormat::Json {
+                let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert_eq!((&read["ttft_ms"], &read["ms"]), (&1.2.into(), &20.into()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_writer_that_is_behind_costs_lines_that_are_counted() {
+        let (to, _blocks) = mpsc::sync_channel(1);
+        let dropped = Arc::<AtomicU64>::default();
+        let format = AccessFormat::Text;
+        let buffer =
+            Buffer::new(Some(AccessLog { format, failures_only: false, to, dropped: Arc::clone(&dropped) }));
+        for _ in 0..3 {
+            buffer.write(&line("m", "/v1/x"));
+            buffer.write(&line("m", "/v1/x"));
+            buffer.flush();
+        }
+        assert_eq!(dropped.load(Relaxed), 4);
+    }
+}

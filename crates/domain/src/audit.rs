@@ -1,0 +1,432 @@
+//! The audit log: who did what to which object, from where, and how each row is chained to the one before it.
+//!
+//! The chain: `hash = SHA-256("gantry audit 1\n" ‖ previous hash ‖ seq ‖ at ‖ fields)`. `seq` and `at` are 8 bytes, most
+//! significant first. Each further field, in the order of [`AuditRow`], is one byte 0 if it is absent, else one byte 1,
+//! the length in bytes as 8 bytes and the bytes themselves; numbers are decimal text. `before` and `after` are hashed as
+//! the text that is stored. The row with `seq` 1 follows a hash of 32 zero bytes. Rows have no gaps.
+
+use std::fmt;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::{Timestamp, UserId};
+
+/// Longest user agent that is kept, in characters.
+pub const MAX_USER_AGENT: usize = 200;
+
+/// The hash before the first row.
+pub const GENESIS: [u8; 32] = [0; 32];
+
+/// Every kind of row, with its word and the kind of object that it is about.
+macro_rules! actions {
+    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal on $object:literal;)+) => {
+        /// What was done.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Action {
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// As rows and filters have it.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)+ }
+            }
+
+            /// What kind of thing its object is.
+            pub fn object_type(self) -> &'static str {
+                match self { $(Self::$name => $object,)+ }
+            }
+
+            /// One line for people.
+            pub fn doc(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+actions! {
+    /// The first owner was made.
+    OwnerBootstrap = "owner.bootstrap" on "user";
+    /// Somebody signed in.
+    Login = "session.login" on "user";
+    /// A sign-in was refused. The name is kept only if there is such a user: people type passwords into the wrong field.
+    LoginFailed = "session.login_failed" on "user";
+    /// Somebody signed out.
+    Logout = "session.logout" on "user";
+    /// A user changed his own password, which ended his other sessions.
+    PasswordChange = "user.password" on "user";
+    /// A user was created.
+    UserCreate = "user.create" on "user";
+    /// A user was changed.
+    UserChange = "user.change" on "user";
+    /// A user was deleted.
+    UserDelete = "user.delete" on "user";
+    /// An organisation was created.
+    OrgCreate = "org.create" on "org";
+    /// An organisation was changed.
+    OrgChange = "org.change" on "org";
+    /// An organisation was deleted, with its users and keys.
+    OrgDelete = "org.delete" on "org";
+    /// A key was created.
+    KeyCreate = "key.create" on "key";
+    /// A key was changed.
+    KeyChange = "key.change" on "key";
+    /// A key was revoked.
+    KeyRevoke = "key.revoke" on "key";
+    /// A model was created.
+    ModelCreate = "model.create" on "model";
+    /// A model's record was changed.
+    ModelChange = "model.change" on "model";
+    /// A model was deleted.
+    ModelDelete = "model.delete" on "model";
+    /// A model was told to start.
+    ModelStart = "model.start" on "model";
+    /// A model was told to stop.
+    ModelStop = "model.stop" on "model";
+    /// A model's settings were applied.
+    ModelApply = "model.apply" on "model";
+    /// The models base directory was chosen.
+    BaseDirChange = "base_dir.change" on "base_dir";
+    /// An engine that runs elsewhere was added or replaced.
+    RegistryAdd = "registry.add" on "registry";
+    /// An engine that runs elsewhere was removed.
+    RegistryRemove = "registry.remove" on "registry";
+    /// Images were loaded from a file.
+    ImageLoad = "image.load" on "image";
+}
+
+impl Action {
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|it| it.as_str() == text)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who did it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actor {
+    User {
+        id: UserId,
+        /// As it was then.
+        username: String,
+    },
+    /// Nobody had signed in.
+    Anonymous,
+    /// The gateway itself, because its settings say so.
+    Settings,
+}
+
+impl Actor {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::User { .. } => "user",
+            Self::Anonymous => "anonymous",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The client's address, with trusted proxies taken into account.
+    pub ip: Option<String>,
+    pub request_id: Option<String>,
+    /// At most [`MAX_USER_AGENT`] characters.
+    pub user_agent: Option<String>,
+}
+
+/// A row to be written.
+#[derive(Debug, Clone)]
+pub struct AuditEntry {
+    pub actor: Actor,
+    pub action: Action,
+    /// Empty if the object is unknown, as after a sign-in with a name that nobody has.
+    pub object_id: String,
+    /// The fields that changed, as they were; no secrets.
+    pub before: Option<Value>,
+    /// The same as they are.
+    pub after: Option<Value>,
+    pub origin: Origin,
+}
+
+impl AuditEntry {
+    /// An entry that tells nothing of the object's fields.
+    pub fn new(actor: Actor, origin: Origin, action: Action, object_id: impl fmt::Display) -> Self {
+        Self { actor, action, object_id: object_id.to_string(), before: None, after: None, origin }
+    }
+
+    /// The object as it was made.
+    #[must_use]
+    pub fn created(self, after: Value) -> Self {
+        Self { after: Some(after), ..self }
+    }
+
+    /// The object as it was.
+    #[must_use]
+    pub fn deleted(self, before: Value) -> Self {
+        Self { before: Some(before), ..self }
+    }
+
+    /// What of the object differs.
+    #[must_use]
+    pub fn changed(self, before: &Value, after: &Value) -> Self {
+        let (before, after) = changed(before, after);
+        Self { before: Some(before), after: Some(after), ..self }
+    }
+
+    /// A fact beside the object's fields, such as that a password was changed.
+    #[must_use]
+    pub fn noting(mut self, name: &str, what: impl Into<Value>) -> Self {
+        let after = self.after.get_or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if let Value::Object(map) = after {
+            map.insert(name.to_owned(), what.into());
+        }
+        self
+    }
+}
+
+/// A row as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    pub seq: i64,
+    pub at: Timestamp,
+    pub actor_type: String,
+    pub actor_id: Option<i64>,
+    pub actor: Option<String>,
+    pub action: String,
+    pub object_type: String,
+    pub object_id: String,
+    /// JSON.
+    pub before: Option<String>,
+    /// JSON.
+    pub after: Option<String>,
+    pub ip: Option<String>,
+    pub request_id: Option<String>,
+    pub user_agent: Option<String>,
+    /// Of the row before.
+    pub prev_hash: [u8; 32],
+    pub hash: [u8; 32],
+}
+
+impl AuditRow {
+    /// What `hash` must be.
+    pub fn expected_hash(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(b"gantry audit 1\n");
+        hash.update(self.prev_hash);
+        hash.update(self.seq.to_be_bytes());
+        hash.update(self.at.0.to_be_bytes());
+        let actor_id = self.actor_id.map(|it| it.to_string());
+        for field in [
+            Some(self.actor_type.as_str()),
+            actor_id.as_deref(),
+            self.actor.as_deref(),
+            Some(self.action.as_str()),
+            Some(self.object_type.as_str()),
+            Some(self.object_id.as_str()),
+            self.before.as_deref(),
+            self.after.as_deref(),
+            self.ip.as_deref(),
+            self.request_id.as_deref(),
+            self.user_agent.as_deref(),
+        ] {
+            match field {
+                None => hash.update([0]),
+                Some(text) => {
+                    hash.update([1]);
+                    hash.update((text.len() as u64).to_be_bytes());
+                    hash.update(text.as_bytes());
+                }
+            }
+        }
+        hash.finalize().into()
+    }
+}
+
+/// Number and hash of a row: where a chain begins, and where it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    pub seq: i64,
+    pub hash: [u8; 32],
+}
+
+/// Why a chain does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    #[error("row {missing} is missing (after it comes row {found})")]
+    Gap { missing: i64, found: i64 },
+    #[error("row {0} was changed, or the one before it was: its hash does not fit")]
+    Hash(i64),
+    #[error("the log ends at row {found}, but {wanted} rows were written")]
+    Cut { found: i64, wanted: i64 },
+    #[error("the last row, {0}, is not the one that was written last")]
+    Head(i64),
+}
+
+/// Checks a chain row by row, oldest first.
+#[derive(Debug, Clone, Copy)]
+pub struct Chain {
+    last: Link,
+    count: u64,
+}
+
+impl Chain {
+    /// Of rows that follow `anchor`.
+    pub fn after(anchor: Link) -> Self {
+        Self { last: anchor, count: 0 }
+    }
+
+    /// The last row that was taken, or the anchor.
+    pub fn last(&self) -> Link {
+        self.last
+    }
+
+    /// Rows taken so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// # Errors
+    /// The row is not the one that comes next.
+    pub fn take(&mut self, row: &AuditRow) -> Result<(), Broken> {
+        let next = self.last.seq.saturating_add(1);
+        if row.seq != next {
+            return Err(Broken::Gap { missing: next, found: row.seq });
+        }
+        if row.prev_hash != self.last.hash || row.expected_hash() != row.hash {
+            return Err(Broken::Hash(row.seq));
+        }
+        self.last = Link { seq: row.seq, hash: row.hash };
+        self.count += 1;
+        Ok(())
+    }
+
+    /// # Errors
+    /// `head` is not the last row.
+    pub fn end(&self, head: Link) -> Result<(), Broken> {
+        if self.last.seq != head.seq {
+            return Err(Broken::Cut { found: self.last.seq, wanted: head.seq });
+        }
+        if self.last.hash == head.hash { Ok(()) } else { Err(Broken::Head(head.seq)) }
+    }
+}
+
+/// The fields of two objects that differ, as they were and as they are. A field that only one of them has counts.
+pub fn changed(before: &Value, after: &Value) -> (Value, Value) {
+    let empty = serde_json::Map::new();
+    let (old, new) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
+    let only = |of: &serde_json::Map<String, Value>, other: &serde_json::Map<String, Value>| {
+        let differs = of.iter().filter(|(name, value)| other.get(*name) != Some(*value));
+        Value::Object(differs.map(|(name, value)| (name.clone(), value.clone())).collect())
+    };
+    (only(old, new), only(new, old))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(seq: i64, previous: &[u8; 32]) -> AuditRow {
+        let mut row = AuditRow {
+            seq,
+            at: Timestamp(1_795_219_804_123),
+            actor_type: "user".to_owned(),
+            actor_id: Some(7),
+            actor: Some("ann".to_owned()),
+            action: "key.create".to_owned(),
+            object_type: "key".to_owned(),
+            object_id: "3".to_owned(),
+            before: None,
+            after: Some("{\"name\":\"x\"}".to_owned()),
+            ip: Some("::1".to_owned()),
+            request_id: Some("r".to_owned()),
+            user_agent: None,
+            prev_hash: *previous,
+            hash: GENESIS,
+        };
+        row.hash = row.expected_hash();
+        row
+    }
+
+    #[test]
+    fn the_first_row_has_a_hash_that_anybody_can_compute() {
+        // Python: sha256(b"gantry audit 1\n" + bytes(32) + pack(">qq", 1, 1795219804123) + fields), see the module.
+        let mut bytes = b"gantry audit 1\n".to_vec();
+        bytes.extend([0; 32]);
+        bytes.extend(1_i64.to_be_bytes());
+        bytes.extend(1_795_219_804_123_i64.to_be_bytes());
+        for field in ["user", "7", "ann", "key.create", "key", "3"] {
+            bytes.push(1);
+            bytes.extend((field.len() as u64).to_be_bytes());
+            bytes.extend(field.as_bytes());
+        }
+        bytes.push(0);
+        for field in ["{\"name\":\"x\"}", "::1", "r"] {
+            bytes.push(1);
+            bytes.extend((field.len() as u64).to_be_bytes());
+            bytes.extend(field.as_bytes());
+        }
+        bytes.push(0);
+        assert_eq!(row(1, &GENESIS).hash, <[u8; 32]>::from(Sha256::digest(&bytes)));
+    }
+
+    #[test]
+    fn no_field_can_be_changed_or_moved_into_its_neighbour() {
+        let good = row(1, &GENESIS);
+        let edits: [fn(&mut AuditRow); 13] = [
+            |it| it.prev_hash[3] = 1,
+            |it| it.at.0 += 1,
+            |it| it.actor_type = "settings".to_owned(),
+            |it| it.actor_id = None,
+            |it| it.actor = Some("bob".to_owned()),
+            |it| it.action = "key.revoke".to_owned(),
+            |it| it.object_type = "user".to_owned(),
+            |it| (it.object_type, it.object_id) = ("ke".to_owned(), "y3".to_owned()),
+            |it| it.before = it.after.take(),
+            |it| it.after = Some("{}".to_owned()),
+            |it| it.ip = None,
+            |it| (it.request_id, it.user_agent) = (None, Some("r".to_owned())),
+            |it| it.user_agent = Some(String::new()),
+        ];
+        for (n, edit) in edits.iter().enumerate() {
+            let mut bad = good.clone();
+            edit(&mut bad);
+            let mut chain = Chain::after(Link { seq: 0, hash: GENESIS });
+            assert_eq!(chain.take(&bad), Err(Broken::Hash(1)), "edit {n}");
+        }
+    }
+
+    #[test]
+    fn a_chain_has_no_gap_and_an_end() {
+        let anchor = Link { seq: 4, hash: [9; 32] };
+        let five = row(5, &anchor.hash);
+        let six = row(6, &five.hash);
+        let mut chain = Chain::after(anchor);
+        assert_eq!(chain.take(&six), Err(Broken::Gap { missing: 5, found: 6 }));
+        chain.take(&five).unwrap();
+        let head = Link { seq: 6, hash: six.hash };
+        assert_eq!(chain.end(head), Err(Broken::Cut { found: 5, wanted: 6 }));
+        chain.take(&six).unwrap();
+        assert_eq!((chain.count(), chain.end(head)), (2, Ok(())));
+        assert_eq!(chain.end(Link { seq: 6, hash: [1; 32] }), Err(Broken::Head(6)));
+    }
+
+    #[test]
+    fn only_what_differs_is_kept() {
+        let (old, new) =
+            changed(&json!({"a": 1, "b": [1], "gone": true}), &json!({"a": 1, "b": [2], "new": null}));
+        assert_eq!((old, new), (json!({"b": [1], "gone": true}), json!({"b": [2], "new": null})));
+    }
+}

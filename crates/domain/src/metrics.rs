@@ -1,0 +1,105 @@
+//! Every metric at `/metrics`, once: name, type, labels and what it counts. The listener writes only what is in this
+//! table, and the reference page is made from it. Labels are bounded: models are the served names of the catalog (200
+//! at most, the rest is `other`), everything else is a fixed list.
+
+/// What Prometheus does with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// One family.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($id:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
+        $(
+            #[doc = $help]
+            pub const $id: Metric =
+                Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };
+        )+
+        /// All of them, in the order of the page.
+        pub const ALL: &[Metric] = &[$($id),+];
+    };
+}
+
+metrics! {
+    REQUESTS = Counter "gantry_requests_total" ["outcome"]
+        "Inference requests that passed authentication, by how they ended.";
+    MODEL_REQUESTS = Counter "gantry_model_requests_total" ["model", "endpoint", "status"]
+        "The same by model, endpoint and class of the status.";
+    REFUSED = Counter "gantry_requests_refused_total" []
+        "Inference requests refused with 401 before they had a usage row.";
+    DURATION = Histogram "gantry_request_duration_seconds" ["model"] "Whole requests.";
+    TTFT = Histogram "gantry_time_to_first_token_seconds" ["model"] "Time to the first byte of streamed answers.";
+    GAP = Histogram "gantry_inter_token_seconds" ["model"]
+        "Time between two pieces of streamed answers, counted at their end.";
+    TOKENS = Counter "gantry_tokens_total" ["model", "kind"]
+        "Tokens: `prompt`, those of them that were `cached`, and `completion`.";
+    ESTIMATED = Counter "gantry_estimated_rows_total" [] "Usage rows with counts that the gateway estimated.";
+    IN_FLIGHT = Gauge "gantry_in_flight_requests" [] "Inference requests that run.";
+    STREAMS = Gauge "gantry_streams" [] "Answers that are streaming.";
+    WAITING = Gauge "gantry_waiting_requests" ["model"] "Requests that wait for a model that is being applied.";
+    CONNECTIONS = Counter "gantry_connections_total" [] "Client connections accepted.";
+    CONNECTIONS_OPEN = Gauge "gantry_connections_open" [] "Client connections open.";
+    MODELS = Gauge "gantry_models" ["state"] "Models by state.";
+    UPSTREAM_UP = Gauge "gantry_upstream_healthy" ["model"]
+        "1 if the model's engine gets requests and its last probe succeeded.";
+    UPSTREAM_IN_FLIGHT = Gauge "gantry_upstream_in_flight" ["model"] "Requests that the engine works on.";
+    BREAKER = Gauge "gantry_breaker_state" ["model", "state"] "1 for the state that the engine's breaker is in.";
+    BREAKER_OPENED = Counter "gantry_breaker_opened_total" ["model"] "How often the engine's breaker opened.";
+    STALLS = Counter "gantry_stalls_total" ["model"] "How often the engine fell silent while requests waited.";
+    CONNECTS = Counter "gantry_upstream_connects_total" [] "Connections made to engines.";
+    RETRIES = Counter "gantry_upstream_retries_total" [] "Requests repeated on a fresh connection.";
+    USAGE_SHIPPED = Counter "gantry_usage_shipped_total" [] "Usage rows brought from the spool to the database.";
+    USAGE_REPLAYED = Counter "gantry_usage_replayed_total" [] "Those of them that were there already.";
+    USAGE_FAILURES = Counter "gantry_usage_ship_failures_total" [] "Batches that the database did not take.";
+    SPOOL_PENDING = Gauge "gantry_spool_backlog_bytes" [] "Bytes of the spool that are not in the database yet.";
+    SPOOL_TORN = Counter "gantry_spool_torn_total" [] "Damaged places of the spool that were skipped.";
+    SPOOL_ERRORS = Counter "gantry_spool_errors_total" [] "Usage records that could not be written at first.";
+    ACCESS_DROPPED = Counter "gantry_access_log_dropped_total" [] "Lines of the access log that were dropped.";
+    ORPHANS = Counter "gantry_orphans_stopped_total" [] "Containers of ours without a record that were removed.";
+    PANICS = Counter "gantry_panics_total" [] "Panics caught in request handlers.";
+    LIMIT_DECISIONS = Counter "gantry_limit_decisions_total" ["kind", "result"]
+        "Requests that a limit `allowed` or `refused`.";
+    LIMIT_SHADOW = Counter "gantry_limit_shadow_total" ["kind"]
+        "Requests that a limit in shadow mode would have refused.";
+    LIMIT_FALLBACK = Counter "gantry_limit_fallback_total" []
+        "Decisions on this gateway's share of a limit, because Redis could not be reached.";
+    LIMIT_FAILURES = Counter "gantry_limit_redis_failures_total" [] "Exchanges of limits through Redis that failed.";
+    LIMIT_EXCHANGES = Counter "gantry_limit_redis_exchanges_total" []
+        "Exchanges of limits through Redis that succeeded.";
+    LIMIT_REDIS_UP = Gauge "gantry_limit_redis_up" [] "Whether limits are shared through Redis now.";
+    LIMIT_GATEWAYS = Gauge "gantry_limit_gateways" [] "Gateways that share the limits, as far as is known.";
+    CPU = Gauge "gantry_host_cpu_utilisation_ratio" [] "Of all processors of the machine, 0–1.";
+    MEMORY_USED = Gauge "gantry_host_memory_used_bytes" [] "Of the machine, or of the container's limit.";
+    MEMORY_TOTAL = Gauge "gantry_host_memory_total_bytes" [] "Of the machine, or the container's limit.";
+    DISK = Gauge "gantry_host_disk_used_ratio" [] "Of the fullest file system that the gateway uses, 0–1.";
+    GPU_USED = Gauge "gantry_gpu_memory_used_bytes" ["gpu"] "Memory of the GPU that is in use.";
+    GPU_TOTAL = Gauge "gantry_gpu_memory_total_bytes" ["gpu"] "Memory of the GPU.";
+    GPU_UTIL = Gauge "gantry_gpu_utilisation_ratio" ["gpu"] "Share of the time in which the GPU computed, 0–1.";
+    GPU_TEMPERATURE = Gauge "gantry_gpu_temperature_celsius" ["gpu"] "Temperature of the GPU.";
+    PROCESS_CPU = Counter "process_cpu_seconds_total" [] "Processor time of the gateway.";
+    PROCESS_RSS = Gauge "process_resident_memory_bytes" [] "Resident memory of the gateway.";
+    PROCESS_FDS = Gauge "process_open_fds" [] "Open files of the gateway.";
+    PROCESS_START = Gauge "process_start_time_seconds" [] "When the gateway started, since the epoch.";
+    BUILD = Gauge "gantry_build_info" ["version"] "1; the version is the label.";
+}

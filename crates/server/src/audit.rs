@@ -1,0 +1,148 @@
+//! `gantry audit`: checks the audit log without a running gateway, and writes it to a file.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, BufWriter, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use clap::ArgMatches;
+use gantry_admin_api::audit::{AuditView, hex};
+use gantry_domain::{
+    Timestamp,
+    audit::{AuditRow, Broken, Chain, GENESIS, Link},
+};
+use gantry_settings::Settings;
+use gantry_store::Store;
+
+/// Rows read at once.
+const PAGE: i64 = 1000;
+
+pub(crate) fn run(
+    matches: &ArgMatches,
+    load: impl FnOnce(&ArgMatches) -> anyhow::Result<Settings>,
+) -> anyhow::Result<ExitCode> {
+    let (name, sub) = matches.subcommand().context("say `verify` or `export`")?;
+    let verdict = match (name, sub.try_get_one::<PathBuf>("file").ok().flatten()) {
+        ("verify", Some(file)) => verify_file(file)?,
+        (name, _) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(on_database(&load(sub)?, name == "export"))?
+        }
+    };
+    let Some(verdict) = verdict else { return Ok(ExitCode::SUCCESS) };
+    writeln!(std::io::stdout(), "{}", verdict.text).context("standard output is closed")?;
+    Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Verdict {
+    holds: bool,
+    text: String,
+}
+
+/// Checks rows as they come.
+struct Check {
+    chain: Chain,
+    anchor: Link,
+    /// When the first and the last row were written.
+    times: Option<(Timestamp, Timestamp)>,
+}
+
+impl Check {
+    fn after(anchor: Link) -> Self {
+        Self { chain: Chain::after(anchor), anchor, times: None }
+    }
+
+    fn take(&mut self, row: &AuditRow) -> Result<(), Broken> {
+        self.chain.take(row)?;
+        self.times = Some((self.times.map_or(row.at, |it| it.0), row.at));
+        Ok(())
+    }
+
+    fn verdict(&self, end: Result<(), Broken>) -> Verdict {
+        if let Err(broken) = end {
+            let text = format!("BROKEN: {broken}\nrows before it hold: {}", self.chain.count());
+            return Verdict { holds: false, text };
+        }
+        let (count, last) = (self.chain.count(), self.chain.last());
+        let mut text = vec![format!("OK: {count} rows")];
+        if let Some((first_at, last_at)) = self.times {
+            let first = self.anchor.seq + 1;
+            text.push(format!(", {first} to {}, written {first_at} to {last_at}", last.seq));
+        }
+        if self.anchor.seq > 0 {
+            text.push(format!("\nrows up to {} are not part of it", self.anchor.seq));
+        }
+        text.push(format!("\nlast hash {}", hex(&last.hash)));
+        Verdict { holds: true, text: text.concat() }
+    }
+}
+
+async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option<Verdict>> {
+    let url = settings.database();
+    if let Some(file) = url.expose().strip_prefix("sqlite://") {
+        // Opening would make one.
+        anyhow::ensure!(Path::new(file).exists(), "there is no database {file}");
+    }
+    let store = Store::open(url.expose()).await.context("can't open the database")?;
+    let mut tx = store.read().await?;
+    let (anchor, head) = tx.audit_ends().await?;
+    let mut check = Check::after(anchor);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let (mut last, mut end) = (anchor.seq, Ok(()));
+    'pages: loop {
+        let rows = tx.audit_after(if export { last } else { check.chain.last().seq }, PAGE).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            last = row.seq;
+            if export {
+                let line = serde_json::to_string(&AuditView::from(row))?;
+                writeln!(out, "{line}").context("standard output is closed")?;
+            } else if let Err(broken) = check.take(&row) {
+                end = Err(broken);
+                break 'pages;
+            }
+        }
+    }
+    drop(tx);
+    store.close().await;
+    if export {
+        out.flush().context("standard output is closed")?;
+        return Ok(None);
+    }
+    drop(out);
+    Ok(Some(check.verdict(end.and_then(|()| check.chain.end(head)))))
+}
+
+/// A file can't say what was before its first row, nor that its last one is the last.
+fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
+    let lines = BufReader::new(File::open(file).with_context(|| format!("can't read {}", file.display()))?);
+    let mut check: Option<Check> = None;
+    for (n, line) in lines.lines().enumerate() {
+        let line = line.with_context(|| format!("can't read {}", file.display()))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let view: AuditView = serde_json::from_str(&line)
+            .with_context(|| format!("line {} is no row of the audit log", n + 1))?;
+        let before = previous(&view, n)?;
+        let row = view.row().with_context(|| format!("line {}: time or hash can't be read", n + 1))?;
+        let check = check.get_or_insert_with(|| Check::after(before));
+        if let Err(broken) = check.take(&row) {
+            return Ok(Some(check.verdict(Err(broken))));
+        }
+    }
+    let check = check.unwrap_or_else(|| Check::after(Link { seq: 0, hash: GENESIS }));
+    Ok(Some(check.verdict(Ok(()))))
+}
+
+/// The link that a row says it follows.
+fn previous(view: &AuditView, n: usize) -> anyhow::Result<Link> {
+    let hash = gantry_admin_api::audit::unhex(&view.prev_hash)
+        .with_context(|| format!("line {}: `prev_hash` can't be read", n + 1))?;
+    Ok(Link { seq: view.seq - 1, hash })
+}

@@ -1,0 +1,192 @@
+//! `gantry doctor`: the checks that need the gateway's own parts, and all of them in order.
+
+use std::{env, path::Path, time::Duration};
+
+use anyhow::Context;
+use clap::ArgMatches;
+use gantry_cli::{
+    Exit,
+    doctor::{self, Check},
+};
+use gantry_runtime::{Owner, Runtime, RuntimeError};
+use gantry_settings::{Entry, Settings, SettingsError};
+use gantry_store::{Look, look};
+
+/// Programs that are engines where there are no containers.
+const PROGRAMS: [&str; 2] = ["vllm", "llama-server"];
+const PATIENCE: Duration = Duration::from_secs(15);
+
+pub(crate) fn run(
+    loaded: Result<(Settings, Vec<Entry>), SettingsError>,
+    matches: &ArgMatches,
+) -> anyhow::Result<Exit> {
+    let (settings, entries) = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let check = Check::fail(
+                "settings",
+                error.to_string(),
+                "The gateway does not start, and nothing else can be checked.",
+                "correct the variable, the flag or the line in .env; `gantry settings` prints what is in force",
+            );
+            return Ok(doctor::report(&[check], matches));
+        }
+    };
+    let n_given = entries.iter().filter(|it| it.origin != gantry_settings::Origin::Default).count();
+    let mut checks =
+        vec![Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()))];
+    // Where it is not said otherwise the gateway of these settings is looked for.
+    let named = || env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty());
+    let url = matches.get_one::<String>("url").cloned().or_else(named);
+    let url = url.unwrap_or_else(|| format!("http://{}", reachable(&settings)));
+    let process = entries.iter().any(|it| it.name == "CONTAINER_RUNTIME" && it.value == "process");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
+    runtime.block_on(async {
+        let (found, _) = doctor::gateway(&url, settings.gateway_listen, settings.metrics_listen).await;
+        checks.extend(found);
+        checks.push(database(&settings).await);
+        checks.extend(engines(&settings, process).await);
+    });
+    checks.extend(doctor::machine(&settings));
+    Ok(doctor::report(&checks, matches))
+}
+
+/// The address that a client on this machine uses.
+fn reachable(settings: &Settings) -> std::net::SocketAddr {
+    let mut addr = settings.gateway_listen;
+    if addr.ip().is_unspecified() {
+        addr.set_ip(if addr.is_ipv4() {
+            std::net::Ipv4Addr::LOCALHOST.into()
+        } else {
+            std::net::Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    addr
+}
+
+async fn database(settings: &Settings) -> Check {
+    const NAME: &str = "database";
+    match look(settings.database().expose()).await {
+        Ok(Look { kind, version: None, newest }) => {
+            Check::ok(NAME, format!("{}: empty; the gateway makes schema version {newest}", kind.as_str()))
+        }
+        Ok(Look { kind, version: Some(version), newest }) if version > newest => Check::fail(
+            NAME,
+            format!("{}: schema version {version}, this program knows {newest}", kind.as_str()),
+            "It was written by a newer Gantry: this one does not start on it.",
+            "use the newer program, or restore a backup",
+        ),
+        Ok(Look { kind, version: Some(version), newest }) if version < newest => Check::ok(
+            NAME,
+            format!("{}: schema version {version}; the next start makes it {newest}", kind.as_str()),
+        ),
+        Ok(Look { kind, version: Some(version), .. }) => {
+            Check::ok(NAME, format!("{}: schema version {version}", kind.as_str()))
+        }
+        Err(error) => {
+            // The source names the reason; addresses and passwords are not in it.
+            let why =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            Check::fail(
+                NAME,
+                why,
+                "Without its database a gateway does not start; one that runs serves inference and nothing else.",
+                "start the database, or correct DATABASE_URL; for SQLite: restore the file from a backup",
+            )
+        }
+    }
+}
+
+/// Docker and the images, or the programs that are engines without it.
+async fn engines(settings: &Settings, process: bool) -> Vec<Check> {
+    if process {
+        return vec![programs(true)];
+    }
+    // Only asks: of no gateway, so that nothing can be taken for its own.
+    let owner = Owner { instance: String::new() };
+    let docker = match gantry_runtime::docker(settings.container_host.as_deref(), owner) {
+        Ok(docker) => docker,
+        Err(error) => return vec![refused(&error)],
+    };
+    let info = tokio::time::timeout(PATIENCE, docker.info()).await;
+    match info.unwrap_or(Err(RuntimeError::Timeout { action: "info" })) {
+        Ok(info) => {
+            let mut checks = vec![Check::ok(
+                "containers",
+                format!("{} {} (API {})", info.name, info.version, info.api_version),
+            )];
+            for (name, image) in [
+                ("primary_image", &settings.primary_engine_image),
+                ("secondary_image", &settings.secondary_engine_image),
+            ] {
+                checks.push(cached(&docker, name, image, settings.offline_mode).await);
+            }
+            checks
+        }
+        Err(error) => vec![refused(&error), programs(false)],
+    }
+}
+
+fn refused(error: &RuntimeError) -> Check {
+    const NAME: &str = "containers";
+    const MEANS: &str =
+        "No model can be started in a container; what is registered by address is served all the same.";
+    let fix = match error {
+        RuntimeError::PermissionDenied { .. } => "sudo usermod -aG docker \"$(id -un)\", then sign in anew",
+        RuntimeError::Refused { action: "connect", .. } => {
+            "set CONTAINER_HOST to unix:///path or tcp://host:port"
+        }
+        _ => {
+            "sudo systemctl start docker (on Debian first: sudo apt-get install docker.io), or set CONTAINER_HOST"
+        }
+    };
+    Check::fail(NAME, error.to_string(), MEANS, fix)
+}
+
+async fn cached(docker: &impl Runtime, name: &'static str, image: &str, offline: bool) -> Check {
+    match docker.image(image).await {
+        Ok(Some(info)) => {
+            Check::ok(name, format!("{image} is on this machine ({} MB)", info.size_bytes / 1_000_000))
+        }
+        Ok(None) if offline => Check::warn(
+            name,
+            format!("{image} is missing"),
+            "OFFLINE_MODE is on: models of this engine can't start.",
+            &format!(
+                "where there is a network: docker pull {image} && docker save {image} -o image.tar; here: gantry images load image.tar"
+            ),
+        ),
+        Ok(None) => Check::warn(
+            name,
+            format!("{image} is not on this machine"),
+            "It is pulled at the first start of a model of this engine, which may take long.",
+            &format!("docker pull {image}"),
+        ),
+        Err(error) => {
+            Check::warn(name, error.to_string(), "Whether the image is there is not known.", "try again")
+        }
+    }
+}
+
+/// `alone`: they are the only engines there can be.
+fn programs(alone: bool) -> Check {
+    const NAME: &str = "engine_programs";
+    let path = env::var_os("PATH").unwrap_or_default();
+    let there = |name: &&&str| env::split_paths(&path).any(|dir| is_program(&dir.join(name)));
+    let found: Vec<&str> = PROGRAMS.iter().filter(there).copied().collect();
+    if !found.is_empty() {
+        return Check::ok(NAME, format!("{} in PATH", found.join(", ")));
+    }
+    let (found, fix) = ("neither vllm nor llama-server is in PATH", "install one of them, or use containers");
+    if alone {
+        Check::fail(NAME, found, "CONTAINER_RUNTIME=process has nothing to start.", fix)
+    } else {
+        Check::warn(NAME, found, "There is no engine outside containers either.", fix)
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,47 @@
+//! What the admin API wants to know of the machine and of engines, from the control plane.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use gantry_admin_api::app::Monitor;
+use gantry_control::{Control, machine::host};
+use gantry_domain::host::{Capabilities, HostNow, Throughput, Trends, UpstreamView};
+
+/// See [`Monitor`].
+pub(crate) struct Watch(pub(crate) Arc<Control>);
+
+impl Monitor for Watch {
+    fn host(&self) -> BoxFuture<'static, Option<HostNow>> {
+        let control = Arc::clone(&self.0);
+        async move { control.host_now().await }.boxed()
+    }
+
+    fn trends(&self, minutes: u64) -> BoxFuture<'static, Option<Trends>> {
+        let (samples, now) = (Arc::clone(&self.0.samples), self.0.clock.now());
+        // Up to 8640 samples in a dozen series: not on the runtime.
+        async move { tokio::task::spawn_blocking(move || samples.trends(now, minutes)).await.ok() }.boxed()
+    }
+
+    fn throughput(&self) -> Throughput {
+        self.0.samples.throughput(&self.0.shared)
+    }
+
+    fn capabilities(&self) -> BoxFuture<'static, Option<Capabilities>> {
+        let control = Arc::clone(&self.0);
+        async move { control.capabilities().await }.boxed()
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamView> {
+        self.0.upstreams()
+    }
+
+    fn probe(&self, served_names: Option<Vec<String>>) -> BoxFuture<'static, ()> {
+        let control = Arc::clone(&self.0);
+        async move { control.probe_upstreams(served_names.as_deref()).await }.boxed()
+    }
+
+    fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>> {
+        let look = move || pids.into_iter().filter_map(|pid| Some((pid, host::container_of(pid)?))).collect();
+        async move { tokio::task::spawn_blocking(look).await.unwrap_or_default() }.boxed()
+    }
+}

@@ -1,0 +1,96 @@
+//! The verbs of the command line, through the real program against a real gateway.
+
+mod doctor;
+mod local;
+mod models;
+mod people;
+mod signing_in;
+mod terminal;
+mod usage;
+
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+};
+
+use gantry_testkit::Gateway;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::GANTRY;
+
+/// A person at a shell, with a home of their own.
+struct Shell {
+    home: TempDir,
+    url: String,
+}
+
+/// What a command left behind.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Fails unless this was the exit code.
+    #[track_caller]
+    fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.out, self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self
+    }
+
+    /// Standard output, all of it JSON.
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+
+    /// The error that a program reads on standard error.
+    #[track_caller]
+    fn error(&self) -> Value {
+        serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {}", self.err))
+    }
+}
+
+impl Shell {
+    fn at(url: &str) -> Self {
+        Self { home: TempDir::new().unwrap(), url: url.to_owned() }
+    }
+
+    /// Signed in as the owner.
+    fn of_owner(gateway: &Gateway) -> Self {
+        let shell = Self::at(&gateway.url);
+        shell.run_with(&["login", "owner"], "owner-password\n").ends(0);
+        shell
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(GANTRY);
+        command.args(args).current_dir(self.home.path()).env_clear();
+        command
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home.path())
+            .env("TZ", "UTC")
+            .env("GANTRY_URL", &self.url);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).stdin(Stdio::null()).output().unwrap())
+    }
+
+    fn run_with(&self, args: &[&str], input: &str) -> Ran {
+        let mut command = self.command(args);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        Ran::of(child.wait_with_output().unwrap())
+    }
+}

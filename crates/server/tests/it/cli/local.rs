@@ -1,0 +1,78 @@
+//! What needs no session: completions, the manual, exit codes, the API's description; and readers that go away.
+
+use std::process::{Command, Stdio};
+
+use gantry_testkit::Database;
+
+use super::Shell;
+use crate::support::{GANTRY, gateway};
+
+#[test]
+fn completions_and_the_manual_know_every_verb() {
+    let shell = Shell::at("http://127.0.0.1:1");
+    let verbs = [
+        "login", "models", "keys", "orgs", "users", "usage", "images", "top", "doctor", "openapi", "settings",
+    ];
+    for kind in ["bash", "zsh", "fish"] {
+        let script = shell.run(&["completions", kind]).ends(0).out;
+        assert!(verbs.iter().all(|it| script.contains(it)), "{kind}");
+        assert!(script.contains("dry-run"), "{kind}");
+    }
+    let bash = Command::new("bash").args(["-n", "-c", &shell.run(&["completions", "bash"]).out]).status();
+    assert!(bash.unwrap().success(), "the script is valid bash");
+    let page = shell.run(&["man"]).ends(0).out;
+    assert!(page.contains(".TH gantry 1") && page.contains("doctor"), "{page}");
+    shell.run(&["man", "--dir", "pages"]).ends(0);
+    let start = std::fs::read_to_string(shell.home.path().join("pages/gantry-models-start.1")).unwrap();
+    assert!(start.contains("\\-\\-wait"), "{start}");
+    let codes = shell.run(&["help", "exit-codes"]).ends(0).out;
+    assert!(codes.contains("\n    3  No gateway answers"), "{codes}");
+    shell.run(&["completions", "tcsh"]).ends(2);
+}
+
+#[tokio::test]
+async fn the_description_is_valid_or_said_to_be_missing() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::at(&gateway.url);
+    if gateway.client().get("/openapi.json").await.status == 200 {
+        let description = shell.run(&["openapi"]).ends(0).json();
+        assert!(description["openapi"].as_str().is_some_and(|it| it.starts_with("3.")), "{description}");
+    } else {
+        let ran = shell.run(&["openapi"]).ends(5);
+        assert!(ran.err.contains("serves no /openapi.json") && ran.out.is_empty(), "{}", ran.err);
+    }
+}
+
+/// More is written than a pipe holds, so that the writer must notice.
+#[tokio::test]
+async fn a_reader_that_goes_away_is_no_error() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let owner = gateway.owner().await;
+    for i in 0..4 {
+        let name = format!("{i}{}", "n".repeat(90));
+        owner.post("/admin/orgs", &serde_json::json!({ "name": name })).await.expect(201);
+    }
+    for verb in [
+        "completions zsh",
+        "completions bash",
+        "man",
+        "settings",
+        "settings --json",
+        "--help",
+        "orgs list",
+        "doctor",
+    ] {
+        let script =
+            format!("set -o pipefail; \"$0\" {verb} 2>err | true; echo \"${{PIPESTATUS[0]}}\"; cat err");
+        let output = Command::new("bash")
+            .args(["-c", &script, GANTRY])
+            .current_dir(shell.home.path())
+            .env("HOME", shell.home.path())
+            .env("GANTRY_URL", &gateway.url)
+            .stdin(Stdio::null())
+            .output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert_eq!(text, "0\n", "{verb}");
+    }
+}

@@ -1,0 +1,222 @@
+//! `models`, without and with containers.
+
+use gantry_testkit::{Database, Options, SIM_LLAMACPP, SIM_VLLM, simulator};
+use serde_json::json;
+
+use super::{Ran, Shell};
+use crate::support::{GANTRY, column, gateway, start};
+
+#[tokio::test]
+async fn records_are_made_from_options_and_from_records() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    std::fs::create_dir(gateway.models_dir().join("big")).unwrap();
+    let args = ["models", "create", "--served-name", "org/big", "--engine", "vllm", "--path", "big"];
+    let fields = [
+        "-s",
+        "tensor_parallel_size=2",
+        "-s",
+        "enforce_eager=true",
+        "-s",
+        "extra_args=--disable-log-stats,--max-log-len=5",
+    ];
+    let made = shell.run(&[&args[..], &fields, &["--json"]].concat()).ends(0).json();
+    assert_eq!(made["tensor_parallel_size"], 2, "{made}");
+    assert_eq!(
+        (&made["enforce_eager"], &made["extra_args"]),
+        (&json!(true), &json!(["--disable-log-stats", "--max-log-len=5"]))
+    );
+
+    // What is shown can be made again, under another name.
+    let record = shell.run(&["models", "show", "org/big", "--json"]).ends(0).out;
+    let copy =
+        shell.run_with(&["models", "create", "--file", "-", "--served-name", "copy", "--json"], &record);
+    let copy = copy.ends(0).json();
+    assert_eq!(copy["extra_args"], made["extra_args"]);
+    shell.run_with(&["models", "create", "--file", "-"], &record).ends(7);
+    shell.run_with(&["models", "create", "--file", "-"], "{").ends(2);
+
+    let changed = shell.run(&[
+        "models",
+        "set",
+        "copy",
+        "-s",
+        "tensor_parallel_size=",
+        "-s",
+        "max_model_len=4096",
+        "--json",
+    ]);
+    let changed = changed.ends(0).json();
+    assert_eq!((&changed["tensor_parallel_size"], &changed["max_model_len"]), (&json!(null), &json!(4096)));
+    shell.run(&["models", "set", "copy"]).ends(2);
+    let shown = shell.run(&["models", "show", &made["id"].to_string()]).ends(0).out;
+    assert!(shown.contains("org/big") && shown.contains("--disable-log-stats,--max-log-len=5"), "{shown}");
+    let listed = shell.run(&["models", "list", "--json"]).ends(0).json();
+    assert_eq!(column(&listed, "served_name"), ["org/big", "copy"]);
+
+    let asked = shell.run(&["models", "delete", "copy"]).ends(2);
+    assert!(asked.err.contains("--yes"), "{}", asked.err);
+    shell.run(&["models", "delete", "copy", "--yes"]).ends(0);
+    for verb in ["show", "start", "stop", "apply", "test", "logs", "dry-run"] {
+        let ran = shell.run(&["models", verb, "copy"]).ends(5);
+        assert!(ran.err.contains("there is no model `copy`"), "{}", ran.err);
+    }
+    shell.run(&["models", "test", "org/big"]).ends(7);
+}
+
+#[tokio::test]
+async fn every_problem_is_printed_with_its_field() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let args = ["models", "create", "--engine", "vllm", "-s", "tensor_parallel_size=two", "-s", "no_such=1"];
+    let ran = shell.run(&args).ends(6);
+    for field in ["served_name", "tensor_parallel_size", "no_such", "local_path"] {
+        let line = ran.err.lines().find(|it| it.starts_with(&format!("  {field} ")));
+        assert!(line.is_some_and(|it| it.trim().len() > field.len() + 5), "{field}: {}", ran.err);
+    }
+    let ran = shell.run(&[&args[..], &["--json"]].concat()).ends(6);
+    assert!(ran.out.is_empty(), "{}", ran.out);
+    let error = ran.error();
+    assert_eq!((&error["error"]["code"], &error["exit_code"]), (&"validation_error".into(), &6.into()));
+    assert_eq!(error["error"]["details"].as_array().unwrap().len(), 4, "{error}");
+    shell.run(&["models", "create", "-s", "nonsense"]).ends(2);
+    shell.run(&["models", "create", "--served-name", "x", "--wait"]).ends(2);
+}
+
+#[tokio::test]
+async fn a_dry_run_and_an_inspection_start_nothing() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let args = [
+        "models",
+        "dry-run",
+        "--served-name",
+        "x",
+        "--engine",
+        "vllm",
+        "--path",
+        "missing",
+        "-s",
+        "max_model_len=4096",
+    ];
+    let ran = shell.run(&args).ends(1);
+    assert!(
+        ran.out.contains("--max-model-len 4096") && ran.out.contains("error: File not found"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.err.contains("a start would fail"), "{}", ran.err);
+    assert_eq!(shell.run(&[&args[..], &["--json"]].concat()).ends(1).json()["valid"], false);
+    assert_eq!(shell.run(&["models", "list", "--json"]).ends(0).json(), json!([]));
+    shell.run(&["models", "dry-run"]).ends(2);
+
+    std::fs::create_dir(gateway.models_dir().join("empty")).unwrap();
+    let found = shell.run(&["models", "inspect", "empty"]).ends(0).out;
+    assert!(found.contains("engine   none"), "{found}");
+    shell.run(&["models", "inspect", "../.."]).ends(6);
+    shell.run(&["models", "inspect", "not-there"]).ends(5);
+}
+
+#[tokio::test]
+async fn a_model_is_started_watched_used_and_stopped() {
+    if !simulator(GANTRY, "cli: a model is started") {
+        return;
+    }
+    let gateway = start(Options::containers()).await;
+    let shell = Shell::of_owner(&gateway);
+    let image = format!("engine_image={SIM_VLLM}");
+    let args =
+        ["models", "create", "--served-name", "sim", "--engine", "vllm", "--path", "simulated", "-s", &image];
+    let made = shell
+        .run(&[&args[..], &["-s", "device=cpu", "--start", "--wait", "--timeout", "120"]].concat())
+        .ends(0);
+    assert!(made.out.starts_with("sim is running (after "), "{}", made.out);
+    assert!(made.err.contains("sim: starting") || made.err.contains("sim: loading"), "{}", made.err);
+    let again = shell.run(&["models", "start", "sim"]).ends(7);
+    assert!(again.err.contains("invalid_state"), "{}", again.err);
+    let tested = shell.run(&["models", "test", "sim"]).ends(0).out;
+    assert!(tested.starts_with("sim answers ("), "{tested}");
+    assert_eq!(shell.run(&["models", "test", "sim", "--json"]).ends(0).json()["success"], true);
+
+    let (_, client) = gateway.owner().await.new_key(&json!({ "name": "cli" })).await;
+    client.chat("sim").await.expect(200);
+    let seen =
+        gantry_testkit::eventually("usage is listed", std::time::Duration::from_secs(10), async || {
+            let out = shell.run(&["usage", "list", "--model", "sim", "--day"]).ends(0).out;
+            out.contains("/v1/chat/completions").then_some(out)
+        });
+    assert!(seen.await.contains(" 200  ok"));
+    let top = shell.run(&["top", "--once"]).ends(0).out;
+    assert!(top.lines().any(|it| it.starts_with("sim ") && it.contains("running")), "{top}");
+    let top = shell.run(&["top", "--json"]).ends(0).json();
+    assert_eq!(top["metrics"][0]["state"], "running", "{top}");
+    let log = shell.run(&["models", "logs", "sim", "--tail", "5"]).ends(0).out;
+    assert!((1..=5).contains(&log.lines().count()), "{log}");
+
+    // A follower that has seen enough goes, and with it the program.
+    let script = "\"$0\" models logs sim -f | head -1; echo \"${PIPESTATUS[0]}\"";
+    let mut follow = std::process::Command::new("bash");
+    follow.args(["-c", script, GANTRY]).env("HOME", shell.home.path()).env("GANTRY_URL", &gateway.url);
+    let mut child = follow.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let told =
+        gantry_testkit::eventually("head ends the follower", std::time::Duration::from_mins(1), async || {
+            // The log goes on with every request.
+            client.chat("sim").await.expect(200);
+            child.try_wait().unwrap()
+        });
+    assert!(told.await.success());
+
+    let changed = shell.run(&["models", "set", "sim", "-s", "max_model_len=2048"]).ends(0);
+    assert!(changed.err.contains("gantry models apply"), "{}", changed.err);
+    shell.run(&["models", "apply", "sim", "--wait"]).ends(0);
+    let stopped = shell.run(&["models", "stop", "sim", "--wait", "--json"]).ends(0).json();
+    assert_eq!(stopped["state"], "stopped");
+}
+
+#[tokio::test]
+async fn a_start_that_fails_says_why_and_what_to_change() {
+    if !simulator(GANTRY, "cli: a start that fails") {
+        return;
+    }
+    let gateway = start(Options::containers()).await;
+    let shell = Shell::of_owner(&gateway);
+    let image = format!("engine_image={SIM_LLAMACPP}");
+    let base = [
+        "models",
+        "create",
+        "--engine",
+        "llamacpp",
+        "--path",
+        "simulated.gguf",
+        "-s",
+        &image,
+        "-s",
+        "device=cpu",
+    ];
+    let failing = [
+        "--served-name",
+        "bad",
+        "-s",
+        "extra_env=GANTRY_SIM_CRASH_AT_START=1,GANTRY_SIM_CRASH_LOG=unsupported-arch",
+    ];
+    shell.run(&[&base[..], &failing].concat()).ends(0);
+    let ran = shell.run(&["models", "start", "bad", "--wait"]).ends(1);
+    assert!(
+        ran.err.contains("gantry: bad failed: ") && ran.err.contains("last lines of the log:"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("  fix: "), "{}", ran.err);
+    let listed = shell.run(&["models", "list"]).ends(0).out;
+    assert!(listed.lines().any(|it| it.contains("bad") && it.contains("failed")), "{listed}");
+    let diagnosed = shell.run(&["models", "logs", "bad", "--diagnose", "--json"]).ends(0).json();
+    assert_eq!(diagnosed["diagnosis"]["detected"], true, "{diagnosed}");
+    let ran: Ran = shell.run(&["models", "start", "bad", "--wait", "--json"]).ends(1);
+    assert_eq!(ran.json()["state"], "failed");
+
+    let slow = ["--served-name", "slow", "-s", "extra_env=GANTRY_SIM_LOAD_SECONDS=600"];
+    shell.run(&[&base[..], &slow].concat()).ends(0);
+    let ran = shell.run(&["models", "start", "slow", "--wait", "--timeout", "2"]).ends(8);
+    assert!(ran.err.contains("it goes on"), "{}", ran.err);
+    shell.run(&["models", "stop", "slow", "--wait"]).ends(0);
+}

@@ -1,0 +1,349 @@
+//! Images that a start has to fetch: from a real registry, from one that drips, from none.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use gantry_testkit::{
+    Client, Gateway, Managed, Options, SIM_VLLM, docker, docker_cli, eventually, inspect, simulated,
+    simulator, skip,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{GANTRY, assert_error};
+
+const SOON: Duration = Duration::from_secs(30);
+const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+
+/// A blob in a file, as registries know it.
+struct Blob {
+    path: std::path::PathBuf,
+    digest: String,
+    size: u64,
+}
+
+impl Blob {
+    fn of(path: &Path) -> Self {
+        let output = Command::new("sha256sum").arg(path).output().unwrap();
+        let digest = String::from_utf8(output.stdout).unwrap()[..64].to_owned();
+        Self {
+            path: path.to_owned(),
+            digest: format!("sha256:{digest}"),
+            size: fs::metadata(path).unwrap().len(),
+        }
+    }
+
+    fn describe(&self, kind: &str) -> Value {
+        json!({ "mediaType": kind, "size": self.size, "digest": self.digest })
+    }
+}
+
+/// An image that no Docker engine has a layer of: the first one is random.
+struct Image {
+    config: Blob,
+    layers: Vec<Blob>,
+    manifest: Vec<u8>,
+}
+
+impl Image {
+    /// Of `mib` random MiB, and then what `upper` (config and layers of an image) has.
+    fn new(dir: &Path, mib: usize, upper: Option<(Value, Vec<Blob>)>) -> Self {
+        let root = dir.join("root");
+        fs::create_dir_all(&root).unwrap();
+        let count = format!("count={mib}");
+        let of = format!("of={}", root.join("random").display());
+        run("dd", &["if=/dev/urandom", &of, "bs=1M", &count]);
+        let layer = dir.join("layer.tar");
+        run("tar", &["-cf", layer.to_str().unwrap(), "-C", root.to_str().unwrap(), "random"]);
+        let mut layers = vec![Blob::of(&layer)];
+        let mut config = json!({
+            "architecture": "amd64", "os": "linux", "config": { "Labels": { "gantry.simulator": "true" } },
+        });
+        if let Some((it, more)) = upper {
+            config = it;
+            layers.extend(more);
+        }
+        config["history"] = json!([]);
+        // A layer that is not compressed has the same digest in both places.
+        let ids: Vec<_> = layers.iter().map(|it| it.digest.clone()).collect();
+        config["rootfs"] = json!({ "type": "layers", "diff_ids": ids });
+        fs::write(dir.join("config.json"), config.to_string()).unwrap();
+        let config = Blob::of(&dir.join("config.json"));
+        let described: Vec<_> =
+            layers.iter().map(|it| it.describe("application/vnd.docker.image.rootfs.diff.tar")).collect();
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": MANIFEST, "layers": described,
+            "config": config.describe("application/vnd.docker.container.image.v1+json"),
+        });
+        Self { config, layers, manifest: manifest.to_string().into_bytes() }
+    }
+
+    /// The engine simulator on top of a random layer.
+    fn simulator(dir: &Path) -> Self {
+        let saved = dir.join("saved");
+        fs::create_dir_all(&saved).unwrap();
+        let archive = dir.join("saved.tar");
+        docker_cli(&["save", "-o", archive.to_str().unwrap(), SIM_VLLM]);
+        run("tar", &["-xf", archive.to_str().unwrap(), "-C", saved.to_str().unwrap()]);
+        let read =
+            |name: &str| -> Value { serde_json::from_slice(&fs::read(saved.join(name)).unwrap()).unwrap() };
+        let index = &read("manifest.json")[0];
+        let layers = index["Layers"].as_array().unwrap().iter();
+        let layers = layers.map(|it| Blob::of(&saved.join(it.as_str().unwrap()))).collect();
+        Self::new(dir, 8, Some((read(index["Config"].as_str().unwrap()), layers)))
+    }
+}
+
+fn run(program: &str, args: &[&str]) {
+    let output = Command::new(program).args(args).output().unwrap();
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Debian's `docker-registry` on loopback.
+struct Registry {
+    child: Child,
+    url: String,
+    _dir: TempDir,
+}
+
+impl Registry {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let config = json!({
+            "version": 0.1, "log": { "level": "error" }, "http": { "addr": format!("127.0.0.1:{port}") },
+            "storage": { "filesystem": { "rootdirectory": dir.path().join("data") } },
+        });
+        // JSON is YAML.
+        let path = dir.path().join("config.yml");
+        fs::write(&path, config.to_string()).unwrap();
+        let mut command = Command::new("docker-registry");
+        let child =
+            command.arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let it = Self { child, url: format!("http://127.0.0.1:{port}"), _dir: dir };
+        let client = Client::new(&it.url);
+        eventually("the registry listens", SOON, async || {
+            client.request(Method::GET, "/v2/").send().await.ok().map(drop)
+        })
+        .await;
+        it
+    }
+
+    async fn take(&self, image: &Image) {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        for blob in image.layers.iter().chain([&image.config]) {
+            let begun = http.post(format!("{}/v2/engine/blobs/uploads/", self.url)).send().await.unwrap();
+            let place = begun.headers()["location"].to_str().unwrap();
+            let join = if place.contains('?') { '&' } else { '?' };
+            let put =
+                http.put(format!("{place}{join}digest={}", blob.digest)).body(fs::read(&blob.path).unwrap());
+            assert_eq!(put.send().await.unwrap().status(), 201);
+        }
+        let put = http.put(format!("{}/v2/engine/manifests/1", self.url)).header("content-type", MANIFEST);
+        assert_eq!(put.body(image.manifest.clone()).send().await.unwrap().status(), 201);
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A registry whose first layer never comes to its end. Threads end with the test.
+struct Dripping {
+    address: String,
+    /// Downloads of the layer that go on.
+    active: Arc<AtomicUsize>,
+    _dir: TempDir,
+}
+
+impl Dripping {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let image = Arc::new(Image::new(dir.path(), 64, None));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let active = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&active);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (image, count) = (Arc::clone(&image), Arc::clone(&count));
+                // That the other side hangs up is the point.
+                std::thread::spawn(move || drip(stream, &image, &count).ok());
+            }
+        });
+        Self { address, active, _dir: dir }
+    }
+}
+
+/// Answers one request; of a TLS greeting nothing is understood.
+fn drip(mut stream: TcpStream, image: &Image, active: &AtomicUsize) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let head = line.starts_with("HEAD");
+    if !line.starts_with("GET") && !head {
+        return Ok(());
+    }
+    let mut skipped = String::new();
+    while reader.read_line(&mut skipped)? > 2 {
+        skipped.clear();
+    }
+    let (kind, body) = if path.contains("/manifests/") {
+        (MANIFEST, image.manifest.clone())
+    } else if path.ends_with(&image.config.digest) {
+        ("application/octet-stream", fs::read(&image.config.path)?)
+    } else if path.ends_with(&image.layers[0].digest) {
+        active.fetch_add(1, SeqCst);
+        let done = drip_layer(&mut stream, &image.layers[0]);
+        active.fetch_sub(1, SeqCst);
+        return done;
+    } else {
+        ("application/json", b"{}".to_vec())
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nDocker-Distribution-Api-Version: registry/2.0\r\nContent-Type: {kind}\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
+    if head { Ok(()) } else { stream.write_all(&body) }
+}
+
+fn drip_layer(stream: &mut TcpStream, layer: &Blob) -> std::io::Result<()> {
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", layer.size)?;
+    let mut file = fs::File::open(&layer.path)?;
+    let mut piece = vec![0; 64 << 10];
+    // The last MiB is never sent.
+    let mut left = layer.size - (1 << 20);
+    loop {
+        let n = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        file.read_exact(&mut piece[..n])?;
+        stream.write_all(&piece[..n])?;
+        left -= n as u64;
+        // The pace of this registry; then it waits until the other side hangs up.
+        std::thread::sleep(Duration::from_millis(20));
+        if left == 0 {
+            stream.read_exact(&mut [0])?;
+        }
+    }
+}
+
+/// Images of registries on loopback may be used.
+fn options() -> Options {
+    Options::containers().env("ENGINE_IMAGE_ALLOWLIST", "127.0.0.1:*")
+}
+
+async fn model_of(owner: &Client, image: &str) -> Managed {
+    let mut body = simulated("vllm", "m", &[]);
+    body["engine_image"] = json!(image);
+    Managed::create(owner, &body).await
+}
+
+/// MiB done and known, as the readiness tells them.
+async fn progress(owner: &Client, model: &Managed) -> Option<(u64, u64)> {
+    let ready = owner.get(&model.path("readiness")).await.expect(200);
+    let rest = ready["detail"].as_str().unwrap().strip_prefix("the image is being pulled: ")?.to_owned();
+    let mut numbers = rest.split(' ').filter_map(|it| it.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+#[tokio::test]
+async fn an_image_is_pulled_from_a_registry_and_runs() {
+    if !simulator(GANTRY, "docker_pulls: a real registry") {
+        return;
+    }
+    if Command::new("docker-registry").arg("--version").output().is_err() {
+        skip("docker_pulls: a real registry", "docker-registry is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let registry = Registry::start().await;
+    registry.take(&Image::simulator(dir.path())).await;
+    let name = format!("{}/engine:1", registry.url.trim_start_matches("http://"));
+    let gateway = Gateway::start(GANTRY, options()).await;
+    let owner = gateway.owner().await;
+    let model = model_of(&owner, &name).await;
+    model.start(&owner).await;
+    model.reaches(&owner, "running").await;
+    assert_eq!(owner.chat("m").await.status, 200);
+    assert_eq!(model.inspect().unwrap()["Config"]["Image"], name);
+    model.command(&owner, "stop").await.expect(202);
+    model.reaches(&owner, "stopped").await;
+    docker_cli(&["rmi", &name]);
+}
+
+#[tokio::test]
+async fn a_slow_pull_shows_how_far_it_is_and_a_stop_ends_it() {
+    if !docker("docker_pulls: a slow registry") {
+        return;
+    }
+    let registry = Dripping::start();
+    let gateway = Gateway::start(GANTRY, options()).await;
+    let owner = gateway.owner().await;
+    let name = format!("{}/engine:1", registry.address);
+    let model = model_of(&owner, &name).await;
+    model.start(&owner).await;
+    let first = eventually("some of it is there", SOON, async || progress(&owner, &model).await).await;
+    assert_eq!(first.1, 64, "of all {first:?}");
+    eventually("more of it is there", SOON, async || {
+        let now = progress(&owner, &model).await?;
+        assert_eq!(now.1, 64);
+        (now.0 > first.0 + 1).then_some(())
+    })
+    .await;
+    assert_eq!(model.record(&owner).await["state"], "starting");
+    model.command(&owner, "stop").await.expect(202);
+    assert_eq!(model.reaches(&owner, "stopped").await["state_reason"], Value::Null);
+    eventually("nobody downloads any more", SOON, async || (registry.active.load(SeqCst) == 0).then_some(()))
+        .await;
+    assert!(gateway.containers().is_empty() && inspect(&model.container).is_none());
+}
+
+#[tokio::test]
+async fn a_pull_that_takes_too_long_or_finds_nobody_fails_with_its_reason() {
+    if !docker("docker_pulls: timeout and nobody there") {
+        return;
+    }
+    let registry = Dripping::start();
+    let options = options().env("IMAGE_PULL_TIMEOUT", "3").env("OFFLINE_MODE_AUTO_DETECT", "true");
+    let gateway = Gateway::start(GANTRY, options).await;
+    let owner = gateway.owner().await;
+    let name = format!("{}/engine:1", registry.address);
+    let model = model_of(&owner, &name).await;
+    model.start(&owner).await;
+    let reason = model.fails(&owner).await;
+    let expected = format!("start_failed: image {name} could not be pulled: ");
+    assert!(reason.starts_with(&expected) && reason.contains("in time"), "{reason}");
+    eventually("nobody downloads any more", SOON, async || (registry.active.load(SeqCst) == 0).then_some(()))
+        .await;
+
+    // Nobody listens there any more.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let name = format!("{nobody}/engine:1");
+    let change = json!({ "engine_image": name });
+    owner.patch(&format!("/admin/models/{}", model.id), &change).await.expect(200);
+    let answer = model.command(&owner, "start").await;
+    let reason = format!(
+        "start_failed: image {name} is not available locally and the system is in offline mode (its registry can't \
+         be reached)"
+    );
+    assert_error(&answer, 503, "image_not_available");
+    assert_eq!(answer.json["error"]["message"], reason);
+    assert_eq!(model.fails(&owner).await, reason);
+}

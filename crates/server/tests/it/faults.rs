@@ -1,0 +1,258 @@
+//! Faults of what the gateway stands on: the database, the disk, the clock, its open files, a second gateway.
+
+use std::{
+    fs,
+    net::TcpStream,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use gantry_testkit::{
+    Answer, Client, Managed, Options, Postgres, SmallDisk, chat, eventually, root_with, simulated, simulator,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    simulator::Simulator,
+    support::{GANTRY, assert_error, start},
+};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A chat with an id of its own, to find its row by.
+async fn ask(client: &Client, id: &str) -> Answer {
+    let request = client.request(Method::POST, "/v1/chat/completions").header("x-request-id", id);
+    client.send(request.json(&chat("m"))).await
+}
+
+async fn readiness(client: &Client) -> Value {
+    client.get("/readyz").await.json
+}
+
+#[tokio::test]
+async fn while_the_database_is_away_inference_goes_on_and_nothing_is_lost() {
+    let Some(database) = Postgres::start("faults: the database is away") else { return };
+    let simulator = Simulator::start("").await;
+    let gateway = start(Options::default().env("DATABASE_URL", &database.url())).await;
+    let client = simulator.join(&gateway).await;
+    let owner = gateway.owner().await;
+    assert_eq!(ask(&client, "before").await.status, 200);
+
+    database.down();
+    for n in 0..20 {
+        let answer = ask(&client, &format!("away-{n}")).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+    let refused = Instant::now();
+    assert_error(&owner.get("/admin/models").await, 503, "database_unavailable");
+    println!("an admin request is refused after {:?}", refused.elapsed());
+    let ready = readiness(&client).await;
+    assert_ne!(ready["checks"]["database"], "ok", "{ready}");
+    assert_eq!(ask(&client, "still-away").await.status, 200);
+
+    database.up();
+    let back = Instant::now();
+    eventually("admin requests are answered", SOON, async || {
+        (owner.get("/admin/models").await.status == 200).then_some(())
+    })
+    .await;
+    println!("admin requests are answered {:?} after the database is back", back.elapsed());
+    eventually("all rows are there", SOON, async || {
+        let rows = owner.get("/admin/usage?limit=1000").await.expect(200);
+        (rows.as_array().unwrap().len() == 22).then_some(())
+    })
+    .await;
+    for id in ["before", "away-0", "away-19", "still-away"] {
+        let row = owner.usage_of(id).await;
+        assert_eq!((&row["outcome"], &row["status_code"]), (&json!("ok"), &json!(200)), "{row}");
+    }
+    assert_eq!(readiness(&client).await["checks"]["database"], "ok");
+}
+
+#[tokio::test]
+async fn with_a_full_spool_nothing_is_served_unmetered() {
+    if !root_with("faults: the spool's disk is full", &["mount"]) {
+        return;
+    }
+    let simulator = Simulator::start("").await;
+    let mut gateway = start(Options::default()).await;
+    let client = simulator.join(&gateway).await;
+    gateway.terminate();
+    let disk = SmallDisk::mount(&gateway.data_dir().join("spool"), "64k");
+    gateway.restart().await;
+    let client = client.at(&gateway.url);
+    assert_eq!(ask(&client, "before").await.status, 200);
+
+    disk.fill();
+    // A record may still fit into a page that is there.
+    let refused = eventually("it is refused", SOON, async || {
+        let answer = ask(&client, "full").await;
+        (answer.status != 200).then_some(answer)
+    });
+    assert_error(&refused.await, 503, "metering_unavailable");
+    let owner = gateway.owner().await;
+    assert_eq!(owner.get("/admin/models").await.status, 200, "the rest goes on");
+
+    disk.clear();
+    eventually("it serves again", SOON, async || (ask(&client, "after").await.status == 200).then_some(()))
+        .await;
+    let row = owner.usage_of("after").await;
+    assert_eq!(row["outcome"], "ok", "{row}");
+    assert_eq!(owner.usage_of("before").await["outcome"], "ok");
+    gateway.kill();
+}
+
+#[tokio::test]
+async fn with_a_full_database_inference_goes_on_and_nothing_is_lost() {
+    if !root_with("faults: the database's disk is full", &["mount"]) {
+        return;
+    }
+    let simulator = Simulator::start("").await;
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mount(&dir.path().join("db"), "8m");
+    let url = format!("sqlite://{}", disk.path().join("gantry.db").display());
+    let mut gateway = start(Options::default().env("DATABASE_URL", &url)).await;
+    let client = simulator.join(&gateway).await;
+    let owner = gateway.owner().await;
+    assert_eq!(ask(&client, "before").await.status, 200);
+    owner.usage_of("before").await;
+
+    disk.fill();
+    // What is there of the log is used up first.
+    let refused = eventually("a write is refused", SOON, async || {
+        let answer = owner.post("/admin/keys", &json!({ "name": "x".repeat(100) })).await;
+        (answer.status != 201).then_some(answer)
+    });
+    assert_error(&refused.await, 503, "database_unavailable");
+    for n in 0..50 {
+        assert_eq!(ask(&client, &format!("full-{n}")).await.status, 200);
+    }
+    assert_eq!(owner.get("/admin/models/registry").await.status, 200, "reading goes on");
+
+    disk.clear();
+    eventually("all rows are there", SOON, async || {
+        let rows = owner.get("/admin/usage?limit=1000").await;
+        (rows.status == 200 && rows.json.as_array().unwrap().len() == 51).then_some(())
+    })
+    .await;
+    owner.new_key(&json!({})).await;
+    gateway.kill();
+}
+
+#[tokio::test]
+async fn a_second_gateway_on_a_data_directory_says_so_and_changes_nothing() {
+    let gateway = start(Options::default()).await;
+    let files = |dir: &Path| {
+        let mut all: Vec<_> = fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name()).collect();
+        all.sort();
+        (all, fs::read_to_string(dir.join("instance")).unwrap())
+    };
+    let before = files(&gateway.data_dir());
+    let elsewhere = tempfile::tempdir().unwrap();
+    // With the same database; with another one, and so with another id; on the first one's address.
+    let other = format!("sqlite://{}", elsewhere.path().join("other.db").display());
+    let taken = gateway.url.trim_start_matches("http://").to_owned();
+    let free = "127.0.0.1:0".to_owned();
+    for (listen, database) in [(&free, None), (&free, Some(&other)), (&taken, None)] {
+        let mut second = Command::new(GANTRY);
+        second.arg("serve").current_dir(elsewhere.path()).env_clear();
+        second.env("DATA_DIR", gateway.data_dir()).env("MODELS_DIR", gateway.models_dir());
+        second.env("GATEWAY_LISTEN", listen).env("METRICS_LISTEN", "127.0.0.1:0");
+        second.envs(database.map(|it| ("DATABASE_URL", it)));
+        let output = second.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let error = said.lines().find(|it| it.starts_with("gantry: ")).unwrap_or_default();
+        assert!(error.starts_with("gantry: another gateway uses DATA_DIR ("), "{said}");
+        assert!(!output.status.success());
+    }
+    assert_eq!(files(&gateway.data_dir()), before);
+    assert_eq!(gateway.owner().await.get("/admin/models").await.status, 200);
+}
+
+#[tokio::test]
+async fn without_free_file_descriptors_it_goes_on_afterwards() {
+    if !root_with("faults: no file descriptor is free", &["prlimit"]) {
+        return;
+    }
+    let simulator = Simulator::start("").await;
+    let wrapper = ["prlimit", "--nofile=96:96"].map(str::to_owned).to_vec();
+    let gateway = start(Options { wrapper, ..Options::default() }).await;
+    let client = simulator.join(&gateway).await;
+    assert_eq!(client.chat("m").await.status, 200);
+    let owner = gateway.owner().await;
+
+    let address = gateway.url.trim_start_matches("http://").to_owned();
+    let open: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    eventually("all descriptors are taken", SOON, async || {
+        let n = fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap().count();
+        (n >= 96).then_some(())
+    })
+    .await;
+    // Who is connected already is served: the connection to the engine is there as well.
+    let answer = client.chat("m").await;
+    assert!(matches!(answer.status, 200 | 502 | 503), "{}", answer.text);
+    println!("on a connection that was there: {}", answer.status);
+
+    drop(open);
+    eventually("new connections are served", SOON, async || {
+        (client.at(&gateway.url).chat("m").await.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(owner.get("/admin/models").await.status, 200);
+    let said = gateway.log();
+    assert!(said.lines().count() < 2000, "it does not flood its log: {} lines", said.lines().count());
+}
+
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+#[tokio::test]
+async fn a_clock_that_is_set_moves_no_deadline() {
+    if !simulator(GANTRY, "faults: the clock is set") {
+        return;
+    }
+    if !Path::new(FAKETIME).exists() {
+        gantry_testkit::skip("faults: the clock is set", "libfaketime is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("time");
+    // Renamed, so that it is never read half written.
+    let set = |offset: &str| {
+        fs::write(dir.path().join("part"), offset).unwrap();
+        fs::rename(dir.path().join("part"), &file).unwrap();
+    };
+    set("+0");
+    let options = Options::containers()
+        .env("LD_PRELOAD", FAKETIME)
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        .env("FAKETIME_NO_CACHE", "1")
+        .env("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap());
+    let gateway = start(options).await;
+    let owner = gateway.owner().await;
+    let running = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    let (_, key) = owner.new_key(&json!({})).await;
+    let hour = |text: &str| text.split('T').nth(1).unwrap()[..2].to_owned();
+    let mut hours = Vec::new();
+    for (n, offset) in ["+3600", "-3600", "+0"].into_iter().enumerate() {
+        let mut body = simulated("llamacpp", &format!("loads-{n}"), &[("LOAD_SECONDS", "3")]);
+        body["startup_timeout_sec"] = json!(60);
+        let loads = Managed::create(&owner, &body).await;
+        loads.start(&owner).await;
+        loads.reaches(&owner, "loading").await;
+        set(offset);
+        // The session, the key, the routes and both models are as before.
+        loads.reaches(&owner, "running").await;
+        let answer = ask(&key, &format!("request-{n}")).await;
+        assert_eq!(answer.status, 200, "{offset}: {}", answer.text);
+        assert_eq!(running.record(&owner).await["state"], "running", "{offset}");
+        let row = owner.usage_of(&format!("request-{n}")).await;
+        let at = row["created_at"].as_str().or_else(|| row["ts"].as_str()).unwrap_or_else(|| panic!("{row}"));
+        hours.push(hour(at));
+        loads.command(&owner, "stop").await.expect(202);
+        loads.reaches(&owner, "stopped").await;
+    }
+    assert!(hours[0] != hours[1] && hours[1] != hours[2], "the clock was set: {hours:?}");
+    assert_eq!(running.timeline(&owner).await.len(), 3, "nothing happened to it");
+}

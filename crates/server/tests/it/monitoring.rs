@@ -1,0 +1,140 @@
+//! What `/metrics` tells, and what is shipped to read it: with the real tools of Prometheus.
+
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use gantry_testkit::{Client, Gateway, Options, skip};
+use serde_json::json;
+
+use crate::system::{chat, with_engine};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitoring")
+}
+
+/// Runs `promtool`; `None` (and a note) where there is none.
+fn promtool(test: &str, args: &[&str], input: &str) -> Option<(bool, String)> {
+    let child = Command::new("promtool")
+        .args(args)
+        .current_dir(folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        skip(test, "promtool is not installed (Debian's package `prometheus`)");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let said = [done.stdout, done.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    Some((done.status.success(), said))
+}
+
+fn address(gateway: &Gateway) -> String {
+    let log = gateway.log();
+    let line = log.lines().find_map(|it| it.split_once("metrics addr=")).expect("the address is logged");
+    line.1.split_whitespace().next().unwrap().to_owned()
+}
+
+async fn page(gateway: &Gateway) -> String {
+    let answer = Client::new(&format!("http://{}", address(gateway))).get("/metrics").await;
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(answer.status, 200);
+    answer.text
+}
+
+/// Value of the line that begins so.
+#[track_caller]
+fn value(page: &str, start: &str) -> f64 {
+    let line = page.lines().find_map(|it| it.strip_prefix(start)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{start} is not in\n{page}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_model_and_names_that_nobody_serves_are_one() {
+    let (gateway, owner, _engine, key) = with_engine(Options::default()).await;
+    for streams in [false, true, true] {
+        assert_eq!(key.post("/v1/chat/completions", &chat("far", streams)).await.status, 200);
+    }
+    for n in 0..5 {
+        assert_eq!(key.post("/v1/chat/completions", &chat(&format!("made-up-{n}"), false)).await.status, 404);
+    }
+    let awkward = "quo\"te\\d";
+    owner
+        .post("/admin/models/registry", &json!({ "served_name": awkward, "url": "http://127.0.0.1:9" }))
+        .await
+        .expect(201);
+    assert_eq!(key.post("/v1/chat/completions", &chat(awkward, false)).await.status, 502);
+    let page = page(&gateway).await;
+    let requests = |model: &str, class: &str| {
+        let labels = format!("model=\"{model}\",endpoint=\"/v1/chat/completions\",status=\"{class}\"");
+        value(&page, &format!("gantry_model_requests_total{{{labels}}}"))
+    };
+    assert_eq!(requests("far", "2xx"), 3.0);
+    assert_eq!(requests("other", "4xx"), 5.0);
+    assert_eq!(requests("quo\\\"te\\\\d", "5xx"), 1.0);
+    assert!(!page.contains("made-up"), "labels of clients are not bounded");
+    assert_eq!(value(&page, "gantry_tokens_total{model=\"far\",kind=\"prompt\"}"), 19.0);
+    assert_eq!(value(&page, "gantry_tokens_total{model=\"far\",kind=\"completion\"}"), 17.0);
+    assert_eq!(value(&page, "gantry_request_duration_seconds_count{model=\"far\"}"), 3.0);
+    assert_eq!(value(&page, "gantry_time_to_first_token_seconds_count{model=\"far\"}"), 2.0);
+    assert_eq!(value(&page, "gantry_breaker_state{model=\"far\",state=\"closed\"}"), 1.0);
+    assert!(value(&page, "process_resident_memory_bytes") > 1e6);
+    let Some((fine, said)) = promtool("what /metrics says is checked", &["check", "metrics"], &page) else {
+        return;
+    };
+    assert!(fine, "{said}");
+}
+
+/// Names of metrics in a text, without what a histogram appends.
+fn names(text: &str) -> BTreeSet<String> {
+    let words = text.split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'));
+    let ours = words.filter(|it| it.starts_with("gantry_") || it.starts_with("process_"));
+    let base = |it: &str| {
+        ["_bucket", "_sum", "_count"].iter().find_map(|end| it.strip_suffix(end)).unwrap_or(it).to_owned()
+    };
+    ours.map(base).collect()
+}
+
+#[tokio::test]
+async fn all_that_the_dashboard_and_the_alerts_ask_for_is_there() {
+    let (gateway, _owner, _engine, key) = with_engine(Options::default()).await;
+    assert_eq!(key.post("/v1/chat/completions", &chat("far", true)).await.status, 200);
+    let page = page(&gateway).await;
+    let told: BTreeSet<String> = page
+        .lines()
+        .filter_map(|it| it.strip_prefix("# TYPE ")?.split(' ').next())
+        .map(str::to_owned)
+        .collect();
+    let table: BTreeSet<String> = gantry_domain_names();
+    assert!(told.is_subset(&table), "{:?}", told.difference(&table));
+    for file in ["grafana-dashboard.json", "alerts.yml", "alerts.test.yml"] {
+        let text = std::fs::read_to_string(folder().join(file)).unwrap();
+        let asked = names(&text);
+        assert!(asked.len() > 4, "{file}: {asked:?}");
+        let unknown: Vec<_> = asked.difference(&told).collect();
+        assert!(unknown.is_empty(), "{file} asks for {unknown:?}");
+    }
+    let dashboard = std::fs::read_to_string(folder().join("grafana-dashboard.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    assert!(dashboard["panels"].as_array().unwrap().len() > 10);
+}
+
+/// Of the generated page, which is made from the table.
+fn gantry_domain_names() -> BTreeSet<String> {
+    names(&std::fs::read_to_string(folder().join("../../docs/reference/metrics.md")).unwrap())
+}
+
+#[test]
+fn the_alert_rules_fire_when_they_should() {
+    let test = "the alert rules are tested";
+    for args in [&["check", "rules", "alerts.yml"][..], &["test", "rules", "alerts.test.yml"]] {
+        let Some((fine, said)) = promtool(test, args, "") else { return };
+        assert!(fine, "{said}");
+    }
+}

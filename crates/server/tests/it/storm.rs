@@ -1,0 +1,245 @@
+//! Many commands at once, and many kills: models end where the last accepted command says, with exactly the containers
+//! that this takes.
+
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use gantry_testkit::{
+    Client, Database, Gateway, Managed, Options, docker_cli, eventually, number, simulated, simulator,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::GANTRY;
+
+/// Longest time that anything may stay on its way; a simulated engine is up within seconds.
+const SETTLES: Duration = Duration::from_mins(1);
+const COMMANDS: [&str; 3] = ["start", "stop", "apply"];
+
+/// `GANTRY_SEED` repeats a history as far as its timing allows.
+fn random() -> (u64, StdRng) {
+    let seed = number("GANTRY_SEED").unwrap_or_else(|| rand::rng().random());
+    println!("GANTRY_SEED={seed}");
+    (seed, StdRng::seed_from_u64(seed))
+}
+
+/// The commands that were accepted for a model, oldest first, as its timeline has them.
+async fn accepted(owner: &Client, model: &Managed) -> Vec<String> {
+    let events = owner.get(&model.path("events?limit=1000")).await.expect(200);
+    let commands = events.as_array().unwrap().iter().rev().filter_map(|it| {
+        let word = it["detail"].as_str()?.strip_suffix(" by owner")?;
+        COMMANDS.contains(&word).then(|| word.to_owned())
+    });
+    commands.collect()
+}
+
+/// Containers of a gateway: model id to (generation, id, running). Fails if a model has two.
+fn containers(gateway: &Gateway) -> BTreeMap<i64, (usize, String, bool)> {
+    let mine = format!("label=gantry.instance={}", gateway.instance());
+    let format =
+        "{{.Label \"gantry.model_id\"}} {{.Label \"gantry.generation\"}} {{.ID}} {{.State}} {{.Names}}";
+    let all = docker_cli(&["ps", "-a", "--no-trunc", "--filter", &mine, "--format", format]);
+    let mut found = BTreeMap::new();
+    for line in all.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        let seen = (words[1].parse().unwrap(), words[2].to_owned(), words[3] == "running");
+        let twice = found.insert(words[0].parse().unwrap(), seen);
+        assert!(twice.is_none(), "two containers of one model:\n{all}");
+    }
+    found
+}
+
+/// Waits until nothing is on its way, and holds everything that can be seen against the last accepted commands.
+async fn all_is_as_commanded(gateway: &Gateway, owner: &Client, models: &[Managed], what: &str) {
+    for model in models {
+        let commands = accepted(owner, model).await;
+        let end = match commands.last().map(String::as_str) {
+            None | Some("stop") => "stopped",
+            Some(_) => "running",
+        };
+        let about = format!("{what}: {} after {commands:?}", model.served_name);
+        let record = eventually(&about, SETTLES, async || {
+            let record = model.record(owner).await;
+            ["running", "stopped", "failed"].contains(&record["state"].as_str().unwrap()).then_some(record)
+        });
+        let record = record.await;
+        assert_eq!((&record["state"], &record["state_reason"]), (&json!(end), &Value::Null), "{about}");
+        let answer = owner.chat(&model.served_name).await;
+        let found = containers(gateway).remove(&model.id);
+        if end == "running" {
+            assert_eq!(answer.status, 200, "{about}: {}", answer.text);
+            let (generation, id, running) = found.unwrap();
+            assert_eq!((generation, running), (commands.len(), true), "{about}: it is of the last command");
+            assert_eq!(model.container_id(), id, "{about}");
+        } else {
+            assert_eq!(answer.code(), "model_not_running", "{about}: {}", answer.text);
+            assert_eq!(found, None, "{about}");
+        }
+    }
+    let known: Vec<i64> = models.iter().map(|it| it.id).collect();
+    let strangers: Vec<_> = containers(gateway).into_keys().filter(|it| !known.contains(it)).collect();
+    assert_eq!(strangers, [0; 0], "{what}");
+}
+
+/// One client's share of the storm; how many commands to each model were accepted.
+async fn client(owner: Client, models: Vec<Managed>, mut rng: StdRng, calls: usize) -> BTreeMap<i64, usize> {
+    let mut accepted = BTreeMap::new();
+    for _ in 0..calls {
+        let model = models.choose(&mut rng).unwrap();
+        let (what, answer) = match rng.random_range(0..10) {
+            0..3 => ("start", model.command(&owner, "start").await),
+            3..5 => ("stop", model.command(&owner, "stop").await),
+            5..7 => ("apply", model.command(&owner, "apply").await),
+            7..9 => {
+                let change = json!({ "startup_timeout_sec": rng.random_range(60..600) });
+                ("patch", owner.patch(&format!("/admin/models/{}", model.id), &change).await)
+            }
+            _ => ("readiness", owner.get(&model.path("readiness")).await),
+        };
+        match (what, answer.status) {
+            ("start" | "stop" | "apply", 202) => *accepted.entry(model.id).or_default() += 1,
+            // Started already; stopped already.
+            ("start", 409) | ("stop" | "patch" | "readiness", 200) => {}
+            _ => panic!("{what} of {}: {} {}", model.served_name, answer.status, answer.text),
+        }
+    }
+    accepted
+}
+
+#[tokio::test]
+async fn a_storm_of_commands_ends_where_the_last_one_says() {
+    if !simulator(GANTRY, "storm: 200 calls of 10 clients on 5 models") {
+        return;
+    }
+    for database in Database::all("storm") {
+        let (seed, _) = random();
+        let gateway = Gateway::start(GANTRY, Options::containers().on(database)).await;
+        let owner = gateway.owner().await;
+        let mut models = Vec::new();
+        for n in 0..5 {
+            let engine = if n % 2 == 0 { "vllm" } else { "llamacpp" };
+            models.push(Managed::create(&owner, &simulated(engine, &format!("m{n}"), &[])).await);
+        }
+        let begun = Instant::now();
+        let mut clients = JoinSet::new();
+        for n in 0..10 {
+            let rng = StdRng::seed_from_u64(seed.wrapping_add(n));
+            clients.spawn(client(owner.clone(), models.clone(), rng, 20));
+        }
+        let mut told: BTreeMap<i64, usize> = BTreeMap::new();
+        for (id, n) in clients.join_all().await.into_iter().flatten() {
+            *told.entry(id).or_default() += n;
+        }
+        let stormed = begun.elapsed();
+        for model in &models {
+            let commands = accepted(&owner, model).await;
+            let told = told.get(&model.id).copied().unwrap_or_default();
+            assert_eq!(commands.len(), told, "what was accepted is in the timeline: {commands:?}");
+        }
+        all_is_as_commanded(&gateway, &owner, &models, "storm").await;
+        println!("{database:?}: 200 calls in {stormed:?}, settled after {:?}", begun.elapsed());
+    }
+}
+
+/// Two that are left alone: whatever happens to the gateway, they serve.
+struct Steady {
+    models: Vec<Managed>,
+    started: Vec<Value>,
+}
+
+impl Steady {
+    fn new(models: Vec<Managed>) -> Self {
+        let started = Self::started(&models);
+        Self { models, started }
+    }
+
+    /// When each container was started, and which it is.
+    fn started(models: &[Managed]) -> Vec<Value> {
+        let names: Vec<_> = models.iter().map(|it| it.container.as_str()).collect();
+        let format = "[\"{{.Id}}\",\"{{.State.StartedAt}}\",{{.State.Running}}]";
+        let seen = docker_cli(&[&["inspect", "--format", format][..], &names].concat());
+        seen.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
+    }
+
+    /// The first request to each, on a connection of its own; how long all took together.
+    async fn answer(&self, client: &Client) -> Duration {
+        let begun = Instant::now();
+        let mut requests = JoinSet::new();
+        for model in &self.models {
+            let (client, name) = (client.at(&client.url), model.served_name.clone());
+            requests.spawn(async move { (client.chat(&name).await, name) });
+        }
+        for (answer, name) in requests.join_all().await {
+            assert_eq!(answer.status, 200, "the first request to {name}: {}", answer.text);
+        }
+        begun.elapsed()
+    }
+}
+
+/// `GANTRY_KILLS=100` is the long version (`make test-long`).
+#[tokio::test]
+async fn a_gateway_that_is_killed_again_and_again_loses_no_model_and_no_truth() {
+    if !simulator(GANTRY, "storm: kill -9 at random moments") {
+        return;
+    }
+    let kills = number("GANTRY_KILLS").unwrap_or(25);
+    let (_, mut rng) = random();
+    // A socket that outlives the gateway: the first request after a kill is there before the gateway is.
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    let options = Options { listener: Some(listener), ..Options::containers() };
+    let mut gateway = Gateway::start(GANTRY, options).await;
+    let owner = gateway.owner().await;
+    let (_, key) = owner.new_key(&json!({})).await;
+    let mut steady = Vec::new();
+    for (name, engine) in [("steady-a", "vllm"), ("steady-b", "llamacpp")] {
+        steady.push(Managed::run(&owner, &simulated(engine, name, &[])).await);
+    }
+    let steady = Steady::new(steady);
+    let mut busy = Vec::new();
+    for (name, engine) in [("busy-a", "vllm"), ("busy-b", "llamacpp"), ("busy-c", "vllm")] {
+        busy.push(Managed::create(&owner, &simulated(engine, name, &[])).await);
+    }
+    let all = [&steady.models[..], &busy[..]].concat();
+    let (mut back, mut moments) = (Vec::new(), BTreeMap::<String, usize>::new());
+    for kill in 1..=kills {
+        let model = busy.choose(&mut rng).unwrap();
+        let command = COMMANDS.choose(&mut rng).unwrap();
+        // The wait is the injected fault: a command is carried out in 0.5 to 2 s here.
+        let moment = tokio::time::sleep(Duration::from_millis(rng.random_range(0..900)));
+        tokio::pin!(moment);
+        let sent = owner.request(Method::POST, &model.path(command)).send();
+        let answered = tokio::select! {
+            answer = sent => answer.is_ok(),
+            () = &mut moment => false,
+        };
+        if answered {
+            moment.await;
+        }
+        gateway.kill();
+        let ((), took) = tokio::join!(gateway.restart(), steady.answer(&key));
+        back.push(took);
+        assert_eq!(Steady::started(&steady.models), steady.started, "kill {kill}: nothing was started again");
+        for model in &busy {
+            let state = model.record(&owner).await["state"].as_str().unwrap().to_owned();
+            *moments.entry(state).or_default() += 1;
+        }
+        containers(&gateway);
+        // Now and then all may settle; between, a kill hits what the last one left.
+        if kill % 12 == 0 || kill == kills {
+            all_is_as_commanded(&gateway, &owner, &all, &format!("kill {kill}")).await;
+        }
+    }
+    for model in &steady.models {
+        assert_eq!(model.timeline(&owner).await.len(), 3, "nothing happened to {}", model.served_name);
+    }
+    back.sort_unstable();
+    let (median, max) = (back[back.len() / 2], back[back.len() - 1]);
+    println!("{kills} kills; first answers after the start of the next life: median {median:?}, max {max:?}");
+    println!("states found right after the kills: {moments:?}");
+}

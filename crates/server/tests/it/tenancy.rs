@@ -1,0 +1,155 @@
+//! Who is disabled or deleted is out: at once, with all sessions and keys, and on every gateway of the database.
+
+use std::time::Duration;
+
+use gantry_testkit::{Client, Database, Gateway, Options, eventually};
+use serde_json::json;
+
+use crate::{
+    support::{GANTRY, assert_error},
+    team::{PASSWORD, Team, id, make_key, make_org, make_user},
+};
+
+/// A gateway looks twice a second for what another one changed; by itself it reads everything each 5 s.
+const ELSEWHERE: Duration = Duration::from_secs(3);
+const SECRET: &str = "the-session-secret-of-both-gateways-0123456789";
+
+/// An organisation with a user, his session and key, and a key of its own.
+struct Tenant {
+    org: i64,
+    user: i64,
+    session: Client,
+    key: Client,
+    org_key: Client,
+}
+
+impl Tenant {
+    async fn make(gateway: &Gateway, owner: &Client, name: &str) -> Self {
+        let org = make_org(owner, name).await;
+        let user = make_user(owner, org, name, "user").await;
+        let session = gateway.sign_in(name, PASSWORD).await;
+        let token = |record: &serde_json::Value| record["token"].as_str().unwrap().to_owned();
+        let key = owner.with_key(&token(&make_key(owner, &json!({ "user_id": user })).await));
+        let org_key = owner.with_key(&token(&make_key(owner, &json!({ "org_id": org })).await));
+        Self { org, user, session, key, org_key }
+    }
+
+    async fn statuses(&self) -> [u16; 4] {
+        [
+            self.session.get("/auth/me").await.status,
+            self.session.get("/v1/models").await.status,
+            self.key.get("/v1/models").await.status,
+            self.org_key.get("/v1/models").await.status,
+        ]
+    }
+}
+
+#[tokio::test]
+async fn who_is_disabled_or_deleted_is_out_when_the_answer_comes() {
+    for database in Database::all("who_is_disabled_or_deleted_is_out") {
+        let gateway = crate::support::gateway(database).await;
+        let owner = gateway.owner().await;
+        let off = json!({ "enabled": false });
+        for (name, org, delete) in
+            [("a", false, false), ("b", false, true), ("c", true, false), ("d", true, true)]
+        {
+            let tenant = Tenant::make(&gateway, &owner, name).await;
+            assert_eq!(tenant.statuses().await, [200; 4], "{name}");
+            let path = match org {
+                true => format!("/admin/orgs/{}", tenant.org),
+                false => format!("/admin/users/{}", tenant.user),
+            };
+            if delete {
+                owner.delete(&path).await.expect(200);
+            } else {
+                owner.patch(&path, &off).await.expect(200);
+            }
+            let own = if org { 401 } else { 200 };
+            assert_eq!(tenant.statuses().await, [401, 401, 401, own], "{name}");
+            if !delete {
+                // Coming back does not bring the session back.
+                owner.patch(&path, &json!({ "enabled": true })).await.expect(200);
+                assert_eq!(tenant.statuses().await, [401, 401, 200, 200], "{name}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_one_gateway_ends_ends_on_the_other() {
+    if Database::all("what_one_gateway_ends_ends_on_the_other").len() < 2 {
+        return;
+    }
+    let options =
+        Options::default().env("SESSION_SECRET", SECRET).env("CONTAINER_HOST", "unix:///nonexistent.sock");
+    let one = Gateway::start(GANTRY, options.clone().on(Database::Postgres)).await;
+    let url = one.database_url().unwrap();
+    let two = Gateway::start(GANTRY, options.env("DATABASE_URL", &url)).await;
+    let owner = one.owner().await;
+    let off = json!({ "enabled": false });
+    // Several times: with luck the reading of each 5 s would come just then.
+    for n in 0..3 {
+        // Made on one: the other knows them, too.
+        let a = Tenant::make(&one, &owner, &format!("a{n}")).await;
+        let b = Tenant::make(&two, &owner, &format!("b{n}")).await;
+        let (user_key, org_key) = (two.client_of(&a.key), two.client_of(&b.org_key));
+        for key in [&user_key, &org_key] {
+            eventually("a new key counts elsewhere", ELSEWHERE, async || {
+                (key.get("/v1/models").await.status == 200).then_some(())
+            })
+            .await;
+        }
+        assert_eq!(b.session.get("/v1/models").await.status, 200);
+        owner.patch(&format!("/admin/users/{}", a.user), &off).await.expect(200);
+        owner.delete(&format!("/admin/orgs/{}", b.org)).await.expect(200);
+        // The admin API asks the database itself.
+        assert_eq!(b.session.get("/auth/me").await.status, 401);
+        for client in [&user_key, &org_key, &b.session] {
+            eventually("what was ended ends elsewhere", ELSEWHERE, async || {
+                (client.get("/v1/models").await.status == 401).then_some(())
+            })
+            .await;
+        }
+    }
+    drop(two);
+    drop(one);
+}
+
+#[tokio::test]
+async fn another_organisations_objects_do_not_exist() {
+    for database in Database::all("another_organisations_objects_do_not_exist") {
+        let team = Team::on(database).await;
+        let other = make_org(&team.owner, "Other").await;
+        let zoe = make_user(&team.owner, other, "zoe", "user").await;
+        let key = id(&make_key(&team.owner, &json!({ "org_id": other })).await);
+        let own = id(&make_key(&team.owner, &json!({ "user_id": zoe })).await);
+        for (method, path) in [
+            ("PATCH", format!("/admin/users/{zoe}")),
+            ("DELETE", format!("/admin/users/{zoe}")),
+            ("PATCH", format!("/admin/keys/{key}")),
+            ("DELETE", format!("/admin/keys/{key}")),
+            ("PATCH", format!("/admin/keys/{own}")),
+            ("DELETE", format!("/auth/keys/{own}")),
+        ] {
+            let request = team.org_admin.request(method.parse().unwrap(), &path).json(&json!({}));
+            assert_error(&team.org_admin.send(request).await, 404, "not_found");
+        }
+        for list in ["users", "keys", "usage"] {
+            for query in [format!("org_id={other}"), format!("user_id={zoe}"), "q=zoe".to_owned()] {
+                let answer = team.org_admin.get(&format!("/admin/{list}?{query}")).await;
+                assert!(answer.status == 422 || answer.text == "[]", "{list} {query}: {}", answer.text);
+            }
+        }
+        let orgs = team.org_admin.get("/admin/orgs").await.expect(200);
+        assert_eq!(orgs.as_array().unwrap().len(), 1);
+        for lookup in ["users", "orgs"] {
+            let found = team.org_admin.get(&format!("/admin/{lookup}/lookup")).await.text;
+            assert!(!found.contains("zoe") && !found.contains("Other"), "{found}");
+        }
+        // Neither can objects be made or moved there.
+        let user = json!({ "username": "new", "password": PASSWORD, "org_id": other });
+        assert_eq!(team.org_admin.post("/admin/users", &user).await.status, 422);
+        assert_eq!(team.org_admin.post("/admin/keys", &json!({ "org_id": other })).await.status, 422);
+        assert_eq!(team.org_admin.post("/admin/keys", &json!({ "user_id": zoe })).await.status, 422);
+    }
+}

@@ -1,0 +1,241 @@
+//! The audit log: rows that are only ever appended, each with the hash of the one before, and deleted from the old end.
+
+use gantry_domain::{
+    Timestamp,
+    audit::{Actor, AuditEntry, AuditRow, Link},
+};
+
+use crate::{
+    StoreError, StoreResult, Tx,
+    page::clean,
+    tx::{on_db, row},
+};
+
+/// All conditions that are set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    /// At or after.
+    pub from: Option<Timestamp>,
+    /// Before.
+    pub to: Option<Timestamp>,
+    /// Id of a user.
+    pub actor_id: Option<i64>,
+    /// Name of a user as it was then, exactly.
+    pub actor: Option<String>,
+    pub action: Option<String>,
+    pub object_type: Option<String>,
+    pub object_id: Option<String>,
+}
+
+row! {
+    struct StoredRow {
+        seq: i64,
+        at: i64,
+        actor_type: String,
+        actor_id: Option<i64>,
+        actor: Option<String>,
+        action: String,
+        object_type: String,
+        object_id: String,
+        before: Option<String>,
+        after: Option<String>,
+        ip: Option<String>,
+        request_id: Option<String>,
+        user_agent: Option<String>,
+        prev_hash: Vec<u8>,
+        hash: Vec<u8>,
+    }
+}
+
+impl TryFrom<StoredRow> for AuditRow {
+    type Error = StoreError;
+
+    fn try_from(row: StoredRow) -> StoreResult<Self> {
+        Ok(Self {
+            prev_hash: hash(row.prev_hash, || row.seq.to_string())?,
+            hash: hash(row.hash, || row.seq.to_string())?,
+            seq: row.seq,
+            at: Timestamp(row.at),
+            actor_type: row.actor_type,
+            actor_id: row.actor_id,
+            actor: row.actor,
+            action: row.action,
+            object_type: row.object_type,
+            object_id: row.object_id,
+            before: row.before,
+            after: row.after,
+            ip: row.ip,
+            request_id: row.request_id,
+            user_agent: row.user_agent,
+        })
+    }
+}
+
+fn hash(bytes: Vec<u8>, id: impl FnOnce() -> String) -> StoreResult<[u8; 32]> {
+    bytes.try_into().map_err(|_| StoreError::Corrupt { table: "audit", id: id(), what: "hash" })
+}
+
+macro_rules! columns {
+    () => {
+        "seq, at, actor_type, actor_id, actor, action, object_type, object_id, before, after, ip, request_id, \
+         user_agent, prev_hash, hash"
+    };
+}
+
+macro_rules! matching {
+    () => {
+        " FROM audit WHERE (CAST($1 AS BIGINT) IS NULL OR at >= $1) AND (CAST($2 AS BIGINT) IS NULL OR at < $2) \
+          AND (CAST($3 AS BIGINT) IS NULL OR actor_id = $3) AND (CAST($4 AS TEXT) IS NULL OR actor = $4) \
+          AND (CAST($5 AS TEXT) IS NULL OR action = $5) AND (CAST($6 AS TEXT) IS NULL OR object_type = $6) \
+          AND (CAST($7 AS TEXT) IS NULL OR object_id = $7)"
+    };
+}
+
+const HEAD: &str = "head";
+const ANCHOR: &str = "anchor";
+
+impl Tx {
+    /// Appends a row; its number. Call it last, right before [`Tx::commit`]: from here on no other gateway can append
+    /// until the transaction ends, and nothing but the row of [`Tx::changes`] is locked after it.
+    pub async fn audit(&mut self, entry: &AuditEntry, now: Timestamp) -> StoreResult<i64> {
+        // Locks the row, so that whoever appends next reads the hash of this one.
+        const LOCK: &str = "UPDATE audit_chain SET seq = seq + 1 WHERE name = $1 RETURNING seq, hash";
+        const SQL: &str = concat!(
+            "INSERT INTO audit (",
+            columns!(),
+            ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+        );
+        const MOVE: &str = "UPDATE audit_chain SET hash = $2 WHERE name = $1";
+        let (seq, previous): (i64, Vec<u8>) =
+            on_db!(self, |conn| sqlx::query_as(LOCK).bind(HEAD).fetch_one(conn).await)?;
+        let previous = hash(previous, || HEAD.to_owned())?;
+        let row = new_row(entry, seq, now, &previous);
+        on_db!(self, |conn| {
+            sqlx::query(SQL)
+                .bind(row.seq)
+                .bind(row.at.0)
+                .bind(row.actor_type.as_str())
+                .bind(row.actor_id)
+                .bind(row.actor.as_deref())
+                .bind(row.action.as_str())
+                .bind(row.object_type.as_str())
+                .bind(row.object_id.as_str())
+                .bind(row.before.as_deref())
+                .bind(row.after.as_deref())
+                .bind(row.ip.as_deref())
+                .bind(row.request_id.as_deref())
+                .bind(row.user_agent.as_deref())
+                .bind(&row.prev_hash[..])
+                .bind(&row.hash[..])
+                .execute(conn)
+                .await
+                .map(drop)
+        })?;
+        on_db!(self, |conn| {
+            sqlx::query(MOVE).bind(HEAD).bind(&row.hash[..]).execute(conn).await.map(drop)
+        })?;
+        Ok(seq)
+    }
+
+    /// One page of rows, newest first, and how many there are on all pages.
+    pub async fn audit_rows(
+        &mut self,
+        filter: &AuditFilter,
+        limit: i64,
+        offset: i64,
+    ) -> StoreResult<(Vec<AuditRow>, i64)> {
+        const COUNT: &str = concat!("SELECT COUNT(*)", matching!());
+        const SQL: &str =
+            concat!("SELECT ", columns!(), matching!(), " ORDER BY seq DESC LIMIT $8 OFFSET $9");
+        let (from, to) = (filter.from.map(|it| it.0), filter.to.map(|it| it.0));
+        let texts = [&filter.actor, &filter.action, &filter.object_type, &filter.object_id];
+        let [actor, action, object_type, object_id] = texts.map(|it| it.as_deref().map(clean));
+        let total = on_db!(self, |conn| {
+            let query = sqlx::query_scalar(COUNT).bind(from).bind(to).bind(filter.actor_id);
+            let query = query.bind(actor.as_deref()).bind(action.as_deref());
+            query.bind(object_type.as_deref()).bind(object_id.as_deref()).fetch_one(conn).await
+        })?;
+        let rows: Vec<StoredRow> = on_db!(self, |conn| {
+            let query = sqlx::query_as(SQL).bind(from).bind(to).bind(filter.actor_id);
+            let query = query.bind(actor.as_deref()).bind(action.as_deref());
+            let query = query.bind(object_type.as_deref()).bind(object_id.as_deref());
+            query.bind(limit).bind(offset).fetch_all(conn).await
+        })?;
+        Ok((rows.into_iter().map(AuditRow::try_from).collect::<StoreResult<_>>()?, total))
+    }
+
+    /// Up to `limit` rows after number `seq`, oldest first.
+    pub async fn audit_after(&mut self, seq: i64, limit: i64) -> StoreResult<Vec<AuditRow>> {
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
+        let rows: Vec<StoredRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(seq).bind(limit).fetch_all(conn).await)?;
+        rows.into_iter().map(AuditRow::try_from).collect()
+    }
+
+    /// The last row that retention deleted (number 0 if none), and the last one that was written.
+    pub async fn audit_ends(&mut self) -> StoreResult<(Link, Link)> {
+        Ok((self.link(ANCHOR).await?, self.link(HEAD).await?))
+    }
+
+    async fn link(&mut self, name: &str) -> StoreResult<Link> {
+        const SQL: &str = "SELECT seq, hash FROM audit_chain WHERE name = $1";
+        let (seq, bytes): (i64, Vec<u8>) =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(name).fetch_one(conn).await)?;
+        Ok(Link { seq, hash: hash(bytes, || name.to_owned())? })
+    }
+
+    /// Deletes up to `limit` rows from the old end that were written before `time`; says how many. The last of them
+    /// becomes the anchor, so that the rest can still be checked. Never deletes the newest row.
+    pub async fn delete_audit_before(&mut self, time: Timestamp, limit: i64) -> StoreResult<u64> {
+        // Locks the row: of two gateways the second one begins where the first one ended.
+        const LOCK: &str = "UPDATE audit_chain SET seq = seq WHERE name = $1 RETURNING seq";
+        // What a clock that was set back wrote out of order stays until all before it may go.
+        const LAST: &str = "SELECT MAX(seq) FROM audit WHERE seq > $1 AND seq <= $1 + $2 \
+                            AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3) ";
+        const ALL_OLD: &str =
+            "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1)";
+        const MOVE: &str = "UPDATE audit_chain SET seq = $2, hash = (SELECT hash FROM audit WHERE seq = $2) \
+                            WHERE name = $1";
+        const SQL: &str = "DELETE FROM audit WHERE seq <= $1";
+        let anchor: i64 = on_db!(self, |conn| sqlx::query_scalar(LOCK).bind(ANCHOR).fetch_one(conn).await)?;
+        let young: Option<i64> = on_db!(self, |conn| {
+            sqlx::query_scalar(LAST).bind(anchor).bind(limit).bind(time.0).fetch_one(conn).await
+        })?;
+        let all: Option<i64> =
+            on_db!(self, |conn| sqlx::query_scalar(ALL_OLD).bind(time.0).fetch_one(conn).await)?;
+        let last = young.or(all.map(|it| it.min(anchor.saturating_add(limit))));
+        let Some(last) = last.filter(|it| *it > anchor) else { return Ok(0) };
+        on_db!(self, |conn| sqlx::query(MOVE).bind(ANCHOR).bind(last).execute(conn).await.map(drop))?;
+        Ok(on_db!(self, |conn| {
+            sqlx::query(SQL).bind(last).execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+}
+
+fn new_row(entry: &AuditEntry, seq: i64, at: Timestamp, previous: &[u8; 32]) -> AuditRow {
+    let text = |it: &Option<String>| it.as_deref().map(|it| clean(it).into_owned());
+    let (actor_id, actor) = match &entry.actor {
+        Actor::User { id, username } => (Some(id.0), Some(clean(username).into_owned())),
+        Actor::Anonymous | Actor::Settings => (None, None),
+    };
+    let mut row = AuditRow {
+        seq,
+        at,
+        actor_type: entry.actor.kind().to_owned(),
+        actor_id,
+        actor,
+        action: entry.action.as_str().to_owned(),
+        object_type: entry.action.object_type().to_owned(),
+        object_id: clean(&entry.object_id).into_owned(),
+        // JSON has no bare NUL.
+        before: entry.before.as_ref().map(ToString::to_string),
+        after: entry.after.as_ref().map(ToString::to_string),
+        ip: text(&entry.origin.ip),
+        request_id: text(&entry.origin.request_id),
+        user_agent: text(&entry.origin.user_agent),
+        prev_hash: *previous,
+        hash: [0; 32],
+    };
+    row.hash = row.expected_hash();
+    row
+}

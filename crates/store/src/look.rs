@@ -1,0 +1,70 @@
+//! Looking at a database without changing it, for `gantry doctor`.
+
+use std::{path::Path, str::FromStr, time::Duration};
+
+use sqlx::{ConnectOptions, Connection, postgres::PgConnectOptions, sqlite::SqliteConnectOptions};
+
+use crate::{DatabaseKind, StoreError, StoreResult, migration_versions};
+
+/// Of the whole look.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What is behind an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    pub kind: DatabaseKind,
+    /// Version of the schema; `None` if there is no database of ours yet.
+    pub version: Option<i64>,
+    /// The version that this program would make of it.
+    pub newest: i64,
+}
+
+/// Connects to `sqlite://<path>` or `postgres://…` and reads the version of its schema. Makes and changes nothing.
+///
+/// # Errors
+/// As of [`crate::Store::open`], except that no schema is refused.
+pub async fn look(url: &str) -> StoreResult<Look> {
+    let newest = migration_versions().map(|(number, _)| number).max().unwrap_or(0);
+    let (kind, version) = tokio::time::timeout(LIMIT, version(url))
+        .await
+        .map_err(|_| StoreError::Database(sqlx::Error::PoolTimedOut))??;
+    Ok(Look { kind, version, newest })
+}
+
+async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>)> {
+    const SQL: &str = "SELECT MAX(version) FROM _sqlx_migrations";
+    if let Some(path) = url.strip_prefix("sqlite://") {
+        if !Path::new(path).exists() {
+            return Ok((DatabaseKind::Sqlite, None));
+        }
+        let options = SqliteConnectOptions::new().filename(path).pragma("query_only", "ON");
+        let mut conn = options.connect().await?;
+        let found = sqlx::query_scalar(SQL).fetch_one(&mut conn).await;
+        conn.close().await?;
+        return Ok((DatabaseKind::Sqlite, known(found)?));
+    }
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|_| StoreError::Address("it is not a valid `postgres://` address".to_owned()))?;
+    let mut conn = options.application_name("gantry").connect().await?;
+    let found = sqlx::query_scalar(SQL).fetch_one(&mut conn).await;
+    conn.close().await?;
+    Ok((DatabaseKind::Postgres, known(found)?))
+}
+
+/// A database that answers, but not to this, has no table of that name: nothing was made in it yet.
+fn known(found: Result<Option<i64>, sqlx::Error>) -> StoreResult<Option<i64>> {
+    match found {
+        Ok(version) => Ok(version),
+        Err(error) => match StoreError::from(error) {
+            error if error.is_unavailable() => Err(error),
+            StoreError::Database(sqlx::Error::Database(source)) if !is_damaged(source.as_ref()) => Ok(None),
+            error => Err(error),
+        },
+    }
+}
+
+/// `SQLite`: CORRUPT and NOTADB.
+fn is_damaged(error: &dyn sqlx::error::DatabaseError) -> bool {
+    matches!(error.code().and_then(|it| it.parse::<i32>().ok()).map(|it| it & 0xff), Some(11 | 26))
+        && error.code().is_some_and(|it| it.len() < 5)
+}

@@ -1,0 +1,283 @@
+//! What a fault needs of the machine: a Docker engine and a Postgres of its own, a disk that is full. All of it takes
+//! root, so everything here can skip a test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+use crate::{eventually, skip};
+
+/// A daemon comes up within seconds; the machine may be busy.
+const UP: Duration = Duration::from_mins(1);
+
+fn run(words: &[&str]) -> Output {
+    Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output().expect(words[0])
+}
+
+/// Fails the test if the command fails; gives what it printed.
+fn must(words: &[&str]) -> String {
+    let output = run(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Whether this is root and `programs` are there; skips `test` otherwise.
+pub fn root_with(test: &str, programs: &[&str]) -> bool {
+    let uid = must(&["id", "-u"]);
+    if uid != "0" {
+        return skip(test, "it takes root");
+    }
+    let missing = programs.iter().find(|it| {
+        let found = Command::new("sh").args(["-c", "command -v \"$0\"", it]).output();
+        !found.is_ok_and(|it| it.status.success())
+    });
+    missing.is_none_or(|it| skip(test, &format!("there is no `{it}`")))
+}
+
+/// A Docker engine that nobody else uses, in a network namespace of its own: what happens to it, and to the host's
+/// packet filter, touches no other test. Gateways reach its containers from inside that namespace, see
+/// [`Daemon::wrapper`].
+pub struct Daemon {
+    dir: TempDir,
+    namespace: String,
+    live_restore: bool,
+    child: Child,
+}
+
+impl Daemon {
+    /// `None`, and a note of it, where it can't run. It has the simulator's images, made from `program`.
+    pub async fn start(program: &str, test: &str, live_restore: bool) -> Option<Self> {
+        if !root_with(test, &["dockerd", "docker", "ip", "nsenter", "iptables"]) {
+            return None;
+        }
+        // Sockets have short names.
+        let dir = TempDir::with_prefix("gd").unwrap();
+        let namespace = format!("gantry-test-{}-{live_restore}", std::process::id());
+        must(&["ip", "netns", "add", &namespace]);
+        must(&["ip", "-n", &namespace, "link", "set", "lo", "up"]);
+        let child = spawn(&dir, &namespace, live_restore);
+        let mut daemon = Self { dir, namespace, live_restore, child };
+        daemon.answers().await;
+        let mut image = Command::new(program);
+        let made = image.args(["engine-sim", "image"]).env("DOCKER_HOST", daemon.host()).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Some(daemon)
+    }
+
+    /// As `DOCKER_HOST` says it.
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    /// What to start a gateway with, so that the ports of this engine's containers are on its loopback. A socket that
+    /// is handed over to it stays the test's.
+    pub fn wrapper(&self) -> Vec<String> {
+        vec!["nsenter".to_owned(), format!("--net=/run/netns/{}", self.namespace)]
+    }
+
+    /// `docker …` on this engine; it must succeed.
+    pub fn docker(&self, args: &[&str]) -> String {
+        must(&[&["docker", "-H", &self.host()], args].concat())
+    }
+
+    pub fn signal(&self, signal: &str) {
+        must(&["kill", &format!("-{signal}"), &self.child.id().to_string()]);
+    }
+
+    /// SIGKILL. Containers go on.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again after [`Daemon::kill`].
+    pub async fn restart(&mut self) {
+        let _ = fs::remove_file(self.dir.path().join("pid"));
+        self.child = spawn(&self.dir, &self.namespace, self.live_restore);
+        self.answers().await;
+    }
+
+    /// Its containerd misses its start timeout on a busy machine: then it is started again.
+    async fn answers(&mut self) {
+        let host = self.host();
+        for attempt in 1.. {
+            let up = eventually("dockerd answers", UP, async || {
+                if run(&["docker", "-H", &host, "version"]).status.success() {
+                    return Some(true);
+                }
+                self.child.try_wait().unwrap().map(|_| false)
+            });
+            if up.await {
+                return;
+            }
+            let log = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+            assert!(attempt < 3, "dockerd does not start:\n{log}");
+            let _ = fs::remove_file(self.dir.path().join("pid"));
+            self.child = spawn(&self.dir, &self.namespace, self.live_restore);
+        }
+    }
+}
+
+fn spawn(dir: &TempDir, namespace: &str, live_restore: bool) -> Child {
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let log = fs::OpenOptions::new().create(true).append(true).open(path("log")).unwrap();
+    let mut dockerd = Command::new("nsenter");
+    dockerd.arg(format!("--net=/run/netns/{namespace}")).arg("dockerd");
+    dockerd.args(["--bip", "10.213.7.1/24", "--log-level", "warn", "--shutdown-timeout", "2"]);
+    dockerd.args(["-H", &format!("unix://{}", path("s")), "--data-root", &path("data")]);
+    dockerd.args(["--exec-root", &path("exec"), "--pidfile", &path("pid")]);
+    if live_restore {
+        dockerd.arg("--live-restore");
+    }
+    dockerd.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+            eprintln!("--- log of dockerd ---\n{log}");
+        }
+        let _ = run(&["kill", "-CONT", &self.child.id().to_string()]);
+        // With live-restore they would outlive it.
+        let script = "timeout 20 docker -H \"$0\" ps -aq | xargs -r timeout 20 docker -H \"$0\" rm -f";
+        let _ = run(&["sh", "-c", script, &self.host()]);
+        let _ = run(&["kill", "-TERM", &self.child.id().to_string()]);
+        let _ = self.child.wait();
+        // Of a daemon that was killed its containerd is left.
+        if let Ok(pid) = fs::read_to_string(self.dir.path().join("exec/containerd/containerd.pid")) {
+            let _ = run(&["kill", "-KILL", pid.trim()]);
+        }
+        let _ = run(&[
+            "sh",
+            "-c",
+            "grep -o \"$0[^ ]*\" /proc/mounts | sort -r | xargs -r umount -l",
+            &self.path(),
+        ]);
+        let _ = run(&["ip", "netns", "delete", &self.namespace]);
+    }
+}
+
+impl Daemon {
+    fn path(&self) -> String {
+        self.dir.path().display().to_string()
+    }
+}
+
+/// A Postgres that nobody else uses.
+pub struct Postgres {
+    dir: TempDir,
+    bin: PathBuf,
+    port: u16,
+}
+
+impl Postgres {
+    /// `None`, and a note of it, where it can't run.
+    pub fn start(test: &str) -> Option<Self> {
+        if !root_with(test, &["runuser"]) {
+            return None;
+        }
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let bin = versions.map(|it| it.path().join("bin")).find(|it| it.join("initdb").is_file());
+        let Some(bin) = bin else {
+            skip(test, "there is no `initdb`");
+            return None;
+        };
+        let dir = TempDir::new().unwrap();
+        must(&["chown", "postgres", &dir.path().display().to_string()]);
+        // Another program may take it before the server does: then the start fails, and the test with it.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let it = Self { dir, bin, port };
+        it.command("initdb", &["-U", "postgres", "-A", "trust", "--no-sync"]);
+        it.up();
+        Some(it)
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Starts it again after [`Postgres::down`].
+    pub fn up(&self) {
+        let socket = self.dir.path().display();
+        let options = format!("-p {} -k {socket} -c listen_addresses=127.0.0.1 -c fsync=off", self.port);
+        let log = format!("{socket}/log");
+        self.command("pg_ctl", &["-w", "-s", "-l", &log, "start", "-o", &options]);
+    }
+
+    /// As a crash: no connection is closed in order.
+    pub fn down(&self) {
+        self.command("pg_ctl", &["-w", "-s", "-m", "immediate", "stop"]);
+    }
+
+    fn command(&self, program: &str, args: &[&str]) {
+        let data = self.dir.path().join("data");
+        let mut command = Command::new("runuser");
+        command
+            .current_dir("/")
+            .args(["-u", "postgres", "--"])
+            .arg(self.bin.join(program))
+            .arg("-D")
+            .arg(data);
+        // Not its output: the server keeps it open.
+        let done =
+            command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(done.unwrap().success(), "{program} {args:?}");
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let data = self.dir.path().join("data").display().to_string();
+        let pg_ctl = self.bin.join("pg_ctl").display().to_string();
+        let _ = Command::new("runuser")
+            .current_dir("/")
+            .args(["-u", "postgres", "--", &pg_ctl, "-D", &data, "-m", "immediate", "-s", "stop"])
+            .output();
+    }
+}
+
+/// A file system in memory that is soon full.
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounts one of `size` (as `mount -o size=`) at `dir`, which is made if needed. See [`root_with`].
+    pub fn mount(dir: &Path, size: &str) -> Self {
+        fs::create_dir_all(dir).unwrap();
+        let at = dir.display().to_string();
+        must(&["mount", "-t", "tmpfs", "-o", &format!("size={size},mode=700"), "tmpfs", &at]);
+        Self(dir.to_owned())
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Takes all the room that is left.
+    pub fn fill(&self) {
+        let filler = self.0.join("filler").display().to_string();
+        // It ends when there is no room.
+        let _ =
+            run(&["dd", "if=/dev/zero", &format!("of={filler}"), "bs=4096", "conv=notrunc", "oflag=append"]);
+    }
+
+    /// Gives it back.
+    pub fn clear(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "-l", &self.0.display().to_string()]);
+    }
+}

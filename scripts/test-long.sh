@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# `make test-long`: the tests that take many rounds to mean something, with more rounds than `make test` gives them.
+#
+#   GANTRY_KILLS=100      kills of the gateway with running models (25 in `make test`)
+#   GANTRY_SIM_SEEDS=20000  histories of the reconciler (1000 there)
+#   GANTRY_SEED=…         the seed of the kills and the storm, which a run prints
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+# shellcheck source=scripts/services.sh
+. scripts/services.sh
+
+services_dir
+have cargo || die "Rust is missing: install it with rustup"
+services_start docker postgres tools
+export GANTRY_KILLS=${GANTRY_KILLS:-100} GANTRY_SIM_SEEDS=${GANTRY_SIM_SEEDS:-20000}
+cargo nextest run --workspace --all-targets --no-capture -E 'test(/^storm::/) + test(any_history_with_kills_settles)'
