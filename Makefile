@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-lifecycle image
+.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-lifecycle image test-schema-long
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -19,8 +19,11 @@ test-fast: ## the Rust tests on SQLite, without Docker or any other service
 test-engines: ## only the tests against real engines (ENGINES=vllm adds vLLM)
 	@scripts/test-engines.sh
 
-test-clients: ## only the tests with other people's client libraries
+test-clients: ## only the tests with other people's programs: client libraries, Schemathesis
 	@scripts/test-clients.sh
+
+test-schema-long: ## Schemathesis over the OpenAPI document, at length: every role on every database
+	@SCHEMA_LONG=1 CLIENT_TIMEOUT=7200 scripts/test-clients.sh
 
 check: ## format, lints, generated files, the project's rules, licences
 	@scripts/check.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make test-clients`: other people's client libraries against the gateway: every tests/*/test_*.sh and, in a
-# Python environment with those libraries, every tests/sdk/test_*.py. A script passes when it exits with 0; its last
+# `make test-clients`: other people's programs against the gateway: every tests/*/test_*.sh and, in a Python environment
+# with what the requirements.txt files beside them name, every tests/*/test_*.py. A script passes when it exits with 0; its last
 # line may count: `N passed, N failed`. They find the program in GANTRY. Ends with such a line itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,8 @@ VENV=$CACHE/venv
 export GANTRY
 shopt -s nullglob
 shell=(tests/*/test_*.sh)
-python=(tests/sdk/test_*.py)
+python=(tests/*/test_*.py)
+requirements=(tests/*/requirements.txt)
 passed=0
 failed=0
 
@@ -19,11 +20,8 @@ python_env() {
     need python3 python3 || return 1
     python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv || return 1
     [ -x "$VENV/bin/pip" ] || python3 -m venv "$VENV" || return 1
-    if [ -e tests/sdk/requirements.txt ]; then
-        "$VENV/bin/pip" install -q -r tests/sdk/requirements.txt
-    else
-        "$VENV/bin/pip" install -q openai
-    fi
+    # shellcheck disable=SC2068
+    "$VENV/bin/pip" install -q ${requirements[@]/#/-r }
 }
 
 # run_one NAME COMMAND...
@@ -31,7 +29,7 @@ run_one() {
     local name=$1 log p=0 f=0 status=0
     shift
     log=$(mktemp)
-    timeout 600 "$@" </dev/null >"$log" 2>&1 || status=$?
+    timeout "${CLIENT_TIMEOUT:-600}" "$@" </dev/null >"$log" 2>&1 || status=$?
     read -r p f < <(count_tests "$log")
     [ "$((p + f))" != 0 ] || [ "$status" != 0 ] || p=1
     [ "$status" = 0 ] || [ "$f" != 0 ] || f=1

@@ -14,24 +14,24 @@ use gantry_domain::{
 };
 use gantry_settings::{Settings, Sources};
 
-const DIR: &str = "docs/reference";
-
-fn pages() -> anyhow::Result<[(&'static str, String); 6]> {
+/// Paths from the root, with their texts.
+fn pages() -> anyhow::Result<[(&'static str, String); 7]> {
     Ok([
-        ("settings.md", settings()?),
-        ("model-fields.md", model_fields()),
-        ("errors.md", errors()),
-        ("diagnosis.md", diagnosis()),
-        ("metrics.md", metrics()),
-        ("../cli.md", command_line()),
+        ("docs/reference/settings.md", settings()?),
+        ("docs/reference/model-fields.md", model_fields()),
+        ("docs/reference/errors.md", errors()),
+        ("docs/reference/diagnosis.md", diagnosis()),
+        ("docs/reference/metrics.md", metrics()),
+        ("docs/cli.md", command_line()),
+        ("openapi.json", openapi()?),
     ])
 }
 
 /// Writes every page.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(root.join(DIR))?;
+    fs::create_dir_all(root.join("docs/reference"))?;
     for (name, text) in pages()? {
-        fs::write(root.join(DIR).join(name), text).with_context(|| format!("can't write {DIR}/{name}"))?;
+        fs::write(root.join(name), text).with_context(|| format!("can't write {name}"))?;
     }
     Ok(())
 }
@@ -39,8 +39,8 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
 /// Fails if a page is not what would be written.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     for (name, text) in pages()? {
-        if fs::read_to_string(root.join(DIR).join(name)).unwrap_or_default() != text {
-            bail!("{DIR}/{name} is stale: run `cargo xtask gen`");
+        if fs::read_to_string(root.join(name)).unwrap_or_default() != text {
+            bail!("{name} is stale: run `cargo xtask gen`");
         }
     }
     Ok(())
@@ -186,6 +186,10 @@ fn arguments(emit: Emit, engine: EngineKind) -> String {
     }
 }
 
+fn openapi() -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(gantry_admin_api::doc::document())? + "\n")
+}
+
 fn errors() -> String {
     let mut out = head(
         "Errors",
@@ -194,16 +198,17 @@ fn errors() -> String {
          also has `\"type\": \"error\"`, and a stream of `/v1/messages` or `/v1/responses` that breaks off ends with \
          `event: error` and such a body.",
     );
-    out.push_str("\n| Code | Status | Type | Retry helps | When |\n|---|---|---|---|---|\n");
+    out.push_str("\n| Code | Status | Type | Retry helps | When | What to do |\n|---|---|---|---|---|---|\n");
     for code in ErrorCode::ALL {
         let retry = if code.retry_helps() { "yes" } else { "no" };
         let doc = cell(code.doc());
         let _ = writeln!(
             out,
-            "| `{}` | {} | `{}` | {retry} | {doc} |",
+            "| `{}` | {} | `{}` | {retry} | {doc} | {} |",
             code.as_str(),
             code.status(),
-            code.kind()
+            code.kind(),
+            cell(code.remedy())
         );
     }
     out

@@ -1,5 +1,6 @@
-//! The route table: every path with its methods, who may call it, how large its body may be, and its handler. A route
-//! can't be added without a policy: [`Route`] has no constructor that leaves it out.
+//! The route table: every path with its methods, who may call it, how large its body may be, its handler, and its
+//! documentation. A route can't be added without a policy or a documentation: [`Route`] has no constructor that leaves
+//! them out.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -14,7 +15,9 @@ use axum::{
 use gantry_domain::{ApiError, Role};
 
 use crate::{
-    App, audit, auth, bootstrap, chat, events, guard, health, keys, models, orgs, playground,
+    App, audit, auth, bootstrap, chat,
+    doc::{self, Doc},
+    events, guard, health, keys, models, orgs, pages, playground,
     policy::{self, Access, BodyLimit, Policy},
     reg, system, upstreams, usage, users,
 };
@@ -24,6 +27,8 @@ pub struct Route {
     pub method: Method,
     pub path: &'static str,
     pub policy: Policy,
+    /// What `/openapi.json` says about it.
+    pub doc: fn() -> Doc,
     handler: MethodRouter<App>,
 }
 
@@ -33,7 +38,14 @@ const ORG_ADMIN: Access = Access::AtLeast(Role::OrgAdmin);
 const ADMIN: Access = Access::AtLeast(Role::Admin);
 const OWNER: Access = Access::AtLeast(Role::Owner);
 
-fn route<H, T>(method: MethodFilter, path: &'static str, access: Access, body: BodyLimit, handler: H) -> Route
+fn route<H, T>(
+    method: MethodFilter,
+    path: &'static str,
+    access: Access,
+    body: BodyLimit,
+    handler: H,
+    doc: fn() -> Doc,
+) -> Route
 where
     H: Handler<T, App>,
     T: 'static,
@@ -45,11 +57,11 @@ where
         MethodFilter::DELETE => Method::DELETE,
         _ => Method::GET,
     };
-    Route { method: name, path, policy: Policy { access, body }, handler: on(method, handler) }
+    Route { method: name, path, policy: Policy { access, body }, doc, handler: on(method, handler) }
 }
 
 /// Every route of the admin API.
-#[expect(clippy::too_many_lines, reason = "one line for each route")]
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn routes() -> Vec<Route> {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;
@@ -60,82 +72,182 @@ pub fn routes() -> Vec<Route> {
     const SIGN_IN: BodyLimit = BodyLimit::SIGN_IN;
     const BODY: BodyLimit = BodyLimit::ADMIN;
     vec![
-        route(GET, "/readyz", PUBLIC, NONE, health::ready),
-        route(POST, "/admin/bootstrap-owner", PUBLIC, SIGN_IN, bootstrap::bootstrap),
-        route(POST, "/auth/login", PUBLIC, SIGN_IN, auth::login::login),
-        route(POST, "/auth/logout", ANYONE, NONE, auth::logout),
-        route(GET, "/auth/me", ANYONE, NONE, auth::me),
-        route(POST, "/auth/password", ANYONE, SIGN_IN, auth::password::change),
-        route(GET, "/auth/keys", ANYONE, NONE, auth::keys::list),
-        route(POST, "/auth/keys", ANYONE, BODY, auth::keys::create),
-        route(DELETE, "/auth/keys/{id}", ANYONE, NONE, auth::keys::revoke),
-        route(GET, "/admin/keys", ORG_ADMIN, NONE, keys::list),
-        route(POST, "/admin/keys", ORG_ADMIN, BODY, keys::create),
-        route(PATCH, "/admin/keys/{id}", ORG_ADMIN, BODY, keys::change),
-        route(DELETE, "/admin/keys/{id}", ORG_ADMIN, NONE, keys::revoke),
-        route(GET, "/admin/orgs", ORG_ADMIN, NONE, orgs::list),
-        route(POST, "/admin/orgs", ADMIN, BODY, orgs::create),
-        route(GET, "/admin/orgs/lookup", ORG_ADMIN, NONE, orgs::lookup),
-        route(PATCH, "/admin/orgs/{id}", ADMIN, BODY, orgs::change),
-        route(DELETE, "/admin/orgs/{id}", ADMIN, NONE, orgs::delete),
-        route(GET, "/admin/users", ORG_ADMIN, NONE, users::list),
-        route(POST, "/admin/users", ORG_ADMIN, BODY, users::create),
-        route(GET, "/admin/users/lookup", ORG_ADMIN, NONE, users::lookup),
-        route(PATCH, "/admin/users/{id}", ORG_ADMIN, BODY, users::change),
-        route(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete),
-        route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list),
-        route(GET, "/admin/audit", ADMIN, NONE, audit::list),
-        route(GET, "/admin/events", ADMIN, NONE, events::events),
-        route(GET, "/admin/usage/aggregate", ORG_ADMIN, NONE, usage::aggregate::aggregate),
-        route(GET, "/admin/usage/series", ORG_ADMIN, NONE, usage::series::series),
-        route(GET, "/admin/usage/latency", ORG_ADMIN, NONE, usage::latency::latency),
-        route(GET, "/admin/usage/ttft", ORG_ADMIN, NONE, usage::latency::ttft),
-        route(GET, "/admin/usage/export", ORG_ADMIN, NONE, usage::export::export),
-        route(GET, "/admin/usage/integrity", ADMIN, NONE, usage::integrity::integrity),
-        route(GET, "/admin/models", ADMIN, NONE, models::list),
-        route(POST, "/admin/models", ADMIN, BODY, models::create),
-        route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir::show),
-        route(PUT, "/admin/models/base-dir", OWNER, BODY, models::base_dir::change),
-        route(GET, "/admin/models/local-folders", ADMIN, NONE, models::folders::local_folders),
-        route(GET, "/admin/models/inspect-folder", ADMIN, NONE, models::folders::inspect_folder),
-        route(GET, "/admin/models/hub-config", ADMIN, NONE, models::hub_config::hub_config),
-        route(POST, "/admin/models/dry-run", ADMIN, BODY, models::dry_run::unsaved),
-        route(GET, "/admin/models/registry", ADMIN, NONE, reg::list),
-        route(POST, "/admin/models/registry", OWNER, BODY, reg::add),
-        route(DELETE, "/admin/models/registry", OWNER, NONE, reg::remove),
-        route(DELETE, "/admin/models/registry/{*served_name}", OWNER, NONE, reg::remove),
-        route(GET, "/admin/models/metrics", ADMIN, NONE, models::metrics::list),
-        route(GET, "/admin/models/{id}", ADMIN, NONE, models::show),
-        route(PATCH, "/admin/models/{id}", ADMIN, BODY, models::change),
-        route(DELETE, "/admin/models/{id}", ADMIN, NONE, models::command::delete),
-        route(POST, "/admin/models/{id}/start", ADMIN, NONE, models::command::start),
-        route(POST, "/admin/models/{id}/stop", ADMIN, NONE, models::command::stop),
-        route(POST, "/admin/models/{id}/apply", ADMIN, NONE, models::command::apply),
-        route(POST, "/admin/models/{id}/dry-run", ADMIN, NONE, models::dry_run::saved),
-        route(POST, "/admin/models/{id}/test", ADMIN, NONE, models::watch::test),
-        route(GET, "/admin/models/{id}/readiness", ADMIN, NONE, models::watch::readiness),
-        route(GET, "/admin/models/{id}/logs", ADMIN, NONE, models::watch::logs),
-        route(GET, "/admin/models/{id}/events", ADMIN, NONE, models::watch::events),
-        route(GET, "/admin/system/container-images", ADMIN, NONE, system::images::status),
-        route(POST, "/admin/system/container-images/load", OWNER, BODY, system::images::load),
-        route(GET, "/v1/chat/sessions", ANYONE, NONE, chat::list),
-        route(POST, "/v1/chat/sessions", ANYONE, BODY, chat::create),
-        route(DELETE, "/v1/chat/sessions", ANYONE, NONE, chat::clear),
-        route(GET, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::show),
-        route(DELETE, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::delete),
-        route(POST, "/v1/chat/sessions/{id}/messages", ANYONE, BodyLimit::CHAT, chat::add_message),
-        route(GET, "/v1/models/running", ANYONE, NONE, playground::running),
+        route(GET, "/readyz", PUBLIC, NONE, health::ready, doc::account::ready),
+        route(POST, "/admin/bootstrap-owner", PUBLIC, SIGN_IN, bootstrap::bootstrap, doc::account::bootstrap),
+        route(POST, "/auth/login", PUBLIC, SIGN_IN, auth::login::login, doc::account::login),
+        route(POST, "/auth/logout", ANYONE, NONE, auth::logout, doc::account::logout),
+        route(GET, "/auth/me", ANYONE, NONE, auth::me, doc::account::me),
+        route(POST, "/auth/password", ANYONE, SIGN_IN, auth::password::change, doc::account::change_password),
+        route(GET, "/auth/keys", ANYONE, NONE, auth::keys::list, doc::keys::list_own),
+        route(POST, "/auth/keys", ANYONE, BODY, auth::keys::create, doc::keys::create_own),
+        route(DELETE, "/auth/keys/{id}", ANYONE, NONE, auth::keys::revoke, doc::keys::revoke_own),
+        route(GET, "/admin/keys", ORG_ADMIN, NONE, keys::list, doc::keys::list_all),
+        route(POST, "/admin/keys", ORG_ADMIN, BODY, keys::create, doc::keys::create),
+        route(PATCH, "/admin/keys/{id}", ORG_ADMIN, BODY, keys::change, doc::keys::change),
+        route(DELETE, "/admin/keys/{id}", ORG_ADMIN, NONE, keys::revoke, doc::keys::revoke),
+        route(GET, "/admin/orgs", ORG_ADMIN, NONE, orgs::list, doc::people::list_orgs),
+        route(POST, "/admin/orgs", ADMIN, BODY, orgs::create, doc::people::create_org),
+        route(GET, "/admin/orgs/lookup", ORG_ADMIN, NONE, orgs::lookup, doc::people::lookup_orgs),
+        route(PATCH, "/admin/orgs/{id}", ADMIN, BODY, orgs::change, doc::people::change_org),
+        route(DELETE, "/admin/orgs/{id}", ADMIN, NONE, orgs::delete, doc::people::delete_org),
+        route(GET, "/admin/users", ORG_ADMIN, NONE, users::list, doc::people::list_users),
+        route(POST, "/admin/users", ORG_ADMIN, BODY, users::create, doc::people::create_user),
+        route(GET, "/admin/users/lookup", ORG_ADMIN, NONE, users::lookup, doc::people::lookup_users),
+        route(PATCH, "/admin/users/{id}", ORG_ADMIN, BODY, users::change, doc::people::change_user),
+        route(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete, doc::people::delete_user),
+        route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list, doc::usage::list),
+        route(GET, "/admin/audit", ADMIN, NONE, audit::list, doc::audit::list),
+        route(GET, "/admin/events", ADMIN, NONE, events::events, doc::audit::events),
+        route(
+            GET,
+            "/admin/usage/aggregate",
+            ORG_ADMIN,
+            NONE,
+            usage::aggregate::aggregate,
+            doc::usage::aggregate,
+        ),
+        route(GET, "/admin/usage/series", ORG_ADMIN, NONE, usage::series::series, doc::usage::series),
+        route(GET, "/admin/usage/latency", ORG_ADMIN, NONE, usage::latency::latency, doc::usage::latency),
+        route(GET, "/admin/usage/ttft", ORG_ADMIN, NONE, usage::latency::ttft, doc::usage::ttft),
+        route(GET, "/admin/usage/export", ORG_ADMIN, NONE, usage::export::export, doc::usage::export),
+        route(GET, "/admin/usage/integrity", ADMIN, NONE, usage::integrity::integrity, doc::usage::integrity),
+        route(GET, "/admin/models", ADMIN, NONE, models::list, doc::models::list_models),
+        route(POST, "/admin/models", ADMIN, BODY, models::create, doc::models::create),
+        route(GET, "/admin/models/base-dir", ADMIN, NONE, models::base_dir::show, doc::models::base_dir),
+        route(
+            PUT,
+            "/admin/models/base-dir",
+            OWNER,
+            BODY,
+            models::base_dir::change,
+            doc::models::change_base_dir,
+        ),
+        route(
+            GET,
+            "/admin/models/local-folders",
+            ADMIN,
+            NONE,
+            models::folders::local_folders,
+            doc::models::local_folders,
+        ),
+        route(
+            GET,
+            "/admin/models/inspect-folder",
+            ADMIN,
+            NONE,
+            models::folders::inspect_folder,
+            doc::models::inspect_folder,
+        ),
+        route(
+            GET,
+            "/admin/models/hub-config",
+            ADMIN,
+            NONE,
+            models::hub_config::hub_config,
+            doc::models::hub_config,
+        ),
+        route(
+            POST,
+            "/admin/models/dry-run",
+            ADMIN,
+            BODY,
+            models::dry_run::unsaved,
+            doc::models::dry_run_unsaved,
+        ),
+        route(GET, "/admin/models/registry", ADMIN, NONE, reg::list, doc::registry::list_entries),
+        route(POST, "/admin/models/registry", OWNER, BODY, reg::add, doc::registry::add),
+        route(DELETE, "/admin/models/registry", OWNER, NONE, reg::remove, doc::registry::remove),
+        route(
+            DELETE,
+            "/admin/models/registry/{*served_name}",
+            OWNER,
+            NONE,
+            reg::remove,
+            doc::registry::remove_named,
+        ),
+        route(GET, "/admin/models/metrics", ADMIN, NONE, models::metrics::list, doc::models::metrics),
+        route(GET, "/admin/models/{id}", ADMIN, NONE, models::show, doc::models::show),
+        route(PATCH, "/admin/models/{id}", ADMIN, BODY, models::change, doc::models::change),
+        route(DELETE, "/admin/models/{id}", ADMIN, NONE, models::command::delete, doc::models::delete),
+        route(POST, "/admin/models/{id}/start", ADMIN, NONE, models::command::start, doc::models::start),
+        route(POST, "/admin/models/{id}/stop", ADMIN, NONE, models::command::stop, doc::models::stop),
+        route(POST, "/admin/models/{id}/apply", ADMIN, NONE, models::command::apply, doc::models::apply),
+        route(
+            POST,
+            "/admin/models/{id}/dry-run",
+            ADMIN,
+            NONE,
+            models::dry_run::saved,
+            doc::models::dry_run_saved,
+        ),
+        route(POST, "/admin/models/{id}/test", ADMIN, NONE, models::watch::test, doc::models::test),
+        route(
+            GET,
+            "/admin/models/{id}/readiness",
+            ADMIN,
+            NONE,
+            models::watch::readiness,
+            doc::models::readiness,
+        ),
+        route(GET, "/admin/models/{id}/logs", ADMIN, NONE, models::watch::logs, doc::models::logs),
+        route(GET, "/admin/models/{id}/events", ADMIN, NONE, models::watch::events, doc::models::events),
+        route(
+            GET,
+            "/admin/system/container-images",
+            ADMIN,
+            NONE,
+            system::images::status,
+            doc::system::container_images,
+        ),
+        route(
+            POST,
+            "/admin/system/container-images/load",
+            OWNER,
+            BODY,
+            system::images::load,
+            doc::system::load_images,
+        ),
+        route(GET, "/v1/chat/sessions", ANYONE, NONE, chat::list, doc::chat::list_chats),
+        route(POST, "/v1/chat/sessions", ANYONE, BODY, chat::create, doc::chat::create),
+        route(DELETE, "/v1/chat/sessions", ANYONE, NONE, chat::clear, doc::chat::clear),
+        route(GET, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::show, doc::chat::show),
+        route(DELETE, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::delete, doc::chat::delete),
+        route(
+            POST,
+            "/v1/chat/sessions/{id}/messages",
+            ANYONE,
+            BodyLimit::CHAT,
+            chat::add_message,
+            doc::chat::add_message,
+        ),
+        route(GET, "/v1/models/running", ANYONE, NONE, playground::running, doc::chat::running),
         // The name may contain slashes, so that it and the last word are one capture.
-        route(GET, "/v1/models/{*name_constraints}", ANYONE, NONE, playground::constraints),
-        route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec),
-        route(GET, "/admin/system/gpus", ADMIN, NONE, system::gpus::gpus),
-        route(GET, "/admin/system/summary", ADMIN, NONE, system::host::summary),
-        route(GET, "/admin/system/throughput", ADMIN, NONE, system::host::throughput),
-        route(GET, "/admin/system/host/summary", ADMIN, NONE, system::host::now),
-        route(GET, "/admin/system/host/trends", ADMIN, NONE, system::host::trends),
-        route(GET, "/admin/system/capabilities", ADMIN, NONE, system::host::capabilities),
-        route(GET, "/admin/upstreams", ADMIN, NONE, upstreams::list),
-        route(POST, "/admin/upstreams/refresh-health", ADMIN, BODY, upstreams::refresh),
+        route(
+            GET,
+            "/v1/models/{*name_constraints}",
+            ANYONE,
+            NONE,
+            playground::constraints,
+            doc::chat::constraints,
+        ),
+        route(GET, "/admin/engines/spec", ADMIN, NONE, models::spec::spec, doc::models::spec),
+        route(GET, "/openapi.json", PUBLIC, NONE, pages::openapi, doc::pages::openapi),
+        route(GET, "/docs", PUBLIC, NONE, pages::docs, doc::pages::docs),
+        route(GET, "/admin/system/gpus", ADMIN, NONE, system::gpus::gpus, doc::system::gpus),
+        route(GET, "/admin/system/summary", ADMIN, NONE, system::host::summary, doc::host::summary),
+        route(GET, "/admin/system/throughput", ADMIN, NONE, system::host::throughput, doc::host::throughput),
+        route(GET, "/admin/system/host/summary", ADMIN, NONE, system::host::now, doc::host::now),
+        route(GET, "/admin/system/host/trends", ADMIN, NONE, system::host::trends, doc::host::trends),
+        route(
+            GET,
+            "/admin/system/capabilities",
+            ADMIN,
+            NONE,
+            system::host::capabilities,
+            doc::host::capabilities,
+        ),
+        route(GET, "/admin/upstreams", ADMIN, NONE, upstreams::list, doc::host::upstreams),
+        route(POST, "/admin/upstreams/refresh-health", ADMIN, BODY, upstreams::refresh, doc::host::refresh),
     ]
 }
 
@@ -151,7 +263,7 @@ pub(crate) fn policy(method: &Method, path: &str) -> Option<Policy> {
 
 /// The admin API as a service. `extra` are routes without data (the UI); they get the same guards.
 pub fn router(app: App, extra: Router<App>) -> Router {
-    let mut router = extra;
+    let mut router = extra.merge(pages::assets());
     for route in routes() {
         router = router.route(route.path, route.handler);
     }

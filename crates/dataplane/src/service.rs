@@ -110,7 +110,8 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     let (endpoint, wanted) = (Endpoint::from_path(path), models::wanted(path));
     let health = matches!(path, "/health" | "/livez");
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let refused = matches!(*request.method(), Method::CONNECT | Method::TRACE) || upgrades(&request);
+    // TRACE is refused by whoever knows the path, with the methods that it has (RFC 9110 §15.5.6).
+    let refused = *request.method() == Method::CONNECT || upgrades(&request);
     if refused || endpoint.is_some() || ((wanted.is_some() || health) && !reads) {
         let request_id = request_id(&worker, &request);
         let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path has no such method");

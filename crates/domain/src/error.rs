@@ -1,10 +1,11 @@
-//! Every error that a client can see: one table of code, status, type and whether a retry can help.
+//! Every error that a client can see: one table of code, status, type, whether a retry can help, and what to do.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 macro_rules! error_codes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $kind:literal, $retry:ident;)+) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $kind:literal, $retry:ident,
+        $remedy:literal;)+) => {
         /// A stable word to branch on, with its HTTP status and OpenAI `type`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode { $($(#[doc = $doc])* $variant,)+ }
@@ -26,6 +27,11 @@ macro_rules! error_codes {
                 match self { $(Self::$variant => $kind,)+ }
             }
 
+            /// What to do about it, as a sentence.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)+ }
+            }
+
             /// Whether the same request may succeed later; sent to inference clients as `x-should-retry`.
             pub fn retry_helps(self) -> bool {
                 match self { $(Self::$variant => error_codes!(@ $retry),)+ }
@@ -43,101 +49,149 @@ macro_rules! error_codes {
 
 error_codes! {
     /// The body is not JSON.
-    InvalidJson = "invalid_json", 400, "invalid_request_error", final;
+    InvalidJson = "invalid_json", 400, "invalid_request_error", final,
+        "Send one JSON object; the message says where reading stopped.";
     /// The request is malformed in another way: a bad header, an unreadable path, a missing `model`.
-    InvalidRequest = "invalid_request", 400, "invalid_request_error", final;
+    InvalidRequest = "invalid_request", 400, "invalid_request_error", final,
+        "Mend what the message names: a header, the path, or a missing `model`.";
     /// A top-level key that decides routing appears twice.
-    DuplicateKey = "duplicate_key", 400, "invalid_request_error", final;
+    DuplicateKey = "duplicate_key", 400, "invalid_request_error", final,
+        "Send each key once.";
     /// A parameter, or a value of it, that clients may not send.
-    ParameterNotAllowed = "parameter_not_allowed", 400, "invalid_request_error", final;
+    ParameterNotAllowed = "parameter_not_allowed", 400, "invalid_request_error", final,
+        "Leave the parameter out, or use another value; the message says which.";
     /// Chat to an embedding model, or embeddings from a chat model.
-    TaskMismatch = "task_mismatch", 400, "invalid_request_error", final;
+    TaskMismatch = "task_mismatch", 400, "invalid_request_error", final,
+        "Call a model of the right task; `GET /v1/models` says the task of each.";
     /// No session, or one that has ended.
-    Unauthenticated = "unauthenticated", 401, "authentication_error", final;
+    Unauthenticated = "unauthenticated", 401, "authentication_error", final,
+        "Sign in with `POST /auth/login`, and send the cookie.";
     /// The user name or the password is wrong.
-    InvalidCredentials = "invalid_credentials", 401, "authentication_error", final;
+    InvalidCredentials = "invalid_credentials", 401, "authentication_error", final,
+        "Check name and password; an administrator can set a new password.";
     /// The API key is missing, unknown, expired or revoked.
-    InvalidApiKey = "invalid_api_key", 401, "authentication_error", final;
+    InvalidApiKey = "invalid_api_key", 401, "authentication_error", final,
+        "Send `Authorization: Bearer gty_…` or `x-api-key` with a key that is neither expired nor revoked.";
     /// The role does not allow it.
-    Forbidden = "forbidden", 403, "permission_error", final;
+    Forbidden = "forbidden", 403, "permission_error", final,
+        "Ask somebody with the role that the message names.";
     /// A state-changing request with a cookie from another site.
-    CrossSiteRequest = "cross_site_request", 403, "permission_error", final;
+    CrossSiteRequest = "cross_site_request", 403, "permission_error", final,
+        "Call from a page of the gateway, or add the page's origin to `CORS_ORIGINS`.";
     /// The one-time set-up token is missing or wrong.
-    SetupTokenRequired = "setup_token_required", 403, "permission_error", final;
+    SetupTokenRequired = "setup_token_required", 403, "permission_error", final,
+        "Send the `setup_token` that the gateway printed at start, or make the owner on the machine itself.";
     /// The key lacks the scope of this endpoint.
-    InsufficientScope = "insufficient_scope", 403, "permission_error", final;
+    InsufficientScope = "insufficient_scope", 403, "permission_error", final,
+        "Use a key with the scope that the message names, or add it to the key.";
     /// The key may not call this model.
-    ModelNotAllowed = "model_not_allowed", 403, "permission_error", final;
+    ModelNotAllowed = "model_not_allowed", 403, "permission_error", final,
+        "Use another model, or add this one to the key's `models`.";
     /// The key may not be used from this address.
-    IpNotAllowed = "ip_not_allowed", 403, "permission_error", final;
+    IpNotAllowed = "ip_not_allowed", 403, "permission_error", final,
+        "Call from an allowed address, or change the key's `ip_allowlist`; behind a proxy see `TRUSTED_PROXIES`.";
     /// The model hub refuses: the repository is gated or private, and the token is missing or may not read it.
-    HubAccessDenied = "hub_access_denied", 403, "permission_error", final;
+    HubAccessDenied = "hub_access_denied", 403, "permission_error", final,
+        "Accept the repository's terms at the hub, and set a `hub_token` that may read it.";
     /// No such object, or it belongs to another organisation.
-    NotFound = "not_found", 404, "not_found_error", final;
+    NotFound = "not_found", 404, "not_found_error", final,
+        "Check the id; list the objects to see which there are.";
     /// No such path.
-    UnknownRoute = "unknown_route", 404, "not_found_error", final;
+    UnknownRoute = "unknown_route", 404, "not_found_error", final,
+        "Check the path against `/docs`.";
     /// No model of that served name.
-    ModelNotFound = "model_not_found", 404, "not_found_error", final;
+    ModelNotFound = "model_not_found", 404, "not_found_error", final,
+        "Check the name against `GET /v1/models`.";
     /// The engine behind this model has no such endpoint.
-    UnsupportedByEngine = "unsupported_by_engine", 404, "not_found_error", final;
+    UnsupportedByEngine = "unsupported_by_engine", 404, "not_found_error", final,
+        "Use another endpoint, or serve the model with the other engine.";
     /// The path exists, the method does not.
-    MethodNotAllowed = "method_not_allowed", 405, "invalid_request_error", final;
+    MethodNotAllowed = "method_not_allowed", 405, "invalid_request_error", final,
+        "Use a method that the `Allow` header names.";
     /// The client was too slow in sending its request.
-    RequestTimeout = "request_timeout", 408, "invalid_request_error", retry;
+    RequestTimeout = "request_timeout", 408, "invalid_request_error", retry,
+        "Send again; if it stays, look at the network between client and gateway.";
     /// An owner exists already.
-    AlreadyBootstrapped = "already_bootstrapped", 409, "conflict_error", final;
+    AlreadyBootstrapped = "already_bootstrapped", 409, "conflict_error", final,
+        "Sign in; the owner makes further users.";
     /// The object's state does not allow the action.
-    InvalidState = "invalid_state", 409, "conflict_error", final;
+    InvalidState = "invalid_state", 409, "conflict_error", final,
+        "The message says which state; wait, or bring the object into another one first.";
     /// Another model that is not archived has this served name.
-    ServedNameConflict = "served_name_conflict", 409, "conflict_error", final;
+    ServedNameConflict = "served_name_conflict", 409, "conflict_error", final,
+        "Choose another `served_name`, or archive the model that has it.";
     /// The name is taken.
-    NameConflict = "name_conflict", 409, "conflict_error", final;
+    NameConflict = "name_conflict", 409, "conflict_error", final,
+        "Choose another name.";
     /// The last owner can't be deleted, disabled or demoted.
-    LastOwner = "last_owner", 409, "conflict_error", final;
+    LastOwner = "last_owner", 409, "conflict_error", final,
+        "Make another owner first.";
     /// The body is larger than the limit of this route.
-    RequestTooLarge = "request_too_large", 413, "invalid_request_error", final;
+    RequestTooLarge = "request_too_large", 413, "invalid_request_error", final,
+        "Send less, or raise `REQUEST_MAX_BODY_BYTES` for inference.";
     /// A body that is not `application/json`.
-    UnsupportedMediaType = "unsupported_media_type", 415, "invalid_request_error", final;
+    UnsupportedMediaType = "unsupported_media_type", 415, "invalid_request_error", final,
+        "Send `Content-Type: application/json`.";
     /// The `Host` header is not one of this gateway's names.
-    UnknownHost = "unknown_host", 421, "invalid_request_error", final;
+    UnknownHost = "unknown_host", 421, "invalid_request_error", final,
+        "Add the name to `ALLOWED_HOSTS`.";
     /// Fields are missing, unknown, of the wrong type or out of bounds; `error.details` lists all of them.
-    ValidationError = "validation_error", 422, "invalid_request_error", final;
+    ValidationError = "validation_error", 422, "invalid_request_error", final,
+        "Mend every field of `error.details`; `/docs` says what each takes.";
     /// A path that leaves the models base directory.
-    PathNotAllowed = "path_not_allowed", 422, "invalid_request_error", final;
+    PathNotAllowed = "path_not_allowed", 422, "invalid_request_error", final,
+        "Use a path below the directory that the message names.";
     /// A limit of requests, tokens, requests at once or streams, of the key or of its organisation.
-    RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry;
+    RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry,
+        "Wait as long as `Retry-After` says, send less at once, or raise the limits.";
     /// The tokens of the day or month are used up, of the key or of its organisation.
-    BudgetExceeded = "budget_exceeded", 429, "rate_limit_error", final;
+    BudgetExceeded = "budget_exceeded", 429, "rate_limit_error", final,
+        "Wait for the next day or month, or raise the budget.";
     /// Too many failed sign-ins.
-    TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry;
+    TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry,
+        "Wait as long as `Retry-After` says.";
     /// The request's head has too many bytes (its address included) or too many headers.
-    HeadTooLarge = "request_head_too_large", 431, "invalid_request_error", final;
+    HeadTooLarge = "request_head_too_large", 431, "invalid_request_error", final,
+        "Send fewer or shorter headers, such as cookies of other sites on this host.";
     /// Something went wrong inside the gateway; the log has the request id.
-    Internal = "internal", 500, "server_error", retry;
+    Internal = "internal", 500, "server_error", retry,
+        "Send again; if it stays, report it with the log lines of the `request_id`.";
     /// The engine of a running model can't be reached, or broke before it answered.
-    ModelUnavailable = "model_unavailable", 502, "server_error", retry;
+    ModelUnavailable = "model_unavailable", 502, "server_error", retry,
+        "Send again in a moment; look at the model's state and log.";
     /// The engine refuses the gateway's internal key: apply the model.
-    EngineKeyMismatch = "engine_key_mismatch", 502, "server_error", final;
+    EngineKeyMismatch = "engine_key_mismatch", 502, "server_error", final,
+        "Apply the model: `POST /admin/models/{id}/apply`.";
     /// The answer of an engine, or of the model hub, made no sense.
-    BadUpstream = "bad_upstream", 502, "server_error", retry;
+    BadUpstream = "bad_upstream", 502, "server_error", retry,
+        "Send again; if it stays, look at the engine's log, or at `HUB_ENDPOINT`.";
     /// The model exists but does not run.
-    ModelNotRunning = "model_not_running", 503, "service_unavailable_error", final;
+    ModelNotRunning = "model_not_running", 503, "service_unavailable_error", final,
+        "Start the model, or call one that `GET /v1/models` lists.";
     /// The engine image is not available and can't be fetched.
-    ImageNotAvailable = "image_not_available", 503, "service_unavailable_error", final;
+    ImageNotAvailable = "image_not_available", 503, "service_unavailable_error", final,
+        "Load the image with `docker load`, choose another `engine_image`, or go online.";
     /// The model hub can't be reached, is not set up, or may not be asked in offline mode.
-    HubUnavailable = "hub_unavailable", 503, "service_unavailable_error", retry;
+    HubUnavailable = "hub_unavailable", 503, "service_unavailable_error", retry,
+        "Check `HUB_ENDPOINT` and the network, or use local files.";
     /// The container runtime can't be reached.
-    RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry;
+    RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry,
+        "Start Docker, or mend `CONTAINER_HOST`; models that run go on.";
     /// The machine can't be looked at: one of its file systems does not answer.
-    HostUnavailable = "host_unavailable", 503, "service_unavailable_error", retry;
+    HostUnavailable = "host_unavailable", 503, "service_unavailable_error", retry,
+        "Look for a network file system that hangs, and bring its server back or unmount it.";
     /// The database can't be reached.
-    DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry;
+    DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry,
+        "Bring the database back; inference goes on meanwhile.";
     /// Usage can't be recorded, so no inference is served.
-    MeteringUnavailable = "metering_unavailable", 503, "service_unavailable_error", retry;
+    MeteringUnavailable = "metering_unavailable", 503, "service_unavailable_error", retry,
+        "Free space in `DATA_DIR`, or mend its permissions.";
     /// The gateway is shutting down.
-    ShuttingDown = "shutting_down", 503, "service_unavailable_error", retry;
+    ShuttingDown = "shutting_down", 503, "service_unavailable_error", retry,
+        "Send again to another instance, or when it is back.";
     /// An engine, or the model hub, did not answer in time.
-    UpstreamTimeout = "upstream_timeout", 504, "server_error", retry;
+    UpstreamTimeout = "upstream_timeout", 504, "server_error", retry,
+        "Send again; ask for fewer tokens, or raise the model's `request_timeout_sec`.";
 }
 
 /// One thing wrong with one field; the entries of `error.details`.

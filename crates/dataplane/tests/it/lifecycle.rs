@@ -35,7 +35,7 @@ async fn health_methods_and_the_other_paths() {
     let refused = [
         get(CHAT, ""),
         get("/admin", "upgrade: websocket\r\nconnection: upgrade\r\n"),
-        "TRACE / HTTP/1.1\r\nhost: g\r\n\r\n".into(),
+        "TRACE /health HTTP/1.1\r\nhost: g\r\n\r\n".into(),
         "DELETE /v1/models HTTP/1.1\r\nhost: g\r\n\r\n".into(),
         "POST /health HTTP/1.1\r\nhost: g\r\ncontent-length: 0\r\n\r\n".into(),
         "CONNECT a:1 HTTP/1.1\r\nhost: g\r\n\r\n".into(),

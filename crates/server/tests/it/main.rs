@@ -56,6 +56,8 @@ mod models;
 #[cfg(test)]
 mod monitoring;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod orgs;
 #[cfg(test)]
 mod playground;
@@ -83,6 +85,8 @@ mod system;
 mod team;
 #[cfg(test)]
 mod tenancy;
+#[cfg(test)]
+mod tenants;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

@@ -85,6 +85,8 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/v1/models/running", "user", 200),
     ("GET", "/v1/models/{*name_constraints}", "user", 200),
     ("GET", "/admin/engines/spec", "admin", 200),
+    ("GET", "/openapi.json", "-", 200),
+    ("GET", "/docs", "-", 200),
     ("GET", "/admin/system/gpus", "admin", 200),
     ("GET", "/admin/system/summary", "admin", 200),
     ("GET", "/admin/system/throughput", "admin", 200),

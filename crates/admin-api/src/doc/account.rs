@@ -1,0 +1,99 @@
+//! `/auth`, `/admin/bootstrap-owner` and `/readyz`.
+
+use gantry_domain::ErrorCode;
+use serde_json::Value;
+
+use super::{
+    Doc,
+    schema::{constant, done, id, name, named, object, one_of, request, secret, text, text_of},
+};
+
+const ROLES: &[&str] = &["user", "org_admin", "admin", "owner"];
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("Role", one_of(ROLES)),
+        ("Me", object([("id", id()), ("username", text()), ("role", named("Role")), ("org_id", id())])),
+    ]
+}
+
+/// What `password::acceptable` takes.
+pub(super) fn new_password() -> Value {
+    secret(text_of(8, 256))
+}
+
+pub(crate) fn ready() -> Doc {
+    let body = |status: &[&str]| {
+        let checks = object([("database", text()), ("container_runtime", text()), ("usage_spool", text())]);
+        object([("status", one_of(status)), ("runtime", one_of(&["docker", "process"])), ("checks", checks)])
+    };
+    // Said by the data plane, which asks nobody any more.
+    let ending = object([("status", constant("shutting_down")), ("checks", object([]))]);
+    Doc::new("getReadiness", "Readiness")
+        .about(
+            "A container runtime that does not answer degrades the gateway; inference goes on. `runtime` says what \
+             runs the engines. Each check says `ok` or what is wrong.",
+        )
+        .ok(body(&["ready", "degraded"]))
+        .answer(
+            503,
+            "It can't serve: the database is away, usage can't be recorded, or it is shutting down.",
+            serde_json::json!({ "anyOf": [body(&["unavailable"]), ending] }),
+        )
+}
+
+pub(crate) fn bootstrap() -> Doc {
+    Doc::new("bootstrapOwner", "Create the first owner")
+        .about(
+            "Once. From another machine, and through a proxy, it also needs the set-up token that the gateway printed \
+             at start.",
+        )
+        .body(request(
+            &["username", "password", "org_name"],
+            [
+                ("username", name(64)),
+                ("password", new_password()),
+                ("org_name", name(100)),
+                ("setup_token", super::schema::nullable(secret(text()))),
+            ],
+        ))
+        .created(object([("status", constant("ok")), ("owner_id", id()), ("org_id", id())]))
+        .errors(&[
+            ErrorCode::AlreadyBootstrapped,
+            ErrorCode::NameConflict,
+            ErrorCode::SetupTokenRequired,
+            ErrorCode::TooManyAttempts,
+        ])
+}
+
+pub(crate) fn login() -> Doc {
+    Doc::new("signIn", "Sign in")
+        .about(
+            "Sets the session cookie. The answer to a wrong name and to a wrong password is the same and takes as long.",
+        )
+        .body(request(
+            &["username", "password"],
+            [("username", text()), ("password", secret(text_of(0, 256)))],
+        ))
+        .ok(object([("status", constant("ok")), ("user", named("Me"))]))
+        .errors(&[ErrorCode::InvalidCredentials, ErrorCode::TooManyAttempts])
+}
+
+pub(crate) fn logout() -> Doc {
+    Doc::new("signOut", "Sign out").about("Ends this session at once, everywhere.").ok(done())
+}
+
+pub(crate) fn me() -> Doc {
+    Doc::new("getMe", "Who am I").ok(object([("user", named("Me"))]))
+}
+
+pub(crate) fn change_password() -> Doc {
+    Doc::new("changeOwnPassword", "Change the own password")
+        .about("Ends all other sessions of the user.")
+        .body(request(
+            &["current_password", "new_password"],
+            [("current_password", secret(text_of(0, 256))), ("new_password", new_password())],
+        ))
+        .ok(done())
+        .errors(&[ErrorCode::InvalidCredentials, ErrorCode::TooManyAttempts])
+}

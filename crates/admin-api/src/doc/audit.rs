@@ -1,0 +1,60 @@
+//! `/admin/audit` and `/admin/events`.
+
+use gantry_domain::{ErrorCode, audit::Action};
+use serde_json::json;
+
+use super::{
+    Doc,
+    schema::{id, nullable, object, one_of, text, time, whole, word},
+};
+
+pub(crate) fn list() -> Doc {
+    let actions: Vec<&str> = Action::ALL.iter().map(|it| it.as_str()).collect();
+    let hash = || word("^[0-9a-f]{64}$");
+    let side = || json!({ "type": ["object", "null"] });
+    Doc::new("listAuditLog", "The audit log")
+        .about(
+            "Who did what to which object, from where: newest first, with the fields that changed as they were and as \
+             they are. `hash` covers the row and the hash of the row before (`prev_hash`); `gantry audit verify` checks \
+             the chain.",
+        )
+        .paged()
+        .query("from", time(), "The first moment.")
+        .query("to", time(), "The moment after the last.")
+        .query("actor", text(), "Only what this user did: an id, or a name as it was then.")
+        .query("action", one_of(&actions), "Only this kind of action.")
+        .query("object_type", text(), "Only actions on this kind of object.")
+        .query("object_id", text(), "Only actions on the object with this id.")
+        .list(object([
+            ("seq", whole(1, i64::MAX)),
+            ("at", time()),
+            ("actor_type", one_of(&["user", "anonymous", "settings"])),
+            ("actor_id", nullable(id())),
+            ("actor", nullable(text())),
+            // Rows of another version may have words that this one does not know.
+            ("action", text()),
+            ("object_type", text()),
+            ("object_id", text()),
+            ("before", side()),
+            ("after", side()),
+            ("ip", nullable(text())),
+            ("request_id", nullable(text())),
+            ("user_agent", nullable(text())),
+            ("prev_hash", hash()),
+            ("hash", hash()),
+        ]))
+}
+
+pub(crate) fn events() -> Doc {
+    Doc::new("streamEvents", "Events for pages")
+        .about(
+            "A stream of server-sent events. It begins with `snapshot`, all models; then come `model`, `model_deleted` \
+             and `pull` as things change. With `logs` also `log` for each line of that model's engine, and `log_end`. \
+             Who comes back with `Last-Event-ID` gets what he missed, or `reset` with all models if that is not known \
+             any more. Ends with the session.",
+        )
+        .query("logs", id(), "The model whose log is sent as well.")
+        .header("Last-Event-ID", text(), "The id of the last event that was seen.")
+        .text("text/event-stream", "Events; the data of each is JSON.")
+        .errors(&[ErrorCode::NotFound, ErrorCode::InvalidState, ErrorCode::RuntimeUnavailable])
+}

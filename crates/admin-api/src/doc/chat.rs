@@ -1,0 +1,127 @@
+//! `/v1/chat/sessions`, `/v1/models/running` and `/v1/models/{model_name}/constraints`.
+
+use gantry_domain::ErrorCode;
+use serde_json::{Value, json};
+
+use super::{
+    Doc,
+    schema::{
+        constant, count, deleted, described, epoch_ms, flag, formatted, id, list, name, named, no_nul,
+        nullable, object, one_of, request, text, text_of, whole,
+    },
+};
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    let chat = || {
+        [
+            ("id", formatted("uuid")),
+            ("title", text()),
+            ("model_name", text()),
+            ("engine_type", named("Engine")),
+            ("constraints", json!({ "type": "object" })),
+            ("created_at", epoch_ms()),
+            ("updated_at", epoch_ms()),
+        ]
+    };
+    vec![
+        ("Chat", object(chat().into_iter().chain([("messages", list(named("ChatMessage")))]))),
+        ("ChatSummary", object(chat().into_iter().chain([("message_count", count())]))),
+        (
+            "ChatMessage",
+            object([
+                ("id", id()),
+                ("role", one_of(ROLES)),
+                ("content", text()),
+                ("metrics", json!({ "type": ["object", "null"] })),
+                ("timestamp", epoch_ms()),
+            ]),
+        ),
+    ]
+}
+
+const ROLES: &[&str] = &["user", "assistant"];
+
+/// Of at most 8 KiB as JSON.
+fn noted(what: &str) -> Value {
+    json!({ "type": ["object", "null"], "description": format!("{what} At most 8 KiB of JSON.") })
+}
+
+pub(crate) fn list_chats() -> Doc {
+    Doc::new("listChats", "List your chats")
+        .about("Newest first, without their messages.")
+        .paged()
+        .list(named("ChatSummary"))
+}
+
+pub(crate) fn create() -> Doc {
+    Doc::new("createChat", "Begin a chat")
+        .body(request(
+            &["model_name", "engine_type"],
+            [
+                ("model_name", name(200)),
+                ("engine_type", named("EngineWord")),
+                ("constraints", noted("Limits of the model as the client saw them.")),
+            ],
+        ))
+        .created(named("Chat"))
+        .errors(&[ErrorCode::InvalidState])
+}
+
+pub(crate) fn clear() -> Doc {
+    Doc::new("deleteAllChats", "Delete all your chats")
+        .ok(object([("status", constant("cleared")), ("deleted_count", count())]))
+}
+
+pub(crate) fn show() -> Doc {
+    Doc::new("getChat", "One chat with its messages").ok(named("Chat"))
+}
+
+pub(crate) fn delete() -> Doc {
+    Doc::new("deleteChat", "Delete a chat").ok(deleted(formatted("uuid")))
+}
+
+pub(crate) fn add_message() -> Doc {
+    Doc::new("addChatMessage", "Add a message")
+        .about("The first one of the user gives the chat its title.")
+        .body(request(
+            &["role", "content"],
+            [
+                ("role", one_of(ROLES)),
+                ("content", no_nul(text_of(0, 200_000))),
+                ("metrics", noted("How fast the answer came, as the client measured it.")),
+            ],
+        ))
+        .created(named("ChatMessage"))
+        .errors(&[ErrorCode::InvalidState])
+}
+
+pub(crate) fn running() -> Doc {
+    Doc::new("listRunningModels", "Models that can be called now")
+        .about("Only those whose engine is healthy. For people; keys have `/v1/models`.")
+        .ok(list(object([
+            ("served_model_name", text()),
+            ("task", named("Task")),
+            ("engine_type", named("Engine")),
+            ("state", constant("running")),
+        ])))
+}
+
+pub(crate) fn constraints() -> Doc {
+    Doc::new("getModelConstraints", "Limits of one model")
+        .about(
+            "In tokens. The context is what the engine reports while it runs, else what the record or the model's \
+             files say. The name may contain slashes.",
+        )
+        .ok(object([
+            ("served_model_name", text()),
+            ("engine_type", named("Engine")),
+            ("task", named("Task")),
+            ("context_size", described(nullable(count()), "Of llama.cpp; `null` for vLLM.")),
+            ("max_model_len", count()),
+            ("max_tokens_default", whole(1, i64::MAX)),
+            ("request_defaults", json!({ "type": ["object", "null"] })),
+            ("supports_streaming", flag()),
+            ("supports_system_prompt", flag()),
+        ]))
+        .errors(&[ErrorCode::ModelNotFound])
+}

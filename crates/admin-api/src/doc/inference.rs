@@ -1,0 +1,165 @@
+//! The endpoints that the data plane answers: inference, the list of models, and the probes.
+
+use gantry_domain::{
+    ErrorCode,
+    endpoint::{Counted, Endpoint},
+};
+use serde_json::{Value, json};
+
+use super::{
+    Doc, JSON,
+    schema::{constant, count, described, flag, list, named, nullable, object, text},
+};
+
+/// What an endpoint of the data plane asks of its callers.
+pub(super) enum Caller {
+    Anybody,
+    /// A key, or a signed-in user.
+    Key,
+    /// A key with the scope of this endpoint, or a signed-in user.
+    Scoped(Endpoint),
+}
+
+/// One operation outside of the route table.
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) caller: Caller,
+    pub(super) doc: Doc,
+}
+
+pub(super) fn operations() -> Vec<Operation> {
+    let get = |path, caller, doc| Operation { method: "get", path, caller, doc };
+    let health = || object([("status", constant("ok")), ("version", text())]);
+    let model = || {
+        object([
+            ("id", text()),
+            ("object", constant("model")),
+            ("created", described(count(), "Seconds since 1970.")),
+            ("owned_by", constant("gantry")),
+            ("task", named("Task")),
+            ("max_model_len", nullable(count())),
+        ])
+    };
+    let models = object([("object", constant("list")), ("data", list(model()))]);
+    let mut all = vec![
+        get("/health", Caller::Anybody, Doc::new("getHealth", "Whether the gateway answers").ok(health())),
+        get("/livez", Caller::Anybody, Doc::new("getLiveness", "The same as `/health`").ok(health())),
+        get(
+            "/v1/models",
+            Caller::Key,
+            Doc::new("listCallableModels", "Models that run and that the caller may call").ok(models),
+        ),
+        get(
+            "/v1/models/{model}",
+            Caller::Key,
+            Doc::new("getCallableModel", "One of them")
+                .about("The name may contain slashes.")
+                .ok(model())
+                .errors(&[ErrorCode::ModelNotFound]),
+        ),
+    ];
+    all.extend(Endpoint::ALL.into_iter().map(|it| Operation {
+        method: "post",
+        path: it.path(),
+        caller: Caller::Scoped(it),
+        doc: inference(it),
+    }));
+    all
+}
+
+fn inference(endpoint: Endpoint) -> Doc {
+    let (id, summary) = match endpoint {
+        Endpoint::ChatCompletions => ("createChatCompletion", "Chat (OpenAI)"),
+        Endpoint::Completions => ("createCompletion", "Complete a text (OpenAI)"),
+        Endpoint::Embeddings => ("createEmbedding", "Turn texts into vectors (OpenAI)"),
+        Endpoint::Responses => ("createResponse", "Responses (OpenAI)"),
+        Endpoint::Messages => ("createMessage", "Messages (Anthropic)"),
+        Endpoint::CountTokens => ("countMessageTokens", "Count the tokens of messages (Anthropic)"),
+        Endpoint::Rerank => ("rerank", "Order documents by how well they answer a query"),
+        Endpoint::Score => ("score", "Score pairs of texts"),
+        Endpoint::Tokenize => ("tokenize", "Turn a text into tokens"),
+        Endpoint::Detokenize => ("detokenize", "Turn tokens into a text"),
+    };
+    let doc = Doc::new(id, summary).about(
+        "The body goes to the engine unchanged, and so does its answer come back: what it takes besides `model` and \
+         `stream` is the engine's to say, errors with a status that is not listed here included.",
+    );
+    let doc = doc.body(body(endpoint)).answer(200, "The engine's answer.", answer(endpoint));
+    let doc = if endpoint.streams() { doc.or("text/event-stream", text()) } else { doc };
+    doc.errors(&[
+        ErrorCode::InvalidRequest,
+        ErrorCode::DuplicateKey,
+        ErrorCode::ParameterNotAllowed,
+        ErrorCode::TaskMismatch,
+        ErrorCode::ModelNotAllowed,
+        ErrorCode::ModelNotFound,
+        ErrorCode::UnsupportedByEngine,
+        ErrorCode::RateLimitExceeded,
+        ErrorCode::BudgetExceeded,
+        ErrorCode::ModelUnavailable,
+        ErrorCode::EngineKeyMismatch,
+        ErrorCode::BadUpstream,
+        ErrorCode::ModelNotRunning,
+        ErrorCode::MeteringUnavailable,
+        ErrorCode::UpstreamTimeout,
+    ])
+}
+
+/// What the gateway and all engines agree on. Open: engines have fields of their own.
+fn body(endpoint: Endpoint) -> Value {
+    let texts = || json!({ "anyOf": [text(), { "type": "array", "items": text() }] });
+    let messages = || json!({ "type": "array", "items": { "type": "object" } });
+    let (mut required, mut fields) = (vec!["model"], vec![("model", described(text(), "A served name."))]);
+    match endpoint {
+        Endpoint::ChatCompletions | Endpoint::Messages | Endpoint::CountTokens => {
+            required.push("messages");
+            fields.push(("messages", messages()));
+        }
+        Endpoint::Completions => {
+            required.push("prompt");
+            fields.push(("prompt", json!({ "anyOf": [text(), { "type": "array" }] })));
+        }
+        Endpoint::Embeddings | Endpoint::Responses => {
+            required.push("input");
+            fields.push(("input", json!({ "anyOf": [text(), { "type": "array" }] })));
+        }
+        Endpoint::Rerank => {
+            required.extend(["query", "documents"]);
+            fields.extend([("query", text()), ("documents", json!({ "type": "array" }))]);
+        }
+        Endpoint::Score => fields.extend([("text_1", texts()), ("text_2", texts())]),
+        Endpoint::Tokenize => fields.extend([("prompt", text()), ("messages", messages())]),
+        Endpoint::Detokenize => {
+            required.push("tokens");
+            fields.push(("tokens", json!({ "type": "array", "items": { "type": "integer" } })));
+        }
+    }
+    if endpoint.streams() {
+        fields.push(("stream", nullable(flag())));
+    }
+    let properties: serde_json::Map<String, Value> =
+        fields.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": true })
+}
+
+fn answer(endpoint: Endpoint) -> Value {
+    let counts = match endpoint.counted() {
+        Counted::LastUsage | Counted::EveryUsage => json!({ "usage": { "type": ["object", "null"] } }),
+        Counted::InputTokens => json!({ "input_tokens": count() }),
+        Counted::Count => json!({ "count": count() }),
+    };
+    json!({ "type": "object", "properties": counts, "additionalProperties": true })
+}
+
+/// Errors of a body that the data plane reads.
+pub(super) const BODY_ERRORS: &[ErrorCode] = &[
+    ErrorCode::InvalidJson,
+    ErrorCode::InvalidRequest,
+    ErrorCode::RequestTimeout,
+    ErrorCode::RequestTooLarge,
+    ErrorCode::UnsupportedMediaType,
+];
+
+/// The media type of every body here.
+pub(super) const BODY_TYPE: &str = JSON;

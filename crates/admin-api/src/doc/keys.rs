@@ -1,0 +1,166 @@
+//! `/admin/keys` and `/auth/keys`.
+
+use gantry_domain::limit::Limits;
+use serde_json::{Value, json};
+
+use super::{
+    Doc,
+    schema::{
+        count, deleted, described, flag, formatted, id, list, name, name_or_nothing, named, nullable, object,
+        one_of, request, secret, text, time, whole, word,
+    },
+};
+
+const SCOPES: &[&str] = &["chat", "completions", "embeddings"];
+/// Words with commas between, blanks around them ignored.
+const SCOPE_WORDS: &str =
+    r"^[ ,]*(chat|completions|embeddings) *(,[ ,]*((chat|completions|embeddings) *)?)*$";
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    let budget = nullable(object([
+        ("limit", whole(1, i64::MAX)),
+        ("used", count()),
+        ("pct", count()),
+        ("warning", described(flag(), "It is nearly used up.")),
+    ]));
+    vec![
+        ("Key", object(view())),
+        ("NewKey", object(view().into_iter().chain([("token", token())]))),
+        ("Limits", object(limits(|_| whole(1, i64::MAX)))),
+        ("LimitMode", one_of(&["enforce", "shadow"])),
+        ("Budgets", object([("day", budget.clone()), ("month", budget)])),
+    ]
+}
+
+/// Each limit, with the schema that `of` makes of its largest value; `null` is no limit.
+fn limits(of: impl Fn(i64) -> Value) -> Vec<(&'static str, Value)> {
+    Limits::default().fields_mut().into_iter().map(|(name, max, _)| (name, nullable(of(max)))).collect()
+}
+
+/// Limits as answers show them.
+pub(super) fn limits_view() -> Vec<(&'static str, Value)> {
+    let mut fields = limits(|max| whole(1, max));
+    fields.push(("budget", nullable(named("Budgets"))));
+    fields
+}
+
+/// Limits as requests set them: a field that is absent stays, `null` takes the limit away.
+pub(super) fn limits_form() -> Vec<(&'static str, Value)> {
+    limits(|max| whole(1, max))
+}
+
+fn view() -> Vec<(&'static str, Value)> {
+    let mut fields = vec![
+        ("id", id()),
+        ("name", text()),
+        ("prefix", described(text(), "The first characters of the token.")),
+        ("scopes", word("^(chat|completions|embeddings)(,(completions|embeddings))*$")),
+        ("models", nullable(list(text()))),
+        ("org_id", id()),
+        ("org_name", text()),
+        ("user_id", nullable(id())),
+        ("username", nullable(text())),
+        ("ip_allowlist", list(text())),
+        ("expires_at", nullable(time())),
+        ("created_at", time()),
+        ("last_used_at", nullable(time())),
+        ("revoked_at", nullable(time())),
+        ("status", one_of(&["active", "expired", "revoked", "holder_disabled"])),
+        ("limit_mode", named("LimitMode")),
+        (
+            "effective_limits",
+            described(named("Limits"), "What is in force, with defaults and the organisation's."),
+        ),
+    ];
+    fields.extend(limits_view());
+    fields
+}
+
+fn token() -> Value {
+    described(secret(word("^gty_[0-9A-Za-z]{46}$")), "Shown in this answer only.")
+}
+
+/// What both forms have.
+fn settings() -> Vec<(&'static str, Value)> {
+    let scopes = json!({
+        "anyOf": [
+            word(SCOPE_WORDS),
+            { "type": "array", "minItems": 1, "maxItems": 1000, "items": one_of(SCOPES) },
+            { "type": "null" },
+        ],
+        "description": "What it may call. `null` leaves it as it is; without it a new key may call everything.",
+    });
+    let addresses = json!({
+        "anyOf": [
+            formatted("ip-ranges"),
+            { "type": "array", "maxItems": 1000, "items": formatted("ip-range") },
+            { "type": "null" },
+        ],
+        "description": "IP addresses and CIDR ranges that it may be used from. `null` or `[]`: from everywhere.",
+    });
+    let models = json!({ "type": ["array", "null"], "minItems": 1, "maxItems": 1000, "items": name(200) });
+    let mut fields = vec![
+        ("name", nullable(name_or_nothing(100))),
+        ("scopes", scopes),
+        ("models", described(models, "Served names that it may call; `null` is all.")),
+        ("ip_allowlist", addresses),
+        ("expires_at", described(nullable(time()), "In the future.")),
+        ("limit_mode", nullable(named("LimitMode"))),
+    ];
+    fields.extend(limits_form());
+    fields
+}
+
+fn sort(doc: Doc) -> Doc {
+    doc.paged().sorted(&["id", "name", "created_at", "last_used_at"]).query(
+        "q",
+        text(),
+        "Part of the name, of the prefix, or of the holder's name.",
+    )
+}
+
+pub(crate) fn list_own() -> Doc {
+    sort(Doc::new("listOwnKeys", "List the own keys")).list(named("Key"))
+}
+
+pub(crate) fn create_own() -> Doc {
+    Doc::new("createOwnKey", "Create a key for oneself")
+        .about("The token is shown in this answer only.")
+        .body(request(&[], settings()))
+        .created(named("NewKey"))
+}
+
+pub(crate) fn revoke_own() -> Doc {
+    Doc::new("revokeOwnKey", "Revoke an own key").about("It stops working at once.").ok(deleted(id()))
+}
+
+pub(crate) fn list_all() -> Doc {
+    sort(Doc::new("listKeys", "List keys"))
+        .query("org_id", id(), "Only those of this organisation.")
+        .query("user_id", id(), "Only those of this user.")
+        .list(named("Key"))
+}
+
+pub(crate) fn create() -> Doc {
+    let holder = [("org_id", nullable(id())), ("user_id", nullable(id()))];
+    Doc::new("createKey", "Create a key")
+        .about(
+            "For a user, or for an organisation as a whole; without both, for one's own organisation. The token is \
+             shown in this answer only.",
+        )
+        .body(request(&[], settings().into_iter().chain(holder)))
+        .created(named("NewKey"))
+}
+
+pub(crate) fn change() -> Doc {
+    Doc::new("changeKey", "Change a key")
+        .about("Everything but its token and its holder. A field that is left out stays as it is.")
+        .body(request(&[], settings()))
+        .ok(named("Key"))
+}
+
+pub(crate) fn revoke() -> Doc {
+    Doc::new("revokeKey", "Revoke a key")
+        .about("It stops working at once and stays in the list.")
+        .ok(deleted(id()))
+}

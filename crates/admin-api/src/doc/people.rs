@@ -1,0 +1,141 @@
+//! `/admin/orgs` and `/admin/users`.
+
+use gantry_domain::ErrorCode;
+use serde_json::Value;
+
+use super::{
+    Doc,
+    account::new_password,
+    keys::{limits_form, limits_view},
+    schema::{count, deleted, flag, id, list, name, named, nullable, object, request, text, time},
+};
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        (
+            "Organisation",
+            object(
+                [
+                    ("id", id()),
+                    ("name", text()),
+                    ("enabled", flag()),
+                    ("user_count", count()),
+                    ("key_count", count()),
+                    ("created_at", time()),
+                ]
+                .into_iter()
+                .chain(limits_view()),
+            ),
+        ),
+        (
+            "User",
+            object([
+                ("id", id()),
+                ("username", text()),
+                ("role", named("Role")),
+                ("org_id", id()),
+                ("org_name", text()),
+                ("enabled", flag()),
+                ("created_at", time()),
+                ("last_login_at", nullable(time())),
+            ]),
+        ),
+    ]
+}
+
+pub(crate) fn list_orgs() -> Doc {
+    Doc::new("listOrganisations", "List organisations")
+        .paged()
+        .query("q", text(), "Part of the name.")
+        .list(named("Organisation"))
+}
+
+pub(crate) fn lookup_orgs() -> Doc {
+    Doc::new("lookUpOrganisations", "Organisations for select inputs")
+        .ok(list(object([("id", id()), ("name", text())])))
+}
+
+pub(crate) fn create_org() -> Doc {
+    Doc::new("createOrganisation", "Create an organisation")
+        .about("Its limits cap those of its keys.")
+        .body(request(&["name"], [("name", name(100))].into_iter().chain(limits_form())))
+        .created(named("Organisation"))
+        .errors(&[ErrorCode::NameConflict])
+}
+
+pub(crate) fn change_org() -> Doc {
+    Doc::new("changeOrganisation", "Change an organisation")
+        .about("Disabling it ends the sessions and keys of all its users at once. Its limits cap those of its keys.")
+        .body(request(
+            &[],
+            [("name", nullable(name(100))), ("enabled", nullable(flag()))].into_iter().chain(limits_form()),
+        ))
+        .ok(named("Organisation"))
+        .errors(&[ErrorCode::NameConflict, ErrorCode::LastOwner])
+}
+
+pub(crate) fn delete_org() -> Doc {
+    Doc::new("deleteOrganisation", "Delete an organisation")
+        .about("With its users, sessions and keys. Its usage stays.")
+        .ok(deleted(id()))
+        .errors(&[ErrorCode::LastOwner])
+}
+
+pub(crate) fn list_users() -> Doc {
+    Doc::new("listUsers", "List users")
+        .paged()
+        .sorted(&["id", "username", "created_at", "last_login_at"])
+        .query("q", text(), "Part of the name.")
+        .query("org_id", id(), "Only those of this organisation.")
+        .query("role", named("Role"), "Only those with this role.")
+        .list(named("User"))
+}
+
+pub(crate) fn lookup_users() -> Doc {
+    Doc::new("lookUpUsers", "Users for select inputs").ok(list(object([
+        ("id", id()),
+        ("username", text()),
+        ("org_id", id()),
+    ])))
+}
+
+pub(crate) fn create_user() -> Doc {
+    Doc::new("createUser", "Create a user")
+        .about("Nobody may give a higher role than his own. Without `org_id`, in one's own organisation.")
+        .body(request(
+            &["username", "password"],
+            [
+                ("username", name(64)),
+                ("password", new_password()),
+                ("role", nullable(named("Role"))),
+                ("org_id", nullable(id())),
+                ("enabled", nullable(flag())),
+            ],
+        ))
+        .created(named("User"))
+        .errors(&[ErrorCode::NameConflict, ErrorCode::TooManyAttempts])
+}
+
+pub(crate) fn change_user() -> Doc {
+    Doc::new("changeUser", "Change a user")
+        .about("A new password or role, another organisation, or disabling ends his sessions at once.")
+        .body(request(
+            &[],
+            [
+                ("username", nullable(name(64))),
+                ("password", nullable(new_password())),
+                ("role", nullable(named("Role"))),
+                ("org_id", nullable(id())),
+                ("enabled", nullable(flag())),
+            ],
+        ))
+        .ok(named("User"))
+        .errors(&[ErrorCode::NameConflict, ErrorCode::LastOwner, ErrorCode::TooManyAttempts])
+}
+
+pub(crate) fn delete_user() -> Doc {
+    Doc::new("deleteUser", "Delete a user")
+        .about("With his sessions and keys. His usage stays.")
+        .ok(deleted(id()))
+        .errors(&[ErrorCode::LastOwner])
+}

@@ -1,0 +1,220 @@
+//! The words in which requests and answers are described: JSON Schema 2020-12, as `OpenAPI` 3.1 has it.
+
+use gantry_domain::model::fields::{Field, Kind};
+use serde_json::{Map, Value, json};
+
+/// Text without control characters and outer blanks: what `read::name` takes.
+const NAME: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
+/// The same, or nothing.
+const NAME_OR_NOTHING: &str = r"^([^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?)?$";
+/// Text that can stand behind an option of an engine: in one line, or in several.
+const WORD: &str = r"^[^\x00-\x1f\x7f-\x9f-][^\x00-\x1f\x7f-\x9f]*$";
+const LINES: &str = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f-][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$";
+
+pub(super) fn name(max: usize) -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME })
+}
+
+pub(super) fn name_or_nothing(max: usize) -> Value {
+    json!({ "type": "string", "maxLength": max, "pattern": NAME_OR_NOTHING })
+}
+
+pub(super) fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+pub(super) fn text_of(min: usize, max: usize) -> Value {
+    json!({ "type": "string", "minLength": min, "maxLength": max })
+}
+
+/// What a database can keep.
+pub(super) fn no_nul(mut schema: Value) -> Value {
+    schema["pattern"] = r"^[^\x00]*$".into();
+    schema
+}
+
+/// A text that programs make and read.
+pub(super) fn word(pattern: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern })
+}
+
+pub(super) fn formatted(format: &str) -> Value {
+    json!({ "type": "string", "format": format })
+}
+
+pub(super) fn secret(mut schema: Value) -> Value {
+    schema["format"] = "password".into();
+    schema
+}
+
+pub(super) fn id() -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": i64::MAX })
+}
+
+pub(super) fn whole(min: i64, max: i64) -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": min, "maximum": max })
+}
+
+/// A number of things.
+pub(super) fn count() -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": 0 })
+}
+
+pub(super) fn number() -> Value {
+    json!({ "type": "number" })
+}
+
+pub(super) fn flag() -> Value {
+    json!({ "type": "boolean" })
+}
+
+/// A flag in a query string.
+pub(super) fn query_flag() -> Value {
+    defaulted(one_of(&["true", "false", "1", "0"]), "false")
+}
+
+pub(super) fn time() -> Value {
+    formatted("date-time")
+}
+
+/// Milliseconds since 1970.
+pub(super) fn epoch_ms() -> Value {
+    json!({ "type": "integer", "format": "int64", "description": "Milliseconds since 1970." })
+}
+
+pub(super) fn one_of(words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words })
+}
+
+pub(super) fn constant(word: &str) -> Value {
+    json!({ "type": "string", "const": word })
+}
+
+pub(super) fn list(entry: Value) -> Value {
+    let mut schema = json!({ "type": "array" });
+    schema["items"] = entry;
+    schema
+}
+
+/// Any JSON value.
+pub(super) fn anything() -> Value {
+    json!({})
+}
+
+/// An object with keys that nobody knows beforehand.
+pub(super) fn map(values: Value) -> Value {
+    let mut schema = json!({ "type": "object" });
+    schema["additionalProperties"] = values;
+    schema
+}
+
+/// The same, or `null`.
+pub(super) fn nullable(mut schema: Value) -> Value {
+    let Some(kind) = schema.get("type").and_then(Value::as_str) else {
+        return json!({ "anyOf": [schema, { "type": "null" }] });
+    };
+    schema["type"] = json!([kind, "null"]);
+    if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        words.push(Value::Null);
+    }
+    schema
+}
+
+pub(super) fn defaulted(mut schema: Value, default: impl Into<Value>) -> Value {
+    schema["default"] = default.into();
+    schema
+}
+
+pub(super) fn described(mut schema: Value, text: &str) -> Value {
+    schema["description"] = text.into();
+    schema
+}
+
+/// A schema of the components.
+pub(super) fn named(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn closed<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let properties: Map<String, Value> =
+        fields.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    let mut schema = json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
+    if required_is_empty(&schema)
+        && let Some(map) = schema.as_object_mut()
+    {
+        map.shift_remove("required");
+    }
+    schema
+}
+
+fn required_is_empty(schema: &Value) -> bool {
+    schema["required"].as_array().is_none_or(Vec::is_empty)
+}
+
+/// A request's object: nothing but these fields.
+pub(super) fn request<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    closed(required, fields)
+}
+
+/// An answer's object: all of these fields, and no others.
+pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let fields: Vec<_> = fields.into_iter().collect();
+    closed(&fields.iter().map(|it| it.0).collect::<Vec<_>>(), fields)
+}
+
+/// An answer's object whose fields may be missing if `optional` has them.
+pub(super) fn object_but<'a>(optional: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let fields: Vec<_> = fields.into_iter().collect();
+    let required: Vec<&str> = fields.iter().map(|it| it.0).filter(|it| !optional.contains(it)).collect();
+    closed(&required, fields)
+}
+
+/// `{"id": …, "status": "deleted"}`.
+pub(super) fn deleted(id: Value) -> Value {
+    object([("id", id), ("status", constant("deleted"))])
+}
+
+pub(super) fn done() -> Value {
+    object([("status", constant("ok"))])
+}
+
+/// What the reader of a model's field takes, by its row of the field table.
+pub(crate) fn field(field: &Field) -> Value {
+    match field.kind {
+        Kind::Bool => flag(),
+        Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::IntOneOf(allowed) => json!({ "type": "integer", "enum": allowed }),
+        Kind::Float { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
+        Kind::Text { max } => json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": WORD }),
+        Kind::Lines { max } => {
+            json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": LINES })
+        }
+        Kind::OneOf(allowed) => one_of(allowed),
+        Kind::Repo => {
+            json!({ "type": "string", "format": "hub-repository", "minLength": 1, "maxLength": 200 })
+        }
+        Kind::Path => {
+            json!({ "type": "string", "format": "relative-path", "minLength": 1, "maxLength": 1000 })
+        }
+        Kind::ModelPath => {
+            json!({ "type": "string", "format": "model-path", "minLength": 1, "maxLength": 1008 })
+        }
+        Kind::NamedPaths { max } => {
+            json!({ "type": "array", "maxItems": max, "items": { "type": "string", "format": "named-path" } })
+        }
+        Kind::IntList { min, max } => json!({
+            "type": "array", "maxItems": 64, "items": { "type": "integer", "minimum": min, "maximum": max }
+        }),
+        Kind::TextList { max } => json!({
+            "type": "array", "maxItems": max,
+            "items": { "type": "string", "maxLength": 4000, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$" },
+        }),
+        Kind::TextMap => json!({
+            "type": "object", "maxProperties": 200,
+            "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" },
+            "additionalProperties":
+                { "type": "string", "maxLength": 4000, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$" },
+        }),
+        Kind::Object => json!({ "type": "object" }),
+    }
+}

@@ -1,0 +1,200 @@
+//! `/admin/system`, and what the readers of model files tell.
+
+use gantry_domain::ErrorCode;
+use serde_json::{Value, json};
+
+use super::{
+    Doc,
+    schema::{
+        count, flag, formatted, id, list, map, name, named, nullable, number, object, object_but, one_of,
+        request, text,
+    },
+};
+
+/// Answers of `inspect-folder` and `hub-config`.
+#[expect(clippy::too_many_lines, reason = "a table")]
+pub(super) fn folders() -> Vec<(&'static str, Value)> {
+    let counts = |names: &[&'static str]| names.iter().map(|it| (*it, nullable(count()))).collect::<Vec<_>>();
+    let task = || one_of(&["generate", "embed", "rerank"]);
+    let status = || one_of(&["ready", "incomplete", "invalid"]);
+    let side = object([("path", text()), ("size_bytes", count()), ("base_model", nullable(text()))]);
+    let metadata = [
+        ("architecture", nullable(text())),
+        ("file_type", text()),
+        ("name", nullable(text())),
+        ("gguf_version", count()),
+    ]
+    .into_iter()
+    .chain(counts(&[
+        "context_length",
+        "embedding_length",
+        "block_count",
+        "attention_head_count",
+        "attention_head_count_kv",
+        "vocab_size",
+        "sliding_window",
+        "expert_count",
+        "expert_used_count",
+        "pooling_type",
+    ]));
+    let group = [
+        ("quant_type", text()),
+        ("files", list(text())),
+        ("total_size_mb", number()),
+        ("is_multipart", flag()),
+        ("status", status()),
+        ("metadata", nullable(object(metadata))),
+        ("path", text()),
+        ("size_bytes", count()),
+        ("expected_parts", count()),
+        ("task", task()),
+        ("chat_template", flag()),
+        ("tokenizer", flag()),
+        ("errors", list(text())),
+        ("warnings", list(text())),
+    ];
+    let safetensors = [
+        ("architecture", nullable(text())),
+        ("model_type", nullable(text())),
+        ("total_size_mb", number()),
+        ("file_count", count()),
+        ("status", status()),
+        ("path", text()),
+        ("size_bytes", count()),
+        ("missing_files", list(text())),
+        ("dtype", nullable(text())),
+        ("quantization", nullable(text())),
+        ("tie_word_embeddings", flag()),
+        ("needs_remote_code", flag()),
+        ("multimodal", flag()),
+        ("task", task()),
+        ("chat_template", flag()),
+        ("tokenizer", flag()),
+        ("generation_defaults", map(number())),
+        ("errors", list(text())),
+        ("warnings", list(text())),
+    ];
+    let shape = [
+        "context_length",
+        "num_layers",
+        "hidden_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "vocab_size",
+    ];
+    let more = [
+        "head_dim",
+        "intermediate_size",
+        "sliding_window",
+        "num_experts",
+        "num_experts_per_token",
+        "tensor_bytes",
+        "parameter_count",
+    ];
+    let recommendation = object([
+        ("recommended_engine", one_of(&["vllm", "llamacpp", "none"])),
+        ("recommended_format", one_of(&["safetensors", "gguf", "pytorch", "none"])),
+        ("reason", text()),
+        ("has_multipart_gguf", flag()),
+        ("has_safetensors", flag()),
+        ("has_gguf", flag()),
+        ("path", nullable(text())),
+        ("task", nullable(task())),
+    ]);
+    let validation = object([
+        ("total_files", count()),
+        ("valid_files", count()),
+        ("invalid_files", count()),
+        ("errors", list(text())),
+    ]);
+    let summary = [
+        ("architecture", nullable(text())),
+        ("model_type", nullable(text())),
+        ("quantization", nullable(text())),
+        ("task", nullable(task())),
+    ];
+    vec![
+        (
+            "Inspection",
+            object([
+                ("has_gguf", flag()),
+                ("has_safetensors", flag()),
+                (
+                    "gguf_groups",
+                    list(object(group.into_iter().chain(counts(&["tensor_bytes", "parameter_count"])))),
+                ),
+                (
+                    "safetensor_info",
+                    nullable(object(safetensors.into_iter().chain(counts(&shape)).chain(counts(&more)))),
+                ),
+                ("engine_recommendation", named("EngineRecommendation")),
+                ("gguf_validation", validation),
+                ("path", text()),
+                ("mmproj_files", list(side.clone())),
+                ("adapter_files", list(side)),
+                ("warnings", list(text())),
+            ]),
+        ),
+        ("EngineRecommendation", recommendation),
+        ("HubSummary", object(summary.into_iter().chain(counts(&shape)))),
+    ]
+}
+
+fn image() -> Vec<(&'static str, Value)> {
+    vec![
+        ("image", text()),
+        ("cached", flag()),
+        ("size_mb", nullable(number())),
+        ("created", nullable(text())),
+    ]
+}
+
+pub(crate) fn container_images() -> Doc {
+    let engines = object([("vllm", object(image())), ("llamacpp", object(image()))]);
+    let of_model = object(image().into_iter().chain([("models", list(id()))]));
+    let summary = object([
+        ("critical_images_cached", flag()),
+        ("total_images_checked", count()),
+        ("cached_count", count()),
+    ]);
+    Doc::new("getContainerImages", "Image cache")
+        .about("`offline_ready`: every image that a model which is not archived starts with is there.")
+        .ok(object([
+            ("offline_mode", flag()),
+            ("offline_ready", flag()),
+            ("engines", engines),
+            ("infrastructure", json!({ "type": "array", "maxItems": 0 })),
+            ("models", list(of_model)),
+            ("summary", summary),
+            ("recommendations", list(text())),
+        ]))
+        .errors(&[ErrorCode::RuntimeUnavailable])
+}
+
+pub(crate) fn load_images() -> Doc {
+    Doc::new("loadContainerImages", "Load images from a file")
+        .about(
+            "`path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when \
+             the images are there, which may take minutes.",
+        )
+        .body(request(&["path"], [("path", name(1000))]))
+        .ok(object([("loaded", list(text()))]))
+        .errors(&[ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable])
+}
+
+pub(crate) fn gpus() -> Doc {
+    let process = object_but(&[], [("pid", count()), ("mem_mb", count())]);
+    Doc::new("listGpus", "GPUs of the machine")
+        .about("Sizes are MiB. What a driver does not tell is `null`. Without GPUs the list is empty.")
+        .ok(list(object([
+            ("index", count()),
+            ("name", text()),
+            ("mem_total_mb", nullable(count())),
+            ("mem_used_mb", nullable(count())),
+            ("compute_capability", nullable(formatted("version"))),
+            ("architecture", nullable(text())),
+            ("flash_attention_supported", nullable(flag())),
+            ("vendor", one_of(&["nvidia", "amd"])),
+            ("processes", list(process)),
+        ])))
+}

@@ -1,0 +1,162 @@
+//! `/admin/usage`.
+
+use serde_json::Value;
+
+use super::{
+    Doc,
+    schema::{
+        count, defaulted, flag, formatted, id, list as array, named, nullable, number, object, object_but,
+        one_of, text, time, whole, word,
+    },
+};
+
+const OUTCOMES: &[&str] = &["ok", "client_error", "upstream_error", "client_closed", "timeout", "rejected"];
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("Task", one_of(&["generate", "embed"])),
+        (
+            "UsageRow",
+            object([
+                ("id", formatted("uuid")),
+                ("req_id", text()),
+                ("created_at", time()),
+                ("key_id", nullable(id())),
+                ("key_prefix", nullable(text())),
+                ("user_id", nullable(id())),
+                ("org_id", nullable(id())),
+                ("model_name", text()),
+                ("task", named("Task")),
+                ("endpoint", text()),
+                ("stream", flag()),
+                ("prompt_tokens", count()),
+                ("completion_tokens", count()),
+                ("total_tokens", count()),
+                ("cached_tokens", nullable(count())),
+                ("estimated", flag()),
+                ("latency_ms", count()),
+                ("ttft_ms", nullable(count())),
+                ("status_code", whole(100, 599)),
+                ("outcome", one_of(OUTCOMES)),
+            ]),
+        ),
+    ]
+}
+
+/// The parameters that all usage endpoints share.
+fn filtered(doc: Doc) -> Doc {
+    doc.query("hours", defaulted(whole(1, 8784), 24), "How far back, if there is no `from`.")
+        .query("from", time(), "The first moment.")
+        .query("to", time(), "The moment after the last; without it, now.")
+        .query("model", text(), "Only requests with this model name.")
+        .query("task", named("Task"), "Only requests of this task.")
+        .query("key_id", id(), "Only requests with this key.")
+        .query("user_id", id(), "Only requests of this user.")
+        .query("org_id", id(), "Only requests of this organisation.")
+        .query(
+            "status",
+            word("^([1-5][0-9][0-9]|[1-5]xx)$"),
+            "A status such as `404`, or a class such as `4xx`.",
+        )
+        .query("outcome", one_of(OUTCOMES), "Only requests that ended so.")
+}
+
+pub(crate) fn list() -> Doc {
+    filtered(Doc::new("listUsage", "Recent requests").about("Newest first.").paged()).list(named("UsageRow"))
+}
+
+/// Sums of requests.
+fn sums() -> Vec<(&'static str, Value)> {
+    ["requests", "errors", "prompt_tokens", "completion_tokens"].map(|it| (it, count())).to_vec()
+}
+
+pub(crate) fn aggregate() -> Doc {
+    const COLUMNS: [&str; 7] =
+        ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
+    let orders: Vec<String> = COLUMNS
+        .iter()
+        .flat_map(|it| [format!("-{it}"), (*it).to_owned(), format!("{it}:asc"), format!("{it}:desc")])
+        .collect();
+    let orders: Vec<&str> = orders.iter().map(String::as_str).collect();
+    let group = [
+        ("group", text()),
+        ("group_id", nullable(id())),
+        ("deleted", flag()),
+        ("model_name", text()),
+        ("key_prefix", text()),
+        ("total_tokens", count()),
+        ("cached_tokens", count()),
+        ("p50_ms", count()),
+        ("p95_ms", count()),
+    ];
+    let by = defaulted(one_of(&["model", "key", "user", "org"]), "model");
+    let about = "Errors are requests with a status of 400 or more, whoever is to blame. `deleted`: nothing has this id any \
+                 more.";
+    filtered(Doc::new("aggregateUsage", "Totals by group").about(about).paged())
+        .query("group_by", by, "What makes a group.")
+        .query(
+            "sort",
+            defaulted(one_of(&orders), "-requests"),
+            "A column; with `-` in front, the largest first.",
+        )
+        .list(object_but(&["model_name", "key_prefix"], group.into_iter().chain(sums())))
+}
+
+pub(crate) fn series() -> Doc {
+    let step = [("ts", time()), ("total_tokens", count())];
+    filtered(Doc::new("getUsageSeries", "Totals over time").about(
+        "Steps without requests are there too; at most 48 hours of minutes, and 10000 steps of others.",
+    ))
+    .query("bucket", defaulted(one_of(&["minute", "hour", "day"]), "hour"), "Length of a step.")
+    .ok(array(object(step.into_iter().chain(sums()))))
+}
+
+fn durations() -> Value {
+    object([
+        ("p50_ms", nullable(count())),
+        ("p95_ms", nullable(count())),
+        ("p99_ms", nullable(count())),
+        ("avg_ms", nullable(number())),
+        ("samples", count()),
+    ])
+}
+
+pub(crate) fn latency() -> Doc {
+    let about = "From the request's arrival to the last byte of its answer, of all requests that match: refused ones too, \
+                 unless `outcome=ok` leaves them out. Percentiles are within 1 %.";
+    filtered(Doc::new("getUsageLatency", "Latency").about(about)).ok(durations())
+}
+
+pub(crate) fn ttft() -> Doc {
+    filtered(Doc::new("getUsageTtft", "Time to first token").about("Of streamed answers.")).ok(durations())
+}
+
+pub(crate) fn export() -> Doc {
+    let about = "All that match, newest first. Absent values are empty. A text that a spreadsheet would take for a formula \
+                 has a `'` in front.";
+    filtered(Doc::new("exportUsage", "Rows as CSV").about(about))
+        .text("text/csv", "A header, and one line for each row.")
+}
+
+pub(crate) fn integrity() -> Doc {
+    let counts = || object(sums());
+    let mismatch = object([
+        ("from", time()),
+        ("to", time()),
+        ("rows", counts()),
+        ("hourly", counts()),
+        ("daily", nullable(counts())),
+    ]);
+    let spool = ["written", "write_errors", "shipped", "replayed", "torn", "backlog_bytes"];
+    Doc::new("checkUsage", "Compare usage rows with their sums")
+        .about("Day by day, over everything that is kept. It reads all rows: some seconds for ten million.")
+        .ok(object([
+            ("ok", flag()),
+            ("checked_from", nullable(time())),
+            ("checked_to", nullable(time())),
+            ("rows", count()),
+            ("rollup_rows_sum", count()),
+            ("mismatches", array(mismatch)),
+            ("spool", object(spool.map(|it| (it, count())))),
+        ]))
+}

@@ -1,0 +1,45 @@
+//! `/openapi.json`, and `/docs`: a page that shows it. Everything is embedded and comes from this gateway, so that it
+//! works without internet and under a content security policy without exceptions.
+
+use std::sync::LazyLock;
+
+use axum::{
+    Router,
+    extract::State,
+    http::header::{CACHE_CONTROL, CONTENT_TYPE},
+    response::IntoResponse,
+    routing::get,
+};
+use bytes::Bytes;
+
+use crate::{App, doc::document, error::Outcome, extract::Params};
+
+/// This document
+pub(crate) async fn openapi(_: State<App>, params: Params) -> Outcome<impl IntoResponse> {
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
+    params.finish()?;
+    Ok(([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")], TEXT.clone()))
+}
+
+/// This document as a page
+pub(crate) async fn docs(_: State<App>, params: Params) -> Outcome<impl IntoResponse> {
+    params.finish()?;
+    Ok(file("text/html; charset=utf-8", include_str!("pages/docs.html")))
+}
+
+/// What the page consists of besides itself.
+pub(crate) fn assets() -> Router<App> {
+    Router::new()
+        .route(
+            "/docs/docs.js",
+            get(async || file("text/javascript; charset=utf-8", include_str!("pages/docs.js"))),
+        )
+        .route(
+            "/docs/docs.css",
+            get(async || file("text/css; charset=utf-8", include_str!("pages/docs.css"))),
+        )
+}
+
+fn file(kind: &'static str, text: &'static str) -> impl IntoResponse {
+    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], text)
+}
