@@ -12,6 +12,7 @@ export GANTRY
 shopt -s nullglob
 shell=(tests/*/test_*.sh)
 python=(tests/*/test_*.py)
+[ -z "${SCHEMA_LONG:-}" ] || python+=(tests/schema/check_openapi.py)
 requirements=(tests/*/requirements.txt)
 passed=0
 failed=0
