@@ -1,4 +1,4 @@
-//! The OpenAPI document: what is committed is what is served, the page that shows it needs nothing from elsewhere, and
+//! The `OpenAPI` document: what is committed is what is served, the page that shows it needs nothing from elsewhere, and
 //! every operation has an example that was really sent.
 //!
 //! `GANTRY_RECORD_EXAMPLES=1` writes the examples anew; `cargo xtask gen` then takes them into the document.

@@ -1,4 +1,4 @@
-//! Two organisations: nothing of the one exists for the other. The requests are made from the OpenAPI document, so that
+//! Two organisations: nothing of the one exists for the other. The requests are made from the `OpenAPI` document, so that
 //! a new route is among them without a word here.
 
 use gantry_testkit::{Client, Database};
