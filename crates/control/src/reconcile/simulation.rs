@@ -119,31 +119,12 @@ impl Sim {
         let fake = Fake::new(Owner { instance: seed.to_string() }, clock.clone());
         fake.add_image(IMAGE);
         let engines = Engines::default();
-        let breaker = breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) };
-        let control = Control {
-            config: config(breaker),
-            store,
-            clock: clock.clone(),
-            steady: clock.clone(),
-            prober: Arc::new(Probes { engines: Arc::clone(&engines), fake: fake.clone() }),
-            runtime: Arc::new(fake.clone()),
-            shared: Arc::new(Shared::new(Catalog::default(), clock)),
-            publisher: Publisher::new(breaker),
-            live: Arc::default(),
-            new_budgets: Notify::new(),
-            hub: crate::hub::Hub::new(None, true),
-            versions: crate::versions::Versions::new().0,
-            machine: Arc::new(crate::machine::Machine::new(None).unwrap()),
-            images: crate::preview::Images::default(),
-            orphans_stopped: 0.into(),
-            samples: Arc::default(),
-            upstreams: crate::upstreams::Upstreams::default(),
-            phases: tokio::sync::broadcast::channel(16).0,
-        };
+        let machine = Arc::new(crate::machine::Machine::new(None).unwrap());
+        let control = gateway(store, clock, &fake, &engines, machine);
         Self {
             seed,
             rng: StdRng::seed_from_u64(seed),
-            control: Arc::new(control),
+            control,
             fake,
             engines,
             now,
@@ -199,7 +180,7 @@ impl Sim {
             }
             44..47 => {
                 self.note("the gateway is restarted".to_owned());
-                self.workers.clear();
+                self.restart().await;
             }
             47..50 => self.tick().await,
             _ => {
@@ -299,9 +280,19 @@ impl Sim {
                 result.unwrap_or_else(|error| self.fail(&format!("the store fails: {error}")));
                 self.check(id).await;
             }
-            // The whole gateway died.
-            None => self.workers.clear(),
+            None => self.restart().await,
         }
+    }
+
+    /// The whole gateway died, with all that it had in memory, and comes up again.
+    async fn restart(&mut self) {
+        self.workers.clear();
+        let old = &self.control;
+        let (store, clock, machine) = (old.store.clone(), old.clock.clone(), Arc::clone(&old.machine));
+        self.control = gateway(store, clock, &self.fake, &self.engines, machine);
+        // A killed process leaves no transaction behind; here SQLite's own thread may still be at its last one.
+        drop(self.control.store.write().await.unwrap());
+        self.control.publisher.publish(&self.control).await.unwrap();
     }
 
     async fn model(&self, id: ModelId) -> Option<Model> {
@@ -418,6 +409,36 @@ impl Sim {
             self.fail("containers are left after everything was deleted");
         }
     }
+}
+
+fn gateway(
+    store: Store,
+    clock: Clock,
+    fake: &Fake,
+    engines: &Engines,
+    machine: Arc<crate::machine::Machine>,
+) -> Arc<Control> {
+    let breaker = breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) };
+    Arc::new(Control {
+        config: config(breaker),
+        store,
+        clock: clock.clone(),
+        steady: clock.clone(),
+        prober: Arc::new(Probes { engines: Arc::clone(engines), fake: fake.clone() }),
+        runtime: Arc::new(fake.clone()),
+        shared: Arc::new(Shared::new(Catalog::default(), clock)),
+        publisher: Publisher::new(breaker),
+        live: Arc::default(),
+        new_budgets: Notify::new(),
+        hub: crate::hub::Hub::new(None, true),
+        versions: crate::versions::Versions::new().0,
+        machine,
+        images: crate::preview::Images::default(),
+        orphans_stopped: 0.into(),
+        samples: Arc::default(),
+        upstreams: crate::upstreams::Upstreams::default(),
+        phases: tokio::sync::broadcast::channel(16).0,
+    })
 }
 
 fn config(breaker: breaker::Settings) -> Config {
