@@ -1,5 +1,6 @@
 //! Limits and budgets: what can be set, what holds, and what several gateways have in common.
 
+mod budgets;
 mod parts;
 mod records;
 mod rules;
