@@ -3,5 +3,6 @@
 mod budgets;
 mod parts;
 mod records;
+mod redis;
 mod rules;
 mod sharing;
