@@ -41,7 +41,7 @@ impl Tenant {
     /// The same people at another gateway.
     fn at(self, gateway: &Gateway) -> Self {
         let [session, key, org_key] =
-            [&self.session, &self.key, &self.org_key].map(|it| gateway.client_of(it));
+            [&self.session, &self.key, &self.org_key].map(|it| it.moved(&gateway.url));
         Self { session, key, org_key, ..self }
     }
 
