@@ -177,8 +177,8 @@ pub(crate) async fn start_with_keys(
     settings: Value,
 ) -> Result<(Running, [String; 2])> {
     let mut running = launch.spawn()?;
-    let ready = Call::get(launch.addr, "/readyz").wait_for_200(&mut running, READY_WITHIN, POLL);
-    ready.await.context("gateway, start")?;
+    let ready = Call::get(launch.addr, "/readyz");
+    ready.wait_for_200(&mut running, READY_WITHIN, POLL).await.context("gateway, start")?;
     let plain = provision(launch.addr, &launch.password, engine).await?;
     let session = launch.login().await?;
     let made = make_key(launch.addr, &session, settings).await?;
@@ -212,7 +212,7 @@ mod tests {
         let path = request.uri().path().to_owned();
         let has_session = request.headers().get("cookie").is_some_and(|it| it == "svc_session=abc");
         let body = request.into_body().collect().await.unwrap().to_bytes();
-        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
         let response = Response::builder();
         let (response, text) = match path.as_str() {
             "/auth/login" if body["password"] == "right" => {

@@ -127,7 +127,7 @@ impl Reader {
             return Some(text);
         }
         loop {
-            let live = self.live.as_mut()?;
+            let queue = self.live.as_mut()?;
             let log = async {
                 match &mut self.logs {
                     Some((id, lines)) => (*id, lines.next().await),
@@ -142,7 +142,7 @@ impl Reader {
                         return None;
                     }
                 }
-                event = live.recv() => match event {
+                event = queue.recv() => match event {
                     Ok(event) if event.n <= self.last => {}
                     Ok(event) => {
                         self.last = event.n;

@@ -1,8 +1,6 @@
 //! How rows are shown and read again: in answers of the API and in exported files, one JSON object each. What the hash
 //! covers passes through unchanged.
 
-use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
 /// A hash as people see it: lower-case hexadecimal.
 pub fn hex(hash: &[u8; 32]) -> String {
     hash.iter().fold(String::with_capacity(64), |mut text, byte| {
@@ -23,11 +21,15 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
     (digits.len() == 64).then_some(hash)
 }
 
-/// Of a field, RFC 3339.
+// The forms that serde asks for: fields by reference.
+
+/// RFC 3339.
 pub(super) mod time {
-    use super::*;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
     use crate::Timestamp;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
     pub(crate) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&at.rfc3339())
     }
@@ -40,7 +42,9 @@ pub(super) mod time {
 
 /// Of a hash.
 pub(super) mod hash {
-    use super::*;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::{hex, unhex};
 
     pub(crate) fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&hex(hash))
@@ -53,11 +57,10 @@ pub(super) mod hash {
 
 /// Of a text that is JSON. It is part of the hash, so it is passed on as it stands; what is none is left out.
 pub(super) mod json {
-    use serde::Serialize;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::value::RawValue;
 
-    use super::*;
-
+    #[expect(clippy::ref_option, reason = "serde's form")]
     pub(crate) fn serialize<S: Serializer>(text: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
         let raw = text.as_deref().and_then(|it| serde_json::from_str::<&RawValue>(it).ok());
         raw.serialize(to)

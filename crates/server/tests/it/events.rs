@@ -151,7 +151,7 @@ async fn it_ends_with_the_session() {
     let team = Team::on(Database::Sqlite).await;
     let users = team.owner.get("/admin/users?q=ada").await.expect(200);
     let ada = format!("/admin/users/{}", id(&users[0]));
-    let sign_in = async || team.gateway.sign_in("ada", crate::team::PASSWORD).await;
+    let sign_in = async || team.gateway.sign_in("ada", PASSWORD).await;
 
     // Signing out ends this one, and not that of another session.
     let (leaving, staying) = (sign_in().await, sign_in().await);
@@ -167,9 +167,7 @@ async fn it_ends_with_the_session() {
     team.owner.patch(&ada, &json!({ "enabled": false })).await.expect(200);
     stays.ends().await;
     team.owner.patch(&ada, &json!({ "enabled": true })).await.expect(200);
-    for change in
-        [json!({ "role": "user" }), json!({ "role": "admin" }), json!({ "password": crate::team::PASSWORD })]
-    {
+    for change in [json!({ "role": "user" }), json!({ "role": "admin" }), json!({ "password": PASSWORD })] {
         if change["role"] == "admin" {
             team.owner.patch(&ada, &change).await.expect(200);
             continue;
