@@ -20,7 +20,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{feed::Feed, password::Passwords, session::Cookies, throttle::Throttle};
+use crate::{feed::Feed, password::Passwords, seats::Seats, session::Cookies, throttle::Throttle};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]
@@ -56,6 +56,7 @@ pub struct Parts {
     /// Every phase that the reconciler stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     pub feed: Feed,
+    pub seats: Seats,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
     /// What runs the engines: `docker` or `process`.

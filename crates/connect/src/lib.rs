@@ -1,4 +1,4 @@
-//! Connections to a host, with TLS or without, for the gateway's questions to the model hub and for the command line.
+//! Connections to a host, with TLS or without: to the model hub, to Redis, and those of the command line.
 //!
 //! Whom to trust: the roots that are compiled in (Mozilla's, by webpki-roots), so that an image without any files of a
 //! system works, and those of the system, so that a mirror with a company's own certificate does (`SSL_CERT_FILE` names
@@ -53,6 +53,8 @@ impl Connector {
         let found = lookup_host((host, port)).await.map_err(|_| ConnectError::Unresolved)?;
         let addresses: Vec<SocketAddr> = found.collect();
         let plain = TcpStream::connect(&addresses[..]).await.map_err(ConnectError::Io)?;
+        // Requests are small, and somebody waits for their answers.
+        plain.set_nodelay(true).map_err(ConnectError::Io)?;
         if !tls {
             return Ok(TokioIo::new(Stream::Plain(plain)));
         }

@@ -15,6 +15,7 @@ use gantry_admin_api::{
     events,
     feed::Feed,
     password::Passwords,
+    seats::Seats,
     session::Cookies,
 };
 use gantry_control::{
@@ -329,6 +330,7 @@ fn app(
         wake,
         phases: control.phases.clone(),
         feed: Feed::default(),
+        seats: Seats::new(settings.event_streams_max),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         runtime,

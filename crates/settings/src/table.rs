@@ -90,6 +90,8 @@ settings! {
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: usize = "33554432";
+        /// Streams of events and of logs that pages and operators may have open at the same time.
+        event_streams_max: usize = "256";
         /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
         drain_timeout_sec: Duration = "30";
         /// How long, before that, the gateway serves as ever while `/readyz` says that it leaves, in seconds: as long as

@@ -26,7 +26,6 @@ mod users;
 pub use audit::AuditFilter;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
-pub use limits::TokensSpent;
 pub use look::{Look, look};
 pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
@@ -35,7 +34,7 @@ pub use registry::RegistryEntry;
 pub use store::{DatabaseKind, Store};
 pub use tx::Tx;
 pub use usage::{
-    Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, UsageCheck, UsageFilter, UsageGroup, UsageRef,
-    UsageSums, UsageTimes,
+    Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, TokensSpent, UsageCheck, UsageFilter, UsageGroup,
+    UsageRef, UsageSums, UsageTimes,
 };
 pub use users::{NewUser, UserChange, UserColumn, UserFilter};

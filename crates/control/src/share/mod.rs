@@ -119,7 +119,11 @@ impl Share {
                     counters.link_failures.fetch_add(1, Relaxed);
                     if link.exchanged(None) {
                         let gateways = link.gateways();
-                        warn!(%problem, gateways, "limits are not shared: this gateway goes on with its share of them");
+                        let problem = &problem as &dyn std::error::Error;
+                        warn!(
+                            problem,
+                            gateways, "limits are not shared: this gateway goes on with its share of them"
+                        );
                     }
                     return false;
                 }

@@ -37,6 +37,8 @@ mod events;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod gate;
+#[cfg(test)]
 mod hub_config;
 #[cfg(test)]
 mod keys;
