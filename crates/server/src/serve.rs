@@ -51,7 +51,7 @@ use crate::{
     metrics,
     monitor::Watch,
     notify::Notify,
-    secrets,
+    otlp, secrets,
     shutdown::{End, Signals},
     supervisor::Supervisor,
     telemetry, ui,
@@ -94,6 +94,8 @@ async fn serve(
     let machine = Machine::new(settings.gpu_inventory_file.as_deref());
     let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
     let notify = Arc::new(Notify::from_env());
+    let traced = otlp::Counts::default();
+    let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
     let base = Base::open(&settings).await?;
     let (limiter, share) = limiter(&settings, &base)?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
@@ -118,6 +120,7 @@ async fn serve(
         gantry_dataplane::Config {
             listeners: sockets.gateway,
             access,
+            spans,
             ..plane_config(&settings, spool_dir, base.cookies.clone())
         },
         Arc::clone(&shared),
@@ -145,6 +148,7 @@ async fn serve(
     let source = metrics::Source {
         control: Arc::clone(&control),
         access_dropped,
+        spans: traced,
         started: base.clock.now().0 as f64 / 1000.0,
     };
     info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
@@ -154,6 +158,9 @@ async fn serve(
     let shipping = Supervisor::default();
     let shipper = Arc::clone(&control);
     shipping.spawn("usage", |stop| ship::run(shipper, reader, stop));
+    if let Some(exporter) = exporter {
+        shipping.spawn("spans", |stop| exporter.run(stop));
+    }
 
     let watchdog = Arc::clone(&notify);
     supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });

@@ -59,6 +59,8 @@ mod monitoring;
 mod openapi;
 #[cfg(test)]
 mod orgs;
+#[cfg(all(test, feature = "otlp"))]
+mod otlp;
 #[cfg(test)]
 mod playground;
 #[cfg(test)]

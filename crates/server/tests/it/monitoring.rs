@@ -42,7 +42,7 @@ fn address(gateway: &Gateway) -> String {
     line.1.split_whitespace().next().unwrap().to_owned()
 }
 
-async fn page(gateway: &Gateway) -> String {
+pub(crate) async fn page(gateway: &Gateway) -> String {
     let answer = Client::new(&format!("http://{}", address(gateway))).get("/metrics").await;
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert_eq!(answer.status, 200);
@@ -51,7 +51,7 @@ async fn page(gateway: &Gateway) -> String {
 
 /// Value of the line that begins so.
 #[track_caller]
-fn value(page: &str, start: &str) -> f64 {
+pub(crate) fn value(page: &str, start: &str) -> f64 {
     let line = page.lines().find_map(|it| it.strip_prefix(start)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{start} is not in\n{page}")).parse().unwrap()
 }

@@ -37,7 +37,7 @@ impl Engine {
         format!("http://{}", self.addr)
     }
 
-    fn heads(&self, path: &str) -> Vec<String> {
+    pub(crate) fn heads(&self, path: &str) -> Vec<String> {
         let heads = self.heads.lock().unwrap();
         heads.iter().filter(|it| it.split(' ').nth(1) == Some(path)).cloned().collect()
     }
