@@ -66,6 +66,8 @@ mod playground;
 #[cfg(test)]
 mod process_lifecycle;
 #[cfg(test)]
+mod prometheus;
+#[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
 mod registry;
@@ -89,6 +91,8 @@ mod team;
 mod tenancy;
 #[cfg(test)]
 mod tenants;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]
