@@ -6,9 +6,10 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use gantry_testkit::{Client, Gateway, Options, skip};
+use gantry_testkit::{Client, Gateway, Options, eventually, skip};
 use serde_json::json;
 
 use crate::system::{chat, with_engine};
@@ -191,7 +192,12 @@ async fn what_clients_make_up_adds_no_series() {
     for path in paths {
         assert_eq!(key.post(path, &chat("nobody", false)).await.status, 404);
     }
-    let before = series(&page(&gateway).await);
+    // The processors' load is a difference of two looks.
+    let before = eventually("all of the machine is known", Duration::from_secs(20), async || {
+        let series = series(&page(&gateway).await);
+        series.contains("gantry_host_cpu_utilisation_ratio").then_some(series)
+    })
+    .await;
     for n in 0..NAMES {
         let name = format!("made-up-{n}");
         assert_eq!(key.post(paths[n % paths.len()], &chat(&name, n % 2 == 0)).await.status, 404);

@@ -62,6 +62,10 @@ impl Prometheus {
         });
         let at = at.await;
         started.client = Client::new(&format!("http://{at}"));
+        eventually("Prometheus is ready", PATIENCE, async || {
+            (started.client.get("/-/ready").await.status == 200).then_some(())
+        })
+        .await;
         Some(started)
     }
 
