@@ -219,7 +219,7 @@ settings! {
         otel_exporter_otlp_endpoint: Option<OtlpEndpoint> = "";
         /// Headers for the collector, such as its key.
         otel_exporter_otlp_headers: SecretPairs = "";
-        /// What the gateway is called in its spans; `gantry`, if OTEL_RESOURCE_ATTRIBUTES does not say it either.
+        /// What the gateway is called in its spans; `gantry`, if `OTEL_RESOURCE_ATTRIBUTES` does not say it either.
         otel_service_name: Option<String> = "";
         /// What else spans say of where they come from, as in `deployment.environment.name=prod`.
         otel_resource_attributes: Pairs = "";

@@ -59,7 +59,7 @@ mod monitoring;
 mod openapi;
 #[cfg(test)]
 mod orgs;
-#[cfg(all(test, feature = "otlp"))]
+#[cfg(test)]
 mod otlp;
 #[cfg(test)]
 mod playground;

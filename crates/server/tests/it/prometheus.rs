@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fmt::Write,
     fs,
     path::Path,
     process::{Child, Command, Stdio},
@@ -82,8 +83,9 @@ impl Prometheus {
 
     /// Series that an expression gives now.
     async fn query(&self, expression: &str) -> Vec<Value> {
-        let encoded: String = expression.bytes().map(|it| format!("%{it:02X}")).collect();
-        self.get(&format!("/api/v1/query?query={encoded}")).await["result"].as_array().unwrap().clone()
+        let mut path = "/api/v1/query?query=".to_owned();
+        expression.bytes().for_each(|it| write!(path, "%{it:02X}").unwrap());
+        self.get(&path).await["result"].as_array().unwrap().clone()
     }
 
     async fn rules(&self) -> Vec<Value> {
