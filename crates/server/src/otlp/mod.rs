@@ -53,7 +53,7 @@ pub(crate) struct Exporter(std::convert::Infallible);
 
 #[cfg(not(feature = "otlp"))]
 impl Exporter {
-    pub(crate) async fn run(self, _stop: tokio_util::sync::CancellationToken) {
+    pub(crate) fn run(self, _stop: tokio_util::sync::CancellationToken) -> std::future::Ready<()> {
         match self.0 {}
     }
 }
