@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use gantry_domain::{net::IpList, web::Web};
 use http_body_util::combinators::UnsyncBoxBody;
 
-use crate::access::AccessLog;
+use crate::{access::AccessLog, spans::Spans};
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -80,7 +80,9 @@ pub struct Config {
     pub spool_segment_age: Duration,
     /// One line for each request.
     pub access: Option<AccessLog>,
-    /// Flag of the traces that begin here.
+    /// One span for each request to `/v1`.
+    pub spans: Option<Spans>,
+    /// Flag of the traces that begin here, if no spans are made.
     pub trace_sampled: bool,
     /// Version that `/health` tells.
     pub version: String,
@@ -108,6 +110,7 @@ impl Default for Config {
             spool_segment_bytes: 16 << 20,
             spool_segment_age: Duration::from_mins(1),
             access: None,
+            spans: None,
             trace_sampled: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }

@@ -32,6 +32,7 @@ pub mod progress;
 mod returning;
 mod service;
 mod shared;
+pub mod spans;
 pub mod spool;
 mod sse;
 pub mod stats;

@@ -21,7 +21,9 @@ use crate::{
     answer::{self, Answer, X_REQUEST_ID},
     auth,
     body::shutting_down,
-    inference, models,
+    inference,
+    models::{self, Wanted},
+    spans::Facts,
     trace::{TRACEPARENT, Trace},
     worker::{Guest, Phase, Worker},
 };
@@ -115,30 +117,49 @@ impl Future for Handling {
     }
 }
 
-/// What [`elsewhere`] does, with a line in the access log. Probes of load balancers have none.
+/// What [`elsewhere`] does, with a line in the access log, and a span if it is about `/v1`. Probes of load balancers
+/// have none.
 async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Response<Answer> {
-    if !worker.access.wants(200) || tells_health(request.uri().path()) {
+    let route = worker.spans.sampler().and_then(|_| route(request.uri().path()));
+    if (!worker.access.wants(200) && route.is_none()) || tells_health(request.uri().path()) {
         return elsewhere(worker, request, peer).await;
     }
     let (at, started) = (worker.shared.clock.now(), Instant::now());
     let client = auth::client(&worker.config, request.headers(), peer.addr.ip()).unwrap_or(peer.addr.ip());
-    let trace = request.headers().contains_key(&TRACEPARENT).then(|| Trace::new(request.headers(), &worker));
+    let traced = route.is_some() || request.headers().contains_key(&TRACEPARENT);
+    let trace = traced.then(|| Trace::new(request.headers(), &worker));
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = elsewhere(Rc::clone(&worker), request, peer).await;
-    let path = uri.path();
+    // Names are shorter; the query may hold a secret of somebody's.
+    let path = uri.path().get(..MAX_PATH).unwrap_or(uri.path());
+    let (status, latency) = (answer.status().as_u16(), started.elapsed());
+    let request_id = answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default();
     worker.access.write(&Line {
         at,
         method: method.as_str(),
-        // Names are shorter; the query may hold a secret of somebody's.
-        path: path.get(..MAX_PATH).unwrap_or(path),
-        status: answer.status().as_u16(),
-        latency: started.elapsed(),
+        path,
+        status,
+        latency,
         client,
-        request_id: answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default(),
+        request_id,
         trace_id: trace.as_ref().map(Trace::id).unwrap_or_default(),
         inference: None,
     });
+    if let (Some(trace), Some(route)) = (&trace, route) {
+        let path = path.to_owned().into();
+        let facts = Facts { started: at, duration: latency, method, route, path, status, client, request_id };
+        worker.spans.write(trace, facts, || None);
+    }
     answer
+}
+
+/// What a tracing system is told of a path of this API; `None` for any other.
+fn route(path: &str) -> Option<&'static str> {
+    let models = models::wanted(path).map(|it| match it {
+        Wanted::List => "/v1/models",
+        Wanted::One(_) => "/v1/models/{model}",
+    });
+    models.or_else(|| Endpoint::from_path(path).map(Endpoint::path))
 }
 
 async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {

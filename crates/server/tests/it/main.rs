@@ -62,9 +62,13 @@ mod openapi;
 #[cfg(test)]
 mod orgs;
 #[cfg(test)]
+mod otlp;
+#[cfg(test)]
 mod playground;
 #[cfg(test)]
 mod process_lifecycle;
+#[cfg(test)]
+mod prometheus;
 #[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
@@ -89,6 +93,8 @@ mod team;
 mod tenancy;
 #[cfg(test)]
 mod tenants;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]
