@@ -114,7 +114,7 @@ pub(crate) fn connected(command: Command) -> Command {
                 .global(true),
         )
         .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
-        .arg(common(flag("utc", "Shows times in UTC, not in this machine's time zone")))
+        .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))
 }
 
 pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {

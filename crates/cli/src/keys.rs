@@ -1,7 +1,6 @@
 //! `keys`: API keys.
 
 use clap::{Arg, ArgMatches, Command};
-use gantry_domain::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -11,6 +10,7 @@ use crate::{
     http::query,
     out::{Table, Tone, cell, clean},
     people::{org_id, user_id},
+    times::ahead,
 };
 
 const MAX_ROWS: i64 = 1000;
@@ -124,7 +124,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     {
         put(field, int(matches, option).map(Value::from));
     }
-    put("expires_at", text(matches, "expires").map(|it| moment(it, crate::now()).into()));
+    put("expires_at", text(matches, "expires").map(|it| ahead(it, crate::now()).into()));
     if let Some(org) = text(matches, "org") {
         put("org_id", Some(org_id(cx, org).await?.into()));
     }
@@ -162,34 +162,4 @@ async fn revoke(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     };
     let answer = cx.client.call(http::Method::DELETE, &format!("{base}/{id}"), None).await?;
     cx.out.either(&answer.json, || cx.out.line(&format!("key {id} is revoked")))
-}
-
-/// A span from now on as a time; anything else as it is, for the gateway to judge.
-fn moment(text: &str, now: Timestamp) -> String {
-    let seconds = |unit| match unit {
-        "m" => Some(60),
-        "h" => Some(3600),
-        "d" => Some(86_400),
-        "w" => Some(604_800),
-        _ => None,
-    };
-    let span = text.char_indices().last().and_then(|(at, _)| {
-        let n: u64 = text[..at].parse().ok().filter(|it| *it <= 100_000)?;
-        Some(std::time::Duration::from_secs(n * seconds(&text[at..])?))
-    });
-    span.map_or_else(|| text.to_owned(), |span| now.plus(span).rfc3339())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_span_counts_from_now() {
-        let now = Timestamp::parse_rfc3339("2026-11-21T07:00:00Z").unwrap();
-        assert_eq!(moment("2d", now), now.plus(std::time::Duration::from_hours(48)).rfc3339());
-        for other in ["2026-12-01T00:00:00Z", "soon", "d", "", "1é"] {
-            assert_eq!(moment(other, now), other);
-        }
-    }
 }

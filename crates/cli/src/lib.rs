@@ -16,6 +16,7 @@ mod progress;
 mod session;
 mod sign_in;
 mod terminal;
+mod times;
 mod top;
 mod usage;
 

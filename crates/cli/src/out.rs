@@ -3,13 +3,13 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use jiff::tz::TimeZone;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
     exit::{Failure, Outcome},
     terminal,
+    times::zone,
 };
 
 /// A colour that means something.
@@ -51,7 +51,7 @@ impl Tone {
 pub(crate) struct Out {
     /// JSON for programs instead of text for people.
     pub(crate) json: bool,
-    utc: bool,
+    pub(crate) utc: bool,
     colour: bool,
     /// Columns of the terminal; `None` where there is none: then nothing is cut off.
     width: Option<usize>,
@@ -118,8 +118,8 @@ impl Out {
     pub(crate) fn time(&self, text: &Value) -> String {
         let Some(text) = text.as_str() else { return "-".to_owned() };
         let Ok(at) = text.parse::<jiff::Timestamp>() else { return clean(text) };
-        let (zone, end) = if self.utc { (TimeZone::UTC, "Z") } else { (TimeZone::system(), "") };
-        format!("{}{end}", at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S"))
+        let end = if self.utc { "Z" } else { "" };
+        format!("{}{end}", at.to_zoned(zone(self.utc)).strftime("%Y-%m-%d %H:%M:%S"))
     }
 
     pub(crate) fn table(&self, table: &Table) -> Outcome<()> {
