@@ -8,8 +8,10 @@ mod help;
 mod http;
 mod images;
 mod keys;
+mod limits;
 mod local;
 mod models;
+mod orgs;
 mod out;
 mod people;
 mod progress;
@@ -19,6 +21,7 @@ mod terminal;
 mod times;
 mod top;
 mod usage;
+mod users;
 
 use clap::ArgMatches;
 use gantry_domain::{Role, Timestamp};
@@ -88,8 +91,8 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "logout" => sign_in::logout(&cx).await,
             "models" => models::run(&cx, matches).await,
             "keys" => keys::run(&cx, matches).await,
-            "orgs" => people::orgs(&cx, matches).await,
-            "users" => people::users(&cx, matches).await,
+            "orgs" => orgs::run(&cx, matches).await,
+            "users" => users::run(&cx, matches).await,
             "usage" => usage::run(&cx, matches).await,
             "images" => images::run(&cx, matches).await,
             "top" => top::run(&cx, matches).await,
