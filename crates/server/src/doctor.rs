@@ -45,6 +45,7 @@ pub(crate) fn run(
         let (found, _) = doctor::gateway(&url, settings.gateway_listen, settings.metrics_listen).await;
         checks.extend(found);
         checks.push(database(&settings).await);
+        checks.extend(redis(&settings).await);
         checks.extend(engines(&settings).await);
     });
     checks.extend(doctor::machine(&settings));
@@ -95,6 +96,27 @@ async fn database(settings: &Settings) -> Check {
             )
         }
     }
+}
+
+/// What several gateways share their limits through, where there is one.
+async fn redis(settings: &Settings) -> Option<Check> {
+    const NAME: &str = "redis";
+    let url = settings.redis_url.as_ref()?;
+    Some(match gantry_control::share::look(url.expose()).await {
+        Ok(()) => Check::ok(NAME, "it answers"),
+        Err((why, true)) => Check::fail(
+            NAME,
+            why,
+            "The gateway does not start with such an address.",
+            "REDIS_URL has the form redis://[:password@]host:port or unix:///path; empty for one gateway alone",
+        ),
+        Err((why, false)) => Check::warn(
+            NAME,
+            why,
+            "Several gateways enforce a share of each limit, each for itself, until it answers.",
+            "start Redis or Valkey (on Debian: sudo systemctl start redis-server), or correct REDIS_URL",
+        ),
+    })
 }
 
 /// Docker and the images, or the programs that are engines without it.

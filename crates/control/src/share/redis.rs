@@ -95,6 +95,13 @@ impl Shared {
         let _ = timeout(PATIENCE, command.query_async::<u64>(&mut connection)).await;
     }
 
+    /// Whether the server answers and knows scripts.
+    pub(super) async fn look(&mut self) -> Result<(), Problem> {
+        let mut connection = self.connect().await?;
+        let loaded = self.script.prepare_invoke().load_async(&mut connection).await;
+        loaded.map(|_: String| ()).map_err(Problem::Redis)
+    }
+
     async fn connect(&mut self) -> Result<MultiplexedConnection, Problem> {
         if let Some(connection) = self.connection.take() {
             return Ok(connection);
