@@ -3,6 +3,7 @@
 
 mod args;
 pub mod doctor;
+mod events;
 mod exit;
 mod help;
 mod http;

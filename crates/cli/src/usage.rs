@@ -209,8 +209,8 @@ async fn latency(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let whole = cx.client.get(&format!("/admin/usage/latency{query}")).await?.json;
     let first = cx.client.get(&format!("/admin/usage/ttft{query}")).await?.json;
     cx.out.either(&json!({ "latency": whole, "ttft": first }), || {
-        let mut table = Table::new(&["", "SAMPLES>", "P50 MS>", "P95 MS>", "P99 MS>", "MEAN MS>"]);
-        for (name, it) in [("request", &whole), ("first token", &first)] {
+        let mut table = Table::new(&["TIME TO", "SAMPLES>", "P50 MS>", "P95 MS>", "P99 MS>", "MEAN MS>"]);
+        for (name, it) in [("the end", &whole), ("the first token", &first)] {
             let times = ["samples", "p50_ms", "p95_ms", "p99_ms"].map(|name| count(&it[name]));
             let mean = it["avg_ms"].as_f64().map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
             table.row(std::iter::once(name.to_owned()).chain(times).chain([mean]));

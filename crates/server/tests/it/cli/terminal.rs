@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use gantry_testkit::{Database, Managed, Options, eventually, simulated, skip};
+use gantry_testkit::{Database, Managed, Options, docker, docker_cli, eventually, simulated, skip};
 use serde_json::{Value, json};
 
 use super::Shell;
@@ -170,13 +170,17 @@ async fn the_live_view_shows_what_the_gateway_counts_at_any_width() {
         let (_, screen) = shown.split_once("\u{1b}[?1049h").unwrap();
         let (screen, _) = screen.split_once("\u{1b}[?1049l").unwrap();
         let last = screen.rsplit("\u{1b}[H").next().unwrap();
-        let lines: Vec<_> =
-            last.split("\r\n").map(|it| it.replace("\u{1b}[K", "").replace("\u{1b}[J", "")).collect();
-        let plain = lines.iter().map(|it| it.replace("\u{1b}[?25l", ""));
-        assert!(plain.clone().all(|it| it.chars().count() <= columns), "{columns}: {lines:#?}");
-        let head = plain.clone().find(|it| it.starts_with("MODEL")).unwrap();
+        // The terminal itself makes a line end of two.
+        let bare = |it: &str| {
+            ["\u{1b}[K", "\u{1b}[J", "\u{1b}[?25h", "\r"]
+                .iter()
+                .fold(it.to_owned(), |text, code| text.replace(code, ""))
+        };
+        let lines: Vec<String> = last.split('\n').map(bare).collect();
+        assert!(lines.iter().all(|it| it.chars().count() <= columns), "{columns}: {lines:#?}");
+        let head = lines.iter().find(|it| it.starts_with("MODEL")).unwrap();
         assert!(head.contains(there) && !head.contains(gone), "{columns}: {lines:#?}");
-        assert!(plain.clone().any(|it| it.starts_with("broken: ")), "why it failed: {lines:#?}");
+        assert!(lines.iter().any(|it| it.starts_with("broken: ")), "why it failed: {lines:#?}");
     }
 }
 
@@ -189,7 +193,7 @@ async fn the_live_view_follows_the_size_of_the_terminal() {
     let Some((shown, well)) = at_terminal_of(24, &shell, "top", &keys, &env).await else { return };
     assert!(well, "{shown}");
     let last = shown.rsplit("\u{1b}[H").next().unwrap();
-    let summary = last.split("\r\n").find(|it| it.contains(wide)).unwrap();
+    let summary = last.lines().find(|it| it.contains(wide)).unwrap();
     assert!(summary.contains("requests/s"), "on one line now: {last}");
 }
 
@@ -207,4 +211,36 @@ async fn the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was() {
             "{after}"
         );
     }
+}
+
+#[tokio::test]
+async fn loading_an_image_shows_how_far_it_is() {
+    const SIZE: u64 = 512 << 20;
+    if !docker("cli: images load at a terminal") {
+        return;
+    }
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let exports = gateway.data_dir().join("exports");
+    std::fs::create_dir(&exports).unwrap();
+    let (large, name) = (exports.join("zeros"), format!("gantry/large-{}:1", std::process::id()));
+    std::fs::File::create(&large).unwrap().set_len(SIZE).unwrap();
+    let [layer, archive] = ["layer.tar", "image.tar"].map(|it| exports.join(it).display().to_string());
+    let tar = Command::new("tar").args(["-cf", &layer, "-C", exports.to_str().unwrap(), "zeros"]).status();
+    assert!(tar.unwrap().success());
+    docker_cli(&["import", &layer, &name]);
+    docker_cli(&["save", &name, "-o", &archive]);
+    docker_cli(&["rmi", &name]);
+    std::fs::remove_file(&layer).unwrap();
+
+    let ran = at_terminal(&shell, "images load image.tar", &[], &[]).await;
+    docker_cli(&["rmi", &name]);
+    let Some((shown, well)) = ran else { return };
+    assert!(well && shown.contains(&format!("loaded {name}")), "{shown}");
+    let parts: Vec<u32> =
+        shown.split("] ").skip(1).filter_map(|it| it.split_once(" %")?.0.trim().parse().ok()).collect();
+    assert!(
+        !parts.is_empty() && parts.is_sorted() && parts.iter().all(|it| *it <= 100),
+        "{parts:?}: {shown}"
+    );
 }

@@ -35,6 +35,7 @@ fn certificates(dir: &Path) {
 }
 
 /// Takes the TLS away and hands everything on to `to`; gives its port.
+#[expect(clippy::disallowed_methods, reason = "tests have no supervisor")]
 async fn proxy(dir: &Path, to: String) -> u16 {
     let certs = CertificateDer::pem_file_iter(dir.join("cert.pem")).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();

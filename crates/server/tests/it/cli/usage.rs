@@ -160,7 +160,7 @@ async fn every_view_of_usage_is_about_the_same_requests() {
     let listed = run("list", &["--limit", "3", "--outcome", "ok"]);
     assert_eq!(listed.out.lines().count(), 4, "{}", listed.out);
     assert!(listed.err.contains(&format!("3 of {requests} requests")), "{}", listed.err);
-    for (verb, head) in [("series", "FROM"), ("latency", "          SAMPLES")] {
+    for (verb, head) in [("series", "FROM"), ("latency", "TIME TO ")] {
         assert!(run(verb, &[]).out.starts_with(head), "{verb}");
     }
     let report = shell.run(&["usage", "integrity"]).ends(0).out;
