@@ -163,7 +163,7 @@ async fn the_live_view_shows_what_the_gateway_counts_at_any_width() {
     // On 60 columns what matters less is left out, on 30 nearly all; never is a line wider than the terminal.
     broken.command(&owner, "start").await;
     broken.reaches(&owner, "failed").await;
-    for (columns, there, gone) in [(60, "GENER", "ENGINE"), (30, "MODEL", "GENER"), (120, "TTFT P95", "…")]
+    for (columns, there, gone) in [(60, "GENER", "ENGINE"), (30, "STATE", "PROMPT"), (120, "TTFT P95", "…")]
     {
         let (keys, env) = ([("MODEL", "q")], [("NO_COLOR", "1")]);
         let Some((shown, _)) = at_terminal_of(columns, &shell, "top", &keys, &env).await else { return };
