@@ -1,6 +1,11 @@
 //! What every handler can reach.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
@@ -139,8 +144,12 @@ pub trait Engines: Send + Sync + 'static {
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.
     fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
-    /// Takes in the images of an archive; their references.
-    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
+    /// Takes in the images of an archive; their references. Counts in `sent` the bytes of it that are on their way.
+    fn load_images(
+        &self,
+        archive: PathBuf,
+        sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
     /// What is known of a model right now.
     fn live(&self, model: ModelId) -> Live;
     /// Whether the data plane accepts the session with this hash.

@@ -21,7 +21,7 @@ use tokio::{
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
-    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+    rustls::{self, CertificateError, ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
 /// Why there is no connection.
@@ -38,6 +38,33 @@ pub enum ConnectError {
     /// The source says which check of the certificate failed.
     #[error("TLS failed")]
     Tls(#[source] io::Error),
+}
+
+impl ConnectError {
+    /// What is wrong with the other side's certificate and what helps, where that is known.
+    pub fn advice(&self) -> Option<&'static str> {
+        let Self::Tls(source) = self else { return None };
+        let source = source.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(match source {
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                "nobody who is trusted here signed its certificate; name the authority's file in SSL_CERT_FILE (PEM)"
+            }
+            // The name of this case is in nothing but its text. `openssl req -x509` makes such certificates.
+            rustls::Error::InvalidCertificate(CertificateError::Other(other))
+                if other.to_string().contains("CaUsedAsEndEntity") =>
+            {
+                "its certificate is that of an authority, not of a server: make one with basicConstraints=CA:FALSE"
+            }
+            rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            ) => "its certificate is for another name; use the name that is in it",
+            rustls::Error::InvalidCertificate(
+                CertificateError::Expired | CertificateError::ExpiredContext { .. },
+            ) => "its certificate has expired, or the clock of this machine is wrong",
+            rustls::Error::InvalidMessage(_) => "it speaks no TLS; is it meant to be http://?",
+            _ => return None,
+        })
+    }
 }
 
 /// Makes connections; reads the system's certificates once, when the first one needs them.

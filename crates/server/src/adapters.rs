@@ -175,10 +175,14 @@ impl Engines for Adapter {
         .boxed()
     }
 
-    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>> {
+    fn load_images(
+        &self,
+        archive: PathBuf,
+        sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'static, Result<Vec<String>, ApiError>> {
         let runtime = Arc::clone(&self.control.runtime);
         async move {
-            runtime.load(&archive).await.map_err(|error| match error {
+            runtime.load(&archive, sent).await.map_err(|error| match error {
                 RuntimeError::Refused { detail, .. } => {
                     ApiError::invalid("path", format!("the file could not be loaded: {detail}"))
                 }

@@ -54,7 +54,7 @@ pub(crate) fn events() -> Doc {
     Doc::new("streamEvents", "Events for pages")
         .about(
             "A stream of server-sent events. It begins with `snapshot`, all models; then come `model`, `model_deleted` \
-             and `pull` as things change. With `logs` also `log` for each line of that model's engine, and `log_end`. \
+             and `pull` as things change, and `job` for what somebody waits for (`image_load`). With `logs` also `log` for each line of that model's engine, and `log_end`. \
              Who comes back with `Last-Event-ID` gets what he missed, or `reset` with all models if that is not known \
              any more. Ends with the session, and with `lag` if the reader is too slow.",
         )

@@ -29,6 +29,15 @@ const REFRESH: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_mins(2);
 const RETRY: Duration = Duration::from_millis(500);
 
+/// Whether limits can be shared through the server at `url`; for `gantry doctor`. Takes 2 s at most.
+///
+/// # Errors
+/// Why not, in one line; `true` with it if the address itself is malformed.
+pub async fn look(url: &str) -> Result<(), (String, bool)> {
+    let mut server = redis::Shared::new(url, "doctor").map_err(|error| (error.to_string(), true))?;
+    server.look().await.map_err(|problem| (problem.to_string(), false))
+}
+
 /// See [`Share::new`].
 pub struct Share {
     server: redis::Shared,

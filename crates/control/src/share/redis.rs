@@ -181,6 +181,14 @@ impl Shared {
         let _ = live.ask(async |mut connection| command.query_async::<u64>(&mut connection).await).await;
     }
 
+    /// Whether the server answers and knows scripts.
+    pub(super) async fn look(&mut self) -> Result<(), Problem> {
+        let mut live = self.connect().await?;
+        let script = &self.script;
+        let load = async |mut connection| script.prepare_invoke().load_async(&mut connection).await;
+        live.ask(load).await.map(|_: String| ())
+    }
+
     async fn connect(&mut self) -> Result<Live, Problem> {
         if let Some(live) = self.live.take() {
             return Ok(live);
