@@ -113,6 +113,7 @@ class Gateway:
         )
         stack.callback(self.end)
         self.url = first_match(r"UI and API +(http://\S+?)/", self.process.stdout)
+        self.document = self.call("GET", "/openapi.json", None)
         self.cookies = {"anonymous": None, "owner": self.sign_in(OWNER["username"], OWNER["password"])}
         owner = self.cookies["owner"]
         tenant = self.call("POST", "/admin/orgs", owner, {"name": "Tenant"})["id"]

@@ -42,11 +42,12 @@ def before_call(context, case, kwargs):
         person = path in PERSONS and int(given) <= LAST_PERSON
         model = path in MODELS and case.method != "GET" and int(given) <= LAST_MODEL
         if person or model:
-            case.path_parameters["id"] = NOBODY
+            case.path_parameters = {**case.path_parameters, "id": NOBODY}
     # What does not fit goes to no engine: what else than `model` and `stream` is refused there is the engine's to say.
     task, negative = ENGINE_PATHS.get(path), case.meta and case.meta.generation.mode == GenerationMode.NEGATIVE
     if task and not negative and isinstance(case.body, dict) and "model" in case.body:
-        case.body["model"] = SERVED[task]
+        # Other cases are made from the same object.
+        case.body = {**case.body, "model": SERVED[task]}
 
 
 PERSONS = ("/admin/users/{id}", "/admin/orgs/{id}")

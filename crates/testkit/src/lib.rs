@@ -10,6 +10,7 @@
 )]
 
 mod client;
+mod contract;
 mod docker;
 mod faults;
 mod gateway;
@@ -20,6 +21,7 @@ mod sse;
 
 use std::{fs::OpenOptions, io::Write, time::Duration};
 
+pub use contract::documented;
 pub use client::{Answer, Client, chat};
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
 pub use faults::{Daemon, Postgres, SmallDisk, root_with};

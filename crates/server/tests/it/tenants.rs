@@ -16,7 +16,7 @@ use crate::{
 type Things = BTreeMap<&'static str, Value>;
 
 /// What is of the organisation that the callers are not of, a request that was metered among it, and its user.
-async fn foreign(team: &Team) -> (Things, Client) {
+async fn foreign(team: &Team) -> (Things, Client, Simulator) {
     let org = id(&team.owner.post("/admin/orgs", &json!({ "name": "Other" })).await.expect(201));
     let user = make_user(&team.owner, org, "otto", "user").await;
     let simulator = Simulator::start("").await;
@@ -29,7 +29,7 @@ async fn foreign(team: &Team) -> (Things, Client) {
     let model = make_model(&team.owner, "foreign").await;
     let things = [("orgs", json!(org)), ("users", json!(user)), ("keys", json!(id(&key)))];
     let chat = begin_chat(&otto).await;
-    (things.into_iter().chain([("models", json!(model)), ("sessions", chat)]).collect(), otto)
+    (things.into_iter().chain([("models", json!(model)), ("sessions", chat)]).collect(), otto, simulator)
 }
 
 /// What `client`, who is `username` of the team's tenant, may touch. Models belong to nobody.
@@ -138,7 +138,7 @@ fn assert_hidden(answer: &Answer, may: bool, request: &str) {
 async fn nothing_of_another_organisation_is_there_by_any_id() {
     for database in Database::all("nothing_of_another_organisation_is_there") {
         let team = Team::on(database).await;
-        let (foreign, otto) = foreign(&team).await;
+        let (foreign, otto, _simulator) = foreign(&team).await;
         let people = [
             ("org_admin", &team.org_admin, own(&team, &team.org_admin, "olga").await),
             ("user", &team.user, own(&team, &team.user, "uwe").await),
