@@ -42,9 +42,11 @@ run_one() {
     [ "$status" = 0 ] || [ "$f" != 0 ] || f=1
     if [ "$status" = 0 ]; then
         echo "PASS $name"
+        # What it skipped, and how to have the same again.
+        grep -E '^SKIP |\(seed ' "$log" | sed 's/^/    /' || true
     else
         echo "FAIL $name (exit $status)"
-        tail -60 "$log"
+        tail -200 "$log"
     fi
     passed=$((passed + p)) failed=$((failed + f))
     rm "$log"

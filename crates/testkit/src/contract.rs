@@ -36,9 +36,7 @@ static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
         .as_object()
         .unwrap()
         .iter()
-        .map(|(path, item)| {
-            (path.split('/').map(str::to_owned).collect(), item.as_object().unwrap().clone())
-        })
+        .map(|(path, item)| (path.split('/').map(str::to_owned).collect(), item.as_object().unwrap().clone()))
         .collect();
     paths.sort_by_key(|(path, _)| path.iter().filter(|it| is_parameter(it)).count());
     Contract { document, paths }
@@ -132,7 +130,10 @@ impl Contract {
         let rules = || rule.as_array().unwrap().iter();
         let fine = match keyword {
             "$ref" => {
-                self.validate(self.document.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap(), value)?;
+                self.validate(
+                    self.document.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap(),
+                    value,
+                )?;
                 true
             }
             "allOf" => {
@@ -163,9 +164,9 @@ impl Contract {
             },
             "items" => {
                 let items = value.as_array().into_iter().flatten();
-                items.enumerate().try_for_each(|(n, it)| {
-                    self.validate(rule, it).map_err(|why| format!("{n}: {why}"))
-                })?;
+                items
+                    .enumerate()
+                    .try_for_each(|(n, it)| self.validate(rule, it).map_err(|why| format!("{n}: {why}")))?;
                 true
             }
             "properties" | "additionalProperties" => {

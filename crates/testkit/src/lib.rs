@@ -21,8 +21,8 @@ mod sse;
 
 use std::{fs::OpenOptions, io::Write, time::Duration};
 
-pub use contract::documented;
 pub use client::{Answer, Client, chat};
+pub use contract::documented;
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
 pub use faults::{Daemon, Postgres, SmallDisk, root_with};
 pub use gateway::{Database, Gateway, ModelIds, Options};

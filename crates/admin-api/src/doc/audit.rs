@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, event, flag, id, id_of, json_text, list as array, named, nullable, object, one_of, text, time, whole, word,
+        count, event, flag, id, id_of, json_text, list as array, named, nullable, object, one_of, text, time,
+        whole, word,
     },
 };
 

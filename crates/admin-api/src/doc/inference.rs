@@ -86,7 +86,8 @@ fn inference(endpoint: Endpoint) -> Doc {
          `stream` is the engine's to say, errors with a status that is not listed here included.",
     );
     let doc = doc.body(body(endpoint)).answer(200, "The engine's answer.", answer(endpoint));
-    let doc = if endpoint.streams() { doc.or("text/event-stream", event(described(text(), DATA))) } else { doc };
+    let doc =
+        if endpoint.streams() { doc.or("text/event-stream", event(described(text(), DATA))) } else { doc };
     doc.errors(&[
         ErrorCode::InvalidRequest,
         ErrorCode::DuplicateKey,

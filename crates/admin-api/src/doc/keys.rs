@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, deleted, described, flag, formatted, id, id_of, list, name, name_or_nothing, named, nullable, object,
-        one_of, request, secret, text, time, whole, word,
+        count, deleted, described, flag, formatted, id, id_of, list, name, name_or_nothing, named, nullable,
+        object, one_of, request, secret, text, time, whole, word,
     },
 };
 

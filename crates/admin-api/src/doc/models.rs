@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Doc,
     schema::{
-        anything, count, deleted, described, event, field, flag, formatted, id, json_text, list, map, name, named, nullable,
-        number, object, object_but, one_of, query_flag, request, text, time, whole, word,
+        anything, count, deleted, described, event, field, flag, formatted, id, json_text, list, map, name,
+        named, nullable, number, object, object_but, one_of, query_flag, request, text, time, whole, word,
     },
 };
 

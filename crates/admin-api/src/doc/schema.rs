@@ -197,7 +197,10 @@ pub(super) fn object_but<'a>(optional: &[&str], fields: impl IntoIterator<Item =
 /// answer stands for each event.)
 pub(super) fn event(schema: Value) -> Value {
     let name = described(text(), "What the event is about; `message` if it does not say.");
-    object_but(&["event", "id", "retry"], [("event", name), ("id", text()), ("retry", count()), ("data", schema)])
+    object_but(
+        &["event", "id", "retry"],
+        [("event", name), ("id", text()), ("retry", count()), ("data", schema)],
+    )
 }
 
 /// Text that is JSON of this form.

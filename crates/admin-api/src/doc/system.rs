@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, flag, formatted, id, list, map, name, named, nullable, number, object, one_of,
-        request, text,
+        count, flag, formatted, id, list, map, name, named, nullable, number, object, one_of, request, text,
     },
 };
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{
     Doc,
     schema::{
-        count, defaulted, flag, formatted, id, id_of, list as array, named, nullable, number, object, object_but,
-        one_of, text, time, whole, word,
+        count, defaulted, flag, formatted, id, id_of, list as array, named, nullable, number, object,
+        object_but, one_of, text, time, whole, word,
     },
 };
 

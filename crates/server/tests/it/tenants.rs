@@ -86,7 +86,8 @@ fn references(document: &Value, schema: &Value, path: &[String], found: &mut Vec
                     (kind, _) => (kind, false),
                 };
                 // A repository of the model hub is a name.
-                let named_so = name == "id" || name == "ids" || name.ends_with("_id") || name.ends_with("_ids");
+                let named_so =
+                    name == "id" || name == "ids" || name.ends_with("_id") || name.ends_with("_ids");
                 let is_id = named_so && form["format"] != "hub-repository";
                 assert!(kind.is_some() || !is_id, "of what is `{}` the id?", path.join("."));
                 found.extend(kind.map(|kind| Reference { path: path.clone(), kind, in_array }));
@@ -184,7 +185,8 @@ async fn nothing_of_another_organisation_is_there_by_any_id() {
                             continue;
                         }
                         n_queries += 1;
-                        let (path, name) = (filled(path, operation, own), parameter["name"].as_str().unwrap());
+                        let (path, name) =
+                            (filled(path, operation, own), parameter["name"].as_str().unwrap());
                         let target = format!("{path}?{name}={}", foreign[kind]);
                         let answer = call(client, method, &target, None).await;
                         let nothing = match answer.header("content-type") {

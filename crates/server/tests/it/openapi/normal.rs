@@ -106,7 +106,11 @@ impl Normal {
             "prefix" | "key_prefix" => return "gty_00000000".to_owned(),
             _ => {}
         }
-        let text = if name == "logs" { text.split_inclusive([' ', '\n']).map(clock).collect() } else { text.to_owned() };
+        let text = if name == "logs" {
+            text.split_inclusive([' ', '\n']).map(clock).collect()
+        } else {
+            text.to_owned()
+        };
         let mut text = self.words.iter().fold(text, |text, (word, shown)| text.replace(word, shown));
         // A port of this moment.
         for host in ["127.0.0.1:", "--port "] {
@@ -119,7 +123,9 @@ impl Normal {
         }
         // Such as `chatcmpl-` and 16 digits.
         match text.rsplit_once(['-', '_']) {
-            Some((start, digits)) if digits.len() == 16 && digits.bytes().all(|it| it.is_ascii_hexdigit()) => {
+            Some((start, digits))
+                if digits.len() == 16 && digits.bytes().all(|it| it.is_ascii_hexdigit()) =>
+            {
                 let n_start = start.len() + 1;
                 format!("{}{}", &text[..n_start], "0".repeat(16))
             }

@@ -85,9 +85,10 @@ fn hub(path: &str) -> (&'static str, String) {
         "/me/model/resolve/main/config.json" => {
             ("200 OK", fs::read_to_string(Path::new(CHECKPOINT).join("config.json")).unwrap())
         }
-        "/api/models/me/model" => {
-            ("200 OK", json!({ "id": "me/model", "siblings": [{ "rfilename": "model.safetensors" }] }).to_string())
-        }
+        "/api/models/me/model" => (
+            "200 OK",
+            json!({ "id": "me/model", "siblings": [{ "rfilename": "model.safetensors" }] }).to_string(),
+        ),
         _ => ("404 Not Found", String::new()),
     }
 }
