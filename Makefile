@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image test-schema-long
+.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -10,7 +10,7 @@ run: ## build, start with the demo model, print where it is
 test: ## everything that can run here; lists what was skipped and why
 	@scripts/test.sh
 
-test-long: ## the tests of endurance, with more rounds
+test-long: ## the tests of endurance, with more rounds; Schemathesis at length
 	@scripts/test-long.sh
 
 test-fast: ## the Rust tests on SQLite, without Docker or any other service
@@ -21,9 +21,6 @@ test-engines: ## only the tests against real engines (ENGINES=vllm adds vLLM)
 
 test-clients: ## only the tests with other people's programs: client libraries, Schemathesis
 	@scripts/test-clients.sh
-
-test-schema-long: ## Schemathesis over the OpenAPI document, at length: every role on every database
-	@SCHEMA_LONG=1 CLIENT_TIMEOUT=7200 scripts/test-clients.sh
 
 check: ## format, lints, generated files, the project's rules, licences
 	@scripts/check.sh

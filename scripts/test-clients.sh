@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # `make test-clients`: other people's programs against the gateway: every tests/*/test_*.sh and, in a Python environment
-# with what the requirements.txt files beside them name, every tests/*/test_*.py. A script passes when it exits with 0; its last
-# line may count: `N passed, N failed`. They find the program in GANTRY. Ends with such a line itself.
+# with what the requirements.txt files beside them name, every tests/*/test_*.py; or those that the arguments name. A
+# script passes when it exits with 0; its last line may count: `N passed, N failed`. They find the program in GANTRY. Ends
+# with such a line itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -10,9 +11,14 @@ cd "$(dirname "$0")/.."
 VENV=$CACHE/venv
 export GANTRY
 shopt -s nullglob
-shell=(tests/*/test_*.sh)
-python=(tests/*/test_*.py)
-[ -z "${SCHEMA_LONG:-}" ] || python+=(tests/schema/check_openapi.py)
+[ $# != 0 ] || set -- tests/*/test_*.sh tests/*/test_*.py
+shell=() python=()
+for script in "$@"; do
+    case $script in
+        *.py) python+=("$script") ;;
+        *) shell+=("$script") ;;
+    esac
+done
 requirements=(tests/*/requirements.txt)
 passed=0
 failed=0
@@ -36,9 +42,11 @@ run_one() {
     [ "$status" = 0 ] || [ "$f" != 0 ] || f=1
     if [ "$status" = 0 ]; then
         echo "PASS $name"
+        # What it skipped, and how to have the same again.
+        grep -E '^SKIP |\(seed ' "$log" | sed 's/^/    /' || true
     else
         echo "FAIL $name (exit $status)"
-        tail -60 "$log"
+        tail -200 "$log"
     fi
     passed=$((passed + p)) failed=$((failed + f))
     rm "$log"

@@ -4,6 +4,7 @@
 #   GANTRY_KILLS=100      kills of the gateway with running models (25 in `make test`)
 #   GANTRY_SIM_SEEDS=20000  histories of the reconciler (1000 there)
 #   GANTRY_SEED=…         the seed of the kills and the storm, which a run prints
+#   SCHEMA_SEED=…         that of Schemathesis, whose runs print theirs; SCHEMA_EXAMPLES=50 cases for each operation
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -15,4 +16,8 @@ services_dir
 have cargo || die "Rust is missing: install it with rustup"
 services_start docker postgres tools
 export GANTRY_KILLS=${GANTRY_KILLS:-100} GANTRY_SIM_SEEDS=${GANTRY_SIM_SEEDS:-20000}
-cargo nextest run --workspace --all-targets --no-capture -E 'test(/^storm::/) + test(any_history_with_kills_settles)'
+failed=0
+cargo nextest run --workspace --all-targets --no-capture -E 'test(/^storm::/) + test(any_history_with_kills_settles)' ||
+    failed=1
+SCHEMA_LONG=1 CLIENT_TIMEOUT=14400 scripts/test-clients.sh tests/schema/test_openapi.py || failed=1
+exit "$failed"

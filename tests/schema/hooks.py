@@ -4,10 +4,17 @@ import os
 
 import schemathesis
 from hypothesis import strategies as st
+from schemathesis import GenerationMode
 
-# The people who run the tests, and their organisations: they must still be there at the end.
-PROTECTED = int(os.environ.get("SCHEMA_PROTECTED_IDS", "0"))
+from gateway import SERVED
+
+# The people who run the tests with their organisations, and the models that run: they must still be there at the end.
+LAST_PERSON = int(os.environ["SCHEMA_LAST_PERSON"])
+LAST_MODEL = int(os.environ["SCHEMA_LAST_MODEL"])
+NOBODY = 999_999_999
 WORD = st.from_regex(r"[a-z0-9]{1,8}", fullmatch=True)
+# The folder that is there, or none.
+FOLDER = st.one_of(st.just("m"), WORD)
 IPV4 = st.ip_addresses(v=4).map(str)
 
 FORMATS = {
@@ -15,8 +22,8 @@ FORMATS = {
     "ip-ranges": st.lists(IPV4, min_size=1, max_size=3).map(",".join),
     "engine-url": WORD.map(lambda it: f"http://{it}:8000"),
     "hub-repository": st.tuples(WORD, WORD).map("/".join),
-    "relative-path": WORD,
-    "model-path": WORD,
+    "relative-path": FOLDER,
+    "model-path": FOLDER,
     "named-path": st.tuples(WORD, WORD).map("=".join),
     "absolute-path": WORD.map(lambda it: f"/nowhere/{it}"),
     "password": st.text(st.characters(codec="utf-8", min_codepoint=33, max_codepoint=126), min_size=8, max_size=20),
@@ -29,12 +36,29 @@ for name, strategy in FORMATS.items():
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Sends what would change or delete one of the protected to nobody."""
-    path = case.operation.path
-    if path in ("/admin/users/{id}", "/admin/orgs/{id}"):
-        given = str(case.path_parameters.get("id", ""))
-        if given.isdigit() and int(given) <= PROTECTED:
-            case.path_parameters["id"] = 999_999_999
+    """Sends what would change or delete one of the protected to nobody, and what fits its schema to models that run."""
+    path, given = case.operation.path, str((case.path_parameters or {}).get("id", ""))
+    if given.isdigit():
+        person = path in PERSONS and int(given) <= LAST_PERSON
+        model = path in MODELS and case.method != "GET" and int(given) <= LAST_MODEL
+        if person or model:
+            case.path_parameters = {**case.path_parameters, "id": NOBODY}
+    # What does not fit goes to no engine: what else than `model` and `stream` is refused there is the engine's to say.
+    task, negative = ENGINE_PATHS.get(path), case.meta and case.meta.generation.mode == GenerationMode.NEGATIVE
+    if task and not negative and isinstance(case.body, dict) and "model" in case.body:
+        # Other cases are made from the same object.
+        case.body = {**case.body, "model": SERVED[task]}
+
+
+PERSONS = ("/admin/users/{id}", "/admin/orgs/{id}")
+MODELS = ("/admin/models/{id}", *(f"/admin/models/{{id}}/{it}" for it in ("start", "stop", "apply")))
+ENGINE_PATHS = {
+    path: "generate"
+    for path in (
+        "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
+        "/tokenize", "/detokenize",
+    )
+} | {"/v1/embeddings": "embed"}  # fmt: skip
 
 
 @schemathesis.hook

@@ -309,6 +309,15 @@ impl Parts {
         crate::Problem(ApiError::not_found(what, id))
     }
 
+    /// The same, of what the field `param` of a body refers to.
+    pub(crate) fn not_found_in(
+        param: &str,
+        what: &'static str,
+        id: impl std::fmt::Display,
+    ) -> crate::Problem {
+        crate::Problem(ApiError::not_found(what, id).with_param(param))
+    }
+
     pub(crate) fn invalid_state(message: impl Into<String>) -> crate::Problem {
         crate::Problem(ApiError::new(ErrorCode::InvalidState, message))
     }

@@ -39,13 +39,30 @@ impl<S: Send + Sync> FromRequest<S> for Object {
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
         }
         match serde_json::from_slice::<Value>(&bytes) {
-            Ok(Value::Object(map)) => Ok(Self(map)),
+            Ok(Value::Object(mut map)) => {
+                map.values_mut().for_each(plain);
+                Ok(Self(map))
+            }
             Ok(_) => Err(Problem::new(ErrorCode::InvalidJson, "the body must be a JSON object")),
             Err(error) => {
                 let place = format!("line {} column {}", error.line(), error.column());
                 Err(Problem::new(ErrorCode::InvalidJson, format!("the body is not valid JSON ({place})")))
             }
         }
+    }
+}
+
+/// Writes a whole number without its fraction, in a list too: `7.0` is as good a whole number as `7`.
+fn plain(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|it| it.fract() == 0.0);
+            if let Some(whole) = whole.and_then(|it| format!("{it:.0}").parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        _ => {}
     }
 }
 

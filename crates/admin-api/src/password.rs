@@ -7,6 +7,7 @@ use argon2::{
 };
 use gantry_domain::{ApiError, ErrorCode};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 /// Memory in KiB, passes and lanes (OWASP's first choice for argon2id).
@@ -79,14 +80,25 @@ impl Passwords {
     }
 }
 
+/// Characters of the longest password.
+const LONGEST: usize = 256;
+
 /// Whether a new password is acceptable: 8 to 256 characters, whatever they are.
-pub(crate) fn acceptable(value: &serde_json::Value) -> Option<SecretString> {
+pub(crate) fn acceptable(value: &Value) -> Option<SecretString> {
     let text = value.as_str()?;
-    (8..=256).contains(&text.chars().count()).then(|| text.to_owned().into())
+    (8..=LONGEST).contains(&text.chars().count()).then(|| text.to_owned().into())
 }
 
 /// For messages.
 pub(crate) const ACCEPTABLE: &str = "a password of 8 to 256 characters";
+
+/// A password to be compared. What no password can be is refused, so that nothing long is hashed.
+pub(crate) fn given(value: &Value) -> Option<SecretString> {
+    value.as_str().filter(|it| it.chars().count() <= LONGEST).map(|it| SecretString::from(it.to_owned()))
+}
+
+/// For messages.
+pub(crate) const GIVEN: &str = "a text of at most 256 characters";
 
 #[cfg(test)]
 mod tests {

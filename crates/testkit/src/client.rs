@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder, Response, header::HeaderMap};
 use serde_json::{Value, json};
 
-use crate::{EventStream, eventually};
+use crate::{EventStream, contract, eventually};
 
 /// A complete answer.
 #[derive(Debug, Clone)]
@@ -55,6 +55,8 @@ pub struct Client {
     http: reqwest::Client,
     pub url: String,
     key: Option<String>,
+    /// It is a gateway, whose answers are held to its document.
+    gateway: bool,
 }
 
 impl Client {
@@ -66,7 +68,12 @@ impl Client {
             .no_proxy()
             .build()
             .unwrap();
-        Self { http, url: url.to_owned(), key: None }
+        Self { http, url: url.to_owned(), key: None, gateway: true }
+    }
+
+    /// Of an engine itself, past any gateway.
+    pub fn of_engine(url: &str) -> Self {
+        Self { gateway: false, ..Self::new(url) }
     }
 
     /// The same gateway with an API key and without cookies.
@@ -95,8 +102,16 @@ impl Client {
         }
     }
 
+    /// Fails if the answer is not what `openapi.json` says of the operation.
     pub async fn send(&self, request: RequestBuilder) -> Answer {
-        Answer::read(request.send().await.unwrap()).await
+        let (http, request) = request.build_split();
+        let request = request.unwrap();
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let answer = Answer::read(http.execute(request).await.unwrap()).await;
+        if self.gateway {
+            contract::check(&method, &path, &answer);
+        }
+        answer
     }
 
     pub async fn get(&self, path: &str) -> Answer {

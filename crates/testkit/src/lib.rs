@@ -10,6 +10,7 @@
 )]
 
 mod client;
+mod contract;
 mod docker;
 mod faults;
 mod gateway;
@@ -21,6 +22,7 @@ mod sse;
 use std::{fs::OpenOptions, io::Write, time::Duration};
 
 pub use client::{Answer, Client, chat};
+pub use contract::documented;
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
 pub use faults::{Daemon, Postgres, SmallDisk, root_with};
 pub use gateway::{Database, Gateway, ModelIds, Options};

@@ -117,7 +117,7 @@ impl Managed {
     /// Where its engine listens on loopback.
     pub fn engine(&self) -> Client {
         let address = docker_cli(&["port", &self.container, "8000/tcp"]);
-        Client::new(&format!("http://{}", address.lines().next().unwrap()))
+        Client::of_engine(&format!("http://{}", address.lines().next().unwrap()))
     }
 
     /// A number of the simulator's `/sim/stats`.

@@ -12,7 +12,6 @@ use gantry_domain::{
     identity::User,
 };
 use gantry_store::Tx;
-use secrecy::SecretString;
 use serde_json::json;
 use tracing::info;
 
@@ -21,7 +20,7 @@ use crate::{
     App, Peer,
     error::{Outcome, Problem},
     extract::{Fields, Object},
-    guard,
+    guard, password,
     policy::Stranger,
 };
 
@@ -37,9 +36,7 @@ pub(crate) async fn login(
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let username = fields.required("username", "a text", |it| it.as_str().map(str::to_owned));
-    let password = fields.required("password", "a text of at most 256 characters", |it| {
-        it.as_str().filter(|it| it.len() <= 1024).map(|it| SecretString::from(it.to_owned()))
-    });
+    let password = fields.required("password", password::GIVEN, password::given);
     fields.finish()?;
     let (Some(username), Some(password)) = (username, password) else { return Err(wrong()) };
 

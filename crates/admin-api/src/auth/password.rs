@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{ErrorCode, audit::Action};
 use gantry_store::UserChange;
-use secrecy::SecretString;
 use serde_json::json;
 
 use crate::{
@@ -21,9 +20,7 @@ use crate::{
 /// Ends all other sessions of the user.
 pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let current = fields.required("current_password", "a text", |it| {
-        it.as_str().filter(|it| it.len() <= 1024).map(|it| SecretString::from(it.to_owned()))
-    });
+    let current = fields.required("current_password", password::GIVEN, password::given);
     let new = fields.required("new_password", password::ACCEPTABLE, password::acceptable);
     fields.finish()?;
     let (Some(current), Some(new)) = (current, new) else {

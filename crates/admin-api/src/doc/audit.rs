@@ -4,12 +4,64 @@ use gantry_domain::{
     ErrorCode,
     audit::{Action, ActorType, ObjectType},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Doc,
-    schema::{id, nullable, object, one_of, text, time, whole, word},
+    schema::{
+        count, event, flag, id, id_of, json_text, list as array, named, nullable, object, one_of, text, time,
+        whole, word,
+    },
 };
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    let model = object([
+        ("id", id()),
+        ("served_name", text()),
+        ("state", named("ModelState")),
+        ("state_reason", nullable(text())),
+        ("needs_apply", flag()),
+        ("archived", flag()),
+        ("diagnosis", nullable(text())),
+    ]);
+    let pull = || nullable(object([("done", count()), ("known", count())]));
+    let mut now = model.clone();
+    now["properties"]["pull"] = pull();
+    if let Some(required) = now["required"].as_array_mut() {
+        required.push("pull".into());
+    }
+    let job = object([
+        ("job", one_of(&["image_load"])),
+        ("path", text()),
+        ("state", one_of(&["running", "done", "failed"])),
+        ("done_bytes", count()),
+        ("total_bytes", count()),
+    ]);
+    let kinds = [
+        ("snapshot", array(now.clone())),
+        ("reset", array(now)),
+        ("model", model),
+        ("model_deleted", object([("id", id())])),
+        ("pull", object([("id", id()), ("pull", pull())])),
+        ("log", object([("id", id()), ("line", text())])),
+        ("log_end", object([("id", id())])),
+        ("job", job),
+        ("lag", object([("missed", count())])),
+    ];
+    let mut any = event(text());
+    any["properties"]["event"] = one_of(&kinds.each_ref().map(|it| it.0));
+    // The data that goes with each.
+    any["allOf"] = kinds
+        .into_iter()
+        .map(|(kind, data)| {
+            json!({
+                "if": { "properties": { "event": { "const": kind } } },
+                "then": { "properties": { "data": json_text(data) } },
+            })
+        })
+        .collect();
+    vec![("Event", any)]
+}
 
 pub(crate) fn list() -> Doc {
     let actions: Vec<&str> = Action::ALL.iter().map(|it| it.as_str()).collect();
@@ -58,9 +110,9 @@ pub(crate) fn events() -> Doc {
              Who comes back with `Last-Event-ID` gets what he missed, or `reset` with all models if that is not known \
              any more. Ends with the session, and with `lag` if the reader is too slow.",
         )
-        .query("logs", id(), "The model whose log is sent as well.")
+        .query("logs", id_of("models"), "The model whose log is sent as well.")
         .header("Last-Event-ID", text(), "The id of the last event that was seen.")
-        .text("text/event-stream", "Events; the data of each is JSON.")
+        .other("text/event-stream", "One event after the other.", named("Event"))
         .errors(&[
             ErrorCode::NotFound,
             ErrorCode::InvalidState,

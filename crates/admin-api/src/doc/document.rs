@@ -10,7 +10,7 @@ use gantry_domain::{ErrorCode, endpoint::Endpoint};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Doc, JSON, Param, Reply, account, chat, host,
+    Doc, JSON, Param, Reply, account, audit, chat, host,
     inference::{self, Caller},
     keys, models, people, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
@@ -226,10 +226,11 @@ fn path_parameters(path: &str) -> Vec<Value> {
     names
         .map(|name| {
             let (schema, about) = match name {
-                "id" if path.starts_with("/v1/chat/sessions") => {
-                    (schema::formatted("uuid"), "What was given when it was made.")
+                "id" => {
+                    let kind = path.split("/{id}").next().and_then(|it| it.rsplit('/').next());
+                    let form = if kind == Some("sessions") { schema::formatted("uuid") } else { id() };
+                    (schema::of_object(kind.unwrap_or_default(), form), "What was given when it was made.")
                 }
-                "id" => (id(), "What was given when it was made."),
                 _ => (schema::text_of(1, 200), "A served name. A slash may stand as it is."),
             };
             json!({ "in": "path", "name": name, "required": true, "schema": schema, "description": about })
@@ -320,7 +321,8 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if route.method == Method::GET || !doc.params.is_empty() {
         codes.push(ErrorCode::ValidationError);
     }
-    if route.path.contains('{') && !doc.errors.contains(&ErrorCode::ModelNotFound) {
+    let refers = doc.body.as_ref().is_some_and(schema::refers);
+    if route.path.contains('{') && !doc.errors.contains(&ErrorCode::ModelNotFound) || refers {
         codes.push(ErrorCode::NotFound);
     }
     if route.policy.body.0 > 0 {
@@ -382,7 +384,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
     let all = [account::schemas(), keys::schemas(), people::schemas(), usage::schemas(), registry::schemas()];
-    let more = [chat::schemas(), models::schemas(), host::schemas()];
+    let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Doc, JSON,
-    schema::{constant, count, described, flag, list, named, nullable, object, text},
+    schema::{constant, count, described, event, flag, list, named, nullable, object, text},
 };
 
 /// What an endpoint of the data plane asks of its callers.
@@ -86,7 +86,8 @@ fn inference(endpoint: Endpoint) -> Doc {
          `stream` is the engine's to say, errors with a status that is not listed here included.",
     );
     let doc = doc.body(body(endpoint)).answer(200, "The engine's answer.", answer(endpoint));
-    let doc = if endpoint.streams() { doc.or("text/event-stream", text()) } else { doc };
+    let doc =
+        if endpoint.streams() { doc.or("text/event-stream", event(described(text(), DATA))) } else { doc };
     doc.errors(&[
         ErrorCode::InvalidRequest,
         ErrorCode::DuplicateKey,
@@ -105,6 +106,9 @@ fn inference(endpoint: Endpoint) -> Doc {
         ErrorCode::UpstreamTimeout,
     ])
 }
+
+const DATA: &str = "JSON as the engine made it. Where OpenAI's streams end with `[DONE]`, this one does, unless the engine \
+failed: then the last event is an error.";
 
 /// What the gateway and all engines agree on. Open: engines have fields of their own.
 fn body(endpoint: Endpoint) -> Value {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, deleted, described, flag, formatted, id, list, name, name_or_nothing, named, nullable, object,
-        one_of, request, secret, text, time, whole, word,
+        count, deleted, described, flag, formatted, id, id_of, list, name, name_or_nothing, named, nullable,
+        object, one_of, request, secret, text, time, whole, word,
     },
 };
 
@@ -136,13 +136,13 @@ pub(crate) fn revoke_own() -> Doc {
 
 pub(crate) fn list_all() -> Doc {
     sort(Doc::new("listKeys", "List keys"))
-        .query("org_id", id(), "Only those of this organisation.")
-        .query("user_id", id(), "Only those of this user.")
+        .query("org_id", id_of("orgs"), "Only those of this organisation.")
+        .query("user_id", id_of("users"), "Only those of this user.")
         .list(named("Key"))
 }
 
 pub(crate) fn create() -> Doc {
-    let holder = [("org_id", nullable(id())), ("user_id", nullable(id()))];
+    let holder = [("org_id", nullable(id_of("orgs"))), ("user_id", nullable(id_of("users")))];
     Doc::new("createKey", "Create a key")
         .about(
             "For a user, or for an organisation as a whole; without both, for one's own organisation. The token is \

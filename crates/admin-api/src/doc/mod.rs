@@ -152,8 +152,12 @@ impl Doc {
     }
 
     /// An answer that is no JSON.
-    fn text(mut self, media_type: &'static str, about: &'static str) -> Self {
-        let content = vec![(media_type, serde_json::json!({ "type": "string" }))];
+    fn text(self, media_type: &'static str, about: &'static str) -> Self {
+        self.other(media_type, about, schema::text())
+    }
+
+    fn other(mut self, media_type: &'static str, about: &'static str, schema: Value) -> Self {
+        let content = vec![(media_type, schema)];
         self.answers.push(Reply { status: 200, about, content, counted: false });
         self
     }

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Doc,
     schema::{
-        anything, count, deleted, described, field, flag, formatted, id, list, map, name, named, nullable,
-        number, object, object_but, one_of, query_flag, request, text, time, whole, word,
+        anything, count, deleted, described, event, field, flag, formatted, id, json_text, list, map, name,
+        named, nullable, number, object, object_but, one_of, query_flag, request, text, time, whole, word,
     },
 };
 
@@ -343,7 +343,7 @@ pub(crate) fn logs() -> Doc {
         .query("follow", query_flag(), "Go on, as server-sent events.")
         .query("diagnose", query_flag(), "Say why the model does not run.")
         .ok(log)
-        .or("text/event-stream", text())
+        .or("text/event-stream", event(json_text(object([("line", text())]))))
         .errors(&[
             ErrorCode::InvalidState,
             ErrorCode::TooManyStreams,

@@ -7,7 +7,7 @@ use super::{
     Doc,
     account::new_password,
     keys::{limits_form, limits_view},
-    schema::{count, deleted, flag, id, list, name, named, nullable, object, request, text, time},
+    schema::{count, deleted, flag, id, id_of, list, name, named, nullable, object, request, text, time},
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -86,7 +86,7 @@ pub(crate) fn list_users() -> Doc {
         .paged()
         .sorted(&["id", "username", "created_at", "last_login_at"])
         .query("q", text(), "Part of the name.")
-        .query("org_id", id(), "Only those of this organisation.")
+        .query("org_id", id_of("orgs"), "Only those of this organisation.")
         .query("role", named("Role"), "Only those with this role.")
         .list(named("User"))
 }
@@ -108,7 +108,7 @@ pub(crate) fn create_user() -> Doc {
                 ("username", name(64)),
                 ("password", new_password()),
                 ("role", nullable(named("Role"))),
-                ("org_id", nullable(id())),
+                ("org_id", nullable(id_of("orgs"))),
                 ("enabled", nullable(flag())),
             ],
         ))
@@ -125,7 +125,7 @@ pub(crate) fn change_user() -> Doc {
                 ("username", nullable(name(64))),
                 ("password", nullable(new_password())),
                 ("role", nullable(named("Role"))),
-                ("org_id", nullable(id())),
+                ("org_id", nullable(id_of("orgs"))),
                 ("enabled", nullable(flag())),
             ],
         ))

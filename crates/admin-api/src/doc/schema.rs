@@ -51,6 +51,30 @@ pub(super) fn id() -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": i64::MAX })
 }
 
+/// An id in a request: it names an object of this kind (the word in the object's path), which may not be there, or not
+/// for this caller.
+pub(super) fn id_of(kind: &str) -> Value {
+    of_object(kind, id())
+}
+
+/// The same with another form.
+pub(super) fn of_object(kind: &str, mut schema: Value) -> Value {
+    schema[REFERS_TO] = kind.into();
+    schema
+}
+
+/// The keyword that names the kind of object.
+const REFERS_TO: &str = "x-gantry-object";
+
+/// Whether a request of this form names other objects.
+pub(super) fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.contains_key(REFERS_TO) || map.values().any(refers),
+        Value::Array(items) => items.iter().any(refers),
+        _ => false,
+    }
+}
+
 pub(super) fn whole(min: i64, max: i64) -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": min, "maximum": max })
 }
@@ -167,6 +191,23 @@ pub(super) fn object_but<'a>(optional: &[&str], fields: impl IntoIterator<Item =
     let fields: Vec<_> = fields.into_iter().collect();
     let required: Vec<&str> = fields.iter().map(|it| it.0).filter(|it| !optional.contains(it)).collect();
     closed(&required, fields)
+}
+
+/// One of the server-sent events of a stream; `schema` describes its data. (Before `OpenAPI` 3.2 the schema of such an
+/// answer stands for each event.)
+pub(super) fn event(schema: Value) -> Value {
+    let name = described(text(), "What the event is about; `message` if it does not say.");
+    object_but(
+        &["event", "id", "retry"],
+        [("event", name), ("id", text()), ("retry", count()), ("data", schema)],
+    )
+}
+
+/// Text that is JSON of this form.
+pub(super) fn json_text(schema: Value) -> Value {
+    let mut text = json!({ "type": "string", "contentMediaType": "application/json" });
+    text["contentSchema"] = schema;
+    text
 }
 
 /// `{"id": …, "status": "deleted"}`.

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, flag, formatted, id, list, map, name, named, nullable, number, object, object_but, one_of,
-        request, text,
+        count, flag, formatted, id, list, map, name, named, nullable, number, object, one_of, request, text,
     },
 };
 
@@ -183,9 +182,17 @@ pub(crate) fn load_images() -> Doc {
 }
 
 pub(crate) fn gpus() -> Doc {
-    let process = object_but(&[], [("pid", count()), ("mem_mb", count())]);
+    let process = object([
+        ("pid", count()),
+        ("mem_mb", count()),
+        ("model_id", nullable(id())),
+        ("served_name", nullable(text())),
+    ]);
     Doc::new("listGpus", "GPUs of the machine")
-        .about("Sizes are MiB. What a driver does not tell is `null`. Without GPUs the list is empty.")
+        .about(
+            "Sizes are MiB. A process of a model says of which. What a driver does not tell is `null`. Without GPUs the \
+             list is empty.",
+        )
         .ok(list(object([
             ("index", count()),
             ("name", text()),
@@ -195,6 +202,9 @@ pub(crate) fn gpus() -> Doc {
             ("architecture", nullable(text())),
             ("flash_attention_supported", nullable(flag())),
             ("vendor", one_of(&["nvidia", "amd"])),
+            ("util_pct", nullable(count())),
+            ("temperature_c", nullable(count())),
+            ("power_w", nullable(number())),
             ("processes", list(process)),
         ])))
 }

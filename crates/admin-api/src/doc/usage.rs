@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{
     Doc,
     schema::{
-        count, defaulted, flag, formatted, id, list as array, named, nullable, number, object, object_but,
-        one_of, text, time, whole, word,
+        count, defaulted, flag, formatted, id, id_of, list as array, named, nullable, number, object,
+        object_but, one_of, text, time, whole, word,
     },
 };
 
@@ -50,9 +50,9 @@ fn filtered(doc: Doc) -> Doc {
         .query("to", time(), "The moment after the last; without it, now.")
         .query("model", text(), "Only requests with this model name.")
         .query("task", named("Task"), "Only requests of this task.")
-        .query("key_id", id(), "Only requests with this key.")
-        .query("user_id", id(), "Only requests of this user.")
-        .query("org_id", id(), "Only requests of this organisation.")
+        .query("key_id", id_of("keys"), "Only requests with this key.")
+        .query("user_id", id_of("users"), "Only requests of this user.")
+        .query("org_id", id_of("orgs"), "Only requests of this organisation.")
         .query(
             "status",
             word("^([1-5][0-9][0-9]|[1-5]xx)$"),

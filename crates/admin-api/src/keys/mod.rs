@@ -248,13 +248,13 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         None => None,
         Some(id) => {
             let user = tx.user_in(id, caller.scope()).await?;
-            Some(user.ok_or_else(|| Problem::invalid("user_id", format!("there is no user {id}")))?)
+            Some(user.ok_or_else(|| Parts::not_found_in("user_id", "user", id))?)
         }
     };
     let own = user.as_ref().map_or(caller.user.org_id, |it| it.org_id);
     let org = form.org_id.unwrap_or(own);
     if !caller.sees(org) || tx.org(org).await?.is_none() {
-        return Err(Problem::invalid("org_id", format!("there is no organisation {org}")));
+        return Err(Parts::not_found_in("org_id", "organisation", org));
     }
     if user.is_some() && org != own {
         return Err(Problem::invalid("org_id", "the user belongs to another organisation"));

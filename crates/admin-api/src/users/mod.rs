@@ -176,9 +176,7 @@ fn may_give(caller: &Caller, role: Role) -> Outcome<()> {
 /// The organisation's name, if it is there for this caller.
 async fn org_name(tx: &mut Tx, caller: &Caller, org: OrgId) -> Outcome<String> {
     let found = tx.org(org).await?.filter(|_| caller.sees(org));
-    found
-        .map(|it| it.name)
-        .ok_or_else(|| Problem::invalid("org_id", format!("there is no organisation {org}")))
+    found.map(|it| it.name).ok_or_else(|| Parts::not_found_in("org_id", "organisation", org))
 }
 
 async fn keep_an_owner(tx: &mut Tx) -> Outcome<()> {

@@ -148,7 +148,7 @@ async fn signing_in_sets_a_guarded_cookie_and_never_tells_who_exists() {
         };
         let unknown = refused("nobody", PASSWORD).await;
         assert_eq!(refused("owner", "wrong-password").await, unknown);
-        assert_eq!(refused("owner", &"x".repeat(1000)).await, unknown);
+        assert_eq!(refused("owner", &"ä".repeat(256)).await, unknown);
         assert_eq!(refused("own\u{0}er", PASSWORD).await, unknown);
         owner.patch(&format!("/admin/users/{uwe}"), &json!({ "enabled": false })).await.expect(200);
         assert_eq!(refused("uwe", PASSWORD).await, unknown);
@@ -158,7 +158,7 @@ async fn signing_in_sets_a_guarded_cookie_and_never_tells_who_exists() {
         for (body, params) in [
             (json!({}), &["username", "password"][..]),
             (json!({ "username": "owner", "password": 12_345_678 }), &["password"]),
-            (json!({ "username": "owner", "password": "x".repeat(1025) }), &["password"]),
+            (json!({ "username": "owner", "password": "x".repeat(257) }), &["password"]),
         ] {
             assert_invalid(&client.post("/auth/login", &body).await, params);
         }

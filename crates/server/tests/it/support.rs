@@ -61,6 +61,13 @@ pub(crate) fn assert_invalid(answer: &Answer, params: &[&str]) {
     assert!(details.iter().all(|it| names(it) == ["param", "message", "code"]), "{}", answer.text);
 }
 
+/// 404 about what this field of the body refers to.
+#[track_caller]
+pub(crate) fn assert_missing(answer: &Answer, param: &str) {
+    assert_error(answer, 404, "not_found");
+    assert_eq!(answer.json["error"]["param"], param, "{}", answer.text);
+}
+
 /// The values of one field in a list.
 pub(crate) fn column<'a>(list: &'a Value, field: &str) -> Vec<&'a Value> {
     list.as_array().unwrap().iter().map(|it| &it[field]).collect()

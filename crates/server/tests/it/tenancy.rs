@@ -207,8 +207,8 @@ async fn another_organisations_objects_do_not_exist() {
         }
         // Neither can objects be made or moved there.
         let user = json!({ "username": "new", "password": PASSWORD, "org_id": other });
-        assert_eq!(team.org_admin.post("/admin/users", &user).await.status, 422);
-        assert_eq!(team.org_admin.post("/admin/keys", &json!({ "org_id": other })).await.status, 422);
-        assert_eq!(team.org_admin.post("/admin/keys", &json!({ "user_id": zoe })).await.status, 422);
+        assert_eq!(team.org_admin.post("/admin/users", &user).await.status, 404);
+        assert_eq!(team.org_admin.post("/admin/keys", &json!({ "org_id": other })).await.status, 404);
+        assert_eq!(team.org_admin.post("/admin/keys", &json!({ "user_id": zoe })).await.status, 404);
     }
 }

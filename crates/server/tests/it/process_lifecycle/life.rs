@@ -24,7 +24,7 @@ async fn a_model_starts_answers_and_stops() {
 
         // On loopback only, with the gateway's key only.
         let (port, pid) = (state["port"].as_u64().unwrap(), state["engine_pid"].as_i64().unwrap());
-        let direct = gantry_testkit::Client::new(&format!("http://127.0.0.1:{port}"));
+        let direct = gantry_testkit::Client::of_engine(&format!("http://127.0.0.1:{port}"));
         assert_eq!(direct.get("/v1/models").await.status, 401);
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
         let words: Vec<&str> = line.split('\0').collect();

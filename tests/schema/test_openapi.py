@@ -1,0 +1,224 @@
+"""Schemathesis over the served OpenAPI document: as every role, on SQLite and (TEST_POSTGRES_URL) Postgres, both at once.
+
+GANTRY names the program. The last line is `N passed, N failed`; one test is one role on one database.
+
+Shortly: examples, one case of fuzzing for each operation, a few stateful scenarios, and coverage of a few operations
+drawn for each run. SQLite has the seed 1, Postgres a new one each time, which its lines say. SCHEMA_LONG=1: all phases
+of all operations, without a limit of time.
+
+    SCHEMA_SEED=…        the seed of all runs
+    SCHEMA_DATABASES=…   `sqlite`, `postgres`
+    SCHEMA_ROLES=…       some of the roles
+    SCHEMA_EXAMPLES=…    cases of fuzzing for each operation
+"""
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from gateway import ROLES, Gateway
+
+LONG = os.environ.get("SCHEMA_LONG") == "1"
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", 50 if LONG else 1))
+SCENARIOS = 200 if LONG else 3
+# Shortly, so many operations are covered in each run.
+COVERED = 3
+# Shortly, a run that is not through by then passes if nothing failed until then; its line says so.
+LIMIT = 7200 if LONG else 60
+CHECKS = [
+    "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance",
+    "response_headers_conformance", "negative_data_rejection", "positive_data_acceptance", "ignored_auth",
+    "use_after_free", "ensure_resource_availability", "unsupported_method", "allow_header_conformance",
+]  # fmt: skip
+
+STATUSES = {
+    # Engines, a hub and a database are there, so that nothing may say that one of them is missing.
+    "not_a_server_error": ["2xx", "4xx"],
+    # 409: the state of other objects.
+    "positive_data_acceptance": ["2xx", "401", "403", "404", "409", "429"],
+    "negative_data_rejection": ["400", "401", "403", "404", "405", "409", "413", "415", "421", "422", "429"],
+}
+# Where a body or a query that fits the schema may still be refused, because of other objects or other fields.
+DEPENDENT = {
+    "createKey": "the user must be of the organisation",
+    "createOwnKey": "its limits may be no milder than the gateway's, and its mode is not its holder's to choose",
+    "createModel": "settings depend on each other, and on the role",
+    "changeModel": "settings depend on each other, and on the role",
+    "previewModel": "settings depend on each other, and on the role",
+    "listAuditLog": "`from` must be before `to`",
+    "refreshUpstreams": "something must be served under the names",
+    "listUsage": "`from` must be before `to`",
+    "aggregateUsage": "`from` must be before `to`",
+    "getUsageSeries": "`from` must be before `to`, and not too far",
+    "getUsageLatency": "`from` must be before `to`",
+    "getUsageTtft": "`from` must be before `to`",
+    "exportUsage": "`from` must be before `to`",
+    "changeModelsBaseDir": "the directory must exist",
+    "loadContainerImages": "the file must exist",
+    "inspectFolder": "the folder must exist",
+    "getHubConfig": "the hub must know the repository",
+    "getModelLogs": "there must be a container",
+}
+# What an engine takes is the engine's to say, and whether it can be reached.
+INFERENCE = [
+    "createChatCompletion", "createCompletion", "createEmbedding", "createResponse", "createMessage",
+    "countMessageTokens", "rerank", "score", "tokenize", "detokenize",
+]  # fmt: skip
+# What would end the run itself.
+EXCLUDED = ["signOut", "changeOwnPassword"]
+
+
+def config(cookie, uncovered):
+    """schemathesis.toml: who asks, what is checked, and where a valid request may be refused."""
+    # Of a stream of events the first is enough.
+    lines = ["max-stream-events = 1", "[checks]", "enabled = false"]
+    for name in CHECKS:
+        lines += [f"[checks.{name}]", "enabled = true"]
+        if name in STATUSES:
+            lines += [f"expected-statuses = {STATUSES[name]}"]
+    # Without links that are followed, nothing is used after it was deleted.
+    lines += ["[phases.stateful.generation]", f"max-examples = {SCENARIOS}"]
+    if cookie:
+        lines += ["[auth.openapi.session]", f'api_key = "{cookie}"']
+    lenient = {*DEPENDENT, *INFERENCE}
+    for operation in sorted(lenient | set(uncovered)):
+        lines += ["[[operations]]", f'include-operation-id = "{operation}"']
+        if operation in lenient:
+            lines += ["checks.positive_data_acceptance.enabled = false"]
+        if operation in uncovered:
+            lines += ["phases.coverage.enabled = false"]
+    return "\n".join(lines) + "\n"
+
+
+# What was started and still runs; nothing is started any more once `stop` was called.
+RUNNING, STOPPING, LOCK = set(), threading.Event(), threading.Lock()
+
+
+def stop(*_):
+    """A runner ends what takes too long so. Then the gateways end as they always do, and their engines with them."""
+    STOPPING.set()
+    for process in list(RUNNING):
+        process.terminate()
+
+
+def check(gateway, role, seed, covered):
+    """Whether all is well, the output if not, and a note."""
+    everything = {it["operationId"] for path in gateway.document["paths"].values() for it in path.values()}
+    with tempfile.TemporaryDirectory() as place:
+        path = f"{place}/schemathesis.toml"
+        with open(path, "w") as file:
+            file.write(config(gateway.cookies[role], [] if LONG else everything - set(covered)))
+        command = [
+            os.path.join(os.path.dirname(sys.executable), "st"), "--config-file", path, "run",
+            f"{gateway.url}/openapi.json", "--phases", "examples,coverage,fuzzing,stateful", "--no-color",
+            "--max-examples", str(EXAMPLES), "--seed", str(seed), "--workers", "2", "--request-timeout", "30",
+            "--continue-on-failure", "--warnings", "off", "--suppress-health-check", "all",
+            "--generation-database", "none",
+        ]  # fmt: skip
+        if not LONG:
+            command += ["--no-shrink"]
+        for operation in EXCLUDED:
+            command += ["--exclude-operation-id", operation]
+        env = os.environ | {
+            "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": HERE, "PYTHONDONTWRITEBYTECODE": "1",
+            "SCHEMA_LAST_PERSON": str(gateway.last_person), "SCHEMA_LAST_MODEL": str(gateway.last_model),
+        }  # fmt: skip
+        code, output, note = run(command, place, env)
+        faults = gateway.faults()
+        good = code == 0 and not faults and gateway.process.poll() is None
+        return good, "" if good else "\n".join([output[-20_000:], *faults]), note
+
+
+def run(command, place, env):
+    """Exit status, output and a note. Shortly, the end of the time is an end without failures, if there were none."""
+    with open(os.path.join(place, "output"), "w+") as output:
+        process = subprocess.Popen(command, cwd=place, env=env, stdout=output, stderr=subprocess.STDOUT)
+        RUNNING.add(process)
+        note = ""
+        try:
+            process.wait(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            # With an interrupt it tells what it found until then.
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            note = f", stopped after {LIMIT} s"
+        RUNNING.discard(process)
+        output.seek(0)
+        text = output.read()
+    counted = re.findall(r"(\d+) generated[^\n]*", text)
+    if counted:
+        note += f", {counted[-1]} cases"
+    if "stopped" not in note:
+        return process.returncode, text, note
+    broken = LONG or re.search(r"^_+ .* _+$|= FAILURES =|= ERRORS =|❌|🚫", text, re.MULTILINE)
+    return (1 if broken else 0), text, note
+
+
+def skip_postgres():
+    """Tells the script that lists what did not run."""
+    why = "postgres\tno TEST_POSTGRES_URL, or no psql"
+    print("SKIP " + why.replace("\t", ": "))
+    if path := os.environ.get("GANTRY_SKIPPED_PARTS"):
+        with open(path, "a") as file:
+            file.write(why.replace("\t", "-openapi\tSKIP\t") + "\n")
+
+
+def databases():
+    named = os.environ.get("SCHEMA_DATABASES", "sqlite postgres").split()
+    if "postgres" in named and not (os.environ.get("TEST_POSTGRES_URL") and shutil.which("psql")):
+        skip_postgres()
+        named.remove("postgres")
+    return named
+
+
+def check_all(database):
+    """How many roles passed and failed on this database."""
+    roles = os.environ.get("SCHEMA_ROLES", " ".join(ROLES)).split()
+    fixed = os.environ.get("SCHEMA_SEED") or ("1" if database == "sqlite" and not LONG else None)
+    seed = int(fixed) if fixed else random.randrange(1 << 31)
+    passed = failed = 0
+    with contextlib.ExitStack() as stack:
+        gateway = Gateway(stack, database)
+        operations = sorted(it["operationId"] for path in gateway.document["paths"].values() for it in path.values())
+        random.Random(seed).shuffle(operations)
+        for n, role in enumerate(roles):
+            if STOPPING.is_set():
+                failed += 1
+                continue
+            started = time.monotonic()
+            good, output, note = check(gateway, role, seed, operations[n * COVERED : (n + 1) * COVERED])
+            seconds = time.monotonic() - started
+            with LOCK:
+                print(output, end="")
+                word = "PASS" if good else "FAIL"
+                print(f"{word} {database} as {role} (seed {seed}, {seconds:.0f} s{note})", flush=True)
+            passed, failed = passed + good, failed + (not good)
+    return passed, failed
+
+
+def main():
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    with ThreadPoolExecutor() as pool:
+        counts = list(pool.map(check_all, databases()))
+    passed, failed = (sum(it) for it in zip(*counts))
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
