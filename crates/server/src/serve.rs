@@ -215,7 +215,7 @@ impl Base {
         let cookies = Cookies::new(
             secret("session", &settings.session_secret)?,
             settings.session_cookie_secure,
-            Duration::from_hours(u64::from(settings.session_ttl_hours.max(1))),
+            Duration::from_hours(u64::from(settings.session_ttl_hours.get())),
         );
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
         let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
@@ -274,7 +274,7 @@ fn control(
     versions: versions::Versions,
 ) -> anyhow::Result<Control> {
     let breaker = breaker::Settings {
-        failures: settings.breaker_failures.max(1),
+        failures: settings.breaker_failures.get(),
         cooldown: settings.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
@@ -430,7 +430,7 @@ fn control_config(
         pull_timeout: settings.image_pull_timeout,
         stop_grace: settings.stop_timeout_sec,
         drain: settings.drain_timeout_sec,
-        apply_wait: settings.apply_wait_sec,
+        apply_wait: settings.apply_wait_sec.0,
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
@@ -454,7 +454,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
     gantry_dataplane::Config {
         listen: settings.gateway_listen,
         threads,
-        max_body: settings.request_max_body_bytes,
+        max_body: settings.request_max_body_bytes.get(),
         trusted_proxies: settings.trusted_proxies.clone(),
         cors_origins: settings.cors_allow_origins.0.clone(),
         session: Arc::new(move |cookie| cookies.verify(cookie)),
