@@ -64,6 +64,17 @@ fn request_id(headers: &HeaderMap) -> String {
     given.filter(sane).map_or_else(|| uuid::Uuid::now_v7().to_string(), str::to_owned)
 }
 
+/// An error in its last form, to a request with these headers, where nothing of the admin API is around it.
+pub fn error_answer(headers: &HeaderMap, error: &ApiError) -> Response {
+    let id = request_id(headers);
+    let mut response = finish(error, &id);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    security_headers(response.headers_mut());
+    response
+}
+
 /// Stops DNS rebinding: a page of another site can't talk to a name that the gateway does not know.
 fn known_host(app: &App, request: &Request) -> Result<(), Problem> {
     let unknown =

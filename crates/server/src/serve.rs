@@ -60,6 +60,8 @@ use crate::{
 /// At the end, connections are told to close with an answer for so long, before idle ones are closed: a client that
 /// asks again at that moment would find its connection gone.
 const LEAVE_GRACE: Duration = Duration::from_millis(250);
+/// Folder of the usage spool in the data directory.
+const SPOOL: &str = "spool";
 /// More data-plane threads than this only help machines that do nothing else.
 const MAX_AUTO_THREADS: usize = 8;
 
@@ -109,7 +111,7 @@ async fn serve(
     let (refresh, requests) = mpsc::channel(1024);
     let setup_token = secrets::random();
     let app = app(&settings, &base, &control, runtime_name, wake, refresh, &setup_token);
-    let spool_dir = base.data_dir.join("spool");
+    let spool_dir = base.data_dir.join(SPOOL);
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
     let router = gantry_admin_api::router(app.clone(), ui::routes());
@@ -313,11 +315,12 @@ fn app(
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
 ) -> App {
-    let adapter =
-        Arc::new(adapters::Adapter { control: Arc::clone(control), spool_errors: AtomicU64::new(0) });
+    let spool = Arc::new(adapters::SpoolCheck::new(base.data_dir.join(SPOOL)));
+    let adapter = Arc::new(adapters::Adapter { control: Arc::clone(control), spool });
     App::new(Parts {
         store: base.store.clone(),
         clock: base.clock.clone(),
+        steady: control.steady.clone(),
         passwords: base.passwords.clone(),
         cookies: base.cookies.clone(),
         throttle: gantry_admin_api::Throttle::default(),

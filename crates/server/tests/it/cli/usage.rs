@@ -51,7 +51,7 @@ fn the_five_users_with_most_tokens_this_week_take_one_command() {
     assert!(lines[1].starts_with("ada") && lines[1].contains("1\u{202f}234\u{202f}567"), "{out}");
     assert!(lines[2].starts_with("joe") && lines.len() == 3, "{out}");
     let asked = served.join().unwrap();
-    assert_eq!(asked[0], "GET /admin/orgs/lookup HTTP/1.1");
+    assert_eq!(asked[0], "GET /admin/orgs/lookup?limit=1000&offset=0 HTTP/1.1");
     let query = "hours=168&org_id=7&group_by=user&sort=-total_tokens&limit=5";
     assert_eq!(asked[1], format!("GET /admin/usage/aggregate?{query} HTTP/1.1"));
 }
