@@ -134,7 +134,7 @@ impl Sources {
         for name in self.environment.keys() {
             // Two mistakes in a short name make another word.
             let mistakes = if name.len() < 12 { 1 } else { 2 };
-            let comparable = name.len() >= 7 && !FOREIGN.contains(&name.as_str());
+            let comparable = name.len() >= 8 && !FOREIGN.contains(&name.as_str());
             match nearest(name).filter(|_| comparable) {
                 Some((distance, near)) if (1..=mistakes).contains(&distance) => {
                     return Err(SettingsError::Mistyped { name: name.clone(), near });
