@@ -54,7 +54,8 @@ fn settings() -> anyhow::Result<String> {
     let mut out = head(
         "Settings",
         "Each is an environment variable, a line in `.env`, or a flag (`GATEWAY_LISTEN` is `--gateway-listen`). A flag \
-         beats the environment, which beats `.env`. Secrets may be given as a file: `SESSION_SECRET_FILE`. \
+         beats the environment, which beats `.env`. Secrets may be given as a file in each of these \
+         ways: `SESSION_SECRET_FILE`. \
          `gantry settings` prints what is in force and where it came from.",
     );
     let (_, entries) = Settings::load(&Sources::default())?;

@@ -49,6 +49,8 @@ impl App {
 pub struct Parts {
     pub store: Store,
     pub clock: Clock,
+    /// For times that pass: nobody sets it. The reconciler's, which stamps the phases of models.
+    pub steady: Clock,
     pub passwords: Passwords,
     pub cookies: Cookies,
     pub throttle: Throttle,
@@ -156,8 +158,8 @@ pub trait Engines: Send + Sync + 'static {
     fn session_known(&self, id_hash: &[u8; 32]) -> bool;
     /// Whether the container runtime answers; the error is one line for an operator.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
-    /// Whether usage can be recorded.
-    fn spool_ok(&self) -> bool;
+    /// Whether usage can be recorded now.
+    fn spool_ok(&self) -> BoxFuture<'static, bool>;
     /// What went through the usage spool since the gateway started.
     fn spool(&self) -> SpoolReport;
     /// Health of a route as the data plane sees it: `(healthy, state of its breaker)`.
@@ -178,7 +180,7 @@ pub trait Monitor: Send + Sync + 'static {
     fn upstreams(&self) -> Vec<UpstreamView>;
     /// Probes the engines of these served names now, of all without a list.
     fn probe(&self, served_names: Option<Vec<String>>) -> BoxFuture<'static, ()>;
-    /// Ids of the containers that processes run in, as far as they can be seen.
+    /// Ids of the containers that processes run in, or of the engines that they belong to, as far as they can be seen.
     fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>>;
 }
 
@@ -259,6 +261,10 @@ pub struct Preview {
     pub unsupported: Vec<(&'static str, String)>,
     /// There are no images: the engine is a program of this machine.
     pub is_process: bool,
+    /// A variable with which a start is refused.
+    pub refused_variable: Option<String>,
+    /// GPUs of the machine; 0 also where the gateway can't see them.
+    pub known_gpus: usize,
     /// Indexes of the GPUs that the container is given.
     pub gpus: Vec<u32>,
 }

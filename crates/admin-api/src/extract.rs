@@ -31,14 +31,18 @@ impl<S: Send + Sync> FromRequest<S> for Object {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::NONE).0;
-        let json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
-        let bytes = read(request.into_body(), limit).await?;
+        let (json, bytes) = received(request).await?;
+        Self::parse(json, &bytes)
+    }
+}
+
+impl Object {
+    fn parse(json: bool, bytes: &[u8]) -> Result<Self, Problem> {
         if !json {
             let message = "send the body as `Content-Type: application/json`";
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
         }
-        match serde_json::from_slice::<Value>(&bytes) {
+        match serde_json::from_slice::<Value>(bytes) {
             Ok(Value::Object(mut map)) => {
                 map.values_mut().for_each(plain);
                 Ok(Self(map))
@@ -64,6 +68,28 @@ fn plain(value: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// The same where no body at all stands for one without fields.
+pub(crate) struct MaybeObject(pub(crate) Object);
+
+impl<S: Send + Sync> FromRequest<S> for MaybeObject {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (json, bytes) = received(request).await?;
+        if bytes.is_empty() {
+            return Ok(Self(Object(Map::new())));
+        }
+        Object::parse(json, &bytes).map(Self)
+    }
+}
+
+/// Whether the body is said to be JSON, and the body.
+async fn received(request: Request) -> Result<(bool, Bytes), Problem> {
+    let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::NONE).0;
+    let json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
+    Ok((json, read(request.into_body(), limit).await?))
 }
 
 fn is_json(value: &HeaderValue) -> bool {
@@ -327,6 +353,14 @@ impl Params {
 pub(crate) struct Page {
     pub(crate) limit: i64,
     pub(crate) offset: i64,
+}
+
+impl Page {
+    /// The window of a list that is here as a whole.
+    pub(crate) fn of<T>(self, all: Vec<T>) -> Listed<T> {
+        let n = all.len() as i64;
+        Listed(all.into_iter().skip(self.offset as usize).take(self.limit as usize).collect(), n)
+    }
 }
 
 /// The `{id}` of the path. What is no number can't name anything: 404.

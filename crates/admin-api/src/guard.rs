@@ -67,6 +67,17 @@ fn request_id(headers: &HeaderMap) -> String {
     given.filter(sane).map_or_else(|| uuid::Uuid::now_v7().to_string(), str::to_owned)
 }
 
+/// An error in its last form, to a request with these headers, where nothing of the admin API is around it.
+pub fn error_answer(headers: &HeaderMap, error: &ApiError) -> Response {
+    let id = request_id(headers);
+    let mut response = finish(error, &id);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    web::add_security_headers(response.headers_mut(), PAGES);
+    response
+}
+
 /// Refuses a state-changing request that another site's page made the browser send.
 pub(crate) fn same_site(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {

@@ -1,22 +1,28 @@
 //! `GET /readyz`.
 
-use axum::{Json, extract::State, http::StatusCode, response::IntoResponse};
+use axum::{Extension, Json, extract::State, http::StatusCode, response::IntoResponse};
 use serde_json::json;
 
 use crate::App;
 
+/// Beside a request that came while the gateway leaves: it serves still, and takes nothing new.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaving;
+
 /// Readiness
 ///
 /// A container runtime that does not answer degrades the gateway; inference goes on. `runtime` says what runs the engines.
-pub(crate) async fn ready(app: State<App>) -> impl IntoResponse {
+pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) -> impl IntoResponse {
     let database = match app.store.ping().await {
         Ok(()) => Ok(()),
         Err(_) => Err("the database can't be reached".to_owned()),
     };
     let runtime = app.engines.runtime_ok().await;
-    let spool = if app.engines.spool_ok() { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
-    let ready = database.is_ok() && spool.is_ok();
-    let status = match (ready, runtime.is_ok()) {
+    let spool = if app.engines.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
+    let works = database.is_ok() && spool.is_ok();
+    let ready = works && leaving.is_none();
+    let status = match (works, runtime.is_ok()) {
+        _ if leaving.is_some() => "shutting_down",
         (false, _) => "unavailable",
         (true, false) => "degraded",
         (true, true) => "ready",

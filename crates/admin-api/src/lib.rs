@@ -38,6 +38,7 @@ pub use app::{
     Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
 };
 pub use error::Problem;
-pub use guard::Peer;
+pub use guard::{Peer, error_answer};
+pub use health::Leaving;
 pub use routes::router;
 pub use throttle::Throttle;

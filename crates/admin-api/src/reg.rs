@@ -23,21 +23,14 @@ use crate::{
 pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
     let entries = app.store.read().await?.registry().await?;
-    let health = |name: &str| app.engines.route_health(name).unwrap_or((false, "closed"));
     let managed = app.engines.managed_routes().into_iter().map(|it| {
-        let (healthy, breaker) = health(&it.served_name);
+        let (healthy, breaker) = health(&app, &it.served_name);
         json!({
             "served_name": it.served_name, "url": it.url, "task": it.task, "engine_type": it.engine,
             "source": "managed", "healthy": healthy, "breaker": breaker,
         })
     });
-    let manual = entries.iter().map(|it| {
-        let (healthy, breaker) = health(&it.served_name);
-        json!({
-            "served_name": it.served_name, "url": it.url, "task": it.task, "engine_type": null,
-            "source": "manual", "healthy": healthy, "breaker": breaker,
-        })
-    });
+    let manual = entries.iter().map(|it| view(&app, it));
     Ok(Json(managed.chain(manual).collect()))
 }
 
@@ -77,7 +70,7 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
     tx.audit(&did, now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Created(stored(&entry)))
+    Ok(Created(view(&app, &entry)))
 }
 
 /// Remove an engine that runs elsewhere
@@ -107,7 +100,20 @@ async fn find(tx: &mut Tx, served_name: &str) -> Outcome<Option<RegistryEntry>> 
     Ok(tx.registry().await?.into_iter().find(|it| it.served_name == served_name))
 }
 
-/// An entry without its key.
+/// An entry by hand as the list has it.
+fn view(app: &App, entry: &RegistryEntry) -> Value {
+    let (healthy, breaker) = health(app, &entry.served_name);
+    json!({
+        "served_name": entry.served_name, "url": entry.url, "task": entry.task, "engine_type": null,
+        "source": "manual", "healthy": healthy, "breaker": breaker,
+    })
+}
+
+fn health(app: &App, served_name: &str) -> (bool, &'static str) {
+    app.engines.route_health(served_name).unwrap_or((false, "closed"))
+}
+
+/// An entry without its key, for the audit log.
 fn stored(entry: &RegistryEntry) -> Value {
     json!({
         "served_name": entry.served_name, "url": entry.url, "task": entry.task, "engine_type": null,

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
-use gantry_domain::{Timestamp, UserId, audit::Origin, identity::Session};
+use gantry_domain::{
+    Timestamp, UserId,
+    audit::Origin,
+    identity::{SESSION_COOKIE, Session, session_cookie},
+};
 use hmac::{Hmac, KeyInit, Mac};
 use rand::Rng;
 use secrecy::{ExposeSecret, SecretString};
@@ -12,8 +16,6 @@ use sha2::{Digest, Sha256};
 
 use crate::{App, error::Outcome, policy::Caller};
 
-/// Name of the session cookie.
-pub const COOKIE_NAME: &str = "svc_session";
 /// However much it is used, a session ends after this time.
 const ABSOLUTE_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
@@ -68,7 +70,7 @@ impl Cookies {
     pub fn header(&self, value: &str) -> Option<HeaderValue> {
         let age = if value.is_empty() { 0 } else { ABSOLUTE_LIFETIME.as_secs() };
         let secure = if self.secure { "; Secure" } else { "" };
-        let text = format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}");
+        let text = format!("{SESSION_COOKIE}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}");
         HeaderValue::from_str(&text).ok()
     }
 
@@ -79,12 +81,9 @@ impl Cookies {
     }
 }
 
-/// The session cookie of a request. The last one counts if there are several: an older one of a wider path stands
-/// first.
+/// The session cookie of a request.
 pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let values = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let pairs = values.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-    pairs.filter(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value).next_back()
+    session_cookie(headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok()))
 }
 
 /// Who is signed in with this cookie; `None` if nobody (any more). Extends the session.

@@ -34,12 +34,31 @@ struct Failures {
 #[derive(Debug, Default)]
 pub struct Throttle(Mutex<HashMap<Who, Failures>>);
 
+/// A guess that counts as a failure until it is known to be none; one that is given up goes on counting.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Attempt<'a> {
+    throttle: &'a Throttle,
+    at: Timestamp,
+    /// With what was there before.
+    counted: [(Who, Option<Failures>); 2],
+}
+
 impl Throttle {
+    /// Counts a guess before it is looked at, so that guesses at the same time do not all pass. `now` is of a clock that
+    /// nobody sets.
+    ///
     /// # Errors
-    /// 429 while the delay runs.
-    pub(crate) fn check(&self, username: &str, ip: IpAddr, now: Timestamp) -> Result<(), ApiError> {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = keys(username, ip)
+    /// 429 while the delay runs; then it does not count.
+    pub(crate) fn attempt(
+        &self,
+        username: &str,
+        ip: IpAddr,
+        now: Timestamp,
+    ) -> Result<Attempt<'_>, ApiError> {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = keys(username, ip);
+        let wait = keys
             .iter()
             .filter_map(|(who, free)| {
                 let failures = map.get(who)?;
@@ -47,35 +66,56 @@ impl Throttle {
             })
             .max()
             .filter(|wait| !wait.is_zero());
-        match wait {
-            None => Ok(()),
-            Some(wait) => Err(ApiError::new(
-                ErrorCode::TooManyAttempts,
-                "too many failed sign-ins; wait before the next one",
-            )
+        if let Some(wait) = wait {
+            let message = "too many failed sign-ins; wait before the next one";
             // Rounded up: who comes back then must not be refused again.
-            .retry_after(wait.as_millis().div_ceil(1000) as u64)),
+            let seconds = wait.as_millis().div_ceil(1000) as u64;
+            return Err(ApiError::new(ErrorCode::TooManyAttempts, message).retry_after(seconds));
         }
-    }
-
-    pub(crate) fn failed(&self, username: &str, ip: IpAddr, now: Timestamp) {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if map.len() >= MAX_ENTRIES {
             map.retain(|_, it| now.since(it.last) < FORGET);
             if map.len() >= MAX_ENTRIES {
                 map.clear();
             }
         }
-        for (who, _) in keys(username, ip) {
-            let entry = map.entry(who).or_insert(Failures { n: 0, last: now });
-            let n = if now.since(entry.last) >= FORGET { 0 } else { entry.n };
-            *entry = Failures { n: n.saturating_add(1), last: now };
-        }
+        let counted = keys.map(|(who, _)| {
+            let before = map.get(&who).copied().filter(|it| now.since(it.last) < FORGET);
+            let n = before.map_or(0, |it| it.n).saturating_add(1);
+            map.insert(who.clone(), Failures { n, last: now });
+            (who, before)
+        });
+        Ok(Attempt { throttle: self, at: now, counted })
+    }
+}
+
+impl Attempt<'_> {
+    /// It was the right password: the user's failures from there are forgotten.
+    pub(crate) fn succeeded(self) {
+        self.take_back(true);
     }
 
-    pub(crate) fn succeeded(&self, username: &str, ip: IpAddr) {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.remove(&Who::User(username.to_lowercase(), ip));
+    /// Nobody looked at it.
+    pub(crate) fn undone(self) {
+        self.take_back(false);
+    }
+
+    fn take_back(self, forgive: bool) {
+        let mut map = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (who, before) in self.counted {
+            if forgive && matches!(who, Who::User(..)) {
+                map.remove(&who);
+                continue;
+            }
+            let Some(now) = map.get_mut(&who) else { continue };
+            now.n = now.n.saturating_sub(1);
+            // Unless another one came meanwhile.
+            if let Some(before) = before.filter(|_| now.last == self.at) {
+                now.last = before.last;
+            }
+            if now.n == 0 {
+                map.remove(&who);
+            }
+        }
     }
 }
 
@@ -107,32 +147,65 @@ fn delay(n: u32, free: u32) -> Duration {
 mod tests {
     use super::*;
 
+    const ADA: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    /// How long the next guess has to wait; a guess that may be made is one more failure.
+    fn guess(throttle: &Throttle, name: &str, ip: IpAddr, now: i64) -> Option<u64> {
+        throttle.attempt(name, ip, Timestamp(now)).err().map(|it| it.retry_after_sec.unwrap())
+    }
+
+    /// Whether a guess may be made, which then was never made.
+    fn free(throttle: &Throttle, name: &str, ip: IpAddr, now: i64) -> bool {
+        throttle.attempt(name, ip, Timestamp(now)).map(Attempt::undone).is_ok()
+    }
+
     #[test]
     fn the_delay_grows_and_ends_and_hits_nobody_else() {
         let throttle = Throttle::default();
-        let (ip, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
-        for second in 0..7 {
-            throttle.failed("Ada", ip, Timestamp(second * 1000));
+        let other = IpAddr::from([192, 0, 2, 2]);
+        for now in [0, 0, 0, 0, 0, 2_000, 6_000] {
+            assert_eq!(guess(&throttle, "Ada", ADA, now), None);
         }
         // The seventh failure is the third that counts: 4 s from second 6.
-        let wait = throttle.check("ada", ip, Timestamp(7_000)).unwrap_err().retry_after_sec;
-        assert_eq!(wait, Some(3));
-        let wait = throttle.check("ada", ip, Timestamp(7_001)).unwrap_err().retry_after_sec;
-        assert_eq!(wait, Some(3), "2.999 s are not over after 2");
-        assert!(throttle.check("ada", other, Timestamp(7_000)).is_ok());
-        assert!(throttle.check("bob", ip, Timestamp(7_000)).is_ok());
-        assert!(throttle.check("ada", ip, Timestamp(10_000)).is_ok());
-        throttle.succeeded("ada", ip);
-        assert!(throttle.check("ada", ip, Timestamp(7_000)).is_ok());
+        assert_eq!(guess(&throttle, "ada", ADA, 7_000), Some(3));
+        assert_eq!(guess(&throttle, "ada", ADA, 7_001), Some(3), "2.999 s are not over after 2");
+        assert!(free(&throttle, "ada", other, 7_000) && free(&throttle, "bob", ADA, 7_000));
+        throttle.attempt("ada", ADA, Timestamp(10_000)).unwrap().succeeded();
+        assert!(free(&throttle, "ada", ADA, 10_000));
+    }
+
+    #[test]
+    fn guesses_at_the_same_time_do_not_all_pass() {
+        let throttle = Throttle::default();
+        let passed: Vec<_> =
+            (0..20).filter_map(|_| throttle.attempt("ada", ADA, Timestamp(0)).ok()).collect();
+        assert_eq!(passed.len(), 5, "as one after the other");
+        passed.into_iter().for_each(Attempt::undone);
+        assert!(free(&throttle, "ada", ADA, 0));
+    }
+
+    #[test]
+    fn an_address_of_ipv6_is_forgiven_as_one_of_ipv4() {
+        let throttle = Throttle::default();
+        let ip: IpAddr = "2001:db8::1:2:3:4".parse().unwrap();
+        for now in [0, 0, 0, 0] {
+            assert_eq!(guess(&throttle, "ada", ip, now), None);
+        }
+        throttle.attempt("ada", ip, Timestamp(0)).unwrap().succeeded();
+        for now in [0, 0, 0, 0, 0] {
+            assert_eq!(guess(&throttle, "ada", ip, now), None, "it begins anew");
+        }
+        assert_eq!(guess(&throttle, "ada", ip, 0), Some(1));
     }
 
     #[test]
     fn many_names_from_one_address_are_slowed_too() {
         let throttle = Throttle::default();
-        let ip = IpAddr::from([192, 0, 2, 1]);
-        for n in 0..25 {
-            throttle.failed(&format!("user{n}"), ip, Timestamp(0));
+        for n in 0..21 {
+            assert_eq!(guess(&throttle, &format!("user{n}"), ADA, 0), None);
         }
-        assert!(throttle.check("another", ip, Timestamp(1)).is_err());
+        assert_eq!(guess(&throttle, "another", ADA, 0), Some(1));
+        assert_eq!(guess(&throttle, "another", ADA, 1_000), None);
+        assert_eq!(guess(&throttle, "a third", ADA, 1_000), Some(2));
     }
 }

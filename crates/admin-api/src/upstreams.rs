@@ -6,7 +6,7 @@ use gantry_domain::host::UpstreamView;
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::{Fields, Object, Params},
+    extract::{Fields, MaybeObject, Params},
 };
 
 /// Names that one refresh takes.
@@ -23,9 +23,9 @@ pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Vec<Up
 
 /// Probe engines now
 ///
-/// `served_names` says which; without it all are. Answers when the probes are done, with those engines.
-pub(crate) async fn refresh(app: State<App>, body: Object) -> Outcome<Json<Vec<UpstreamView>>> {
-    let mut fields = Fields::new(body);
+/// `served_names` says which; without it, or without a body, all are. Answers when the probes are done, with those engines.
+pub(crate) async fn refresh(app: State<App>, body: MaybeObject) -> Outcome<Json<Vec<UpstreamView>>> {
+    let mut fields = Fields::new(body.0);
     let names = fields.optional("served_names", "a list of served names", |it| {
         let names: Option<Vec<String>> =
             it.as_array()?.iter().map(|it| it.as_str().map(str::to_owned)).collect();

@@ -83,7 +83,7 @@ fn audit() -> Command {
         .subcommand(export)
 }
 
-/// A flag for each setting, made from the settings table.
+/// A flag for each setting, and for the files that secrets may lie in, made from the settings table.
 fn setting_args() -> Vec<Arg> {
     let arg = |name: String| {
         let flag = name.to_lowercase().replace('_', "-");
@@ -93,7 +93,9 @@ fn setting_args() -> Vec<Arg> {
             .help(format!("Setting {name}"))
             .help_heading("Settings")
     };
-    Settings::names().into_iter().map(arg).collect()
+    // Known, but not worth a line each in the help.
+    let files = Settings::file_names().into_iter().map(|name| arg(name).hide(true));
+    Settings::names().into_iter().map(arg).chain(files).collect()
 }
 
 const HEADING: &str = "Gateway and output";

@@ -32,14 +32,24 @@ pub(crate) async fn user_id(cx: &Cx, given: &str) -> Outcome<i64> {
     lookup(cx, "/admin/users/lookup", "username", "user", given).await
 }
 
+/// Entries of one answer.
+const LOOKUP: usize = 1000;
+
 async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Outcome<i64> {
-    let answer = cx.client.get(path).await?;
+    let mut list = Vec::new();
+    loop {
+        let answer = cx.client.get(&format!("{path}?limit={LOOKUP}&offset={}", list.len())).await?;
+        let window = answer.list();
+        list.extend_from_slice(window);
+        if window.len() < LOOKUP {
+            break;
+        }
+    }
     let same = |it: &&Value| it[field].as_str().is_some_and(|name| name == given);
     // Names are compared without regard to case only where nothing is exactly the same.
     let alike =
         |it: &&Value| it[field].as_str().is_some_and(|name| name.to_lowercase() == given.to_lowercase());
     let by_id = |it: &&Value| given.parse::<i64>().is_ok_and(|id| it["id"] == id);
-    let list = answer.list();
     let found =
         list.iter().find(same).or_else(|| list.iter().find(alike)).or_else(|| list.iter().find(by_id));
     let id = found.and_then(|it| it["id"].as_i64());

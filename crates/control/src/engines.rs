@@ -6,7 +6,7 @@ use futures_util::stream::BoxStream;
 use gantry_domain::{
     ApiError, ErrorCode,
     engine_metrics::{self, EngineMetrics},
-    model::{Model, Phase, Task, lifecycle::InstanceStatus},
+    model::{EngineKind, Model, Phase, Task, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
 use serde_json::{Value, json};
@@ -15,6 +15,9 @@ use crate::{Control, engine_http};
 
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 const METRICS_TIMEOUT: Duration = Duration::from_secs(2);
+
+const CHAT: &str = "/v1/chat/completions";
+const COMPLETION: &str = "/v1/completions";
 
 /// What came of a test request.
 #[derive(Debug, Clone)]
@@ -79,7 +82,8 @@ impl Control {
         parsed.ok_or_else(|| "the engine's /metrics has none of the usual counters".to_owned())
     }
 
-    /// Sends one small request of the model's task straight to its engine.
+    /// Sends one small request of the model's task straight to its engine: to a model without a chat template, the
+    /// completion that its chats become.
     pub async fn test(&self, model: &Model) -> Tested {
         let name = &model.served_name;
         let (path, request) = match (model.task, model.config.text("pooling")) {
@@ -88,7 +92,7 @@ impl Control {
             }
             (Task::Embed, _) => ("/v1/embeddings", json!({ "model": name, "input": "Hello" })),
             (Task::Generate, _) => (
-                "/v1/chat/completions",
+                CHAT,
                 json!({
                     "model": name, "max_tokens": 16,
                     "messages": [{ "role": "user", "content": "Say hello." }],
@@ -96,13 +100,25 @@ impl Control {
             ),
         };
         let started = Instant::now();
-        let outcome = match &model.phase {
-            Phase::Running { port, .. } => {
-                let body = Some(request.to_string().into_bytes());
-                engine_http::call(*port, path, &self.config.internal_key, body, TEST_TIMEOUT).await
-            }
-            _ => Err(engine_http::NoAnswer::Closed("the model does not run".to_owned())),
+        let Phase::Running { port, .. } = &model.phase else {
+            let error = Some("the model does not run".to_owned());
+            return Tested { path, request, response: None, error, latency: Duration::ZERO };
         };
+        let body = request.to_string().into_bytes();
+        let call = async |path, body| {
+            engine_http::call(*port, path, &self.config.internal_key, Some(body), TEST_TIMEOUT).await
+        };
+        let mut sent = (path, request);
+        let mut outcome = call(path, body.clone()).await;
+        // As for everybody's chats.
+        if model.engine == EngineKind::Vllm
+            && path == CHAT
+            && let Ok((status, answer)) = &outcome
+            && let Some(completion) = gantry_dataplane::as_completion(status.as_u16(), answer, &body)
+        {
+            sent = (COMPLETION, serde_json::from_slice(&completion).unwrap_or_default());
+            outcome = call(COMPLETION, completion.to_vec()).await;
+        }
         let latency = started.elapsed();
         let (response, error) = match outcome {
             Ok((status, body)) => {
@@ -113,6 +129,7 @@ impl Control {
             }
             Err(why) => (None, Some(silent(why))),
         };
+        let (path, request) = sent;
         Tested { path, request, response, error, latency }
     }
 }

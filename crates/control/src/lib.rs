@@ -83,6 +83,7 @@ pub struct Config {
     pub probe_every: Duration,
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
+    /// 0 is for ever.
     pub usage_retention_days: u32,
     /// 0 is for ever.
     pub audit_retention_days: u32,

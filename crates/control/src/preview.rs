@@ -33,6 +33,8 @@ pub struct Preview {
     pub image_refused: Option<&'static str>,
     /// There are no images: the engine is a program of this machine.
     pub is_process: bool,
+    /// A variable with which a start is refused.
+    pub refused_variable: Option<String>,
 }
 
 /// What the container runtime said of images lately, so that comparing what runs with what would run asks nobody.
@@ -76,6 +78,8 @@ impl Control {
         let Finding { version, pending } = self.version(model.engine, image, info, PREVIEW_WAITS).await;
         let launch = self.launch_of(model, version, &self.config.models_dir.get());
         let is_process = self.config.programs.is_some();
+        let refused_variable = gantry_runtime::refused_variable(&launch).filter(|_| is_process);
+        let refused_variable = refused_variable.map(str::to_owned);
         let refused = match (self.config.offline, self.config.require_precache) {
             _ if is_process => Some("programs are not fetched"),
             (true, _) => Some("the system is in offline mode"),
@@ -90,6 +94,7 @@ impl Control {
             version_pending: pending,
             image_refused: refused.filter(|_| matches!(found, Ok(None))),
             is_process,
+            refused_variable,
         }
     }
 
@@ -108,27 +113,16 @@ impl Control {
         };
         let mut launch = engine::launch(model, &cx);
         if let Some(program) = config.program(model) {
-            launch.warnings.extend(process_warnings(model, program, &launch));
+            launch.warnings.extend(process_warning(model, program));
         }
         launch
     }
 }
 
-/// What a record says that means nothing, or too much, where engines are processes.
-fn process_warnings(model: &Model, program: &Program, launch: &Launch) -> Vec<LaunchWarning> {
-    let image = model.config.text("engine_image").filter(|it| *it != program.reference);
-    let image = image.map(|_| LaunchWarning {
-        field: "engine_image",
-        message: format!(
-            "engines are processes here, so images mean nothing: `{}` is used",
-            program.reference
-        ),
-    });
-    let variable = gantry_runtime::refused_variable(launch).map(|name| LaunchWarning {
-        field: "extra_env",
-        message: format!(
-            "`{name}` can't be set for an engine that is a process of this machine: a start fails"
-        ),
-    });
-    image.into_iter().chain(variable).collect()
+/// What a record says that means nothing where engines are processes.
+fn process_warning(model: &Model, program: &Program) -> Option<LaunchWarning> {
+    model.config.text("engine_image").filter(|it| *it != program.reference)?;
+    let message =
+        format!("engines are processes here, so images mean nothing: `{}` is used", program.reference);
+    Some(LaunchWarning { field: "engine_image", message })
 }

@@ -67,7 +67,11 @@ async fn retention(control: &Control) -> StoreResult<()> {
 }
 
 async fn usage_retention(control: &Control, now: Timestamp) -> StoreResult<()> {
-    let oldest = now.minus(DAY * control.config.usage_retention_days);
+    let days = control.config.usage_retention_days;
+    if days == 0 {
+        return Ok(());
+    }
+    let oldest = now.minus(DAY * days);
     loop {
         let mut tx = control.store.write().await?;
         let deleted = tx.delete_usage_before(oldest, DELETE_BATCH).await?;

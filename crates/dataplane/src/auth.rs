@@ -4,15 +4,13 @@ use std::{net::IpAddr, sync::Arc};
 
 use gantry_domain::{
     ApiError, ErrorCode, KeyId, OrgId, Timestamp, UserId,
+    identity::session_cookie,
     key::{self, Scope},
     net,
 };
 use http::{HeaderMap, header};
 
 use crate::{Catalog, Config, KeyEntry, SessionEntry, limits::Guard};
-
-/// Name of the cookie that the sign-in sets.
-const COOKIE: &str = "svc_session";
 
 /// A request that passed authentication.
 #[derive(Debug, Clone)]
@@ -158,10 +156,6 @@ fn session(
     now: Timestamp,
 ) -> Option<Arc<SessionEntry>> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let value = cookies
-        .flat_map(|it| it.split(';'))
-        .filter_map(|it| it.trim().split_once('='))
-        .find_map(|(name, value)| (name == COOKIE).then_some(value))?;
-    let entry = catalog.sessions.get(&(config.session)(value)?)?;
+    let entry = catalog.sessions.get(&(config.session)(session_cookie(cookies)?)?)?;
     (entry.expires_at > now).then(|| Arc::clone(entry))
 }

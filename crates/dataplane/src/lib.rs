@@ -44,6 +44,8 @@ mod worker;
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};
 pub use config::{BoxError, Config, Other, OtherBody, Peer, SessionCheck};
 pub use defaults::RequestDefaults;
+pub use fallback::as_completion;
 pub use plane::DataPlane;
+pub use service::Leaving;
 pub use shared::{Counters, Shared};
 pub use stats::{Histogram, ModelStats};

@@ -188,9 +188,8 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
         return answer;
     }
     if path == READYZ && worker.phase() >= Phase::Leave {
-        // Whatever it still serves. The admin API answers otherwise.
-        let body = r#"{"status":"shutting_down","checks":{}}"#;
-        return answer::json(StatusCode::SERVICE_UNAVAILABLE, &request_id(&worker, &request), body);
+        // Whatever it still serves.
+        request.extensions_mut().insert(Leaving);
     }
     if health {
         let body = serde_json::json!({"status": "ok", "version": worker.config.version}).to_string();
@@ -206,6 +205,10 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     let events = answer.headers().get(header::CONTENT_TYPE).is_some_and(inference::is_event_stream);
     answer.map(|body| if events { Answer::Events(body, worker) } else { Answer::Other(body) })
 }
+
+/// Goes with `/readyz` to the admin API, which can't know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaving;
 
 /// So much of a path is in the access log.
 const MAX_PATH: usize = 300;

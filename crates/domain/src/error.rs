@@ -77,7 +77,7 @@ error_codes! {
         "Ask somebody with the role that the message names.";
     /// A state-changing request with a cookie from another site.
     CrossSiteRequest = "cross_site_request", 403, "permission_error", final,
-        "Call from a page of the gateway, or add the page's origin to `CORS_ORIGINS`.";
+        "Call from a page of the gateway, or add the page's origin to `CORS_ALLOW_ORIGINS`.";
     /// The one-time set-up token is missing or wrong.
     SetupTokenRequired = "setup_token_required", 403, "permission_error", final,
         "Send the `setup_token` that the gateway printed at start, or make the owner on the machine itself.";

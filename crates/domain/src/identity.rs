@@ -39,3 +39,13 @@ pub struct Session {
     /// Moves forward with use (sliding lifetime).
     pub expires_at: Timestamp,
 }
+
+/// Name of the cookie that a sign-in sets.
+pub const SESSION_COOKIE: &str = "svc_session";
+
+/// The session cookie in the values of a request's `Cookie` headers, in their order; the first if there are several
+/// (RFC 6265 §5.4: that of the longest path, else the oldest).
+pub fn session_cookie<'a>(headers: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut pairs = headers.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+    pairs.find_map(|(name, value)| (name == SESSION_COOKIE).then_some(value))
+}

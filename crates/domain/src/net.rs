@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 
 /// Addresses and CIDR ranges; an empty list means "no restriction" wherever it is used as an allow-list.
@@ -19,7 +19,7 @@ impl IpList {
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidRange> {
         let nets = entries.into_iter().map(str::trim).filter(|it| !it.is_empty()).map(|entry| {
             let net = IpNet::from_str(entry).or_else(|_| IpAddr::from_str(entry).map(IpNet::from));
-            net.map(|net| net.trunc()).map_err(|_| InvalidRange(entry.to_owned()))
+            net.map(|net| canonical(net.trunc())).map_err(|_| InvalidRange(entry.to_owned()))
         });
         nets.collect::<Result<_, _>>().map(Self)
     }
@@ -39,6 +39,14 @@ impl IpList {
         let single = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
         let short = |net: &IpNet| if single(net) { net.addr().to_string() } else { net.to_string() };
         self.0.iter().map(short).collect()
+    }
+}
+
+/// IPv4 in IPv6 clothes (RFC 4291 §2.5.5.2, `::ffff:0:0/96`) as IPv4, as the addresses that are looked for.
+fn canonical(net: IpNet) -> IpNet {
+    match (net, net.addr().to_canonical(), net.prefix_len().checked_sub(96)) {
+        (IpNet::V6(_), IpAddr::V4(ip), Some(prefix)) => Ipv4Net::new(ip, prefix).map_or(net, IpNet::V4),
+        _ => net,
     }
 }
 
@@ -97,6 +105,9 @@ mod tests {
         assert_eq!(list.entries(), ["10.0.0.7", "192.168.1.0/24", "::1"]);
         assert!(list.contains(ip("192.168.1.200")) && list.contains(ip("::ffff:10.0.0.7")));
         assert!(!list.contains(ip("10.0.0.8")));
+        let dressed = IpList::parse(["::ffff:10.0.0.7", "::ffff:192.168.0.0/112"]).unwrap();
+        assert_eq!(dressed.entries(), ["10.0.0.7", "192.168.0.0/16"]);
+        assert!(dressed.contains(ip("10.0.0.7")) && dressed.contains(ip("::ffff:192.168.3.4")));
         assert_eq!(IpList::parse(["10.0.0.0/33"]), Err(InvalidRange("10.0.0.0/33".into())));
     }
 

@@ -17,6 +17,7 @@ pub use error::{RuntimeError, RuntimeResult};
 pub use fake::{Action, Fake, Script};
 pub use gpus::host_gpus;
 pub use process::{
-    Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, process, refused_variable, supervise,
+    Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, engine_of, process,
+    refused_variable, supervise,
 };
 pub use runtime::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeInfo};

@@ -2,6 +2,8 @@
 //! and the admin API behind the data plane's listener.
 
 use std::{
+    fs::{self, File},
+    io::{self, Write},
     path::PathBuf,
     sync::{
         Arc,
@@ -37,8 +39,46 @@ use tower::ServiceExt;
 /// See [`Engines`].
 pub(crate) struct Adapter {
     pub(crate) control: Arc<Control>,
-    /// Spool errors at the last look.
-    pub(crate) spool_errors: AtomicU64,
+    pub(crate) spool: Arc<SpoolCheck>,
+}
+
+/// Whether usage can be recorded. Once a write failed it can not until one has worked again, which is tried here: who
+/// is sent no requests any more has no others.
+pub(crate) struct SpoolCheck {
+    dir: PathBuf,
+    /// Errors of the spool that are over.
+    over: AtomicU64,
+}
+
+impl SpoolCheck {
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self { dir, over: AtomicU64::new(0) }
+    }
+
+    /// `errors`: how many there were by now. Blocks where it has to try.
+    fn ok(&self, errors: u64) -> bool {
+        if self.over.load(Relaxed) == errors {
+            return true;
+        }
+        let works = self.try_write().is_ok();
+        if works {
+            self.over.store(errors, Relaxed);
+        }
+        works
+    }
+
+    /// A block of a file system at least, as a record needs one too.
+    fn try_write(&self) -> io::Result<()> {
+        let path = self.dir.join("write-check");
+        let write = |mut file: File| {
+            file.write_all(&[0; 4096])?;
+            file.sync_data()
+        };
+        let result = File::create(&path).and_then(write);
+        // Somebody else may be at it too.
+        let _ = fs::remove_file(&path);
+        result
+    }
 }
 
 impl Allowances for Adapter {
@@ -152,6 +192,8 @@ impl Engines for Adapter {
                 env: launch.env.into_iter().map(env).collect(),
                 unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),
                 is_process: preview.is_process,
+                refused_variable: preview.refused_variable,
+                known_gpus: control.machine.look().await.gpus.len(),
                 gpus: launch.gpus,
             }
         }
@@ -213,9 +255,10 @@ impl Engines for Adapter {
         async move { runtime.info().await.map(|_| ()).map_err(|error| error.to_string()) }.boxed()
     }
 
-    fn spool_ok(&self) -> bool {
+    fn spool_ok(&self) -> BoxFuture<'static, bool> {
         let errors = self.control.shared.counters.spool_errors.load(Relaxed);
-        self.spool_errors.swap(errors, Relaxed) == errors
+        let spool = Arc::clone(&self.spool);
+        async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(false) }.boxed()
     }
 
     fn spool(&self) -> SpoolReport {
@@ -269,6 +312,9 @@ pub(crate) fn other(router: Router, control: Handle) -> Other {
         let router = router.clone();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(gantry_admin_api::Peer(peer.addr));
+        if request.extensions().get::<gantry_dataplane::Leaving>().is_some() {
+            request.extensions_mut().insert(gantry_admin_api::Leaving);
+        }
         let id = request.headers().get("x-request-id").and_then(|it| it.to_str().ok()).map(str::to_owned);
         let work = control.spawn(router.oneshot(request));
         let control = control.clone();

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
 
 use clap::ArgMatches;
 use gantry_cli::{Exit, command};
+use gantry_control::hub;
 use gantry_settings::{Entry, Settings, SettingsError, Sources};
+use tracing_subscriber::EnvFilter;
 
 use crate::{audit, doctor, serve};
 
@@ -35,11 +37,28 @@ fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<Entry>), SettingsErro
         let value = matches.get_one::<String>(&name)?.clone();
         Some((name, value))
     };
-    let flags: BTreeMap<_, _> = Settings::names().into_iter().filter_map(given).collect();
-    let sources = Sources::from_process(flags, std::env::vars(), Path::new("."))?;
+    let names = [Settings::names(), Settings::file_names()].concat();
+    let flags: BTreeMap<_, _> = names.into_iter().filter_map(given).collect();
+    // A name that is no text is nobody's setting.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+    let sources = Sources::from_process(flags, environment, Path::new("."))?;
     let (settings, entries) = Settings::load(&sources)?;
     settings.check()?;
+    check_texts(&settings)?;
     Ok((settings, entries))
+}
+
+/// Texts whose grammar is another part's.
+fn check_texts(settings: &Settings) -> Result<(), SettingsError> {
+    let refuse = |name, why: String| Err(SettingsError::Refused { name, why });
+    if let Err(error) = EnvFilter::try_new(&settings.rust_log) {
+        return refuse("RUST_LOG", format!("must be as in info,gantry_control=debug: {error}"));
+    }
+    if settings.hub_endpoint.as_deref().is_some_and(|it| hub::Endpoint::parse(it).is_none()) {
+        return refuse("HUB_ENDPOINT", "must be of the form https://host[:port][/path]".to_owned());
+    }
+    Ok(())
 }
 
 fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {

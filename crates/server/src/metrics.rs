@@ -11,7 +11,13 @@ use std::{
     time::Instant,
 };
 
-use axum::{Router, extract::State, http::header::CONTENT_TYPE, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use gantry_control::{Control, machine::host};
 use gantry_dataplane::{
     Histogram, RouteTarget,
@@ -19,6 +25,7 @@ use gantry_dataplane::{
     stats::{CLASSES, MAX_MODELS, OTHER},
 };
 use gantry_domain::{
+    ApiError, ErrorCode,
     endpoint::Endpoint,
     host::{HostNow, UpstreamView},
     metrics::{self, Metric},
@@ -60,11 +67,23 @@ pub(crate) struct Source {
 }
 
 pub(crate) async fn serve(listener: TcpListener, source: Source, stop: CancellationToken) {
-    let router = Router::new().route("/metrics", get(render)).with_state(source);
+    let router = Router::new()
+        .route("/metrics", get(render))
+        .fallback(|request: Request| async move {
+            refused(&request, ErrorCode::UnknownRoute, "there is only /metrics here")
+        })
+        .method_not_allowed_fallback(|request: Request| async move {
+            refused(&request, ErrorCode::MethodNotAllowed, "/metrics takes GET only")
+        })
+        .with_state(source);
     let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await;
     if let Err(error) = served {
         error!(error = &error as &dyn std::error::Error, "the metrics listener failed");
     }
+}
+
+fn refused(request: &Request, code: ErrorCode, message: &str) -> Response {
+    gantry_admin_api::error_answer(request.headers(), &ApiError::new(code, message))
 }
 
 async fn render(State(source): State<Source>) -> impl IntoResponse {

@@ -41,7 +41,9 @@ impl Monitor for Watch {
     }
 
     fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>> {
-        let look = move || pids.into_iter().filter_map(|pid| Some((pid, host::container_of(pid)?))).collect();
+        // An engine that is a process first: the gateway itself may run in a container.
+        let place = |pid| gantry_runtime::engine_of(pid).or_else(|| host::container_of(pid));
+        let look = move || pids.into_iter().filter_map(|pid| Some((pid, place(pid)?))).collect();
         async move { tokio::task::spawn_blocking(look).await.unwrap_or_default() }.boxed()
     }
 }

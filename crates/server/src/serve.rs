@@ -63,6 +63,8 @@ use crate::{
 /// At the end, connections are told to close with an answer for so long, before idle ones are closed: a client that
 /// asks again at that moment would find its connection gone.
 const LEAVE_GRACE: Duration = Duration::from_millis(250);
+/// Folder of the usage spool in the data directory.
+const SPOOL: &str = "spool";
 /// More data-plane threads than this only help machines that do nothing else.
 const MAX_AUTO_THREADS: usize = 8;
 
@@ -114,7 +116,7 @@ async fn serve(
     let (refresh, requests) = mpsc::channel(1024);
     let setup_token = secrets::random();
     let app = app(&settings, &base, &control, runtime_name, wake, refresh, &setup_token);
-    let spool_dir = base.data_dir.join("spool");
+    let spool_dir = base.data_dir.join(SPOOL);
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
     let router = gantry_admin_api::router(app.clone(), ui::routes());
@@ -228,7 +230,7 @@ impl Base {
         let cookies = Cookies::new(
             secret("session", &settings.session_secret)?,
             settings.session_cookie_secure,
-            Duration::from_hours(u64::from(settings.session_ttl_hours.max(1))),
+            Duration::from_hours(u64::from(settings.session_ttl_hours.get())),
         );
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
         let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
@@ -287,7 +289,7 @@ fn control(
     versions: versions::Versions,
 ) -> anyhow::Result<Control> {
     let breaker = breaker::Settings {
-        failures: settings.breaker_failures.max(1),
+        failures: settings.breaker_failures.get(),
         cooldown: settings.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
@@ -326,11 +328,12 @@ fn app(
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
 ) -> App {
-    let adapter =
-        Arc::new(adapters::Adapter { control: Arc::clone(control), spool_errors: AtomicU64::new(0) });
+    let spool = Arc::new(adapters::SpoolCheck::new(base.data_dir.join(SPOOL)));
+    let adapter = Arc::new(adapters::Adapter { control: Arc::clone(control), spool });
     App::new(Parts {
         store: base.store.clone(),
         clock: base.clock.clone(),
+        steady: control.steady.clone(),
         passwords: base.passwords.clone(),
         cookies: base.cookies.clone(),
         throttle: gantry_admin_api::Throttle::default(),
@@ -443,7 +446,7 @@ fn control_config(
         pull_timeout: settings.image_pull_timeout,
         stop_grace: settings.stop_timeout_sec,
         drain: settings.drain_timeout_sec,
-        apply_wait: settings.apply_wait_sec,
+        apply_wait: settings.apply_wait_sec.0,
         reconcile_every: settings.model_reconcile_sec,
         probe_every: settings.health_poll_sec,
         breaker,
@@ -471,7 +474,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
     gantry_dataplane::Config {
         listen: settings.gateway_listen,
         threads,
-        max_body: settings.request_max_body_bytes,
+        max_body: settings.request_max_body_bytes.get(),
         trusted_proxies: settings.trusted_proxies.clone(),
         web: web(settings),
         session: Arc::new(move |cookie| cookies.verify(cookie)),

@@ -2,7 +2,7 @@
 //! page and the example file are made from this table.
 //!
 //! A value comes from a flag (`--gateway-listen`), else the environment (`GATEWAY_LISTEN`), else a `.env` file, else
-//! the default. Secrets may also be given as a file (`SESSION_SECRET_FILE`).
+//! the default. Secrets may also be given as a file (`SESSION_SECRET_FILE`), in each of these ways.
 
 mod load;
 mod otel;
@@ -13,7 +13,8 @@ pub use load::{Origin, SettingsError, Sources};
 pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
 pub use table::{BootstrapPassword, Entry, Settings};
 pub use value::{
-    CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words,
+    CommandWords, ContainerRuntime, DatabaseUrl, HostNames, LogFormat, Origins, Paths, RedisUrl, Secret,
+    Value, Wait, Words,
 };
 
 /// What is wrong with the combination of values, or dangerous about it.
@@ -56,7 +57,7 @@ impl Settings {
     pub fn export_dirs(&self) -> Vec<std::path::PathBuf> {
         match self.export_dirs.0.as_slice() {
             [] => vec![self.data_dir.join("exports")],
-            dirs => dirs.iter().map(std::path::PathBuf::from).collect(),
+            dirs => dirs.to_vec(),
         }
     }
 

@@ -31,6 +31,11 @@ pub enum SettingsError {
     Malformed { name: String, origin: Origin, allowed: &'static str },
     #[error("there is no setting {name} ({origin}){}", did_you_mean(.near.as_ref()))]
     Unknown { name: String, origin: Origin, near: Option<String> },
+    #[error(
+        "there is no setting {name} (environment); did you mean {near}? If it is another program's, start gantry \
+         without it: `env -u {name} gantry`"
+    )]
+    Mistyped { name: String, near: String },
     #[error("{name} {why}")]
     Refused { name: &'static str, why: String },
     #[error("can't read {what}")]
@@ -59,6 +64,8 @@ pub struct Sources {
 const ALIASES: &[(&str, &str)] = &[("CONTAINER_HOST", "DOCKER_HOST")];
 /// Variables of this prefix are ours, so an unknown one is a typing error.
 const OURS: &str = "GATEWAY_";
+/// What other programs read, and looks like a setting misspelt.
+const FOREIGN: &[&str] = &["DATABASE_URI", "DATA_DIRS", "DATE_DIR", "MODEL_DIR", "REDIS_URI"];
 
 impl Sources {
     /// Takes the process's environment, and the `.env` file in `dir` if there is one.
@@ -79,50 +86,63 @@ impl Sources {
         Ok(Self { flags, environment: environment.collect(), env_file })
     }
 
-    /// The text of setting `name` with where it came from.
-    pub(crate) fn get(&self, name: &str, default: &str) -> Result<(String, Origin), SettingsError> {
-        if let Some(text) = self.flags.get(name) {
-            return Ok((text.clone(), Origin::Flag));
-        }
+    /// The text of setting `name` with where it came from; with `in_file`, `<NAME>_FILE` of a source may say which file
+    /// holds it.
+    pub(crate) fn get(
+        &self,
+        name: &str,
+        default: &str,
+        in_file: bool,
+    ) -> Result<(String, Origin), SettingsError> {
         let alias = ALIASES.iter().find(|(it, _)| *it == name).map(|(_, alias)| *alias);
-        for name in [Some(name), alias].into_iter().flatten() {
-            if let Some(text) = self.environment.get(name) {
-                return Ok((text.clone(), Origin::Environment));
+        let sources = [
+            (&self.flags, Origin::Flag),
+            (&self.environment, Origin::Environment),
+            (&self.env_file, Origin::EnvFile),
+        ];
+        for (texts, origin) in sources {
+            let alias = alias.filter(|_| origin == Origin::Environment);
+            if let Some(text) = [Some(name), alias].into_iter().flatten().find_map(|it| texts.get(it)) {
+                return Ok((text.clone(), origin));
             }
-        }
-        if let Some(path) = self.environment.get(&format!("{name}_FILE")) {
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| SettingsError::Unreadable { what: format!("{name}_FILE"), source })?;
-            return Ok((text.trim_end_matches(['\r', '\n']).to_owned(), Origin::SecretFile));
-        }
-        if let Some(text) = self.env_file.get(name) {
-            return Ok((text.clone(), Origin::EnvFile));
+            let file = format!("{name}_FILE");
+            if let Some(path) = texts.get(&file).filter(|_| in_file) {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|source| SettingsError::Unreadable { what: file, source })?;
+                return Ok((text.trim_end_matches(['\r', '\n']).to_owned(), Origin::SecretFile));
+            }
         }
         let home = self.environment.get("HOME").map_or("/", String::as_str);
         Ok((default.replacen('~', home, 1), Origin::Default))
     }
 
-    pub(crate) fn refuse_unknown(&self, names: &[String], secrets: &[String]) -> Result<(), SettingsError> {
-        let known = |name: &String| {
-            names.contains(name)
-                || name.strip_suffix("_FILE").is_some_and(|it| secrets.iter().any(|s| s == it))
+    /// Flags and lines of `.env` are all ours. The environment is everybody's: what begins like ours is, and what is a
+    /// typing error away from a setting most likely was meant to be it, such as a limit that is off unless it is set.
+    pub(crate) fn refuse_unknown(&self, names: &[String]) -> Result<(), SettingsError> {
+        let nearest = |name: &str| {
+            let all = names.iter().map(|it| (distance(it, name), it));
+            all.min().map(|(distance, near)| (distance, near.clone()))
         };
-        let strangers = self
-            .flags
-            .keys()
-            .map(|it| (it, Origin::Flag))
+        let own = self.environment.keys().filter(|it| it.starts_with(OURS));
+        let strangers = (self.flags.keys().map(|it| (it, Origin::Flag)))
             .chain(self.env_file.keys().map(|it| (it, Origin::EnvFile)))
-            .chain(
-                self.environment.keys().filter(|it| it.starts_with(OURS)).map(|it| (it, Origin::Environment)),
-            );
-        match strangers.into_iter().find(|(name, _)| !known(name)) {
-            None => Ok(()),
-            Some((name, origin)) => {
-                let near = names.iter().min_by_key(|it| distance(it, name)).cloned();
-                let near = near.filter(|it| distance(it, name) <= 4);
-                Err(SettingsError::Unknown { name: name.clone(), origin, near })
+            .chain(own.map(|it| (it, Origin::Environment)));
+        if let Some((name, origin)) = strangers.into_iter().find(|(name, _)| !names.contains(name)) {
+            let near = nearest(name).filter(|(distance, _)| *distance <= 4).map(|(_, near)| near);
+            return Err(SettingsError::Unknown { name: name.clone(), origin, near });
+        }
+        for name in self.environment.keys() {
+            // Two mistakes in a short name make another word.
+            let mistakes = if name.len() < 12 { 1 } else { 2 };
+            let comparable = name.len() >= 8 && !FOREIGN.contains(&name.as_str());
+            match nearest(name).filter(|_| comparable) {
+                Some((distance, near)) if (1..=mistakes).contains(&distance) => {
+                    return Err(SettingsError::Mistyped { name: name.clone(), near });
+                }
+                _ => {}
             }
         }
+        Ok(())
     }
 }
 
@@ -146,20 +166,25 @@ fn parse_env_file(text: &str) -> Result<BTreeMap<String, String>, SettingsError>
     Ok(values)
 }
 
-/// Levenshtein distance, for "did you mean".
+/// How many letters were added, left out, replaced or swapped with their neighbour (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let cost = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = cost.min(row[j] + 1).min(corner + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    // Rows of the table that begin before the last letter of `a`, before this one, and after it.
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(above[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(before[j - 2] + 1);
+            }
+            row.push(least);
         }
+        before = std::mem::replace(&mut above, row);
     }
-    row.last().copied().unwrap_or_default()
+    above.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -215,6 +240,21 @@ mod tests {
             error(&[("GATEWAY_LISTEN", "0.0.0.0:80"), ("GATEWAY_DEV_ALLOW_ALL_KEYS", "true")])
                 .contains("GATEWAY_DEV_ALLOW_REMOTE")
         );
+    }
+
+    /// The words like `NAME_LIKE_THIS` of what a client is told to do.
+    #[test]
+    fn remedies_name_settings_that_there_are() {
+        let known = Settings::names();
+        let mut seen = 0;
+        for code in gantry_domain::ErrorCode::ALL {
+            let words = code.remedy().split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+            for word in words.filter(|it| it.contains('_') && !it.chars().any(char::is_lowercase)) {
+                seen += 1;
+                assert!(known.iter().any(|it| it == word), "{}: {word}", code.as_str());
+            }
+        }
+        assert!(seen > 5, "{seen}");
     }
 
     #[test]

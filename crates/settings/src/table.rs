@@ -1,6 +1,11 @@
 //! The settings table.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
 use gantry_domain::{limit::LimitMode, net::IpList};
 
@@ -8,8 +13,8 @@ use crate::{
     load::{Origin, SettingsError, Sources},
     otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler},
     value::{
-        CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value,
-        Words,
+        CommandWords, ContainerRuntime, DatabaseUrl, HostNames, LogFormat, Origins, Paths, RedisUrl, Secret,
+        Value, Wait, Words,
     },
 };
 
@@ -39,10 +44,10 @@ macro_rules! settings {
                 vec![$($(stringify!($name).to_uppercase(),)+)+]
             }
 
-            /// Names of those that hold secrets, which may also be given as files.
-            pub fn secret_names() -> Vec<String> {
-                let all = [$($((stringify!($name), <$kind as Value>::SECRET),)+)+];
-                all.iter().filter(|(_, secret)| *secret).map(|(name, _)| name.to_uppercase()).collect()
+            /// `<NAME>_FILE` of those that may be given as files.
+            pub fn file_names() -> Vec<String> {
+                let all = [$($((stringify!($name), <$kind as Value>::IN_FILE),)+)+];
+                all.iter().filter(|(_, it)| *it).map(|(name, _)| name.to_uppercase() + "_FILE").collect()
             }
 
             /// Reads every setting.
@@ -50,12 +55,12 @@ macro_rules! settings {
             /// # Errors
             /// The first one that is malformed or unknown, with what is allowed.
             pub fn load(sources: &Sources) -> Result<(Self, Vec<Entry>), SettingsError> {
-                sources.refuse_unknown(&Self::names(), &Self::secret_names())?;
+                sources.refuse_unknown(&[Self::names(), Self::file_names()].concat())?;
                 let mut entries = Vec::new();
                 $($(
                     let $name: $kind = {
                         let name = stringify!($name).to_uppercase();
-                        let (text, origin) = sources.get(&name, $default)?;
+                        let (text, origin) = sources.get(&name, $default, <$kind as Value>::IN_FILE)?;
                         let value = <$kind as Value>::parse(&text).ok_or_else(|| SettingsError::Malformed {
                             name: name.clone(),
                             origin,
@@ -83,14 +88,14 @@ settings! {
         metrics_listen: SocketAddr = "127.0.0.1:9084";
         /// Threads that serve inference requests; 0 is one for each CPU, at most 8.
         dataplane_threads: usize = "0";
-        /// Host names under which browsers may reach the gateway, besides IP addresses and `localhost`.
-        allowed_hosts: Words = "";
+        /// Host names under which the gateway may be reached, besides IP addresses and `localhost`.
+        allowed_hosts: HostNames = "";
         /// Web origins that may call the gateway with a session.
         cors_allow_origins: Origins = "";
         /// Reverse proxies whose `X-Forwarded-For` is believed.
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
-        request_max_body_bytes: usize = "33554432";
+        request_max_body_bytes: NonZeroUsize = "33554432";
         /// Streams of events and of logs that pages and operators may have open at the same time.
         event_streams_max: usize = "256";
         /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
@@ -104,7 +109,7 @@ settings! {
         data_dir: PathBuf = "~/.local/share/gantry";
         /// Database; empty is a SQLite file in the data directory.
         database_url: Option<DatabaseUrl> = "";
-        /// Days for which single usage rows are kept.
+        /// Days for which single usage rows are kept; 0 is for ever. Sums by hour and day stay for ever.
         usage_retention_days: u32 = "90";
         /// Days for which the audit log is kept; 0 is for ever.
         audit_retention_days: u32 = "365";
@@ -127,7 +132,7 @@ settings! {
         /// Marks the session cookie `Secure`; on a plain-http origin browsers then drop it.
         session_cookie_secure: bool = "false";
         /// Hours without use after which a session ends.
-        session_ttl_hours: u32 = "8";
+        session_ttl_hours: NonZeroU32 = "8";
         /// Name of an owner that is created at start when there is none.
         admin_bootstrap_username: Option<String> = "";
         /// Password of that owner, 8 to 256 characters.
@@ -149,9 +154,10 @@ settings! {
         hub_cache_dir: Option<PathBuf> = "";
         /// Folders that deployment packages are written to and read from, separated by commas; empty is `exports` in
         /// the data directory.
-        export_dirs: Words = "";
-        /// Address of the model hub, beginning with `https://`; empty is the engines' own default, and the gateway itself then
-        /// asks no hub (`hub-config`).
+        export_dirs: Paths = "";
+        /// Address of the model hub, as in `https://hub.example.org`; `http://` is for a mirror in one's own network, since
+        /// tokens then travel in clear. Empty is the engines' own default, and the gateway itself then asks no hub
+        /// (`hub-config`).
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.
         primary_engine_image: String = "vllm/vllm-openai:v0.32.0";
@@ -170,7 +176,7 @@ settings! {
         image_pull_timeout: Duration = "1800";
         /// Longest time that requests for a model which is being applied wait for its new engine, in seconds; 0 lets them
         /// fail at once.
-        apply_wait_sec: Duration = "300";
+        apply_wait_sec: Wait = "300";
         /// Key with which the gateway calls engines; empty: generated once into the data directory.
         internal_engine_api_key: Option<Secret> = "";
         /// What runs the engines: containers of Docker, or processes of this machine. `auto`: Docker if it answers when the
@@ -201,7 +207,7 @@ settings! {
         /// Interval at which running engines are probed, in seconds.
         health_poll_sec: Duration = "15";
         /// Failures in a row that open an engine's circuit breaker.
-        breaker_failures: u32 = "5";
+        breaker_failures: NonZeroU32 = "5";
         /// Time until an open breaker lets one trial through, in seconds.
         breaker_cooldown_sec: Duration = "30";
         /// Silence of an engine while requests wait for it that is never taken for a stall, in seconds. Beyond it and
@@ -242,7 +248,7 @@ pub struct BootstrapPassword(pub secrecy::SecretString);
 
 impl Value for BootstrapPassword {
     const ALLOWED: &'static str = "a password of 8 to 256 characters";
-    const SECRET: bool = true;
+    const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         (8..=256).contains(&text.chars().count()).then(|| Self(text.to_owned().into()))

@@ -1,6 +1,12 @@
 //! Types of settings: how each is read from text and shown again.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
 use gantry_domain::{limit::LimitMode, net::IpList};
 use secrecy::{ExposeSecret, SecretString};
@@ -9,8 +15,8 @@ use secrecy::{ExposeSecret, SecretString};
 pub trait Value: Sized {
     /// For messages and the reference page: "an address such as 127.0.0.1:8084".
     const ALLOWED: &'static str;
-    /// Never shown.
-    const SECRET: bool = false;
+    /// Holds a secret, so that it may also be given as a file.
+    const IN_FILE: bool = false;
 
     /// `None` if `text` is not allowed.
     fn parse(text: &str) -> Option<Self>;
@@ -20,7 +26,7 @@ pub trait Value: Sized {
 /// An optional setting: an empty text is the same as none.
 impl<T: Value> Value for Option<T> {
     const ALLOWED: &'static str = T::ALLOWED;
-    const SECRET: bool = T::SECRET;
+    const IN_FILE: bool = T::IN_FILE;
 
     fn parse(text: &str) -> Option<Self> {
         if text.is_empty() { Some(None) } else { T::parse(text).map(Some) }
@@ -107,6 +113,30 @@ impl Value for usize {
     }
 }
 
+impl Value for NonZeroU32 {
+    const ALLOWED: &'static str = "a whole number of at least 1";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for NonZeroUsize {
+    const ALLOWED: &'static str = NonZeroU32::ALLOWED;
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
 /// In seconds.
 impl Value for Duration {
     const ALLOWED: &'static str = "a whole number of seconds from 1 to 31,536,000";
@@ -117,6 +147,22 @@ impl Value for Duration {
 
     fn show(&self) -> String {
         self.as_secs().to_string()
+    }
+}
+
+/// A time, in seconds, that may be none at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait(pub Duration);
+
+impl Value for Wait {
+    const ALLOWED: &'static str = "a whole number of seconds from 0 to 31,536,000";
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "0" { Some(Self(Duration::ZERO)) } else { Duration::parse(text).map(Self) }
+    }
+
+    fn show(&self) -> String {
+        self.0.show()
     }
 }
 
@@ -141,6 +187,27 @@ impl Value for Words {
 
     fn parse(text: &str) -> Option<Self> {
         Some(Self(text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()))
+    }
+
+    fn show(&self) -> String {
+        self.0.join(",")
+    }
+}
+
+/// Comma-separated names of hosts, as a `Host` header has them before its port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostNames(pub Vec<String>);
+
+impl Value for HostNames {
+    const ALLOWED: &'static str =
+        "host names such as ai.example.org, without scheme and port, comma-separated";
+
+    fn parse(text: &str) -> Option<Self> {
+        let words = Words::parse(text)?.0;
+        let legal = |name: &String| {
+            name.len() <= 253 && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-._".contains(&it))
+        };
+        words.iter().all(legal).then_some(Self(words))
     }
 
     fn show(&self) -> String {
@@ -226,7 +293,7 @@ pub struct Secret(pub SecretString);
 
 impl Value for Secret {
     const ALLOWED: &'static str = "a secret of 16 to 512 printable characters";
-    const SECRET: bool = true;
+    const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         let legal = (16..=512).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
@@ -261,6 +328,7 @@ impl fmt::Debug for DatabaseUrl {
 
 impl Value for DatabaseUrl {
     const ALLOWED: &'static str = "sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE";
+    const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         let known = ["sqlite://", "postgres://", "postgresql://"].iter().any(|it| text.starts_with(it));
@@ -272,14 +340,49 @@ impl Value for DatabaseUrl {
     }
 }
 
+/// Parameters of database and Redis addresses that are no secrets; the values of all others are not shown.
+const PLAIN_PARAMETERS: &[&str] = &[
+    "application_name",
+    "db",
+    "dbname",
+    "host",
+    "hostaddr",
+    "mode",
+    "port",
+    "protocol",
+    "sslcert",
+    "sslmode",
+    "sslrootcert",
+    "ssl-mode",
+    "statement-cache-capacity",
+    "user",
+];
+
+/// Never part of a password, wherever the address has it: before the `@`, or as a parameter.
 fn without_password(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(start), Some(end)) if start + 3 <= end => {
-            let user = url[start + 3..end].split(':').next().unwrap_or_default();
-            format!("{}://{user}:***{}", &url[..start], &url[end..])
-        }
-        _ => url.to_owned(),
+    let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
+    if scheme == "sqlite" {
+        return url.to_owned();
     }
+    let (head, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    // A password that was not encoded: where it ends can't be said.
+    if query.contains('@') {
+        return format!("{scheme}://***");
+    }
+    let head = match head.rsplit_once('@') {
+        Some((user, host)) => format!("{}:***@{host}", user.split(':').next().unwrap_or_default()),
+        None => head.to_owned(),
+    };
+    let shown = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if !PLAIN_PARAMETERS.contains(&name) => format!("{name}=***"),
+        _ => pair.to_owned(),
+    };
+    let query = match query.strip_prefix('?') {
+        Some(pairs) => format!("?{}", pairs.split('&').map(shown).collect::<Vec<_>>().join("&")),
+        None if query.is_empty() => String::new(),
+        None => "#***".to_owned(),
+    };
+    format!("{scheme}://{head}{query}")
 }
 
 /// `redis://…`
@@ -301,6 +404,7 @@ impl fmt::Debug for RedisUrl {
 
 impl Value for RedisUrl {
     const ALLOWED: &'static str = "redis://USER:PASSWORD@HOST:PORT/DATABASE, rediss:// for TLS, or unix:///PATH?pass=PASSWORD&db=DATABASE";
+    const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         let schemes = ["redis", "rediss", "valkey", "valkeys", "unix"];

@@ -42,12 +42,35 @@ pub(crate) async fn login(
 
     let ip = guard::client_ip(&app, peer, &headers)
         .ok_or_else(|| Problem::new(ErrorCode::InvalidRequest, "`X-Forwarded-For` can't be read"))?;
-    let now = app.clock.now();
-    app.throttle.check(&username, ip, now)?;
+    let attempt = app.throttle.attempt(&username, ip, app.steady.now())?;
+    match enter(&app, &username, &password, &from).await {
+        Ok((user, cookie)) => {
+            attempt.succeeded();
+            let cookie = app.cookies.header(&cookie).map(|value| [(SET_COOKIE, value)]);
+            Ok((cookie, Json(json!({ "status": "ok", "user": Me::from(&user) }))))
+        }
+        Err(problem) => {
+            match problem.0.code {
+                ErrorCode::InvalidCredentials => info!(%ip, "a sign-in failed"),
+                // It says nothing about the password.
+                _ => attempt.undone(),
+            }
+            Err(problem)
+        }
+    }
+}
 
-    let user = app.store.read().await?.user_by_name(&username).await?;
+/// Who it is and the value of his new session's cookie.
+async fn enter(
+    app: &App,
+    username: &str,
+    password: &SecretString,
+    from: &Stranger,
+) -> Outcome<(User, String)> {
+    let now = app.clock.now();
+    let user = app.store.read().await?.user_by_name(username).await?;
     let stored = user.as_ref().map(|it| it.password_hash.as_str());
-    let matches = app.passwords.verify(&password, stored).await?;
+    let matches = app.passwords.verify(password, stored).await?;
     let enabled = match &user {
         Some(user) if user.enabled => {
             app.store.read().await?.org(user.org_id).await?.is_some_and(|org| org.enabled)
@@ -64,22 +87,18 @@ pub(crate) async fn login(
     };
     let about = user.as_ref().map(|it| it.id.to_string()).unwrap_or_default();
     let Some(user) = user.filter(|_| same) else {
-        app.throttle.failed(&username, ip, now);
-        info!(%ip, "a sign-in failed");
-        tx.audit(&AuditEntry::new(Actor::Anonymous, from.0, Action::LoginFailed, about), now).await?;
+        tx.audit(&AuditEntry::new(Actor::Anonymous, from.0.clone(), Action::LoginFailed, about), now).await?;
         tx.commit().await?;
         return Err(wrong());
     };
-    app.throttle.succeeded(&username, ip);
     let (session, value) = app.cookies.issue(user.id, now).ok_or_else(ApiError::internal)?;
     tx.insert_session(&session).await?;
     tx.record_login(user.id, now).await?;
     let actor = Actor::User { id: user.id, username: user.username.clone() };
-    tx.audit(&AuditEntry::new(actor, from.0, Action::Login, about), now).await?;
+    tx.audit(&AuditEntry::new(actor, from.0.clone(), Action::Login, about), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    let cookie = app.cookies.header(&value).map(|value| [(SET_COOKIE, value)]);
-    Ok((cookie, Json(json!({ "status": "ok", "user": Me::from(&user) }))))
+    Ok((user, value))
 }
 
 /// Whether he still is who was verified, and may come in.

@@ -27,11 +27,17 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
         return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
     };
     // Someone at an unlocked screen may guess too; the address says nothing about him.
-    let (nowhere, now) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), app.clock.now());
-    app.throttle.check(&caller.user.username, nowhere, now)?;
-    if !app.passwords.verify(&current, Some(&caller.user.password_hash)).await? {
-        app.throttle.failed(&caller.user.username, nowhere, now);
-        return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
+    let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let attempt = app.throttle.attempt(&caller.user.username, nowhere, app.steady.now())?;
+    match app.passwords.verify(&current, Some(&caller.user.password_hash)).await {
+        Ok(true) => attempt.succeeded(),
+        Ok(false) => {
+            return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
+        }
+        Err(error) => {
+            attempt.undone();
+            return Err(error.into());
+        }
     }
     let password_hash = Some(app.passwords.hash(&new).await?);
     let mut tx = app.store.write().await?;

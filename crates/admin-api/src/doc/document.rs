@@ -128,7 +128,7 @@ impl Builder {
         codes: Vec<ErrorCode>,
         limit: Option<usize>,
     ) {
-        let Doc { id, summary, about, params, body, answers, errors } = doc;
+        let Doc { id, summary, about, params, body, body_optional, answers, errors } = doc;
         let example = self.examples.get(id).cloned().unwrap_or(Value::Null);
         let mut responses = Map::new();
         for reply in answers {
@@ -160,7 +160,7 @@ impl Builder {
                 content["example"] = example["request"]["body"].clone();
             }
             operation["requestBody"] =
-                json!({ "required": true, "content": { inference::BODY_TYPE: content } });
+                json!({ "required": !body_optional, "content": { inference::BODY_TYPE: content } });
         }
         self.paths.entry(path.to_owned()).or_default().insert(method.to_owned(), operation);
     }
@@ -349,7 +349,7 @@ fn headers() -> Value {
 
 fn security_schemes() -> Value {
     json!({
-        "session": { "type": "apiKey", "in": "cookie", "name": crate::session::COOKIE_NAME,
+        "session": { "type": "apiKey", "in": "cookie", "name": gantry_domain::identity::SESSION_COOKIE,
             "description": "Set by `POST /auth/login`." },
         "key": { "type": "http", "scheme": "bearer", "description": "An API key." },
         "x-api-key": { "type": "apiKey", "in": "header", "name": "x-api-key",

@@ -179,5 +179,6 @@ pub(crate) fn refresh() -> Doc {
     Doc::new("refreshUpstreams", "Probe engines now")
         .about("Answers when the probes are done, with those engines.")
         .body(request(&[], [("served_names", described(names, "Which; without it, all."))]))
+        .or_without_body()
         .ok(list(named("Upstream")))
 }

@@ -35,6 +35,8 @@ pub struct Doc {
     about: &'static str,
     params: Vec<Param>,
     body: Option<Value>,
+    /// It may be left out.
+    body_optional: bool,
     answers: Vec<Reply>,
     errors: Vec<ErrorCode>,
 }
@@ -68,6 +70,7 @@ impl Doc {
             about: "",
             params: Vec::new(),
             body: None,
+            body_optional: false,
             answers: Vec::new(),
             errors: Vec::new(),
         }
@@ -116,6 +119,11 @@ impl Doc {
 
     fn body(mut self, schema: Value) -> Self {
         self.body = Some(schema);
+        self
+    }
+
+    fn or_without_body(mut self) -> Self {
+        self.body_optional = true;
         self
     }
 

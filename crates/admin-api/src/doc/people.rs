@@ -7,7 +7,7 @@ use super::{
     Doc,
     account::new_password,
     keys::{limits_form, limits_view},
-    schema::{count, deleted, flag, id, id_of, list, name, named, nullable, object, request, text, time},
+    schema::{count, deleted, flag, id, id_of, name, named, nullable, object, request, text, time},
 };
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -52,7 +52,8 @@ pub(crate) fn list_orgs() -> Doc {
 
 pub(crate) fn lookup_orgs() -> Doc {
     Doc::new("lookUpOrganisations", "Organisations for select inputs")
-        .ok(list(object([("id", id()), ("name", text())])))
+        .paged()
+        .list(object([("id", id()), ("name", text())]))
 }
 
 pub(crate) fn create_org() -> Doc {
@@ -92,11 +93,11 @@ pub(crate) fn list_users() -> Doc {
 }
 
 pub(crate) fn lookup_users() -> Doc {
-    Doc::new("lookUpUsers", "Users for select inputs").ok(list(object([
+    Doc::new("lookUpUsers", "Users for select inputs").paged().list(object([
         ("id", id()),
         ("username", text()),
         ("org_id", id()),
-    ])))
+    ]))
 }
 
 pub(crate) fn create_user() -> Doc {

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{
     Doc,
     schema::{
-        constant, deleted, described, flag, formatted, list, name, named, nullable, object, one_of, request,
-        secret, text, word,
+        deleted, described, flag, formatted, list, name, named, nullable, object, one_of, request, secret,
+        text, word,
     },
 };
 
@@ -48,14 +48,7 @@ pub(crate) fn add() -> Doc {
                 ("api_key", nullable(secret(word("^[!-~]{1,500}$")))),
             ],
         ))
-        .created(object([
-            ("served_name", text()),
-            ("url", text()),
-            ("task", named("Task")),
-            ("engine_type", serde_json::json!({ "type": "null" })),
-            ("source", constant("manual")),
-            ("api_key_set", flag()),
-        ]))
+        .created(named("RegistryEntry"))
         .errors(&[ErrorCode::ServedNameConflict])
 }
 

@@ -169,6 +169,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
         }),
         (Some(true), _) => {}
     }
+    warnings.extend(preview.refused_variable.as_deref().map(refused_variable));
     warnings.extend(unknown_version(preview));
     warnings.extend(too_many_gpus(model, preview));
     warnings.extend(odd_split(model));
@@ -203,6 +204,18 @@ fn unknown_version(preview: &Preview) -> Option<Warning> {
     })
 }
 
+fn refused_variable(name: &str) -> Warning {
+    Warning {
+        severity: Severity::Error,
+        category: "engine",
+        title: "A variable is not allowed".to_owned(),
+        message: format!("`{name}` can't be set for an engine that is a process of this machine"),
+        fix: Some("take it out of `extra_env`".to_owned()),
+        field: Some("extra_env"),
+        set: None,
+    }
+}
+
 fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
     let of = |name| model.config.int(name).unwrap_or(1);
     let (tensor, pipeline) = (of("tensor_parallel_size"), of("pipeline_parallel_size"));
@@ -215,8 +228,10 @@ fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
     } else {
         ("pipeline_parallel_size", (most / tensor).max(1))
     };
-    (model.engine == EngineKind::Vllm && wanted > most).then(|| Warning {
-        severity: Severity::Warning,
+    // On processors it is another thing: one worker for each NUMA node.
+    let on_gpus = model.engine == EngineKind::Vllm && model.config.text("device") != Some("cpu");
+    (on_gpus && wanted > most).then(|| Warning {
+        severity: if preview.known_gpus > 0 { Severity::Error } else { Severity::Warning },
         category: "vram",
         title: "More GPUs than there are".to_owned(),
         message: format!(

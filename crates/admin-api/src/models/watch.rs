@@ -51,7 +51,7 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
         Phase::Starting { since, .. } | Phase::Loading { since, .. } => Some(*since),
         _ => None,
     };
-    let elapsed = since.map(|since| app.clock.now().since(since).as_secs());
+    let elapsed = since.map(|since| app.steady.now().since(since).as_secs());
     Ok(Json(json!({
         "status": status, "detail": detail, "state": state, "state_reason": reason,
         "elapsed_sec": elapsed, "timeout_sec": startup_timeout_sec(&app, &model),
@@ -118,7 +118,7 @@ pub(crate) async fn logs(
 
 /// Test a running model
 ///
-/// Sends one small request straight to the engine. It is not metered.
+/// Sends one small request straight to the engine; to a model without a chat template, a completion. It is not metered.
 pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<impl IntoResponse> {
     let model = find(&app, id).await?;
     let state = model.state().0;

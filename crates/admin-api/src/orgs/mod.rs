@@ -56,10 +56,16 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 }
 
 /// Organisations for select inputs
-pub(crate) async fn lookup(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Value>> {
+pub(crate) async fn lookup(
+    app: State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
     let orgs = app.store.read().await?.org_lookup(caller.scope()).await?;
-    Ok(Json(orgs.into_iter().map(|(id, name)| json!({ "id": id, "name": name })).collect()))
+    let entry = |(id, name)| json!({ "id": id, "name": name });
+    Ok(page.of(orgs.into_iter().map(entry).collect()))
 }
 
 /// Create an organisation

@@ -10,7 +10,7 @@ use crate::{App, error::Outcome, extract::Params};
 
 /// GPUs of the machine
 ///
-/// Sizes are MiB. A process that runs in the container of a model has its `model_id` and `served_name`. What a driver does
+/// Sizes are MiB. A process of a model's engine has its `model_id` and `served_name`. What a driver does
 /// not tell is `null`. Without GPUs the list is empty.
 pub(crate) async fn gpus(app: State<App>, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
@@ -20,7 +20,7 @@ pub(crate) async fn gpus(app: State<App>, params: Params) -> Outcome<Json<Value>
     Ok(Json(gpus.iter().map(|it| view(it, &owners)).collect()))
 }
 
-/// The models whose containers processes run in.
+/// The models whose engines processes belong to.
 async fn owners(app: &App, pids: Vec<u32>) -> Outcome<HashMap<u32, (ModelId, String)>> {
     let containers = app.monitor.containers(pids).await;
     let models = app.store.read().await?.models(false).await?;

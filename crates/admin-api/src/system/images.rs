@@ -33,7 +33,7 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// Image cache
 ///
-/// `offline_ready`: every image that a model which is not archived starts with is there. Where engines are processes of
+/// `offline_ready`: every image that a model which is not archived starts with is there, and one image at least. Where engines are processes of
 /// the machine, programs stand in place of images.
 pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
@@ -52,6 +52,8 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         .filter(|(reference, models)| !models.is_empty() && !is_there(reference))
         .map(|(reference, _)| reference.as_str())
         .collect();
+    // Without any image nothing can be started, even if nothing wants to be yet.
+    let ready = missing.is_empty() && images.values().any(Option::is_some);
     let engines: Map<String, Value> = EngineKind::ALL
         .iter()
         .zip(&defaults)
@@ -70,17 +72,22 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         let each = EngineKind::ALL.into_iter().zip(&defaults);
         each.filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
     } else {
-        missing.iter().map(|it| advice(it, app.offline)).collect()
+        let wanted = if missing.is_empty() && !ready {
+            defaults.iter().map(String::as_str).collect()
+        } else {
+            missing
+        };
+        wanted.into_iter().map(|it| advice(it, app.offline)).collect()
     };
     Ok(Json(json!({
         "offline_mode": app.offline,
-        "offline_ready": missing.is_empty(),
+        "offline_ready": ready,
         "engines": engines,
         // Gantry itself is one program: it needs no image.
         "infrastructure": [],
         "models": of_models,
         "summary": {
-            "critical_images_cached": missing.is_empty(),
+            "critical_images_cached": ready,
             "total_images_checked": images.len(),
             "cached_count": images.values().flatten().count(),
         },

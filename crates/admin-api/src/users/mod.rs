@@ -55,11 +55,16 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 }
 
 /// Users for select inputs
-pub(crate) async fn lookup(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Value>> {
+pub(crate) async fn lookup(
+    app: State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
     let users = app.store.read().await?.user_lookup(caller.scope()).await?;
     let entry = |(id, username, org_id)| json!({ "id": id, "username": username, "org_id": org_id });
-    Ok(Json(users.into_iter().map(entry).collect()))
+    Ok(page.of(users.into_iter().map(entry).collect()))
 }
 
 /// Create a user

@@ -51,6 +51,11 @@ pub(crate) fn missing(status: u16, body: &[u8]) -> Option<Missing> {
     said.then_some(Missing::Likely)
 }
 
+/// The body for `/v1/completions` in place of `chat`, if an engine's answer to it says that the model has no chat template.
+pub fn as_completion(status: u16, answer: &[u8], chat: &[u8]) -> Option<bytes::Bytes> {
+    missing(status, answer).and_then(|_| completion(chat))
+}
+
 /// Asks for a completion with `body`, and answers as a chat would.
 pub(crate) async fn serve(
     mut meter: Box<Meter>,

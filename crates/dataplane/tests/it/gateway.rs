@@ -110,9 +110,14 @@ fn other(request: &http::Request<hyper::body::Incoming>) -> http::Response<gantr
             .body(endless.boxed_unsync())
             .unwrap();
     }
-    let body = format!("other {} {}", request.method(), request.uri());
+    let leaving = request.extensions().get::<gantry_dataplane::Leaving>().is_some();
+    let body = match leaving {
+        true => "leaving".to_owned(),
+        false => format!("other {} {}", request.method(), request.uri()),
+    };
     let mut answer =
         http::Response::new(Full::new(Bytes::from(body)).map_err(|it| match it {}).boxed_unsync());
+    *answer.status_mut() = if leaving { http::StatusCode::SERVICE_UNAVAILABLE } else { http::StatusCode::OK };
     answer.headers_mut().insert("x-request-id", id);
     answer
 }

@@ -361,11 +361,13 @@ impl Reader {
     }
 
     fn cross_field(&mut self, config: &ModelConfig, engine: EngineKind) {
+        // Of one that is there and wrong, that has been said.
+        let said = |name| self.problems.iter().any(|it| it.param == name);
         match (config.is_online(), config.text("repo_id"), config.text("local_path")) {
-            (true, None, _) => {
+            (true, None, _) if !said("repo_id") => {
                 self.problem::<()>("repo_id", "online mode needs a `repo_id`");
             }
-            (false, _, None) => {
+            (false, _, None) if !said("local_path") => {
                 self.problem::<()>(
                     "local_path",
                     "a model needs a `local_path`, or a `repo_id` in online mode",
@@ -447,7 +449,6 @@ mod tests {
                 "ngl",
                 "colour",
                 "dtype",
-                "local_path",
                 "local_path"
             ]
         );

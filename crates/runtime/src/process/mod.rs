@@ -31,6 +31,7 @@ pub use self::{
     environment::refused_variable,
     program::{Program, Programs},
     shim::{VERB, supervise},
+    system::engine_of,
 };
 use self::{
     events::Change,

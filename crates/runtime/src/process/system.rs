@@ -34,6 +34,20 @@ pub(super) fn marked(owner: &str) -> Vec<Marked> {
     pids.filter_map(|pid| Some(Marked { pid, id: id_in_environment(pid, owner)? })).collect()
 }
 
+/// The instance that a process belongs to, whoever's it is. An engine may overwrite its environment with a title of its
+/// own, as vLLM does; its supervisor does not.
+pub fn engine_of(pid: u32) -> Option<String> {
+    // More generations than engines have.
+    const GENERATIONS: usize = 16;
+    let line = std::iter::successors(i32::try_from(pid).ok(), |pid| parent(*pid).filter(|it| *it > 1));
+    line.take(GENERATIONS).find_map(|pid| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let prefix = format!("{MARK}=");
+        let value = environment.split(|it| *it == 0).find_map(|it| it.strip_prefix(prefix.as_bytes()))?;
+        Some(str::from_utf8(value).ok()?.rsplit_once('/')?.1.to_owned())
+    })
+}
+
 fn id_in_environment(pid: i32, owner: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let prefix = format!("{MARK}={owner}/");

@@ -399,3 +399,44 @@ async fn two_owners_who_demote_each_other_at_once_leave_one() {
         }
     }
 }
+
+#[tokio::test]
+async fn of_several_session_cookies_the_first_counts_everywhere() {
+    let gateway = gateway(Database::Sqlite).await;
+    let answer = gateway.client().post("/auth/login", &credentials("owner", "owner-password")).await;
+    let good = cookie(&answer).0;
+    for (cookies, status) in [
+        (format!("svc_session={good}; svc_session=x"), 200),
+        (format!("svc_session=x; svc_session={good}"), 401),
+    ] {
+        for path in ["/auth/me", "/v1/models", "/v1/chat/sessions"] {
+            let client = gateway.client();
+            let answer = client.send(client.request(Method::GET, path).header("cookie", &cookies)).await;
+            assert_eq!(answer.status, status, "{path}: {}", answer.text);
+        }
+    }
+}
+
+/// Two counts of what is left of the address.
+#[tokio::test]
+async fn guesses_at_the_same_time_count_as_those_one_after_the_other() {
+    let gateway = start(Options::default().env("TRUSTED_PROXIES", "::ffff:127.0.0.1")).await;
+    let from = |ip: &'static str, password: &'static str| {
+        let client = gateway.client();
+        async move {
+            let request = client.request(Method::POST, "/auth/login").header("x-forwarded-for", ip);
+            client.send(request.json(&credentials("owner", password))).await.status
+        }
+    };
+    let all = join_all((0..20).map(|_| from("192.0.2.7", "wrong-password"))).await;
+    let looked_at = all.iter().filter(|it| **it == 401).count();
+    assert!(looked_at <= 6 && all.iter().all(|it| matches!(it, 401 | 429)), "{all:?}");
+
+    // A sign-in forgives, of IPv6 too.
+    for _ in 0..3 {
+        for _ in 0..4 {
+            assert_eq!(from("2001:db8::1:2:3:4", "wrong-password").await, 401);
+        }
+        assert_eq!(from("2001:db8::1:2:3:4", "owner-password").await, 200);
+    }
+}

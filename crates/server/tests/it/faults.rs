@@ -94,8 +94,16 @@ async fn with_a_full_spool_nothing_is_served_unmetered() {
     assert_error(&refused.await, 503, "metering_unavailable");
     let owner = gateway.owner().await;
     assert_eq!(owner.get("/admin/models").await.status, 200, "the rest goes on");
+    // To everybody who looks, and as long as it lasts.
+    for _ in 0..3 {
+        let ready = client.get("/readyz").await;
+        assert_eq!((ready.status, &ready.json["status"]), (503, &json!("unavailable")), "{}", ready.text);
+        assert_eq!(ready.json["checks"]["usage_spool"], "usage can't be recorded");
+    }
 
     disk.clear();
+    // Whoever is sent nothing while it is not ready gets ready all the same.
+    assert_eq!(readiness(&client).await["checks"]["usage_spool"], "ok");
     eventually("it serves again", SOON, async || (ask(&client, "after").await.status == 200).then_some(()))
         .await;
     let row = owner.usage_of("after").await;
@@ -207,29 +215,79 @@ async fn without_free_file_descriptors_it_goes_on_afterwards() {
 
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
+/// A system clock of a gateway's own, that can be set.
+struct WallClock(tempfile::TempDir);
+
+impl WallClock {
+    fn is_there(test: &str) -> bool {
+        let there = Path::new(FAKETIME).exists();
+        if !there {
+            gantry_testkit::skip(test, "libfaketime is not installed");
+        }
+        there
+    }
+
+    fn new() -> Self {
+        let clock = Self(tempfile::tempdir().unwrap());
+        clock.set("+0");
+        clock
+    }
+
+    /// `offset` in seconds, from the true time. Renamed, so that it is never read half written.
+    fn set(&self, offset: &str) {
+        let part = self.0.path().join("part");
+        fs::write(&part, offset).unwrap();
+        fs::rename(part, self.0.path().join("time")).unwrap();
+    }
+
+    fn of(&self, options: Options) -> Options {
+        options
+            .env("LD_PRELOAD", FAKETIME)
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_TIMESTAMP_FILE", self.0.path().join("time").to_str().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_moves_no_delay_and_no_waiting_time() {
+    if !WallClock::is_there("faults: the clock is set while somebody waits") {
+        return;
+    }
+    let clock = WallClock::new();
+    let gateway = start(clock.of(Options::processes())).await;
+    let guess = async || {
+        let body = json!({ "username": "owner", "password": "wrong-password" });
+        gateway.client().post("/auth/login", &body).await
+    };
+    let owner = gateway.owner().await;
+    let model = Managed::create(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "600")])).await;
+    model.start(&owner).await;
+    model.reaches(&owner, "loading").await;
+    eventually("guesses are slowed down", SOON, async || (guess().await.status == 429).then_some(())).await;
+    clock.set("-3600");
+    eventually("the delay is over", SOON, async || (guess().await.status == 401).then_some(())).await;
+    for offset in ["+3600", "-3600"] {
+        clock.set(offset);
+        let path = model.path("readiness");
+        let elapsed = owner.get(&path).await.expect(200)["elapsed_sec"].as_u64().unwrap();
+        assert!(elapsed < 600, "{offset}: {elapsed}");
+    }
+    clock.set("+0");
+    model.command(&owner, "stop").await.expect(202);
+    model.reaches(&owner, "stopped").await;
+}
+
 #[tokio::test]
 async fn a_clock_that_is_set_moves_no_deadline() {
     if !simulator(GANTRY, "faults: the clock is set") {
         return;
     }
-    if !Path::new(FAKETIME).exists() {
-        gantry_testkit::skip("faults: the clock is set", "libfaketime is not installed");
+    if !WallClock::is_there("faults: the clock is set") {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("time");
-    // Renamed, so that it is never read half written.
-    let set = |offset: &str| {
-        fs::write(dir.path().join("part"), offset).unwrap();
-        fs::rename(dir.path().join("part"), &file).unwrap();
-    };
-    set("+0");
-    let options = Options::containers()
-        .env("LD_PRELOAD", FAKETIME)
-        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .env("FAKETIME_NO_CACHE", "1")
-        .env("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap());
-    let gateway = start(options).await;
+    let clock = WallClock::new();
+    let gateway = start(clock.of(Options::containers())).await;
     let owner = gateway.owner().await;
     let running = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
     let (_, key) = owner.new_key(&json!({})).await;
@@ -241,7 +299,7 @@ async fn a_clock_that_is_set_moves_no_deadline() {
         let loads = Managed::create(&owner, &body).await;
         loads.start(&owner).await;
         loads.reaches(&owner, "loading").await;
-        set(offset);
+        clock.set(offset);
         // The session, the key, the routes and both models are as before.
         loads.reaches(&owner, "running").await;
         let answer = ask(&key, &format!("request-{n}")).await;

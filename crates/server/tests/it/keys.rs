@@ -29,7 +29,7 @@ async fn a_new_key_shows_its_token_once_and_its_record_for_ever() {
         let uwe = user_id(&team.owner, "uwe").await;
         let body = json!({
             "name": "Ci", "scopes": "embeddings, chat", "models": ["b/c", "a"], "user_id": uwe,
-            "ip_allowlist": ["10.1.2.3/8", "::1"], "expires_at": "2099-01-01T02:00:00+02:00",
+            "ip_allowlist": ["10.1.2.3/8", "::ffff:192.0.2.1", "::1"], "expires_at": "2099-01-01T02:00:00+02:00",
             "rpm_limit": 60, "tpm_limit": 1000, "max_concurrency": 2,
         });
         let made = make_key(&team.owner, &body).await;
@@ -40,7 +40,7 @@ async fn a_new_key_shows_its_token_once_and_its_record_for_ever() {
         assert!(made["created_at"].as_str().unwrap().ends_with('Z'), "{made}");
         let record = json!({
             "name": "Ci", "scopes": "chat,embeddings", "models": ["b/c", "a"], "org_id": team.tenant,
-            "org_name": "Tenant", "user_id": uwe, "username": "uwe", "ip_allowlist": ["10.0.0.0/8", "::1"],
+            "org_name": "Tenant", "user_id": uwe, "username": "uwe", "ip_allowlist": ["10.0.0.0/8", "192.0.2.1", "::1"],
             "expires_at": "2099-01-01T00:00:00.000Z", "last_used_at": null, "revoked_at": null,
             "status": "active", "rpm_limit": 60, "tpm_limit": 1000, "max_concurrency": 2,
             "max_streams": null, "budget_tokens_day": null, "budget_tokens_month": null, "limit_mode": "enforce",

@@ -233,3 +233,16 @@ async fn what_clients_make_up_adds_no_series() {
     let left = series(&page(&gateway).await);
     assert!(left == before, "{:#?}", left.difference(&before).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn its_errors_look_like_all_others() {
+    let gateway = crate::support::start(Options::default()).await;
+    let metrics = Client::new(&format!("http://{}", address(&gateway)));
+    let nothing = metrics.get("/metric").await;
+    crate::support::assert_error(&nothing, 404, "unknown_route");
+    let method = metrics.post("/metrics", &json!({})).await;
+    crate::support::assert_error(&method, 405, "method_not_allowed");
+    assert_eq!(method.header("allow"), Some("GET,HEAD"));
+    let request = metrics.request(reqwest::Method::GET, "/").header("x-request-id", "mine");
+    assert_eq!(metrics.send(request).await.json["request_id"], "mine");
+}

@@ -93,6 +93,8 @@ async fn an_org_admin_sees_his_own_organisation_only() {
         assert_eq!(team.org_admin.get("/admin/orgs/lookup").await.expect(200), tenant);
         let both = json!([{ "id": team.home, "name": "Default" }, { "id": team.tenant, "name": "Tenant" }]);
         assert_eq!(team.admin.get("/admin/orgs/lookup").await.expect(200), both);
+        let window = team.admin.get("/admin/orgs/lookup?limit=1&offset=1").await;
+        assert_eq!((window.header("x-total-count"), &window.json[0]), (Some("2"), &both[1]));
         let page = team.admin.get("/admin/orgs?limit=1&offset=1").await;
         assert_eq!(
             (column(&page.json, "name"), page.header("x-total-count")),

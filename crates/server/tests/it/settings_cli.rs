@@ -196,52 +196,62 @@ fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
     }
 }
 
+/// What is refused, with what is said about it.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("GATEWAY_LISTN", "x", "there is no setting GATEWAY_LISTN (environment); did you mean GATEWAY_LISTEN?"),
+    ("GATEWAY_COMPLETELY_DIFFERENT", "x", "there is no setting GATEWAY_COMPLETELY_DIFFERENT (environment)"),
+    ("GATEWAY_LISTEN", "8084", LISTEN),
+    ("GATEWAY_LISTEN", "localhost:8084", LISTEN),
+    ("METRICS_LISTEN", "127.0.0.1:99999", LISTEN),
+    ("HEALTH_POLL_SEC", "0", SECONDS),
+    ("STOP_TIMEOUT_SEC", "10s", SECONDS),
+    ("DRAIN_TIMEOUT_SEC", "-1", SECONDS),
+    ("OFFLINE_MODE", "maybe", "must be true or false"),
+    ("SESSION_COOKIE_SECURE", "TRUE!", "must be true or false"),
+    ("DATAPLANE_THREADS", "many", "must be a whole number"),
+    ("REQUEST_MAX_BODY_BYTES", "32MiB", "must be a whole number"),
+    ("TRUSTED_PROXIES", "10.0.0.0/33", "must be IP addresses or CIDR ranges, comma-separated"),
+    ("CORS_ALLOW_ORIGINS", "*", "`*` is refused"),
+    ("CORS_ALLOW_ORIGINS", "https://*.example.org", "`*` is refused"),
+    ("CORS_ALLOW_ORIGINS", "ui.example.org", "must be origins such as https://ui.example.org"),
+    ("CORS_ALLOW_ORIGINS", "https://ui.example.org/", "must be origins such as https://ui.example.org"),
+    ("SESSION_SECRET", "short", "must be a secret of 16 to 512 printable characters"),
+    ("CONTAINER_RUNTIME", "podman", "must be auto, docker or process"),
+    ("LOG_FORMAT", "xml", "must be text or json"),
+    ("RATE_LIMIT_MODE", "off", "must be enforce or shadow"),
+    ("RATE_LIMIT_RPM", "-1", "must be a whole number"),
+    ("REDIS_URL", "http://u:hunter2@h", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE, rediss://"),
+    ("REDIS_URL", "rediss://u:hunter2@h/#insecure", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE"),
+    (
+        "DATABASE_URL",
+        "mysql://u:hunter2@h/d",
+        "must be sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
+    ),
+    ("ADMIN_BOOTSTRAP_USERNAME", "root", "needs ADMIN_BOOTSTRAP_PASSWORD, and the reverse"),
+    ("SESSION_SECRET_FILE", "/nonexistent", "can't read SESSION_SECRET_FILE"),
+    ("APPLY_WAIT_SEC", "-1", "must be a whole number of seconds from 0 to 31,536,000"),
+    ("BREAKER_FAILURES", "0", "must be a whole number of at least 1"),
+    ("REQUEST_MAX_BODY_BYTES", "0", "must be a whole number of at least 1"),
+    ("SESSION_TTL_HOURS", "0", "must be a whole number of at least 1"),
+    ("ALLOWED_HOSTS", "ai.example.org,http://x/", "must be host names such as ai.example.org"),
+    ("ALLOWED_HOSTS", "ai.example.org:8084", "without scheme and port"),
+    ("EXPORT_DIRS", "exports", "must be absolute paths"),
+    ("RUST_LOG", "gantry=loudly", "must be as in info,gantry_control=debug"),
+    ("HUB_ENDPOINT", "hub.example.org", "must be of the form https://host"),
+    ("HUB_ENDPOINT", "ftp://hub.example.org", "must be of the form https://host"),
+    // Typing errors of names that do not begin like ours.
+    ("RATE_LIMT_RPM", "5", "did you mean RATE_LIMIT_RPM?"),
+    ("SESION_SECRET_FILE", "/x", "did you mean SESSION_SECRET_FILE?"),
+    ("MODELS_DRI", "/x", "did you mean MODELS_DIR?"),
+    ("REDISS_URL", "redis://x", "did you mean REDIS_URL?"),
+];
+const LISTEN: &str = "must be an address such as 127.0.0.1:8084";
+const SECONDS: &str = "must be a whole number of seconds from 1 to 31,536,000";
+
 #[test]
 fn what_is_unknown_or_malformed_is_refused_by_name() {
     let dir = TempDir::new().unwrap();
-    let listen = "must be an address such as 127.0.0.1:8084";
-    let seconds = "must be a whole number of seconds from 1 to 31,536,000";
-    for (name, value, said) in [
-        (
-            "GATEWAY_LISTN",
-            "x",
-            "there is no setting GATEWAY_LISTN (environment); did you mean GATEWAY_LISTEN?",
-        ),
-        (
-            "GATEWAY_COMPLETELY_DIFFERENT",
-            "x",
-            "there is no setting GATEWAY_COMPLETELY_DIFFERENT (environment)",
-        ),
-        ("GATEWAY_LISTEN", "8084", listen),
-        ("GATEWAY_LISTEN", "localhost:8084", listen),
-        ("METRICS_LISTEN", "127.0.0.1:99999", listen),
-        ("HEALTH_POLL_SEC", "0", seconds),
-        ("STOP_TIMEOUT_SEC", "10s", seconds),
-        ("DRAIN_TIMEOUT_SEC", "-1", seconds),
-        ("OFFLINE_MODE", "maybe", "must be true or false"),
-        ("SESSION_COOKIE_SECURE", "TRUE!", "must be true or false"),
-        ("DATAPLANE_THREADS", "many", "must be a whole number"),
-        ("REQUEST_MAX_BODY_BYTES", "32MiB", "must be a whole number"),
-        ("TRUSTED_PROXIES", "10.0.0.0/33", "must be IP addresses or CIDR ranges, comma-separated"),
-        ("CORS_ALLOW_ORIGINS", "*", "`*` is refused"),
-        ("CORS_ALLOW_ORIGINS", "https://*.example.org", "`*` is refused"),
-        ("CORS_ALLOW_ORIGINS", "ui.example.org", "must be origins such as https://ui.example.org"),
-        ("CORS_ALLOW_ORIGINS", "https://ui.example.org/", "must be origins such as https://ui.example.org"),
-        ("SESSION_SECRET", "short", "must be a secret of 16 to 512 printable characters"),
-        ("CONTAINER_RUNTIME", "podman", "must be auto, docker or process"),
-        ("LOG_FORMAT", "xml", "must be text or json"),
-        ("RATE_LIMIT_MODE", "off", "must be enforce or shadow"),
-        ("RATE_LIMIT_RPM", "-1", "must be a whole number"),
-        ("REDIS_URL", "http://u:hunter2@h", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE, rediss://"),
-        ("REDIS_URL", "rediss://u:hunter2@h/#insecure", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE"),
-        (
-            "DATABASE_URL",
-            "mysql://u:hunter2@h/d",
-            "must be sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
-        ),
-        ("ADMIN_BOOTSTRAP_USERNAME", "root", "needs ADMIN_BOOTSTRAP_PASSWORD, and the reverse"),
-        ("SESSION_SECRET_FILE", "/nonexistent", "can't read SESSION_SECRET_FILE"),
-    ] {
+    for &(name, value, said) in REFUSED {
         for verb in ["serve", "settings"] {
             let said_now = gantry(dir.path(), &[verb], &[(name, value)]);
             assert!(!said_now.ok, "{name}={value}: {}", said_now.out);
@@ -274,6 +284,81 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
     let said = gantry(dir.path(), &["settings", "--health-poll-sec", "soon"], &[]);
     assert!(said.err.contains("HEALTH_POLL_SEC (from flag)"), "{}", said.err);
     assert!(!dir.path().join(".local").exists(), "a refused start writes nothing");
+}
+
+#[test]
+fn variables_of_other_programs_are_none_of_its_business() {
+    let dir = TempDir::new().unwrap();
+    for name in [
+        "DATABASE_URI",
+        "REDIS_URI",
+        "MODEL_DIR",
+        "DATA_ROOT",
+        "LOG_LEVEL",
+        "XDG_DATA_DIRS",
+        "RATE",
+        "OFFLINE",
+    ] {
+        assert!(gantry(dir.path(), &["settings"], &[(name, "x")]).ok, "{name}");
+    }
+}
+
+#[test]
+fn a_secret_may_lie_in_a_file_whatever_names_the_file() {
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let secret = file("secret", "from-a-file-0000001\n");
+    let database = file("database", "postgres://gantry:hunter2@db.example/gantry\n");
+    let said = settings(dir.path(), &["--session-secret-file", &secret], &[]);
+    assert_eq!(row(&said, "SESSION_SECRET"), ("***", "secret file"));
+    let lines = format!("SESSION_SECRET_FILE={secret}\nDATABASE_URL_FILE={database}\n");
+    std::fs::write(dir.path().join(".env"), lines).unwrap();
+    let said = settings(dir.path(), &[], &[]);
+    assert_eq!(row(&said, "SESSION_SECRET"), ("***", "secret file"));
+    assert_eq!(row(&said, "DATABASE_URL"), ("postgres://gantry:***@db.example/gantry", "secret file"));
+    // What comes first counts, file or not.
+    let nearer = settings(dir.path(), &[], &[("SESSION_SECRET", "of-the-environment-1")]);
+    assert_eq!(row(&nearer, "SESSION_SECRET"), ("***", "environment"));
+    // Only of secrets.
+    let error = gantry(dir.path(), &["settings"], &[("GATEWAY_LISTEN_FILE", &secret)]).err;
+    assert!(error.contains("there is no setting GATEWAY_LISTEN_FILE"), "{error}");
+}
+
+#[test]
+fn no_password_is_shown_wherever_an_address_has_it() {
+    let dir = TempDir::new().unwrap();
+    for (name, given, shown) in [
+        (
+            "DATABASE_URL",
+            "postgres://db.example/gantry?user=me&password=hunter2&sslmode=require",
+            "postgres://db.example/gantry?user=me&password=***&sslmode=require",
+        ),
+        (
+            "DATABASE_URL",
+            "postgres://me@db.example/g?p%61ssword=hunter2",
+            "postgres://me:***@db.example/g?p%61ssword=***",
+        ),
+        ("DATABASE_URL", "postgres://me:a@hunter2@db.example/gantry", "postgres://me:***@db.example/gantry"),
+        ("DATABASE_URL", "postgres://db.example/g?password=hunter2@x", "postgres://***"),
+        ("DATABASE_URL", "sqlite:///var/lib/a@b/gantry.db", "sqlite:///var/lib/a@b/gantry.db"),
+        ("REDIS_URL", "unix:///run/redis.sock?db=2&pass=hunter2", "unix:///run/redis.sock?db=2&pass=***"),
+    ] {
+        let rows = settings(dir.path(), &[], &[(name, given)]);
+        assert_eq!(row(&rows, name), (shown, "environment"));
+    }
+}
+
+#[test]
+fn what_the_help_allows_is_allowed() {
+    let dir = TempDir::new().unwrap();
+    let rows =
+        settings(dir.path(), &[], &[("APPLY_WAIT_SEC", "0"), ("HUB_ENDPOINT", "http://mirror.lan:8080/hub")]);
+    assert_eq!(row(&rows, "APPLY_WAIT_SEC").0, "0");
+    assert_eq!(row(&rows, "HUB_ENDPOINT").0, "http://mirror.lan:8080/hub");
 }
 
 #[test]

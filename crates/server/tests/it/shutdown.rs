@@ -61,10 +61,13 @@ async fn what_runs_ends_and_nothing_fails() {
     assert_eq!(client.chat("m").await.status, 200);
     let owner = gateway.owner().await;
     gateway.signal("TERM");
-    eventually("it is not ready", Duration::from_secs(10), async || {
-        (ready(&gateway).await == Some(StatusCode::SERVICE_UNAVAILABLE)).then_some(())
+    let told = eventually("it is not ready", Duration::from_secs(10), async || {
+        let asked = Client::new(&gateway.url).request(Method::GET, "/readyz").send().await.ok()?;
+        (asked.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(asked.json::<Value>().await.ok()?)
     })
     .await;
+    let checks = (&told["checks"]["database"], &told["checks"]["usage_spool"]);
+    assert_eq!((&told["status"], checks), (&json!("shutting_down"), (&json!("ok"), &json!("ok"))), "{told}");
     assert_eq!(owner.get("/livez").await.status, 200);
     let events = stream.rest().await.unwrap();
     assert_eq!(events.last().map(String::as_str), Some("[DONE]"), "{events:?}");

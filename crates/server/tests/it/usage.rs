@@ -5,16 +5,17 @@ use std::{collections::BTreeMap, time::Duration};
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
+    audit::{Action, Actor, AuditEntry, Origin},
     endpoint::Endpoint,
     model::Task,
     usage::{Outcome, UsageRow, id_at},
 };
 use gantry_store::Store;
-use gantry_testkit::{Client, Database, Gateway, eventually, now};
+use gantry_testkit::{Client, Database, Gateway, Options, eventually, now};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{assert_invalid, column, gateway},
+    support::{assert_invalid, column, gateway, start},
     team::{Team, make_key},
 };
 
@@ -313,4 +314,48 @@ async fn sums_that_do_not_agree_with_the_rows_are_told() {
         days.iter().map(|it| it[kind]["requests"].as_i64().unwrap()).sum()
     };
     assert_eq!((requests("hourly") - requests("rows"), requests("daily") - requests("rows")), (20, 20));
+}
+
+#[tokio::test]
+async fn rows_are_kept_for_ever_where_the_operator_says_so() {
+    let mut gateway = start(Options { owner: false, ..Options::default() }).await;
+    gateway.terminate();
+    let database = format!("sqlite://{}", gateway.data_dir().join("gantry.db").display());
+    let store = Store::open(&database).await.unwrap();
+    let days_ago = |days: i64| days * 24 * 3600;
+    let mut tx = store.write().await.unwrap();
+    tx.insert_usage(&[row(1, days_ago(3)), row(2, days_ago(400))]).await.unwrap();
+    // It goes after the usage that goes, and so tells when that is done.
+    let entry = AuditEntry::new(Actor::Anonymous, Origin::default(), Action::LoginFailed, "old");
+    tx.audit(&entry, Timestamp(now().0 - days_ago(3) * 1000)).await.unwrap();
+    tx.commit().await.unwrap();
+    for (name, value) in [
+        ("ADMIN_BOOTSTRAP_USERNAME", "owner"),
+        ("ADMIN_BOOTSTRAP_PASSWORD", "owner-password"),
+        ("AUDIT_RETENTION_DAYS", "1"),
+        ("USAGE_RETENTION_DAYS", "0"),
+    ] {
+        gateway.set_env(name, value);
+    }
+    let n_rows = async |owner: &Client| {
+        let rows = owner.get("/admin/usage?from=2000-01-01T00:00:00Z").await;
+        rows.header("x-total-count").unwrap().to_owned()
+    };
+    gateway.restart().await;
+    let owner = gateway.owner().await;
+    eventually("the old audit row is gone", Duration::from_secs(20), async || {
+        let rows = owner.get("/admin/audit?limit=1000").await.expect(200);
+        column(&rows, "object_id").iter().all(|it| **it != "old").then_some(())
+    })
+    .await;
+    assert_eq!(n_rows(&owner).await, "2");
+
+    gateway.terminate();
+    gateway.set_env("USAGE_RETENTION_DAYS", "100");
+    gateway.restart().await;
+    let owner = gateway.owner().await;
+    eventually("the older row is gone", Duration::from_secs(20), async || {
+        (n_rows(&owner).await == "1").then_some(())
+    })
+    .await;
 }

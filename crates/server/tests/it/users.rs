@@ -234,6 +234,9 @@ async fn lists_are_sorted_searched_filtered_and_paged() {
         let lookup = team.owner.get("/admin/users/lookup").await.expect(200);
         assert_eq!(lookup[0], json!({ "id": 2, "username": "ada", "org_id": team.home }));
         assert_eq!(column(&lookup, "username"), ["ada", "olga", "owner", "uwe", "Änne_1"]);
+        let window = team.owner.get("/admin/users/lookup?limit=2&offset=1").await;
+        assert_eq!(window.header("x-total-count"), Some("5"));
+        assert_eq!(column(&window.json, "username"), ["olga", "owner"]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gantry_testkit::{EventStream, Managed, Options, engine_processes, lives, simulated};
+use gantry_testkit::{EventStream, Managed, Options, engine_processes, eventually, lives, simulated};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -144,4 +144,90 @@ async fn logs_can_be_read_and_followed() {
     // When the process goes, so does the stream.
     model.command(&owner, "stop").await.expect(202);
     tokio::time::timeout(Duration::from_secs(20), followed.rest()).await.expect("it ends").unwrap();
+}
+
+#[tokio::test]
+async fn a_model_without_a_chat_template_passes_its_test_as_it_serves_chats() {
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[("NO_CHAT_TEMPLATE", "1")])).await;
+    assert_eq!(owner.chat("m").await.status, 200);
+    let tested = model.command(&owner, "test").await.expect(200);
+    assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("completion")), "{tested}");
+    assert_eq!(tested["request"]["prompt"], "User: Say hello.\n\nAssistant:");
+    assert!(tested["response"]["choices"][0]["text"].is_string() && tested["error"].is_null(), "{tested}");
+    let other = Managed::run(&owner, &simulated("vllm", "n", &[])).await;
+    assert_eq!(other.command(&owner, "test").await.expect(200)["test_type"], "chat");
+}
+
+#[tokio::test]
+async fn what_uses_a_gpu_is_known_by_its_engine() {
+    let mut gateway = gateway().await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    let pid = process(&gateway, &model).0;
+    let stranger = std::process::id();
+    let gpus = json!([{
+        "index": 0, "name": "A GPU", "mem_total_mb": 1000, "mem_used_mb": 500,
+        "processes": [{ "pid": pid, "mem_mb": 400 }, { "pid": stranger, "mem_mb": 100 }],
+    }]);
+    let file = gateway.data_dir().join("gpus.json");
+    std::fs::write(&file, gpus.to_string()).unwrap();
+    assert!(gateway.terminate());
+    gateway.set_env("GPU_INVENTORY_FILE", file.to_str().unwrap());
+    gateway.restart().await;
+    let seen = gateway.owner().await.get("/admin/system/gpus").await.expect(200);
+    let of = |index: usize| seen[0]["processes"][index].clone();
+    assert_eq!((&of(0)["model_id"], &of(0)["served_name"]), (&json!(model.id), &json!("m")), "{seen}");
+    assert_eq!((&of(1)["model_id"], &of(1)["served_name"]), (&Value::Null, &Value::Null), "{seen}");
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_a_start_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("gpus.json");
+    std::fs::write(&file, r#"[{ "index": 0, "name": "A GPU", "mem_total_mb": 1000, "mem_used_mb": 0 }]"#)
+        .unwrap();
+    let gateway = start(Options::processes().env("GPU_INVENTORY_FILE", file.to_str().unwrap())).await;
+    let owner = gateway.owner().await;
+    let dry_run = async |change: Value| {
+        let mut body = simulated("vllm", "m", &[]);
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let seen = owner.post("/admin/models/dry-run", &body).await.expect(200);
+        let errors = seen["warnings"].as_array().unwrap().iter().filter(|it| it["severity"] == "error");
+        (seen["valid"].clone(), errors.map(|it| word(&it["field"]).to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(dry_run(json!({})).await, (json!(true), vec![]));
+    let refused = json!({ "extra_env": { "NCCL_NET_PLUGIN": "/x.so" } });
+    assert_eq!(dry_run(refused.clone()).await, (json!(false), vec!["extra_env".to_owned()]));
+    let too_many = json!({ "device": "cuda", "tensor_parallel_size": 2 });
+    assert_eq!(dry_run(too_many).await, (json!(false), vec!["tensor_parallel_size".to_owned()]));
+    assert_eq!(dry_run(json!({ "device": "cuda", "tensor_parallel_size": 1 })).await.0, true);
+    // Workers on processors are no GPUs.
+    assert_eq!(dry_run(json!({ "device": "cpu", "tensor_parallel_size": 2 })).await.0, true);
+
+    let mut body = simulated("vllm", "m", &[]);
+    body["extra_env"] = refused["extra_env"].clone();
+    let model = Managed::create(&owner, &body).await;
+    model.command(&owner, "start").await;
+    assert!(model.fails(&owner).await.contains("NCCL_NET_PLUGIN"), "as it said");
+}
+
+#[tokio::test]
+async fn requests_fail_at_once_while_a_model_is_applied_where_the_operator_says_so() {
+    let gateway = start(Options::processes().env("APPLY_WAIT_SEC", "0")).await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    let slow = simulated("vllm", "m", &[("LOAD_SECONDS", "60")])["extra_env"].clone();
+    owner.patch(&format!("/admin/models/{}", model.id), &json!({ "extra_env": slow })).await.expect(200);
+    model.command(&owner, "apply").await.expect(202);
+    let refused = eventually("a chat is refused", Duration::from_secs(20), async || {
+        let answer = owner.chat("m").await;
+        (answer.status != 200).then_some(answer)
+    })
+    .await;
+    assert_eq!((refused.status, refused.code()), (503, "model_not_running"), "{}", refused.text);
+    assert_ne!(model.record(&owner).await["state"], "running");
+    model.command(&owner, "stop").await.expect(202);
+    model.reaches(&owner, "stopped").await;
 }

@@ -47,6 +47,18 @@ async fn another_models_directory_is_used_by_the_next_start_and_told_before() {
 }
 
 #[tokio::test]
+async fn what_can_start_nothing_is_not_ready_for_anything() {
+    let options = Options::processes()
+        .env("PRIMARY_ENGINE_COMMAND", "/no/such/vllm serve")
+        .env("SECONDARY_ENGINE_COMMAND", "/no/such/llama-server");
+    let gateway = start(options).await;
+    let status = gateway.owner().await.get("/admin/system/container-images").await.expect(200);
+    let ready = (&status["offline_ready"], &status["summary"]["critical_images_cached"]);
+    assert_eq!(ready, (&json!(false), &json!(false)), "{status}");
+    assert_eq!(status["recommendations"].as_array().unwrap().len(), 2, "{status}");
+}
+
+#[tokio::test]
 async fn programs_stand_where_images_stand_and_what_to_install_is_said() {
     let command = "/no/such/llama-server -x";
     let gateway = start(Options::processes().env("SECONDARY_ENGINE_COMMAND", command)).await;
