@@ -56,6 +56,9 @@ pub struct Config {
     pub body_timeout: Duration,
     /// Time for a request head to arrive, which is also how long an idle client connection is kept.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of what is sent to it, or acknowledge nothing, before its connection is
+    /// broken off: until then it holds its place at the engine.
+    pub client_stall: Duration,
     /// Time for a TCP connection to the engine.
     pub connect_timeout: Duration,
     /// How long an upstream connection may lie idle; below the engines' own limit (uvicorn closes after 5 s).
@@ -94,6 +97,7 @@ impl Default for Config {
             max_body: 32 << 20,
             body_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
+            client_stall: Duration::from_mins(2),
             connect_timeout: Duration::from_secs(5),
             pool_idle: Duration::from_secs(4),
             leave_grace: Duration::ZERO,
