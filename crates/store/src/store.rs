@@ -3,7 +3,7 @@
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
 
 use sqlx::{
-    Connection, PgConnection, PgPool, SqlitePool,
+    Connection, Executor, PgConnection, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -27,6 +27,10 @@ const SQLITE_WRITER_CACHE: &str = "-16384";
 const SQLITE_ROWS_AHEAD: usize = 256;
 const POSTGRES_CONNECTIONS: u32 = 10;
 const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
+/// Of each connection. A statement that waits longer for a lock (a table that somebody locked by hand) is given up, as
+/// if the database were away; our own transactions hold theirs for milliseconds. Notices are not wanted: see
+/// [`open_postgres`].
+const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET client_min_messages = error";
 /// Limit of the first connection, which also applies the schema; it may have to wait for another gateway doing so.
 const POSTGRES_OPEN: Duration = Duration::from_mins(2);
 /// More than the number of SQL texts in this crate.
@@ -192,6 +196,23 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
     let pool = PgPoolOptions::new()
         .max_connections(POSTGRES_CONNECTIONS)
         .acquire_timeout(POSTGRES_ACQUIRE)
+        .after_connect(|conn, _| {
+            Box::pin(async move {
+                conn.execute(POSTGRES_SESSION).await?;
+                Ok(())
+            })
+        })
+        // Whoever is cancelled (its client left, another command came) between sending BEGIN and the reply leaves a
+        // transaction open of which sqlx knows nothing (0.9.0, sqlx-postgres/src/transaction.rs: only a transaction
+        // that was counted is rolled back). The next user would be in it: in a read-only one, say. Outside of a
+        // transaction ROLLBACK is a notice, and as good a test of the connection as sqlx's own.
+        .test_before_acquire(false)
+        .before_acquire(|conn, _| {
+            Box::pin(async move {
+                conn.execute("ROLLBACK").await?;
+                Ok(true)
+            })
+        })
         .connect_lazy_with(options);
     Ok(Pools::Postgres(pool))
 }
