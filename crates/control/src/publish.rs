@@ -21,7 +21,7 @@ use gantry_domain::{
     limit::{LimitMode, Limits},
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
-use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx};
+use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx, in_time};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -93,13 +93,16 @@ impl Publisher {
     /// # Errors
     /// The database does not answer; the old catalog stays in force.
     pub async fn publish(&self, control: &Control) -> StoreResult<()> {
-        let mut tx = control.store.read().await?;
-        // Held from the reading to the end, so that an older reading can't replace a newer one's catalog. Whoever waits
-        // for it has its connection already: a pool without a free one would be a deadlock.
-        let mut known = self.known.lock().await;
-        let read = read(&mut tx, control.clock.now()).await?;
-        self.swap(control, &mut known, read);
-        Ok(())
+        in_time(async {
+            let mut tx = control.store.read().await?;
+            // Held from the reading to the end, so that an older reading can't replace a newer one's catalog. Whoever
+            // waits for it has its connection already: a pool without a free one would be a deadlock.
+            let mut known = self.known.lock().await;
+            let read = read(&mut tx, control.clock.now()).await?;
+            self.swap(control, &mut known, read);
+            Ok(())
+        })
+        .await
     }
 
     /// Swaps in the catalog that `tx` leads to, and commits it: who reads in the database that a model runs can call it
@@ -108,10 +111,13 @@ impl Publisher {
     /// # Errors
     /// The database does not answer. If it fails at the very end, the catalog is ahead until the next publication.
     pub async fn commit(&self, control: &Control, mut tx: Tx) -> StoreResult<()> {
-        let mut known = self.known.lock().await;
-        let read = read(&mut tx, control.clock.now()).await?;
-        self.swap(control, &mut known, read);
-        tx.commit().await
+        in_time(async {
+            let mut known = self.known.lock().await;
+            let read = read(&mut tx, control.clock.now()).await?;
+            self.swap(control, &mut known, read);
+            tx.commit().await
+        })
+        .await
     }
 
     fn swap(&self, control: &Control, known: &mut Known, read: Read) {
@@ -331,7 +337,7 @@ async fn changed_elsewhere(control: &Control, seen: i64) {
 }
 
 async fn changes(control: &Control) -> StoreResult<i64> {
-    control.store.read().await?.changes().await
+    in_time(async { control.store.read().await?.changes().await }).await
 }
 
 /// Publishes whenever somebody asks, when another gateway on the database changed something, and every few seconds

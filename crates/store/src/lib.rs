@@ -32,7 +32,7 @@ pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};
 pub use registry::RegistryEntry;
-pub use store::{DatabaseKind, Store};
+pub use store::{DatabaseKind, Store, in_time};
 pub use tx::Tx;
 pub use usage::{
     Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, UsageCheck, UsageFilter, UsageGroup, UsageRef,

@@ -33,6 +33,8 @@ const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
 const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET client_min_messages = error";
 /// Limit of the first connection, which also applies the schema; it may have to wait for another gateway doing so.
 const POSTGRES_OPEN: Duration = Duration::from_mins(2);
+/// More than SQLite's writers wait for their turn.
+const UNIT_OF_WORK: Duration = Duration::from_secs(40);
 /// More than the number of SQL texts in this crate.
 const STATEMENTS: usize = 256;
 
@@ -131,6 +133,16 @@ impl Store {
             Pools::Postgres(pool) => pool.close().await,
         }
     }
+}
+
+/// Gives a unit of work up that takes longer than any of ours should (40 s): its connection is dead without having been
+/// closed. For tasks that nobody would start again; dropping them undoes what was not committed.
+///
+/// # Errors
+/// Those of `work`, and [`StoreError::is_unavailable`] after the time.
+pub async fn in_time<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
+    tokio::time::timeout(UNIT_OF_WORK, work).await.map_err(late)?
 }
 
 async fn open_sqlite(path: &str) -> StoreResult<Pools> {

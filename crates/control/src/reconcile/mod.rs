@@ -17,7 +17,7 @@ use std::{
 use futures_util::{StreamExt, stream::BoxStream};
 use gantry_domain::{ModelId, model::Model};
 use gantry_runtime::{Found, RuntimeResult};
-use gantry_store::StoreResult;
+use gantry_store::{StoreResult, in_time};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinSet},
@@ -157,7 +157,7 @@ impl Crew {
     }
 
     async fn records(&self) -> StoreResult<Vec<(Model, bool)>> {
-        self.control.store.read().await?.models_for_reconcile().await
+        in_time(async { self.control.store.read().await?.models_for_reconcile().await }).await
     }
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.

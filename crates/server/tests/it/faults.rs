@@ -13,6 +13,7 @@ use gantry_testkit::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     simulator::Simulator,
@@ -22,7 +23,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(30);
 
 /// A chat with an id of its own, to find its row by.
-async fn ask(client: &Client, id: &str) -> Answer {
+pub(crate) async fn ask(client: &Client, id: &str) -> Answer {
     let request = client.request(Method::POST, "/v1/chat/completions").header("x-request-id", id);
     client.send(request.json(&chat("m"))).await
 }
@@ -205,31 +206,73 @@ async fn without_free_file_descriptors_it_goes_on_afterwards() {
     assert!(said.lines().count() < 2000, "it does not flood its log: {} lines", said.lines().count());
 }
 
+#[tokio::test]
+async fn a_spool_that_can_not_be_written_is_refused_at_start() {
+    if !root_with("faults: the spool is read-only", &["mount"]) {
+        return;
+    }
+    let mut gateway = start(Options::default()).await;
+    assert!(gateway.terminate());
+    let disk = SmallDisk::mount(&gateway.data_dir().join("spool"), "64k");
+    disk.read_only();
+    let mut again = Command::new(GANTRY);
+    again
+        .arg("serve")
+        .env_clear()
+        .env("DATA_DIR", gateway.data_dir())
+        .env("MODELS_DIR", gateway.models_dir());
+    again.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0");
+    let output = again.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains("gantry: ") && said.contains("Read-only file system"), "{said}");
+    drop(disk);
+    gateway.restart().await;
+    assert_eq!(gateway.client().get("/readyz").await.status, 200);
+}
+
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/// A gateway's clock, which can be set while it runs.
+struct WrongClock(TempDir);
+
+impl WrongClock {
+    /// `None` is noted as skipped.
+    fn new(test: &str) -> Option<Self> {
+        if !Path::new(FAKETIME).exists() {
+            gantry_testkit::skip(test, "libfaketime is not installed");
+            return None;
+        }
+        let clock = Self(tempfile::tempdir().unwrap());
+        clock.set("+0");
+        Some(clock)
+    }
+
+    /// Seconds with a sign.
+    fn set(&self, offset: &str) {
+        // Renamed, so that it is never read half written.
+        fs::write(self.0.path().join("part"), offset).unwrap();
+        fs::rename(self.0.path().join("part"), self.0.path().join("time")).unwrap();
+    }
+
+    fn of(&self, options: Options) -> Options {
+        options
+            .env("LD_PRELOAD", FAKETIME)
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_TIMESTAMP_FILE", self.0.path().join("time").to_str().unwrap())
+    }
+}
+
+const TEN_YEARS: [&str; 2] = ["+315360000", "-315360000"];
 
 #[tokio::test]
 async fn a_clock_that_is_set_moves_no_deadline() {
     if !simulator(GANTRY, "faults: the clock is set") {
         return;
     }
-    if !Path::new(FAKETIME).exists() {
-        gantry_testkit::skip("faults: the clock is set", "libfaketime is not installed");
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("time");
-    // Renamed, so that it is never read half written.
-    let set = |offset: &str| {
-        fs::write(dir.path().join("part"), offset).unwrap();
-        fs::rename(dir.path().join("part"), &file).unwrap();
-    };
-    set("+0");
-    let options = Options::containers()
-        .env("LD_PRELOAD", FAKETIME)
-        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .env("FAKETIME_NO_CACHE", "1")
-        .env("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap());
-    let gateway = start(options).await;
+    let Some(clock) = WrongClock::new("faults: the clock is set") else { return };
+    let gateway = start(clock.of(Options::containers())).await;
     let owner = gateway.owner().await;
     let running = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
     let (_, key) = owner.new_key(&json!({})).await;
@@ -241,7 +284,7 @@ async fn a_clock_that_is_set_moves_no_deadline() {
         let loads = Managed::create(&owner, &body).await;
         loads.start(&owner).await;
         loads.reaches(&owner, "loading").await;
-        set(offset);
+        clock.set(offset);
         // The session, the key, the routes and both models are as before.
         loads.reaches(&owner, "running").await;
         let answer = ask(&key, &format!("request-{n}")).await;
@@ -254,5 +297,49 @@ async fn a_clock_that_is_set_moves_no_deadline() {
         loads.reaches(&owner, "stopped").await;
     }
     assert!(hours[0] != hours[1] && hours[1] != hours[2], "the clock was set: {hours:?}");
+    // Years: sessions are over, and what needs none goes on.
+    for (n, offset) in TEN_YEARS.into_iter().enumerate() {
+        let mut body = simulated("llamacpp", &format!("years-{n}"), &[("LOAD_SECONDS", "3")]);
+        body["startup_timeout_sec"] = json!(60);
+        let loads = Managed::create(&owner, &body).await;
+        loads.start(&owner).await;
+        loads.reaches(&owner, "loading").await;
+        clock.set(offset);
+        eventually("it gets ready", SOON, async || {
+            (ask(&key, &format!("years-{n}")).await.status == 200).then_some(())
+        })
+        .await;
+        eventually("and serves", SOON, async || {
+            (key.chat(&loads.served_name).await.status == 200).then_some(())
+        })
+        .await;
+        clock.set("+0");
+        loads.command(&owner, "stop").await.expect(202);
+        loads.reaches(&owner, "stopped").await;
+    }
     assert_eq!(running.timeline(&owner).await.len(), 3, "nothing happened to it");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_years_ahead_deletes_nothing() {
+    let Some(clock) = WrongClock::new("faults: the clock is years ahead at start") else { return };
+    let simulator = Simulator::start("").await;
+    let mut gateway = start(clock.of(Options::default())).await;
+    let client = simulator.join(&gateway).await;
+    assert_eq!(ask(&client, "before").await.status, 200);
+    gateway.owner().await.usage_of("before").await;
+    clock.set(TEN_YEARS[0]);
+    // The second time it has seen that time before.
+    for life in 1..=2 {
+        assert!(gateway.terminate());
+        gateway.restart().await;
+        eventually("its chores are done", SOON, async || {
+            let said = gateway.log();
+            let looked = said.matches("old rows are kept").count();
+            (looked == life).then_some(())
+        })
+        .await;
+    }
+    clock.set("+0");
+    assert_eq!(gateway.owner().await.usage_of("before").await["outcome"], "ok");
 }

@@ -19,6 +19,8 @@ mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod database_faults;
+#[cfg(test)]
 mod deploy;
 #[cfg(test)]
 mod docker_daemon;
