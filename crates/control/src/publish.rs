@@ -23,7 +23,7 @@ use gantry_domain::{
 };
 use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx, in_time};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -47,6 +47,8 @@ pub struct Publisher {
     /// See [`Upstream::with_stall_floor`].
     stall_floor: Duration,
     known: Mutex<Known>,
+    /// Another gateway on this database changed something, a command to a model perhaps.
+    pub(crate) changed_elsewhere: Notify,
 }
 
 /// What makes an engine the same one as before.
@@ -68,7 +70,13 @@ struct Known {
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
         let stall_floor = Duration::from_secs(30);
-        Self { next_id: AtomicU64::new(1), breaker, stall_floor, known: Mutex::default() }
+        Self {
+            next_id: AtomicU64::new(1),
+            breaker,
+            stall_floor,
+            known: Mutex::default(),
+            changed_elsewhere: Notify::new(),
+        }
     }
 
     /// See [`Upstream::with_stall_floor`].
@@ -347,7 +355,7 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
     let mut seen = 0;
     loop {
         tokio::select! {
-            () = changed_elsewhere(&control, seen) => {}
+            () = changed_elsewhere(&control, seen) => control.publisher.changed_elsewhere.notify_one(),
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return },

@@ -1,6 +1,6 @@
 //! Opening a database and handing out transactions.
 
-use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{
     Connection, Executor, PgConnection, PgPool, SqlitePool,
@@ -28,9 +28,10 @@ const SQLITE_ROWS_AHEAD: usize = 256;
 const POSTGRES_CONNECTIONS: u32 = 10;
 const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
 /// Of each connection. A statement that waits longer for a lock (a table that somebody locked by hand) is given up, as
-/// if the database were away; our own transactions hold theirs for milliseconds. Notices are not wanted: see
-/// [`open_postgres`].
-const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET client_min_messages = error";
+/// if the database were away; our own transactions hold theirs for milliseconds. One that the server no longer hears of
+/// (its gateway's machine is gone) gives its locks back. Notices are not wanted: see [`open_postgres`].
+const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
+                                SET client_min_messages = error";
 /// Limit of the first connection, which also applies the schema; it may have to wait for another gateway doing so.
 const POSTGRES_OPEN: Duration = Duration::from_mins(2);
 /// More than SQLite's writers wait for their turn.
@@ -120,6 +121,14 @@ impl Store {
             Pools::Postgres(pool) => sqlx::query(SQL).execute(pool).await.map(drop)?,
         }
         Ok(())
+    }
+
+    /// How to connect to it besides; `None` on SQLite.
+    pub(crate) fn postgres_options(&self) -> Option<Arc<PgConnectOptions>> {
+        match &self.0 {
+            Pools::Sqlite { .. } => None,
+            Pools::Postgres(pool) => Some(pool.connect_options()),
+        }
     }
 
     /// Waits for running transactions and closes all connections. On SQLite this also folds the log into the file.
@@ -222,6 +231,15 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
         .before_acquire(|conn, _| {
             Box::pin(async move {
                 conn.execute("ROLLBACK").await?;
+                Ok(true)
+            })
+        })
+        // sqlx asks a connection that is given back whether it lives, and waits for ever: one that is dead without having
+        // been closed would keep its place in the pool.
+        .after_release(|conn, _| {
+            Box::pin(async move {
+                let late = |_| sqlx::Error::PoolTimedOut;
+                tokio::time::timeout(POSTGRES_ACQUIRE, conn.ping()).await.map_err(late)??;
                 Ok(true)
             })
         })

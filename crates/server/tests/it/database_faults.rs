@@ -43,8 +43,10 @@ impl Fixture {
 
     /// Inference goes on.
     async fn serves(&mut self, n: usize) {
+        // On a new connection: those that nobody uses are closed.
+        let client = self.client.at(&self.client.url);
         for _ in 0..n {
-            let answer = ask(&self.client, &format!("request-{}", self.answered)).await;
+            let answer = ask(&client, &format!("request-{}", self.answered)).await;
             assert_eq!(answer.status, 200, "{}", answer.text);
             self.answered += 1;
         }
@@ -117,7 +119,8 @@ async fn a_database_that_is_read_only_is_read() {
     it.rows().await;
 }
 
-#[tokio::test]
+// The wire goes on while this test waits for other programs.
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_freezes_or_is_lost_without_a_word_is_done_without() {
     let Some(database) = Postgres::start("database_faults: frozen, lost") else { return };
     let wire = Wire::to(database.addr(), b"COMMIT").await;
@@ -150,7 +153,7 @@ async fn a_database_that_freezes_or_is_lost_without_a_word_is_done_without() {
     assert_eq!(it.gateway.client().get("/readyz").await.status, 200);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_reply_is_lost_counts_once() {
     let Some(database) = Postgres::start("database_faults: replies to commits are lost") else { return };
     let wire = Wire::to(database.addr(), b"COMMIT").await;

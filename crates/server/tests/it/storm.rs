@@ -158,7 +158,9 @@ async fn a_storm_over_two_gateways_leaves_one_container_for_each_model() {
     }
     let (seed, _) = random();
     let shared = |options: Options| {
-        options.env("INTERNAL_ENGINE_API_KEY", "the same for both").env("SESSION_SECRET", &"s".repeat(32))
+        options
+            .env("INTERNAL_ENGINE_API_KEY", "the-same-for-both-gateways")
+            .env("SESSION_SECRET", &"s".repeat(32))
     };
     let one = Gateway::start(GANTRY, shared(Options::containers().on(Database::Postgres))).await;
     let options = shared(Options::containers()).env("DATABASE_URL", &one.database_url().unwrap());
@@ -191,6 +193,27 @@ async fn a_storm_over_two_gateways_leaves_one_container_for_each_model() {
         all_is_as_commanded(&one, owner, &models, "storm over two").await;
     }
     println!("72 calls to two gateways in {stormed:?}, settled after {:?}", begun.elapsed());
+    // The one that looks after them dies; the other one does it from then on.
+    let mut one = one;
+    one.kill();
+    let died = Instant::now();
+    for model in &models {
+        model.command(&owners[1], "apply").await.expect(202);
+    }
+    for model in &models {
+        eventually("it is carried out", SETTLES, async || {
+            let commands = accepted(&owners[1], model).await;
+            let seen = containers(&two).remove(&model.id)?;
+            let record = model.record(&owners[1]).await;
+            (seen.0 == commands.len() && record["state"] == "running").then_some(())
+        })
+        .await;
+    }
+    println!(
+        "three models applied {:?} after the death of the gateway that looked after them",
+        died.elapsed()
+    );
+    all_is_as_commanded(&two, &owners[1], &models, "one gateway is left").await;
     drop(two);
     drop(one);
 }
