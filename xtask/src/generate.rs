@@ -18,7 +18,7 @@ use gantry_settings::{Settings, Sources};
 fn pages() -> anyhow::Result<[(&'static str, String); 7]> {
     Ok([
         ("docs/reference/settings.md", settings()?),
-        ("docs/reference/model-fields.md", model_fields()),
+        ("docs/model-fields.md", model_fields()),
         ("docs/reference/errors.md", errors()),
         ("docs/reference/diagnosis.md", diagnosis()),
         ("docs/reference/metrics.md", metrics()),

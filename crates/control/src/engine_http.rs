@@ -1,11 +1,12 @@
-//! One small HTTP request to an engine on loopback, on a connection of its own: probes and test requests. A hung
-//! engine delays nobody else.
+//! Small HTTP requests to an engine, on a connection of their own: probes and test requests. A hung engine delays nobody
+//! else.
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{io, net::Ipv4Addr, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
@@ -35,8 +36,7 @@ pub async fn call(
 ) -> Result<(StatusCode, Bytes), NoAnswer> {
     let authority = format!("{}:{port}", Ipv4Addr::LOCALHOST);
     let auth = HeaderValue::try_from(format!("Bearer {}", key.expose_secret())).ok();
-    let exchange = exchange(&authority, path, auth.as_ref(), body);
-    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
+    once(&authority, path, auth.as_ref(), body, timeout).await
 }
 
 /// `GET path` at `host:port`.
@@ -49,51 +49,91 @@ pub async fn get(
     auth: Option<&HeaderValue>,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), NoAnswer> {
-    let exchange = exchange(authority, path, auth, None);
-    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
+    once(authority, path, auth, None, timeout).await
 }
 
-async fn exchange(
+async fn once(
     authority: &str,
     path: &str,
     auth: Option<&HeaderValue>,
     body: Option<Vec<u8>>,
+    timeout: Duration,
 ) -> Result<(StatusCode, Bytes), NoAnswer> {
-    let stream = TcpStream::connect(authority).await.map_err(|error| closed(&error))?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|_| NoAnswer::Closed("connection reset".to_owned()))?;
-    let mut request = Request::builder()
-        .method(if body.is_some() { "POST" } else { "GET" })
-        .uri(path)
-        .header(header::HOST, authority)
-        .header(header::CONTENT_TYPE, "application/json")
-        .header(header::CONNECTION, "close")
-        .body(Full::new(Bytes::from(body.unwrap_or_default())))
-        .map_err(|_| NoAnswer::Closed("the request can't be written".to_owned()))?;
-    if let Some(auth) = auth {
-        request.headers_mut().insert(header::AUTHORIZATION, auth.clone());
+    let exchange = async { Connection::open(authority).await?.send(path, auth, body).await };
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
+}
+
+type Io = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+
+/// A connection to an engine, for requests one after the other. Dropping it closes it.
+pub struct Connection {
+    authority: String,
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// Driven by each request; gone when the engine has closed it.
+    io: Option<Pin<Box<Io>>>,
+}
+
+impl Connection {
+    /// Connects to `host:port`.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Closed`]: nobody listens there.
+    pub async fn open(authority: &str) -> Result<Self, NoAnswer> {
+        let stream = TcpStream::connect(authority).await.map_err(|error| closed(&error))?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, io) = handshake.map_err(|_| NoAnswer::Closed("connection reset".to_owned()))?;
+        Ok(Self { authority: authority.to_owned(), sender, io: Some(Box::pin(io)) })
     }
-    let answer = async {
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        Ok::<_, hyper::Error>((status, response.into_body()))
-    };
-    // The connection is driven here, so that dropping this future closes it.
-    tokio::pin!(connection);
-    tokio::pin!(answer);
-    let lost = |_| NoAnswer::Closed("the engine closed the connection without an answer".to_owned());
-    let (status, body) = tokio::select! {
-        answer = &mut answer => answer.map_err(lost)?,
-        _ = &mut connection => answer.await.map_err(lost)?,
-    };
-    let read = Limited::new(body, MAX_ANSWER).collect();
-    tokio::pin!(read);
-    let body = tokio::select! {
-        body = &mut read => body,
-        _ = &mut connection => read.await,
-    };
-    let body = body.map_err(|_| NoAnswer::Closed("the engine's answer broke off".to_owned()))?;
-    Ok((status, body.to_bytes()))
+
+    /// Whether the engine keeps it open for one more request.
+    pub fn is_open(&self) -> bool {
+        self.io.is_some() && !self.sender.is_closed()
+    }
+
+    /// `GET path`, or `POST` when there is a body. It has no time limit of its own.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`]. Any status is an answer.
+    pub async fn send(
+        &mut self,
+        path: &str,
+        auth: Option<&HeaderValue>,
+        body: Option<Vec<u8>>,
+    ) -> Result<(StatusCode, Bytes), NoAnswer> {
+        let mut request = Request::builder()
+            .method(if body.is_some() { "POST" } else { "GET" })
+            .uri(path)
+            .header(header::HOST, &self.authority)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .map_err(|_| NoAnswer::Closed("the request can't be written".to_owned()))?;
+        if let Some(auth) = auth {
+            request.headers_mut().insert(header::AUTHORIZATION, auth.clone());
+        }
+        let lost = |_| NoAnswer::Closed("the engine closed the connection without an answer".to_owned());
+        let sender = &mut self.sender;
+        let sent = async {
+            sender.ready().await?;
+            sender.send_request(request).await
+        };
+        let (status, body) = drive(&mut self.io, sent).await.map_err(lost)?.into_parts();
+        let read = Limited::new(body, MAX_ANSWER).collect();
+        let body = drive(&mut self.io, read).await;
+        let body = body.map_err(|_| NoAnswer::Closed("the engine's answer broke off".to_owned()))?;
+        Ok((status.status, body.to_bytes()))
+    }
+}
+
+/// Does `work` while the connection is driven, on no task of its own: dropping this future stops both.
+async fn drive<T>(io: &mut Option<Pin<Box<Io>>>, work: impl Future<Output = T>) -> T {
+    tokio::pin!(work);
+    if let Some(driver) = io {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = driver => *io = None,
+        }
+    }
+    work.await
 }
 
 fn closed(error: &io::Error) -> NoAnswer {

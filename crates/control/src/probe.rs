@@ -1,17 +1,28 @@
 //! Is the engine ready? The primary engine has `/health`; on both, `/v1/models` must list the served name (a
 //! llama-server without a model is healthy and serves nothing).
 
-use std::time::Duration;
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
+use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_domain::model::{EngineKind, Model, lifecycle::Health};
-use http::StatusCode;
-use secrecy::SecretString;
+use http::{HeaderValue, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use crate::engine_http::{NoAnswer, call};
+use crate::engine_http::{Connection, NoAnswer};
 
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest that an engine may take for one answer to a probe.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const KEY_REFUSED: &str = "the engine refuses the key";
+pub(crate) const NO_ANSWER: &str = "no answer in time";
+pub(crate) const NO_LIST: &str = "/v1/models answers something else than a list";
+/// Names of an engine's list that are kept, and characters of each.
+const MAX_MODELS: usize = 100;
+const MAX_NAME: usize = 200;
 
 /// The part of `/v1/models` that matters.
 #[derive(Debug, Deserialize)]
@@ -34,18 +45,40 @@ struct Meta {
     n_ctx: Option<i64>,
 }
 
+impl Listing {
+    fn names(self) -> Vec<String> {
+        self.data.into_iter().take(MAX_MODELS).map(|it| cut(&it.id)).collect()
+    }
+}
+
 /// What a probe found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probed {
-    /// [`Health::Slow`] counts by itself as the first; the caller knows how many came before.
+    /// What is not good counts as the first in a row; the caller knows how many came before.
     pub health: Health,
     /// Context length that the engine reports, in tokens.
     pub max_model_len: Option<i64>,
+    /// How long it took to answer, if it did.
+    pub latency: Option<Duration>,
+    /// The names that it lists, cut to a bounded size.
+    pub models: Vec<String>,
+}
+
+impl Probed {
+    /// What people are told when the engine is not ready.
+    pub fn error(&self) -> Option<&str> {
+        match &self.health {
+            Health::Ready | Health::Unknown => None,
+            Health::Closed { detail } | Health::Wrong { detail, .. } => Some(detail),
+            Health::KeyRefused | Health::OldKey => Some(KEY_REFUSED),
+            Health::Slow { .. } => Some(NO_ANSWER),
+        }
+    }
 }
 
 impl From<Health> for Probed {
     fn from(health: Health) -> Self {
-        Self { health, max_model_len: None }
+        Self { health, max_model_len: None, latency: None, models: Vec::new() }
     }
 }
 
@@ -65,43 +98,82 @@ impl Prober for HttpProber {
 }
 
 async fn probe(model: &Model, port: u16, key: &SecretString) -> Probed {
+    let started = Instant::now();
+    let asked = ask(model, port, key).await;
+    let latency = Some(started.elapsed());
+    match asked {
+        Ok(body) => Probed { latency, ..listed(&model.served_name, &body) },
+        Err(Unready::Answered(health)) => Probed { latency, ..health.into() },
+        Err(Unready::Silent(health)) => health.into(),
+    }
+}
+
+/// Why there is no list of models.
+enum Unready {
+    Answered(Health),
+    Silent(Health),
+}
+
+/// What the engine answers at `/v1/models`, once it is healthy. One connection for all questions.
+async fn ask(model: &Model, port: u16, key: &SecretString) -> Result<Bytes, Unready> {
+    let authority = format!("{}:{port}", Ipv4Addr::LOCALHOST);
+    let auth = HeaderValue::try_from(format!("Bearer {}", key.expose_secret())).ok();
+    let open = || async { in_time(Connection::open(&authority)).await };
+    let mut connection = open().await?;
     if model.engine == EngineKind::Vllm {
-        match call(port, "/health", key, None, TIMEOUT).await {
-            Ok((status, _)) if status.is_success() => {}
-            Ok((status, _)) => return not_yet(format!("/health answers {}", status.as_u16())).into(),
-            Err(why) => return no_answer(why).into(),
+        match in_time(connection.send("/health", auth.as_ref(), None)).await? {
+            (status, _) if status.is_success() => {}
+            (status, _) => return Err(Unready::Answered(unready("/health", status))),
+        }
+        if !connection.is_open() {
+            connection = open().await?;
         }
     }
-    match call(port, "/v1/models", key, None, TIMEOUT).await {
-        Ok((StatusCode::OK, body)) => listed(&model.served_name, &body),
-        Ok((StatusCode::UNAUTHORIZED, _)) => Health::KeyRefused.into(),
-        Ok((status, _)) => not_yet(format!("/v1/models answers {}", status.as_u16())).into(),
-        Err(why) => no_answer(why).into(),
+    match in_time(connection.send("/v1/models", auth.as_ref(), None)).await? {
+        (StatusCode::OK, body) => Ok(body),
+        (StatusCode::UNAUTHORIZED, _) => Err(Unready::Answered(Health::KeyRefused)),
+        (status, _) => Err(Unready::Answered(unready("/v1/models", status))),
     }
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, NoAnswer>>) -> Result<T, Unready> {
+    let done = tokio::time::timeout(TIMEOUT, work).await.unwrap_or(Err(NoAnswer::TimedOut));
+    done.map_err(|why| {
+        Unready::Silent(match why {
+            NoAnswer::Closed(detail) => Health::Closed { detail },
+            NoAnswer::TimedOut => Health::Slow { n: 1 },
+        })
+    })
 }
 
 fn listed(served_name: &str, body: &[u8]) -> Probed {
     let Ok(listing) = serde_json::from_slice::<Listing>(body) else {
-        return not_yet("/v1/models answers something else than a list".to_owned()).into();
+        return wrong(NO_LIST.to_owned()).into();
     };
-    match listing.data.into_iter().find(|it| it.id == served_name) {
-        Some(entry) => {
-            let max_model_len = entry.max_model_len.or(entry.meta.and_then(|it| it.n_ctx));
-            Probed { health: Health::Ready, max_model_len }
-        }
-        None => not_yet("the engine does not list the model".to_owned()).into(),
-    }
+    let own = listing.data.iter().find(|it| it.id == served_name);
+    let health = match own {
+        Some(_) => Health::Ready,
+        None => wrong("the engine does not list the model".to_owned()),
+    };
+    let max_model_len = own.and_then(|it| it.max_model_len.or_else(|| it.meta.as_ref()?.n_ctx));
+    Probed { health, max_model_len, latency: None, models: listing.names() }
 }
 
-fn not_yet(detail: String) -> Health {
-    Health::NotYet { detail }
+/// The names that an engine's `/v1/models` lists; `None` if it is no list.
+pub(crate) fn names(body: &[u8]) -> Option<Vec<String>> {
+    Some(serde_json::from_slice::<Listing>(body).ok()?.names())
 }
 
-fn no_answer(why: NoAnswer) -> Health {
-    match why {
-        NoAnswer::Closed(detail) => Health::NotYet { detail },
-        NoAnswer::TimedOut => Health::Slow { n: 1 },
-    }
+fn cut(name: &str) -> String {
+    name.chars().take(MAX_NAME).collect()
+}
+
+fn unready(path: &str, status: StatusCode) -> Health {
+    wrong(format!("{path} answers {}", status.as_u16()))
+}
+
+fn wrong(detail: String) -> Health {
+    Health::Wrong { n: 1, detail }
 }
 
 #[cfg(test)]
@@ -111,12 +183,14 @@ mod tests {
     #[test]
     fn both_engines_lists_are_understood() {
         let vllm = br#"{"object":"list","data":[{"id":"tiny","max_model_len":512,"parent":null}]}"#;
-        assert_eq!(listed("tiny", vllm), Probed { health: Health::Ready, max_model_len: Some(512) });
+        let (latency, models) = (None, vec!["tiny".to_owned()]);
+        let ready = Probed { health: Health::Ready, max_model_len: Some(512), latency, models };
+        assert_eq!(listed("tiny", vllm), ready);
         let llama =
             br#"{"models":[{"name":"x"}],"data":[{"id":"tiny","meta":{"n_ctx":2048,"n_vocab":960}}]}"#;
         assert_eq!(listed("tiny", llama).max_model_len, Some(2048));
         let router = br#"{"data":[],"object":"list"}"#;
-        assert!(matches!(listed("tiny", router).health, Health::NotYet { .. }));
-        assert!(matches!(listed("tiny", b"<html>").health, Health::NotYet { .. }));
+        assert!(matches!(listed("tiny", router).health, Health::Wrong { .. }));
+        assert!(matches!(listed("tiny", b"<html>").health, Health::Wrong { .. }));
     }
 }

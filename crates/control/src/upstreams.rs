@@ -14,21 +14,17 @@ use gantry_domain::{
     host::{BreakerView, ProbeView, UpstreamView},
 };
 use http::StatusCode;
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Control,
     engine_http::{NoAnswer, get},
+    probe::{self, Probed},
 };
 
 /// Probes that are remembered of each engine.
 const HISTORY: usize = 60;
-const TIMEOUT: Duration = Duration::from_secs(5);
 const AT_ONCE: usize = 16;
-/// Names of an engine's list that are kept, and characters of each.
-const MAX_MODELS: usize = 100;
-const MAX_NAME: usize = 200;
 
 /// What is known of each served name's engine.
 #[derive(Default)]
@@ -53,19 +49,33 @@ struct Probe {
     error: Option<String>,
 }
 
-/// The part of `/v1/models` that matters.
-#[derive(Deserialize)]
-struct Listing {
-    data: Vec<Entry>,
+/// What one probe found.
+pub(crate) struct Look {
+    /// How long it took to answer, if it did.
+    pub latency: Option<Duration>,
+    pub error: Option<String>,
+    /// The names that it lists, if it gave a list.
+    pub models: Option<Vec<String>>,
 }
 
-#[derive(Deserialize)]
-struct Entry {
-    id: String,
+impl Look {
+    fn bad(latency: Option<Duration>, error: impl Into<String>) -> Self {
+        Self { latency, error: Some(error.into()), models: None }
+    }
+}
+
+impl From<Probed> for Look {
+    fn from(it: Probed) -> Self {
+        let error = it.error().map(str::to_owned);
+        Self { latency: it.latency, models: error.is_none().then_some(it.models), error }
+    }
 }
 
 impl Upstreams {
-    fn note(&self, name: &str, upstream: u64, probe: Probe, models: Option<Vec<String>>) {
+    /// Notes a probe of the engine behind `name`; `upstream` tells one engine from the next.
+    pub(crate) fn note(&self, name: &str, upstream: u64, at: Timestamp, look: Look) {
+        let Look { latency, error, models } = look;
+        let probe = Probe { at, latency, error };
         let mut all = self.lock();
         let seen = all.entry(name.to_owned()).or_default();
         if seen.upstream != upstream {
@@ -107,49 +117,41 @@ impl Control {
 
     /// Probes the engines of these served names now, of all without a list. Names without an engine are left out.
     pub async fn probe_upstreams(&self, names: Option<&[String]>) {
+        self.probe_routes(|route| names.is_none_or(|names| names.contains(&route.served_name))).await;
+    }
+
+    async fn probe_routes(&self, wanted: impl Fn(&Route) -> bool) {
         let catalog = self.shared.catalog.load_full();
-        let wanted = catalog.routes.values().filter_map(|route| {
+        let wanted = catalog.routes.values().filter(|it| wanted(it)).filter_map(|route| {
             let RouteTarget::Up(upstream) = &route.target else { return None };
-            let is_wanted = names.is_none_or(|names| names.contains(&route.served_name));
-            is_wanted.then(|| (route.served_name.clone(), Arc::clone(upstream)))
+            Some((route.served_name.clone(), Arc::clone(upstream)))
         });
         let wanted: Vec<_> = wanted.collect();
         let probes = wanted.into_iter().map(async |(name, upstream)| {
-            let (at, started) = (self.clock.now(), Instant::now());
-            let (answered, result) = ask(&upstream).await;
-            let latency = answered.then(|| started.elapsed());
-            let (error, models) = match result {
-                Ok(models) => (None, Some(models)),
-                Err(error) => (Some(error), None),
-            };
-            self.upstreams.note(&name, upstream.id, Probe { at, latency, error }, models);
+            let at = self.clock.now();
+            let look = ask(&upstream).await;
+            self.upstreams.note(&name, upstream.id, at, look);
         });
         stream::iter(probes).buffer_unordered(AT_ONCE).collect::<()>().await;
         self.upstreams.lock().retain(|name, _| catalog.routes.contains_key(name));
     }
 }
 
-/// Whether it answered, and the names that it lists.
-async fn ask(upstream: &Upstream) -> (bool, Result<Vec<String>, String>) {
-    // Of an engine entered by hand this is its own key, if it has one: the internal key stays with our containers.
-    match get(upstream.authority(), "/v1/models", upstream.auth(), TIMEOUT).await {
-        Ok((StatusCode::OK, body)) => {
-            let listing = serde_json::from_slice::<Listing>(&body);
-            let names =
-                listing.map(|it| it.data.into_iter().take(MAX_MODELS).map(|it| cut(&it.id)).collect());
-            (true, names.map_err(|_| "/v1/models answers something else than a list".to_owned()))
-        }
-        Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => {
-            (true, Err("the engine refuses the key".to_owned()))
-        }
-        Ok((status, _)) => (true, Err(format!("/v1/models answers {}", status.as_u16()))),
-        Err(NoAnswer::Closed(detail)) => (false, Err(detail)),
-        Err(NoAnswer::TimedOut) => (false, Err("no answer in time".to_owned())),
+/// Of an engine entered by hand the key is its own, if it has one: the internal key stays with our containers.
+async fn ask(upstream: &Upstream) -> Look {
+    let started = Instant::now();
+    let asked = get(upstream.authority(), "/v1/models", upstream.auth(), probe::TIMEOUT).await;
+    let latency = Some(started.elapsed());
+    match asked {
+        Ok((StatusCode::OK, body)) => match probe::names(&body) {
+            Some(models) => Look { latency, error: None, models: Some(models) },
+            None => Look::bad(latency, probe::NO_LIST),
+        },
+        Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => Look::bad(latency, probe::KEY_REFUSED),
+        Ok((status, _)) => Look::bad(latency, format!("/v1/models answers {}", status.as_u16())),
+        Err(NoAnswer::Closed(detail)) => Look::bad(None, detail),
+        Err(NoAnswer::TimedOut) => Look::bad(None, probe::NO_ANSWER),
     }
-}
-
-fn cut(name: &str) -> String {
-    name.chars().take(MAX_NAME).collect()
 }
 
 fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
@@ -198,7 +200,7 @@ fn probe_view(probe: &Probe, ms: impl Fn(Duration) -> f64) -> ProbeView {
     }
 }
 
-/// Probes until `stop`.
+/// Probes the engines that were entered by hand until `stop`; the reconciler probes those of our own.
 pub async fn run(control: Arc<Control>, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(control.config.probe_every.max(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -207,6 +209,6 @@ pub async fn run(control: Arc<Control>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        control.probe_upstreams(None).await;
+        control.probe_routes(|route| route.engine.is_none()).await;
     }
 }

@@ -121,6 +121,10 @@ const REASONS: &[(&str, &str)] = &[
     ("engine_unhealthy: the engine refuses the gateway's internal key", "key_mismatch"),
     ("engine_unhealthy: container removed", "container_removed"),
     ("engine_unhealthy: 3 probes in a row got no answer", "engine_not_answering"),
+    (
+        "engine_unhealthy: 3 probes in a row got no good answer, the last: /health answers 500",
+        "engine_answers_wrongly",
+    ),
     ("stop_failed: the container runtime did not stop the container in time", "stop_failed"),
     ("startup_timeout_after_600s", "startup_timeout"),
     ("container_exited: out of memory (exit code 137)", "host_out_of_memory"),

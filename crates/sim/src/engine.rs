@@ -17,6 +17,8 @@ use crate::config::Config;
 /// What the simulator did, counted where it happens.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    /// Times that the list of models was asked for.
+    pub lists: AtomicU64,
     pub requests: AtomicU64,
     pub completed: AtomicU64,
     pub cancelled: AtomicU64,

@@ -17,6 +17,7 @@ simulator options (each also as GANTRY_SIM_… in the environment, for example G
   --sim-wrong-key            answer 401 to every request that needs a key
   --sim-oom                  run out of memory after loading, exit 1
   --sim-no-chat-template     refuse chat as a model without a template does (vLLM)
+  --sim-bad-lists N          list the models once, then refuse N times with 500
   --sim-error-status N       answer inference with this HTTP status
   --sim-error-after N        fail every answer after N tokens
 ";
@@ -49,6 +50,7 @@ pub struct Faults {
     pub no_chat_template: bool,
     pub error_status: Option<u16>,
     pub error_after: Option<u64>,
+    pub bad_lists: u64,
     /// `GANTRY_SIM_ANY_MODEL`: model paths are not looked up.
     pub any_model: bool,
 }
@@ -62,6 +64,7 @@ const VALUES: &[&str] = &[
     "--sim-crash-log",
     "--sim-crash-after-tokens",
     "--sim-hang-after-tokens",
+    "--sim-bad-lists",
     "--sim-error-status",
     "--sim-error-after",
 ];
@@ -126,6 +129,7 @@ impl Faults {
             "--sim-crash-at-start" => self.crash_at_start = Some(number()? as i32),
             "--sim-crash-after-tokens" => self.crash_after_tokens = Some(number()?),
             "--sim-hang-after-tokens" => self.hang_after_tokens = Some(number()?),
+            "--sim-bad-lists" => self.bad_lists = number()?,
             "--sim-error-after" => self.error_after = Some(number()?),
             "--sim-error-status" => {
                 let status = u16::try_from(number()?).ok().filter(|status| (400..600).contains(status));

@@ -207,7 +207,7 @@ pub(crate) fn create() -> Doc {
     Doc::new("createModel", "Create a model")
         .about(
             "Nothing is started. Needs a `local_path`, or a `repo_id` in online mode. Some settings can be set by \
-             owners only; docs/reference/model-fields.md marks them.",
+             owners only; docs/model-fields.md marks them.",
         )
         .body(create_form())
         .created(named("Model"))

@@ -89,12 +89,8 @@ fn values(command: Command) -> Command {
         one_of("task", ["generate", "embed"], "What it is for"),
         option("path", "PATH", "Folder or GGUF file, relative to the models base directory (`local_path`)"),
         option("repo", "REPO", "Repository of the model hub (`repo_id`)"),
-        many(
-            "set",
-            "FIELD=VALUE",
-            "Any field, as docs/reference/model-fields.md lists them; empty unsets it",
-        )
-        .short('s'),
+        many("set", "FIELD=VALUE", "Any field, as docs/model-fields.md lists them; empty unsets it")
+            .short('s'),
         option("file", "FILE", "A record as JSON (`-`: standard input); the other options win over it")
             .short('f'),
     ])

@@ -68,12 +68,12 @@ impl Prober for Probes {
                     Some(Engine::Ready) => Health::Ready,
                     Some(Engine::Hangs) => Health::Slow { n: 1 },
                     Some(Engine::RefusesTheKey) => Health::KeyRefused,
-                    _ => Health::NotYet { detail: "503".to_owned() },
+                    _ => Health::Wrong { n: 1, detail: "503".to_owned() },
                 }
             } else {
-                Health::NotYet { detail: "connection refused".to_owned() }
+                Health::Closed { detail: "connection refused".to_owned() }
             };
-            Probed { health, max_model_len: Some(4096) }
+            Probed { max_model_len: Some(4096), ..health.into() }
         }
         .boxed()
     }

@@ -18,7 +18,7 @@ use gantry_domain::{
         lifecycle::{self, Deadlines, Failure, Health, Instance, InstanceStatus, Observed, Step},
     },
 };
-use gantry_runtime::RuntimeError;
+use gantry_runtime::{Found, RuntimeError};
 use gantry_store::{StoreResult, in_time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -28,6 +28,8 @@ use crate::{Control, diagnose, live::Drift};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
+/// How soon a running engine is probed again that answered wrongly.
+const WRONG_PROBE: Duration = Duration::from_secs(5);
 /// How often a swap looks whether the old engine's requests have ended.
 const DRAINING_LOOK: Duration = Duration::from_millis(50);
 /// What the runtime may take for a stop on top of the grace time.
@@ -46,8 +48,10 @@ pub(super) struct Worker {
     stop: CancellationToken,
     /// No pass has ended yet since the gateway came up.
     boot: bool,
-    /// Probes in a row that got no answer.
-    slow: u32,
+    /// Probes in a row that got no good answer.
+    bad: u32,
+    /// The last of them was answered.
+    answers: bool,
     /// When the last pass ended; what was seen before is out of date.
     looked_at: Option<Instant>,
     /// When the engine was probed last.
@@ -79,7 +83,8 @@ impl Worker {
             mailbox,
             stop,
             boot: true,
-            slow: 0,
+            bad: 0,
+            answers: false,
             looked_at: None,
             probed_at: None,
             draining: None,
@@ -158,8 +163,11 @@ impl Worker {
                 let found = self.control.runtime.find(&model.container_name()).await;
                 (model, deleting, found)
             };
-            let instance = match found {
-                Ok(found) => found.map(|it| it.instance),
+            let (instance, own_key) = match found {
+                Ok(found) => (
+                    found.as_ref().map(|it| it.instance.clone()),
+                    found.is_some_and(|it| self.has_our_key(&it)),
+                ),
                 Err(error) => return self.blind(&model, &error).await,
             };
             let mut observed = self.observed(&model);
@@ -167,7 +175,10 @@ impl Worker {
             observed.health = std::mem::replace(&mut health, Health::Unknown);
             match lifecycle::plan(&observed) {
                 Step::Probe { port } => {
-                    health = self.probe(&model, port).await?;
+                    health = match self.probe(&model, port).await? {
+                        Health::KeyRefused if !own_key => Health::OldKey,
+                        other => other,
+                    };
                     match (&health, &model.phase) {
                         // The common case, which must cost little: all is as it was.
                         (Health::Ready, Phase::Running { .. }) => {
@@ -175,8 +186,11 @@ impl Worker {
                             return self.settled(&model, deleting, instance.as_ref()).await;
                         }
                         // It may be at its end, and how it ended says more than a closed port: look once more.
-                        (Health::NotYet { .. }, Phase::Running { .. }) => {
+                        (Health::Closed { .. }, Phase::Running { .. }) => {
                             tokio::time::sleep(EXIT_SHOWS).await;
+                        }
+                        (Health::OldKey, Phase::Running { .. }) => {
+                            self.control.live.change(self.id, |it| it.drift = Some(Drift::InternalKey));
                         }
                         _ => {}
                     }
@@ -193,6 +207,11 @@ impl Worker {
             }
         }
         Ok(Next::In(LOADING_PROBE))
+    }
+
+    /// The container was started with the internal key of now.
+    fn has_our_key(&self, found: &Found) -> bool {
+        found.key_fingerprint == key_fingerprint(&self.control.config.internal_key)
     }
 
     /// A running engine was not probed for about a period; a tick comes a little before the worker's own timer.
@@ -255,6 +274,10 @@ impl Worker {
             return Ok(Next::In(Duration::ZERO));
         }
         Ok(match model.phase {
+            // What an engine answers wrongly it answers at once: it is no question of load, and soon clear.
+            Phase::Running { .. } if self.answers => {
+                Next::In(self.control.config.probe_every.min(WRONG_PROBE))
+            }
             Phase::Running { .. } => Next::In(self.control.config.probe_every),
             Phase::Stopping { .. } if self.draining.is_some() => Next::In(DRAINING_LOOK),
             Phase::Loading { .. } | Phase::Starting { .. } | Phase::Stopping { .. } => {
@@ -289,17 +312,23 @@ impl Worker {
     async fn probe(&mut self, model: &Model, port: u16) -> StoreResult<Health> {
         self.probed_at = Some(Instant::now());
         let launched = model.as_launched();
+        let at = self.control.clock.now();
         let probed = self.control.prober.probe(&launched, port).await;
-        let health = match probed.health {
+        let health = match probed.health.clone() {
             Health::Slow { .. } => {
-                self.slow += 1;
-                Health::Slow { n: self.slow }
+                self.bad += 1;
+                Health::Slow { n: self.bad }
+            }
+            Health::Wrong { detail, .. } => {
+                self.bad += 1;
+                Health::Wrong { n: self.bad, detail }
             }
             other => {
-                self.slow = 0;
+                self.bad = 0;
                 other
             }
         };
+        self.answers = matches!(health, Health::Wrong { .. });
         if let (Some(instance), Some(context)) = (model.phase.instance(), probed.max_model_len)
             && self.control.publisher.learn(instance, context).await
         {
@@ -310,11 +339,14 @@ impl Worker {
         let catalog = self.control.shared.catalog.load();
         if let Some(RouteTarget::Up(upstream)) = catalog.routes.get(&model.served_name).map(|it| &it.target) {
             let (breaker, now) = (&upstream.breaker, Instant::now());
-            if health != Health::Ready {
+            if health == Health::KeyRefused {
+                // Of the engine's health it says nothing; requests get the reason from the engine itself.
+            } else if health != Health::Ready {
                 breaker.record(Verdict::Failure, now);
             } else if breaker.snapshot(now).state != BreakerState::Closed {
                 breaker.record(Verdict::Success, now);
             }
+            self.control.upstreams.note(&model.served_name, upstream.id, at, probed.into());
         }
         Ok(health)
     }
@@ -459,7 +491,7 @@ impl Worker {
             return;
         };
         let control = &self.control;
-        let drift = if found.key_fingerprint == key_fingerprint(&control.config.internal_key) {
+        let drift = if self.has_our_key(found) {
             let launch = control.launch_now(&seen.model.as_launched()).await;
             launch.is_some_and(|it| it.spec_hash() != found.spec_hash).then_some(Drift::Launch)
         } else {

@@ -245,6 +245,14 @@ pub(super) const SIGNATURES: &[Signature] = &[
     )
     .symptom(),
     reason(
+        "engine_answers_wrongly",
+        &["engine_unhealthy: {n#} probes in a row got no good answer, the last: {what}"],
+        "Engine answers wrongly",
+        "the engine's process runs, but {n} probes in a row went wrong; the last: {what}",
+        &[tip("the engine's log says what broke inside of it; start the model again")],
+    )
+    .symptom(),
+    reason(
         "stop_failed",
         &["stop_failed: {why}"],
         "Container can't be stopped",

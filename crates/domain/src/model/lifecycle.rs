@@ -241,14 +241,18 @@ pub enum InstanceStatus {
 pub enum Health {
     /// Not probed in this pass.
     Unknown,
-    /// Refused, closed without an answer, or 503: normal while it loads.
-    NotYet { detail: String },
+    /// Refused, or closed without an answer: nobody listens, or not yet.
+    Closed { detail: String },
     /// Answers, and lists the model.
     Ready,
-    /// 401: the container was started with another internal key.
+    /// 401, though the container was started with the key of now.
     KeyRefused,
-    /// No answer in time, for the `n`th time in a row.
+    /// 401, and the container was started with another key: the engine is well, and serves nobody until it is applied.
+    OldKey,
+    /// No answer in time; `n` probes in a row were not good.
     Slow { n: u32 },
+    /// Answers, but not as one that is ready: 503 while it loads, else a fault. `n` probes in a row were not good.
+    Wrong { n: u32, detail: String },
 }
 
 /// Deadlines that the decision needs.
@@ -261,8 +265,8 @@ pub struct Deadlines {
     pub drain: Duration,
 }
 
-/// Probes in a row without an answer after which a running engine counts as dead.
-pub const SLOW_PROBES: u32 = 3;
+/// Probes in a row without a good answer after which a running engine counts as dead.
+pub const BAD_PROBES: u32 = 3;
 
 /// Everything that [`plan`] may look at.
 #[derive(Debug, Clone)]
@@ -435,7 +439,9 @@ fn loading(
             port,
             since: o.now,
         }),
-        (Health::KeyRefused, _) => unhealthy("the engine refuses the gateway's internal key"),
+        (Health::KeyRefused | Health::OldKey, _) => {
+            unhealthy("the engine refuses the gateway's internal key")
+        }
         _ if o.now >= until => {
             let seconds = until.since(since).as_secs();
             Step::Halt(it.id.clone(), failed(o, Failure::StartupTimeout { seconds }))
@@ -456,9 +462,12 @@ fn running(o: &Observed<'_>, it: &Instance, port: Option<u16>, known: u16) -> St
             until: o.now.plus(o.deadlines.startup),
         }),
         (Health::Unknown, Some(port)) => Step::Probe { port },
-        (Health::NotYet { detail }, _) => dead(detail.clone()),
+        (Health::Closed { detail }, _) => dead(detail.clone()),
         (Health::KeyRefused, _) => dead("the engine refuses the gateway's internal key".to_owned()),
-        (Health::Slow { n }, _) if *n >= SLOW_PROBES => dead(format!("{n} probes in a row got no answer")),
+        (Health::Slow { n }, _) if *n >= BAD_PROBES => dead(format!("{n} probes in a row got no answer")),
+        (Health::Wrong { n, detail }, _) if *n >= BAD_PROBES => {
+            dead(format!("{n} probes in a row got no good answer, the last: {detail}"))
+        }
         _ => Step::Wait,
     }
 }

@@ -143,6 +143,12 @@ pub(crate) async fn handle(engine: Arc<Engine>, request: Request<Incoming>) -> R
             Flavour::Llamacpp => reply::file_not_found(),
         };
     }
+    if matches!(endpoint, Endpoint::Models) {
+        let before = engine.counters.lists.fetch_add(1, Relaxed);
+        if (1..=config.faults.bad_lists).contains(&before) {
+            return Refusal::of_status(config.flavour, 500).reply(config, false);
+        }
+    }
     if reads {
         return info::read(&engine, endpoint);
     }

@@ -72,7 +72,7 @@ fn a_start_is_recorded_before_the_container_is_made() {
 fn a_loading_engine_is_probed_until_it_answers_or_its_time_is_up() {
     let (phase, up) = (loading(), up(1));
     assert_eq!(plan(&observe(&phase, Some(&up), Health::Unknown)), Step::Probe { port: 4000 });
-    let not_yet = Health::NotYet { detail: "refused".into() };
+    let not_yet = Health::Closed { detail: "refused".into() };
     assert_eq!(plan(&observe(&phase, Some(&up), not_yet.clone())), Step::Wait);
     let ready = plan(&observe(&phase, Some(&up), Health::Ready));
     assert!(matches!(ready, Step::Record(Phase::Running { port: 4000, .. })), "{ready:?}");
@@ -91,8 +91,13 @@ fn a_running_engine_fails_at_once_when_dead_and_after_three_slow_probes() {
     let probed = |health| reason(&plan(&observe(&phase, Some(&alive), health)));
     assert_eq!(probed(Health::Slow { n: 2 }), "Wait");
     assert_eq!(probed(Health::Slow { n: 3 }), "engine_unhealthy: 3 probes in a row got no answer");
+    let wrong = |n| Health::Wrong { n, detail: "/health answers 500".into() };
+    assert_eq!(probed(wrong(2)), "Wait");
+    let dead = "engine_unhealthy: 3 probes in a row got no good answer, the last: /health answers 500";
+    assert_eq!(probed(wrong(3)), dead);
+    assert_eq!(probed(Health::OldKey), "Wait");
     assert_eq!(
-        probed(Health::NotYet { detail: "connection refused".into() }),
+        probed(Health::Closed { detail: "connection refused".into() }),
         "engine_unhealthy: connection refused"
     );
     // vLLM exits with code 0 when its engine dies: any exit of a running model is a failure.
@@ -174,7 +179,7 @@ fn a_stop_that_the_runtime_does_not_carry_out_fails_but_is_tried_again() {
 fn without_the_runtime_what_runs_is_left_alone_and_a_start_fails() {
     let blind = |phase: &Phase| plan_blind(&observe(phase, None, Health::Unknown), "no socket");
     assert_eq!(blind(&serving()), Step::Probe { port: 4000 });
-    let refused = Health::NotYet { detail: "refused".into() };
+    let refused = Health::Closed { detail: "refused".into() };
     assert_eq!(plan_blind(&observe(&serving(), None, refused), "no socket"), Step::Wait);
     assert_eq!(reason(&blind(&Phase::NEW)), "start_failed: no socket");
     assert_eq!(blind(&loading()), Step::Wait);
@@ -300,7 +305,7 @@ impl World {
                 Step::Launch => {
                     prop_assert_eq!(self.wanted, Wanted::Running);
                     self.made += 1;
-                    self.health = Health::NotYet { detail: "refused".into() };
+                    self.health = Health::Closed { detail: "refused".into() };
                     let id = InstanceId(self.made.to_string());
                     let status = InstanceStatus::Running { port: Some(4000) };
                     self.container = Some(Instance { id, generation: self.generation, status });
@@ -321,7 +326,7 @@ proptest! {
     fn any_history_settles(events in prop::collection::vec(event(), 0..40)) {
         let mut world = World {
             wanted: Wanted::Stopped, generation: 0, phase: Phase::NEW, container: None,
-            health: Health::NotYet { detail: "refused".into() }, boot: false, now: at(0), made: 0,
+            health: Health::Closed { detail: "refused".into() }, boot: false, now: at(0), made: 0,
             launch_refused: false,
         };
         let mut starts = 0;
@@ -329,7 +334,7 @@ proptest! {
             match event {
                 Event::Seconds(n) => world.now = Timestamp(world.now.0 + n * 1000),
                 Event::EngineAnswers => world.health = Health::Ready,
-                Event::EngineHangs => world.health = Health::Slow { n: SLOW_PROBES },
+                Event::EngineHangs => world.health = Health::Slow { n: BAD_PROBES },
                 Event::EngineDies(code) => if let Some(it) = &mut world.container {
                     it.status = InstanceStatus::Exited { code, out_of_memory: false };
                 },

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use gantry_testkit::{Managed, Options, kill_process, lives, simulated};
+use gantry_testkit::{Managed, Options, eventually, kill_process, lives, simulated};
 use serde_json::json;
 
 use super::{gateway, nothing_left, process, supervisor};
 use crate::support::start;
+
+const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_start_that_fails_says_its_exit_code_and_keeps_the_log() {
@@ -78,6 +80,58 @@ async fn an_idle_engine_that_dies_is_noticed_at_once() {
         assert_eq!(owner.chat("m").await.status, 200);
     }
     other.command(&owner, "stop").await.expect(202);
+}
+
+#[tokio::test]
+async fn one_that_answers_probes_wrongly_is_dead_after_the_third_only() {
+    let gateway = start(Options::processes().env("HEALTH_POLL_SEC", "1")).await;
+    let owner = gateway.owner().await;
+    let briefly = Managed::run(&owner, &simulated("llamacpp", "briefly", &[("BAD_LISTS", "2")])).await;
+    let since = briefly.record(&owner).await["started_at"].clone();
+    let passed = eventually("two bad probes", SOON, async || {
+        let all = owner.get("/admin/upstreams").await.expect(200);
+        let history = all[0]["history"].as_array().unwrap();
+        let bad = history.iter().filter(|it| it["error"] == "/v1/models answers 500").count();
+        (bad == 2 && history.last().unwrap()["ok"] == true).then_some(())
+    });
+    passed.await;
+    let record = briefly.record(&owner).await;
+    assert_eq!((&record["state"], &record["started_at"]), (&json!("running"), &since), "{record}");
+    assert_eq!(owner.chat("briefly").await.status, 200);
+
+    let forever = Managed::run(&owner, &simulated("vllm", "forever", &[("BAD_LISTS", "1000")])).await;
+    assert_eq!(
+        forever.fails(&owner).await,
+        "engine_unhealthy: 3 probes in a row got no good answer, the last: /v1/models answers 500"
+    );
+}
+
+#[tokio::test]
+async fn after_a_rotation_of_the_internal_key_an_engine_goes_on_until_it_is_applied() {
+    let mut gateway = start(Options::processes().env("HEALTH_POLL_SEC", "1")).await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    let pid = process(&gateway, &model).0;
+    assert!(gateway.terminate());
+    gateway.set_env("INTERNAL_ENGINE_API_KEY", "another-key-of-the-operator");
+    gateway.restart().await;
+    let owner = gateway.owner().await;
+    // As often as would open the breaker, if a refused key counted.
+    for _ in 0..7 {
+        let answer = owner.chat("m").await;
+        assert_eq!((answer.status, answer.code()), (502, "engine_key_mismatch"), "{answer:?}");
+    }
+    let shown = eventually("needs apply", SOON, async || {
+        let record = model.record(&owner).await;
+        (record["needs_apply"] == true).then_some(record)
+    });
+    let record = shown.await;
+    assert_eq!(record["state"], "running", "{record}");
+    assert!(record["needs_apply_reason"].as_str().unwrap().contains("key"), "{record}");
+    assert!(lives(pid));
+    model.command(&owner, "apply").await.expect(202);
+    eventually("served again", SOON, async || (owner.chat("m").await.status == 200).then_some(())).await;
+    assert_eq!(model.record(&owner).await["needs_apply"], false);
 }
 
 #[tokio::test]
