@@ -15,4 +15,4 @@ services_dir
 have cargo || die "Rust is missing: install it with rustup"
 services_start docker postgres tools
 export GANTRY_KILLS=${GANTRY_KILLS:-100} GANTRY_SIM_SEEDS=${GANTRY_SIM_SEEDS:-20000}
-cargo nextest run --workspace --all-targets --no-capture -E 'test(/^storm::/) + test(any_history_with_kills_settles)'
+cargo nextest run --workspace --profile long --no-capture -E 'test(/^storm::/) + test(any_history_with_kills_settles)'

@@ -129,14 +129,14 @@ impl Daemon {
     /// As after a reboot: the run directory is empty. After [`Daemon::terminate`] or [`Daemon::power_cut`].
     pub async fn boot(&mut self) {
         let exec = self.dir.path().join("exec");
-        self.unmount(&exec);
+        Self::unmount(&exec);
         fs::remove_dir_all(&exec).unwrap();
         let _ = fs::remove_file(self.socket());
         self.restart().await;
     }
 
     /// Everything that is mounted below `dir`.
-    fn unmount(&self, dir: &Path) {
+    fn unmount(dir: &Path) {
         let script = "grep -o \"$0[^ ]*\" /proc/mounts | sort -r | xargs -r umount -l";
         let _ = run(&["sh", "-c", script, &dir.display().to_string()]);
     }
@@ -199,7 +199,7 @@ impl Drop for Daemon {
         if let Ok(pid) = fs::read_to_string(self.dir.path().join("exec/containerd/containerd.pid")) {
             let _ = run(&["kill", "-KILL", pid.trim()]);
         }
-        self.unmount(self.dir.path());
+        Self::unmount(self.dir.path());
         let _ = run(&["ip", "netns", "delete", &self.namespace]);
     }
 }

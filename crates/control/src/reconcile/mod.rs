@@ -74,7 +74,7 @@ async fn take_lead(
                 () = stop.cancelled() => return None,
                 () = &mut again => break,
                 // The other one hears of it from the database.
-                hint = hints.recv() => if hint.is_none() { return None },
+                hint = hints.recv() => { hint?; }
             }
         }
     }
