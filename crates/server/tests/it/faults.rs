@@ -97,8 +97,10 @@ async fn with_a_full_spool_nothing_is_served_unmetered() {
     assert_eq!(owner.get("/admin/models").await.status, 200, "the rest goes on");
 
     disk.clear();
+    let cleared = Instant::now();
     eventually("it serves again", SOON, async || (ask(&client, "after").await.status == 200).then_some(()))
         .await;
+    println!("a full spool: it serves {:?} after there is room", cleared.elapsed());
     let row = owner.usage_of("after").await;
     assert_eq!(row["outcome"], "ok", "{row}");
     assert_eq!(owner.usage_of("before").await["outcome"], "ok");
@@ -133,11 +135,13 @@ async fn with_a_full_database_inference_goes_on_and_nothing_is_lost() {
     assert_eq!(owner.get("/admin/models/registry").await.status, 200, "reading goes on");
 
     disk.clear();
+    let cleared = Instant::now();
     eventually("all rows are there", SOON, async || {
         let rows = owner.get("/admin/usage?limit=1000").await;
         (rows.status == 200 && rows.json.as_array().unwrap().len() == 51).then_some(())
     })
     .await;
+    println!("a full database: all rows are there {:?} after there is room", cleared.elapsed());
     owner.new_key(&json!({})).await;
     gateway.kill();
 }
@@ -162,7 +166,9 @@ async fn a_second_gateway_on_a_data_directory_says_so_and_changes_nothing() {
         second.env("DATA_DIR", gateway.data_dir()).env("MODELS_DIR", gateway.models_dir());
         second.env("GATEWAY_LISTEN", listen).env("METRICS_LISTEN", "127.0.0.1:0");
         second.envs(database.map(|it| ("DATABASE_URL", it)));
+        let begun = Instant::now();
         let output = second.output().unwrap();
+        println!("a second gateway ends after {:?}", begun.elapsed());
         let said = String::from_utf8_lossy(&output.stderr);
         let error = said.lines().find(|it| it.starts_with("gantry: ")).unwrap_or_default();
         assert!(error.starts_with("gantry: another gateway uses DATA_DIR ("), "{said}");
@@ -197,10 +203,12 @@ async fn without_free_file_descriptors_it_goes_on_afterwards() {
     println!("on a connection that was there: {}", answer.status);
 
     drop(open);
+    let closed = Instant::now();
     eventually("new connections are served", SOON, async || {
         (client.at(&gateway.url).chat("m").await.status == 200).then_some(())
     })
     .await;
+    println!("descriptors: new connections are served {:?} after some are free", closed.elapsed());
     assert_eq!(owner.get("/admin/models").await.status, 200);
     let said = gateway.log();
     assert!(said.lines().count() < 2000, "it does not flood its log: {} lines", said.lines().count());

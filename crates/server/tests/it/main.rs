@@ -70,6 +70,8 @@ mod raw_requests;
 #[cfg(test)]
 mod registry;
 #[cfg(test)]
+mod reliability_page;
+#[cfg(test)]
 mod restarts;
 #[cfg(test)]
 mod settings_cli;

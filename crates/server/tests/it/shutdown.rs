@@ -61,10 +61,12 @@ async fn what_runs_ends_and_nothing_fails() {
     assert_eq!(client.chat("m").await.status, 200);
     let owner = gateway.owner().await;
     gateway.signal("TERM");
+    let told = Instant::now();
     eventually("it is not ready", Duration::from_secs(10), async || {
         (ready(&gateway).await == Some(StatusCode::SERVICE_UNAVAILABLE)).then_some(())
     })
     .await;
+    println!("/readyz says so {:?} after SIGTERM", told.elapsed());
     assert_eq!(owner.get("/livez").await.status, 200);
     let events = stream.rest().await.unwrap();
     assert_eq!(events.last().map(String::as_str), Some("[DONE]"), "{events:?}");
@@ -121,9 +123,11 @@ async fn a_second_signal_ends_it_at_once_and_the_rows_are_there() {
         })
         .await;
         gateway.signal(signals[1]);
+        let second = Instant::now();
         let events = stream.rest().await.unwrap();
         assert!(events.last().unwrap().contains("shutting_down"), "{events:?}");
         assert!(!gateway.ended().await, "it says that it did not end in order");
+        println!("it is over {:?} after the second signal", second.elapsed());
         assert_eq!(rows_of(&mut gateway, &["streams"]).await[0]["status_code"], 503);
     }
 }
