@@ -3,8 +3,13 @@
 use std::path::Path;
 
 /// Where they are: folders of tests, and of code with tests beside it.
-const FOLDERS: &[&str] =
-    &["server/tests/it", "dataplane/tests/it", "runtime/tests/contract", "store/tests/contract", "control/src/reconcile"];
+const FOLDERS: &[&str] = &[
+    "server/tests/it",
+    "dataplane/tests/it",
+    "runtime/tests/contract",
+    "store/tests/contract",
+    "control/src/reconcile",
+];
 
 #[test]
 fn every_test_that_it_names_exists_and_every_row_says_what_was_measured() {
