@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-lifecycle image test-schema-long
+.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image test-schema-long
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,6 +36,12 @@ bench-quick: ## measure it shortly
 
 bench-admin: ## measure the usage endpoints on ten million rows
 	@scripts/bench-admin.sh
+
+bench-idle: ## measure what a gateway without work costs, and a sample of the machine
+	@scripts/bench-idle.sh
+
+demo-usage: ## two million generated requests, and who used most of them
+	@scripts/demo-usage.sh
 
 bench-lifecycle: ## measure what looking after 50 models costs
 	@scripts/bench-lifecycle.sh

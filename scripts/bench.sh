@@ -41,5 +41,8 @@ if [[ "$(ulimit -n)" != unlimited && "$(ulimit -n)" -lt 8192 ]]; then
 fi
 
 target="${CARGO_TARGET_DIR:-target}"
-exec "$target/dist/gantry-bench" compare "${options[@]}" \
+"$target/dist/gantry-bench" compare "${options[@]}" \
     --gantry "$target/dist/gantry" --out bench/results/latest.json
+# What limits cost, in process and through Redis, if there is one.
+"$target/dist/gantry-bench" limits "${options[@]}" \
+    --gantry "$target/dist/gantry" --out bench/results/limits.json

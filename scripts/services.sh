@@ -214,10 +214,13 @@ stop_redis() { kill "$REDIS_PID" 2>/dev/null && wait "$REDIS_PID"; }
 
 # ---- programs that tests start themselves ----
 
-# A registry for pulls, and a clock that can be set: tests that lack them skip themselves.
+# A registry for pulls, a clock that can be set, Prometheus and its tool: tests that lack them skip themselves.
 services_tools() {
     # Only the programs are wanted: run level 1 keeps the package from starting its service.
     have docker-registry || RUNLEVEL=1 install_packages docker-registry || skip tools "docker-registry is missing"
+    if ! have prometheus || ! have promtool; then
+        RUNLEVEL=1 install_packages prometheus || skip tools "prometheus is missing"
+    fi
     [ -e /usr/lib/x86_64-linux-gnu/faketime ] || install_packages libfaketime || skip tools "libfaketime is missing"
 }
 

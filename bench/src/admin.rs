@@ -18,6 +18,10 @@ const READY_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(20);
 /// Calls of each question that count.
 const N_CALLS: usize = 7;
+/// The same where many questions are asked to find the slowest.
+const N_CALLS_OF_MANY: usize = 3;
+/// Slow ones that are named.
+const N_SLOWEST: usize = 5;
 /// What must be reached, in milliseconds.
 const SUMS_MS: f64 = 200.0;
 const PAGE_MS: f64 = 100.0;
@@ -52,6 +56,8 @@ struct Filled {
     rows: u64,
     days: u64,
     rows_per_s: f64,
+    /// The same by the CPU time that it took, checks of the rows included: what others do on the machine is not in it.
+    rows_per_cpu_s: f64,
     slowest_batch_ms: f64,
     tokens: i64,
     /// p50, p95 and p99 in milliseconds.
@@ -86,6 +92,8 @@ impl Figure {
 #[derive(Debug, Serialize)]
 struct Report {
     machine: [String; 2],
+    /// When the questions began: others may have used the machine too.
+    load_average: String,
     filled: Filled,
     figures: Vec<Figure>,
 }
@@ -100,6 +108,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let cookie = launch.login().await?;
     let client = Asker { launch: &launch, cookie: &cookie, pid: running.pid() };
 
+    let load_average = fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned();
     let mut figures = vec![Figure::at_least("insert, rows", filled.rows_per_s, "rows/s", INSERTS_PER_S)];
     // A day more: filling took its time.
     let hours = (filled.days + 1) * 24;
@@ -109,11 +118,15 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     for path in pages(hours, filled.rows) {
         figures.push(client.time(&path, PAGE_MS).await?);
     }
+    figures.push(client.slowest("aggregates, every group, filter and order", groups(hours), SUMS_MS).await?);
+    figures.push(client.slowest("pages, every two filters", pairs(hours), PAGE_MS).await?);
+    figures.push(client.slowest("pages, three and more filters", crowds(hours), PAGE_MS).await?);
+    figures.push(client.slowest("pages, far away", far(hours, filled.rows), PAGE_MS).await?);
     figures.extend(client.check(hours, &filled).await?);
     figures.extend(client.export(&filled).await?);
     running.stop()?;
 
-    let report = Report { machine: [procfs::cpu_model(), procfs::kernel()], filled, figures };
+    let report = Report { machine: [procfs::cpu_model(), procfs::kernel()], load_average, filled, figures };
     fs::write(&options.out, format!("{}\n", serde_json::to_string_pretty(&report)?))?;
     print(&report)
 }
@@ -166,6 +179,73 @@ fn pages(hours: u64, rows: u64) -> Vec<String> {
     .into()
 }
 
+/// Values of each filter: such that match much, little and nothing.
+const FILTERS: [(&str, &[&str]); 7] = [
+    ("model", &["acme/model-03-instruct", "acme/model-19-instruct", "nothing"]),
+    ("task", &["generate", "embed"]),
+    ("key_id", &["1", "150", "200"]),
+    ("user_id", &["2", "42", "100"]),
+    ("org_id", &["1", "3", "10"]),
+    ("status", &["2xx", "4xx", "5xx", "404", "504"]),
+    ("outcome", &["ok", "client_closed", "upstream_error", "timeout"]),
+];
+
+fn page(hours: u64, filters: &[(&str, &str)]) -> String {
+    let filters: Vec<_> = filters.iter().map(|(name, value)| format!("&{name}={value}")).collect();
+    format!("/admin/usage?hours={hours}{}", filters.concat())
+}
+
+/// Each two filters with each of their values.
+fn pairs(hours: u64) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (n, (first, values)) in FILTERS.iter().enumerate() {
+        for (second, others) in &FILTERS[n + 1..] {
+            let both = values.iter().flat_map(|it| others.iter().map(move |other| (it, other)));
+            paths.extend(both.map(|(it, other)| page(hours, &[(first, it), (second, other)])));
+        }
+    }
+    paths
+}
+
+/// Three filters and more: every set of filters, with values in turn, over the whole time and over a part of it.
+fn crowds(hours: u64) -> Vec<String> {
+    let sets = (0..1_u32 << FILTERS.len()).filter(|it| it.count_ones() >= 3);
+    let path = |(turn, set): (usize, u32)| {
+        let there = FILTERS.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);
+        let filters: Vec<_> =
+            there.map(|(n, (name, values))| (*name, values[(turn + n) % values.len()])).collect();
+        page(if turn.is_multiple_of(2) { hours } else { hours / 7 }, &filters)
+    };
+    sets.enumerate().map(path).collect()
+}
+
+/// Each filter alone, half way down its list.
+fn far(hours: u64, rows: u64) -> Vec<String> {
+    let part = [rows / 50, 3 * rows / 10, rows / 300, rows / 300, rows / 20, rows / 2000, rows / 3000];
+    let each = FILTERS.iter().zip(part).flat_map(|((name, values), offset)| {
+        values.iter().map(move |value| format!("{}&offset={offset}", page(hours, &[(name, value)])))
+    });
+    each.collect()
+}
+
+/// Sums by everything in every order, with one filter each.
+fn groups(hours: u64) -> Vec<String> {
+    let columns =
+        ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
+    let mut paths = Vec::new();
+    for by in ["model", "key", "user", "org"] {
+        for column in columns {
+            paths.push(format!("/admin/usage/aggregate?group_by={by}&sort=-{column}&hours={hours}"));
+        }
+        for (name, values) in FILTERS {
+            for value in values {
+                paths.push(format!("/admin/usage/aggregate?group_by={by}&{name}={value}&hours={hours}"));
+            }
+        }
+    }
+    paths
+}
+
 struct Asker<'a> {
     launch: &'a Launch,
     cookie: &'a str,
@@ -178,10 +258,31 @@ impl Asker<'_> {
     }
 
     async fn time(&self, path: &str, must: f64) -> Result<Figure> {
+        self.time_calls(path, must, N_CALLS).await
+    }
+
+    /// Asks them all; the figure is that of the slowest one, and a few of the slowest are printed.
+    async fn slowest(&self, what: &str, paths: Vec<String>, must: f64) -> Result<Figure> {
+        let mut all = Vec::new();
+        for path in &paths {
+            all.push(self.time_calls(path, must, N_CALLS_OF_MANY).await?);
+        }
+        all.sort_by(|a, b| b.value.total_cmp(&a.value));
+        let mut out = stdout();
+        writeln!(out, "{what}: {} of them, the slowest", all.len())?;
+        for it in all.iter().take(N_SLOWEST) {
+            writeln!(out, "  {:>7.1} ms (max {:.1})  {}", it.value, it.max.unwrap_or(it.value), it.what)?;
+        }
+        let n = all.len();
+        let first = all.into_iter().next().context("nothing was asked")?;
+        Ok(Figure { what: format!("{what}: the slowest of {n}, {}", first.what), ..first })
+    }
+
+    async fn time_calls(&self, path: &str, must: f64, n_calls: usize) -> Result<Figure> {
         let call = self.call(path);
         call.expect_success().await?;
         let mut times = Vec::new();
-        for _ in 0..N_CALLS {
+        for _ in 0..n_calls {
             let start = Instant::now();
             call.expect_success().await?;
             times.push(start.elapsed().as_secs_f64() * 1e3);

@@ -191,13 +191,13 @@ fn mib(kib: u64) -> f64 {
 }
 
 /// This program again as the mock engine.
-struct Mock {
+pub(crate) struct Mock {
     child: Child,
-    addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
 }
 
 impl Mock {
-    fn start(placement: Placement) -> Result<Self> {
+    pub(crate) fn start(placement: Placement) -> Result<Self> {
         let program = std::env::current_exe().context("where is this program")?;
         let mut command = placement.command(LOAD_CORE, &program);
         let mut child =

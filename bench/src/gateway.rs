@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
@@ -85,6 +85,8 @@ pub(crate) struct Launch {
     pub(crate) addr: SocketAddr,
     metrics: SocketAddr,
     password: String,
+    /// `REDIS_URL`.
+    pub(crate) redis_url: Option<String>,
 }
 
 impl Launch {
@@ -96,7 +98,7 @@ impl Launch {
         let [addr, metrics] = free_addresses()?;
         // Letters of both cases, a sign and digits, whatever the password rules ask for.
         let password = format!("Bench-{:032x}", rand::random::<u128>());
-        Ok(Self { binary, dir, placement, addr, metrics, password })
+        Ok(Self { binary, dir, placement, addr, metrics, password, redis_url: None })
     }
 
     pub(crate) fn spawn(&self) -> Result<Running> {
@@ -114,6 +116,9 @@ impl Launch {
             // As nginx has one worker.
             .env("DATAPLANE_THREADS", "1")
             .env("RUST_LOG", "warn");
+        if let Some(url) = &self.redis_url {
+            command.env("REDIS_URL", url);
+        }
         Running::start("gantry", &mut command, &self.dir)
     }
 
@@ -150,14 +155,37 @@ async fn provision(gateway: SocketAddr, password: &str, engine: SocketAddr) -> R
     let session = login(gateway, password).await?;
     let session = session.as_str();
     let wanted = json!({"name": "bench", "scopes": "chat,completions,embeddings"});
-    let call = Call { cookie: Some(session), ..Call::post(gateway, "/admin/keys", wanted) };
-    let created = call.expect_success().await.context("create a key")?.json()?;
-    let key = created["token"].as_str().context("create a key: the answer has no `token`")?.to_owned();
+    let key = make_key(gateway, session, wanted).await?;
 
     let route = json!({"served_name": "m", "url": format!("http://{engine}"), "task": "generate"});
     let call = Call { cookie: Some(session), ..Call::post(gateway, "/admin/models/registry", route) };
     call.expect_success().await.context("register the mock engine")?;
     Ok(key)
+}
+
+/// A new key's token.
+async fn make_key(gateway: SocketAddr, session: &str, wanted: Value) -> Result<String> {
+    let call = Call { cookie: Some(session), ..Call::post(gateway, "/admin/keys", wanted) };
+    let created = call.expect_success().await.context("create a key")?.json()?;
+    Ok(created["token"].as_str().context("create a key: the answer has no `token`")?.to_owned())
+}
+
+/// A gateway in front of `engine`, with a key as it comes and one that is made of `settings`.
+pub(crate) async fn start_with_keys(
+    launch: &Launch,
+    engine: SocketAddr,
+    settings: Value,
+) -> Result<(Running, [String; 2])> {
+    let mut running = launch.spawn()?;
+    let ready = Call::get(launch.addr, "/readyz");
+    ready.wait_for_200(&mut running, READY_WITHIN, POLL).await.context("gateway, start")?;
+    let plain = provision(launch.addr, &launch.password, engine).await?;
+    let session = launch.login().await?;
+    let made = make_key(launch.addr, &session, settings).await?;
+    for key in [&plain, &made] {
+        wait_for_route(launch.addr, key, &mut running).await.context("gateway, first request")?;
+    }
+    Ok((running, [plain, made]))
 }
 
 async fn wait_for_route(gateway: SocketAddr, key: &str, running: &mut Running) -> Result<()> {
@@ -184,7 +212,7 @@ mod tests {
         let path = request.uri().path().to_owned();
         let has_session = request.headers().get("cookie").is_some_and(|it| it == "svc_session=abc");
         let body = request.into_body().collect().await.unwrap().to_bytes();
-        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
         let response = Response::builder();
         let (response, text) = match path.as_str() {
             "/auth/login" if body["password"] == "right" => {

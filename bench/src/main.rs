@@ -25,6 +25,7 @@ mod child;
 mod compare;
 mod gateway;
 mod http_client;
+mod limits;
 mod load;
 mod mock;
 mod nginx;
@@ -55,6 +56,8 @@ enum Command {
     Load(LoadArgs),
     /// Measure the gateway against nginx and write the figures.
     Compare(compare::Options),
+    /// Measure what limits of keys cost, in process and through Redis.
+    Limits(limits::Options),
     /// Measure what looking after many models costs, with simulated engines in Docker.
     Reconcile(reconcile::Options),
     /// Measure the usage endpoints on a database that `usage_fill` made.
@@ -101,6 +104,7 @@ async fn main() -> ExitCode {
         Command::Mock { listen } => run_mock(listen).await,
         Command::Load(args) => run_load(args).await,
         Command::Compare(options) => Box::pin(compare::run(options)).await,
+        Command::Limits(options) => Box::pin(limits::run(options)).await,
         Command::Reconcile(options) => Box::pin(reconcile::run(options)).await,
         Command::Admin(options) => Box::pin(admin::run(options)).await,
     };

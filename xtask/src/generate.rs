@@ -298,7 +298,8 @@ fn command_line() -> String {
          named by its id or by its served name. Results go to standard output, everything else to standard error; with \
          `--json` errors are JSON too, with `exit_code`. Colours appear at a terminal only, and not with `NO_COLOR`. \
          `gantry serve`, `gantry doctor` and `gantry settings` take every [setting](reference/settings.md) as a flag. \
-         `gantry engine-sim --help` explains the simulator.",
+         A gateway at `https://` needs a certificate that the system's or Mozilla's authorities signed; `SSL_CERT_FILE` \
+         (PEM) names another authority. `gantry engine-sim --help` explains the simulator.",
     ) + &gantry_cli::page()
 }
 

@@ -43,6 +43,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("bollard", &["gantry-runtime", "gantry-sim"]),
     ("sqlx", &["gantry-store"]),
     ("redis", &["gantry-control"]),
+    ("opentelemetry-proto", &["gantry"]),
     ("clap", &["gantry", "gantry-cli", "gantry-sim", "gantry-bench"]),
 ];
 

@@ -1,6 +1,11 @@
 //! What every handler can reach.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
@@ -13,13 +18,14 @@ use gantry_domain::{
     model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
+    web::Web,
 };
 use gantry_store::Store;
 use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{feed::Feed, password::Passwords, session::Cookies, throttle::Throttle};
+use crate::{feed::Feed, password::Passwords, seats::Seats, session::Cookies, throttle::Throttle};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]
@@ -55,6 +61,7 @@ pub struct Parts {
     /// Every phase that the reconciler stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     pub feed: Feed,
+    pub seats: Seats,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
     /// What runs the engines: `docker` or `process`.
@@ -72,8 +79,7 @@ pub struct Parts {
     pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],
     pub trusted_proxies: IpList,
-    pub allowed_hosts: Vec<String>,
-    pub cors_origins: Vec<String>,
+    pub web: Web,
 }
 
 /// Headers of model files that were read before; see [`gantry_inspect::Cache`].
@@ -138,8 +144,12 @@ pub trait Engines: Send + Sync + 'static {
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.
     fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
-    /// Takes in the images of an archive; their references.
-    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
+    /// Takes in the images of an archive; their references. Counts in `sent` the bytes of it that are on their way.
+    fn load_images(
+        &self,
+        archive: PathBuf,
+        sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
     /// What is known of a model right now.
     fn live(&self, model: ModelId) -> Live;
     /// Whether the data plane accepts the session with this hash.

@@ -1,7 +1,7 @@
 //! `GET /admin/events`: server-sent events for the pages: models as they change, pulls, and one model's log on demand.
 //!
-//! Each reader has a place in a shared, bounded queue and no queue of his own: one that falls behind is cut off, comes
-//! back with `Last-Event-ID`, and gets what he missed or a `reset`. The connection ends with the session, and when the
+//! Each reader has a place in a shared, bounded queue and no queue of his own: one that falls behind is told so (`lag`),
+//! cut off, comes back with `Last-Event-ID`, and gets what he missed or a `reset`. The connection ends with the session, and when the
 //! gateway drains (the data plane ends every event stream then).
 
 use std::{collections::VecDeque, convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
@@ -32,6 +32,7 @@ use crate::{
     feed::{Catch, Event},
     models,
     policy::Caller,
+    seats::Seat,
 };
 
 /// After a broken connection a browser waits for so long, in milliseconds.
@@ -48,7 +49,7 @@ const LOG_TAIL: usize = 200;
 /// A stream of server-sent events. It begins with `snapshot`, all models; then come `model`, `model_deleted` and `pull`
 /// as things change. With `logs` (the id of a model) also `log` for each line of its engine and `log_end`. Who comes
 /// back with `Last-Event-ID` gets what he missed, or `reset` with all models if that is not known any more. Ends with
-/// the session.
+/// the session, and with `lag` if the reader is too slow.
 pub(crate) async fn events(
     app: State<App>,
     caller: Caller,
@@ -57,6 +58,7 @@ pub(crate) async fn events(
 ) -> Outcome<impl IntoResponse> {
     let logs = params.id("logs")?.map(ModelId);
     params.finish()?;
+    let seat = app.seats.take(caller.session)?;
     let logs = match logs {
         None => None,
         Some(id) => {
@@ -69,8 +71,6 @@ pub(crate) async fn events(
     let seen = headers.get("last-event-id").map(|it| it.to_str().unwrap_or_default());
     let begin = app.feed.begin(seen.filter(|it| !it.is_empty()));
 
-    let mut check = interval(CHECK_EVERY);
-    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut first = format!("retry: {RETRY_MS}\n\n");
     match begin.what {
         Catch::Up(models) => first += &text(Some(&app.feed.id(begin.last)), "snapshot", &models),
@@ -84,11 +84,12 @@ pub(crate) async fn events(
     let reader = Reader {
         app: app.0,
         session: caller.session,
-        live,
+        _seat: seat,
+        live: Some(live),
         last: begin.last,
         ready: VecDeque::from([first]),
         logs,
-        check,
+        check: checks(),
         silent_since: Instant::now(),
     };
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
@@ -99,7 +100,9 @@ pub(crate) async fn events(
 struct Reader {
     app: App,
     session: [u8; 32],
-    live: Receiver<Arc<Event>>,
+    _seat: Seat,
+    /// `None` when it is over.
+    live: Option<Receiver<Arc<Event>>>,
     /// Number of the last event that was sent.
     last: u64,
     /// To be sent before anything else.
@@ -124,6 +127,7 @@ impl Reader {
             return Some(text);
         }
         loop {
+            let queue = self.live.as_mut()?;
             let log = async {
                 match &mut self.logs {
                     Some((id, lines)) => (*id, lines.next().await),
@@ -138,14 +142,18 @@ impl Reader {
                         return None;
                     }
                 }
-                event = self.live.recv() => match event {
+                event = queue.recv() => match event {
                     Ok(event) if event.n <= self.last => {}
                     Ok(event) => {
                         self.last = event.n;
                         return Some(text(Some(&self.app.feed.id(event.n)), event.kind.as_str(), &event.data));
                     }
-                    // He is too slow: nothing is kept for him.
-                    Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+                    // He is too slow: nothing is kept for him. It is said, so that he knows why he has to come back.
+                    Err(RecvError::Lagged(missed)) => {
+                        self.live = None;
+                        return Some(text(None, "lag", &json!({ "missed": missed })));
+                    }
+                    Err(RecvError::Closed) => return None,
                 },
                 (id, line) = log => {
                     let Some(line) = line else {
@@ -168,6 +176,23 @@ fn text(id: Option<&str>, kind: &str, data: &Value) -> String {
     }
     let _ = write!(text, "event: {kind}\ndata: {data}\n\n");
     text
+}
+
+/// Returns when the session does not hold any more.
+pub(crate) async fn signed_out(app: App, session: [u8; 32]) {
+    let mut check = checks();
+    loop {
+        check.tick().await;
+        if !signed_in(&app, &session).await {
+            return;
+        }
+    }
+}
+
+fn checks() -> Interval {
+    let mut check = interval(CHECK_EVERY);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    check
 }
 
 /// Whether the session still holds. What the data plane knows is enough for a yes; it can't know a session yet whose

@@ -83,6 +83,23 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
     Err(Problem::new(ErrorCode::RequestTooLarge, format!("the body is larger than {limit} bytes")))
 }
 
+/// The request of a route that takes no body. One that has something to say there would be misunderstood.
+///
+/// # Errors
+/// 422 `validation_error`; an empty object is nothing.
+pub(crate) async fn without_body(request: Request) -> Result<Request, Problem> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let said = read(body, 256).await;
+    if said.is_ok_and(|it| matches!(it.trim_ascii(), b"" | b"{}")) {
+        return Ok(Request::from_parts(parts, Body::empty()));
+    }
+    let message = format!("{} {} takes no body", parts.method, parts.uri.path());
+    Err(Problem::new(ErrorCode::ValidationError, message))
+}
+
 /// Takes fields out of an [`Object`] one by one and collects every problem; what is left over is unknown.
 pub(crate) struct Fields {
     map: Map<String, Value>,

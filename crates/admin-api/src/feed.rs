@@ -22,7 +22,7 @@ const BEHIND: usize = 256;
 /// changed, and for pulls.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What an event is about; the `event:` line. Progress of jobs will be another one.
+/// What an event is about; the `event:` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum Kind {
@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     ModelDeleted,
     /// How far the pull of a model's image is; `null` when it ended.
     Pull,
+    /// How far a job is that somebody waits for.
+    Job,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Self::Model => "model",
             Self::ModelDeleted => "model_deleted",
             Self::Pull => "pull",
+            Self::Job => "job",
         }
     }
 }
@@ -156,6 +159,11 @@ impl Feed {
         let now = models.iter().map(|it| (it.id.0, seen(app, it))).collect();
         self.ring().update(now, &self.live);
         Ok(())
+    }
+
+    /// Tells how far a job is.
+    pub(crate) fn job(&self, data: Value) {
+        self.ring().tell(Kind::Job, data, &self.live);
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {

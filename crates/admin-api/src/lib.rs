@@ -26,6 +26,7 @@ mod playground;
 pub mod policy;
 mod reg;
 pub mod routes;
+pub mod seats;
 pub mod session;
 mod system;
 mod throttle;

@@ -12,7 +12,7 @@ use gantry_domain::{
     identity::User,
 };
 
-use crate::{App, audit, error::Problem, guard, routes, session};
+use crate::{App, audit, error::Problem, extract, guard, routes, session};
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,12 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
     match admit(&app, policy, site, cookie).await {
         Ok(caller) => {
             request.extensions_mut().insert(policy.body);
+            if policy.body == BodyLimit::NONE && !request.method().is_safe() {
+                request = match extract::without_body(request).await {
+                    Ok(request) => request,
+                    Err(problem) => return problem.into_response(),
+                };
+            }
             match caller {
                 Some(caller) => drop(request.extensions_mut().insert(Caller { origin, ..caller })),
                 None => drop(request.extensions_mut().insert(Stranger(origin))),

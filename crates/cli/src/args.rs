@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser, value_parser};
 use gantry_settings::Settings;
 
-use crate::{exit::Exit, http::DEFAULT_URL, images, keys, local, models, people, sign_in, top, usage};
+use crate::{exit::Exit, http::DEFAULT_URL, images, keys, local, models, orgs, sign_in, top, usage, users};
 
 /// The whole command line.
 pub fn command() -> Command {
@@ -40,8 +40,8 @@ pub fn command() -> Command {
         .subcommand(sign_in::logout_command())
         .subcommand(models::command())
         .subcommand(keys::command())
-        .subcommand(people::orgs_command())
-        .subcommand(people::users_command())
+        .subcommand(orgs::command())
+        .subcommand(users::command())
         .subcommand(usage::command())
         .subcommand(images::command())
         .subcommand(top::command())
@@ -114,7 +114,7 @@ pub(crate) fn connected(command: Command) -> Command {
                 .global(true),
         )
         .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
-        .arg(common(flag("utc", "Shows times in UTC, not in this machine's time zone")))
+        .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))
 }
 
 pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {

@@ -169,8 +169,9 @@ impl Client {
         let stream = tokio::time::timeout(CONNECT, self.connector.connect(*tls, host, *port))
             .await
             .map_err(|_| self.unreachable("it does not answer"))?
-            .map_err(|error| match &error {
-                ConnectError::Tls(source) => self.unreachable(&format!("{error}: {source}")),
+            .map_err(|error| match (&error, error.advice()) {
+                (_, Some(advice)) => self.unreachable(&format!("{error}: {advice}")),
+                (ConnectError::Tls(source), None) => self.unreachable(&format!("{error}: {source}")),
                 _ => self.unreachable(&error.to_string()),
             })?;
         let (mut sender, connection) =

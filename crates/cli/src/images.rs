@@ -1,11 +1,14 @@
 //! `images`: which engine images are there, and taking them in from a file.
 
+use std::cell::Cell;
+
 use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 
 use crate::{
     Cx,
     args::{connected, place, text},
+    events::Events,
     exit::Outcome,
     out::{Table, Tone, cell, clean},
     progress::Progress,
@@ -29,14 +32,35 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 async fn load(cx: &Cx, path: &str) -> Outcome<()> {
     let begin = tokio::time::Instant::now();
     let mut progress = Progress::new(&cx.out);
-    let (what, body) = (format!("loading {}", clean(path)), json!({ "path": path }));
+    let body = json!({ "path": path });
     let call = cx.client.patient_call(http::Method::POST, "/admin/system/container-images/load", Some(&body));
-    tokio::pin!(call);
+    // What part of the file is on its way, as the gateway's events say it; a gateway without them leaves it open.
+    let part = Cell::new(None);
+    let mut events = Events::default();
+    let listening = async {
+        let heard = |bytes: &[u8]| {
+            for event in events.take(bytes) {
+                if event["job"] == "image_load" && event["path"] == path {
+                    let size = |name: &str| event[name].as_f64().filter(|it| *it > 0.0);
+                    part.set(size("total_bytes").map(|all| size("done_bytes").unwrap_or(0.0) / all));
+                }
+            }
+            Ok(())
+        };
+        let _ = cx.client.stream("/admin/events", heard).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::pin!(call, listening);
     let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
     let answer = loop {
         tokio::select! {
             answer = &mut call => break answer,
-            _ = tick.tick() => progress.show(&what, &format!("{} s", begin.elapsed().as_secs()), None),
+            () = &mut listening => {}
+            _ = tick.tick() => {
+                let verb = if part.get().is_some_and(|it| it >= 1.0) { "unpacking" } else { "loading" };
+                let what = format!("{verb} {}", clean(path));
+                progress.show(&what, &format!("{} s", begin.elapsed().as_secs()), part.get());
+            }
         }
     };
     drop(progress);

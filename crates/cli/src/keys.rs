@@ -1,16 +1,19 @@
 //! `keys`: API keys.
 
 use clap::{Arg, ArgMatches, Command};
-use gantry_domain::Timestamp;
+use gantry_domain::limit::LimitMode;
+use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
     Cx,
-    args::{connected, flag, has, int, many, number, option, place, text, texts},
+    args::{connected, flag, has, int, many, number, one_of, option, place, text, texts},
     exit::{Failure, Outcome},
     http::query,
+    limits,
     out::{Table, Tone, cell, clean},
-    people::{org_id, user_id},
+    people::{among, org_id, user_id},
+    times::ahead,
 };
 
 const MAX_ROWS: i64 = 1000;
@@ -35,25 +38,54 @@ pub(crate) fn command() -> Command {
             many("model", "SERVED_NAME", "May call only this model; may stand several times"),
             many("from", "CIDR", "May be used only from this address or range; may stand several times"),
             option("expires", "TIME", "Ends then: an RFC 3339 time, or a span such as 12h, 30d, 8w"),
-            number("rpm", "N", "Requests a minute"),
-            number("tpm", "N", "Tokens a minute"),
-            number("max-concurrency", "N", "Requests at the same time"),
+            mode(),
         ])
         .after_help(
-            "The token alone goes to standard output, everything else to standard error: TOKEN=$(gantry keys create ci)",
+            "The token alone goes to standard output, everything else to standard error:\n  TOKEN=$(gantry keys create ci \
+             --budget-day 5M)\nLimits are whole numbers such as 60, 200k, 5M or 1G.",
         );
-    let revoke = Command::new("revoke")
-        .about("Ends a key at once")
-        .arg(own())
-        .arg(place("ID", "Id or prefix of the key, as the list shows it"));
-    connected(Command::new("keys").about("API keys: list, create, revoke"))
+    let set = Command::new("set")
+        .visible_alias("change")
+        .about("Changes a key: everything but its token and its holder")
+        .arg(key())
+        .args([
+            option("name", "NAME", "What it is for"),
+            option("scopes", "LIST", "Of chat, completions and embeddings"),
+            many("model", "SERVED_NAME", "May call only this model; may stand several times"),
+            flag("all-models", "May call every model").conflicts_with("model"),
+            many("from", "CIDR", "May be used only from this address or range; may stand several times"),
+            flag("from-everywhere", "May be used from every address").conflicts_with("from"),
+            option("expires", "TIME", "Ends then: an RFC 3339 time, a span such as 12h, 30d, 8w, or `never`"),
+            mode(),
+        ])
+        .after_help(limits::EXPLAINED);
+    let revoke = Command::new("revoke").about("Ends a key at once").arg(own()).arg(key());
+    let show = Command::new("show").about("Shows a key with its limits and budgets").arg(own()).arg(key());
+    connected(Command::new("keys").about("API keys: list, create, change, revoke"))
         .subcommand_required(true)
-        .subcommands([list, create, revoke])
+        .subcommands([list, show, limits::options(create), limits::options(set), revoke])
+}
+
+fn key() -> Arg {
+    place("KEY", "Id or prefix of the key, as the list shows it")
+}
+
+fn mode() -> Arg {
+    one_of(
+        "limit-mode",
+        LimitMode::ALL.map(LimitMode::as_str),
+        "`shadow` counts what its limits would refuse, and serves it",
+    )
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     match matches.subcommand() {
         Some(("create", sub)) => create(cx, sub).await,
+        Some(("show", sub)) => {
+            let key = find(cx, sub).await?;
+            cx.out.either(&key, || details(cx, &key))
+        }
+        Some(("set", sub)) => set(cx, sub).await,
         Some(("revoke", sub)) => revoke(cx, sub).await,
         Some((_, sub)) => list(cx, sub).await,
         None => Ok(()),
@@ -82,7 +114,6 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         for key in answer.list() {
             let status = cell(&key["status"]);
             let holder = if key["username"].is_null() { &key["org_name"] } else { &key["username"] };
-            let models = if key["models"].is_null() { "all".to_owned() } else { cell(&key["models"]) };
             let tone = Tone::of_state(&status);
             table.toned([
                 (cell(&key["id"]), Tone::Plain),
@@ -90,7 +121,7 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
                 (cell(&key["name"]), Tone::Plain),
                 (cell(holder), Tone::Plain),
                 (cell(&key["scopes"]), Tone::Plain),
-                (models, Tone::Plain),
+                (models(key), Tone::Plain),
                 (status, tone),
                 (cx.out.time(&key["last_used_at"]), Tone::Plain),
             ]);
@@ -119,18 +150,15 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         let given = texts(matches, option);
         put(field, (!given.is_empty()).then(|| json!(given)));
     }
-    for (field, option) in
-        [("rpm_limit", "rpm"), ("tpm_limit", "tpm"), ("max_concurrency", "max-concurrency")]
-    {
-        put(field, int(matches, option).map(Value::from));
-    }
-    put("expires_at", text(matches, "expires").map(|it| moment(it, crate::now()).into()));
+    put("limit_mode", text(matches, "limit-mode").map(Value::from));
+    put("expires_at", text(matches, "expires").map(|it| ahead(it, crate::now()).into()));
     if let Some(org) = text(matches, "org") {
         put("org_id", Some(org_id(cx, org).await?.into()));
     }
     if let Some(user) = text(matches, "user") {
         put("user_id", Some(user_id(cx, user).await?.into()));
     }
+    limits::put(matches, &mut body);
     let answer = cx.client.post(base(matches), Some(&Value::Object(body))).await?;
     let key = &answer.json;
     cx.out.either(key, || {
@@ -145,51 +173,95 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     })
 }
 
-async fn revoke(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let (base, given) = (base(matches), text(matches, "ID").unwrap_or_default());
-    let id = if given.parse::<i64>().is_ok() {
-        given.to_owned()
-    } else {
-        let found = cx.client.get(&format!("{base}{}", query(&[("q", given.to_owned())]))).await?;
-        let mut same = found.list().iter().filter(|it| it["prefix"] == given);
-        match (same.next(), same.next()) {
-            (Some(key), None) => cell(&key["id"]),
-            (Some(_), Some(_)) => {
-                return Err(Failure::Usage(format!("several keys begin with `{given}`: use the id")));
-            }
-            (None, _) => return Err(Failure::NotFound(format!("there is no key `{}`", clean(given)))),
-        }
-    };
-    let answer = cx.client.call(http::Method::DELETE, &format!("{base}/{id}"), None).await?;
-    cx.out.either(&answer.json, || cx.out.line(&format!("key {id} is revoked")))
-}
-
-/// A span from now on as a time; anything else as it is, for the gateway to judge.
-fn moment(text: &str, now: Timestamp) -> String {
-    let seconds = |unit| match unit {
-        "m" => Some(60),
-        "h" => Some(3600),
-        "d" => Some(86_400),
-        "w" => Some(604_800),
-        _ => None,
-    };
-    let span = text.char_indices().last().and_then(|(at, _)| {
-        let n: u64 = text[..at].parse().ok().filter(|it| *it <= 100_000)?;
-        Some(std::time::Duration::from_secs(n * seconds(&text[at..])?))
-    });
-    span.map_or_else(|| text.to_owned(), |span| now.plus(span).rfc3339())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_span_counts_from_now() {
-        let now = Timestamp::parse_rfc3339("2026-11-21T07:00:00Z").unwrap();
-        assert_eq!(moment("2d", now), now.plus(std::time::Duration::from_hours(48)).rfc3339());
-        for other in ["2026-12-01T00:00:00Z", "soon", "d", "", "1é"] {
-            assert_eq!(moment(other, now), other);
+async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let mut body = Map::new();
+    for (option, field) in [("name", "name"), ("scopes", "scopes"), ("limit-mode", "limit_mode")] {
+        if let Some(value) = text(matches, option) {
+            body.insert(field.to_owned(), value.into());
         }
     }
+    for (option, all, field) in
+        [("model", "all-models", "models"), ("from", "from-everywhere", "ip_allowlist")]
+    {
+        let given = texts(matches, option);
+        if has(matches, all) {
+            body.insert(field.to_owned(), Value::Null);
+        } else if !given.is_empty() {
+            body.insert(field.to_owned(), json!(given));
+        }
+    }
+    if let Some(end) = text(matches, "expires") {
+        let end = if end == "never" { Value::Null } else { ahead(end, crate::now()).into() };
+        body.insert("expires_at".to_owned(), end);
+    }
+    limits::put(matches, &mut body);
+    if body.is_empty() {
+        return Err(Failure::Usage("say what to change, such as --budget-day 5M".to_owned()));
+    }
+    let id = find(cx, matches).await?["id"].clone();
+    let path = format!("/admin/keys/{}", cell(&id));
+    let key = cx.client.call(Method::PATCH, &path, Some(&Value::Object(body))).await?.json;
+    cx.out.either(&key, || details(cx, &key))
+}
+
+fn details(cx: &Cx, key: &Value) -> Outcome<()> {
+    let holder = if key["username"].is_null() { &key["org_name"] } else { &key["username"] };
+    cx.out.pairs(&[
+        ("id", cell(&key["id"])),
+        ("prefix", cell(&key["prefix"])),
+        ("name", cell(&key["name"])),
+        ("holder", cell(holder)),
+        ("organisation", cell(&key["org_name"])),
+        ("status", cell(&key["status"])),
+        ("scopes", cell(&key["scopes"])),
+        ("models", models(key)),
+        (
+            "from",
+            if key["ip_allowlist"] == json!([]) {
+                "everywhere".to_owned()
+            } else {
+                cell(&key["ip_allowlist"])
+            },
+        ),
+        ("limits", limits::line(key)),
+        ("limits in force", limits::line(&key["effective_limits"])),
+        ("limit mode", cell(&key["limit_mode"])),
+        ("budget used", limits::used(key)),
+        ("expires", cx.out.time(&key["expires_at"])),
+        ("created", cx.out.time(&key["created_at"])),
+        ("last used", cx.out.time(&key["last_used_at"])),
+    ])
+}
+
+fn models(key: &Value) -> String {
+    if key["models"].is_null() { "all".to_owned() } else { cell(&key["models"]) }
+}
+
+/// The record of the key that was named by id or prefix.
+async fn find(cx: &Cx, matches: &ArgMatches) -> Outcome<Value> {
+    let given = text(matches, "KEY").unwrap_or_default();
+    // An id can't be asked for; a prefix can.
+    let (id, mut narrow) = (given.parse::<i64>().ok(), Vec::new());
+    if id.is_none() {
+        narrow.push(("q", given.to_owned()));
+    }
+    let same = |it: &Value| id.map_or_else(|| it["prefix"] == given, |id| it["id"] == id);
+    let mut found = among(cx, base(matches), &narrow, same).await?;
+    match (found.pop(), found.len()) {
+        (Some(key), 0) => Ok(key),
+        (Some(_), _) => {
+            Err(Failure::Usage(format!("several keys begin with `{}`: use the id", clean(given))))
+        }
+        (None, _) => Err(Failure::NotFound(format!("there is no key `{}`", clean(given)))),
+    }
+}
+
+async fn revoke(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let given = text(matches, "KEY").unwrap_or_default();
+    let id = match given.parse::<i64>() {
+        Ok(id) => id.to_string(),
+        Err(_) => cell(&find(cx, matches).await?["id"]),
+    };
+    let answer = cx.client.call(Method::DELETE, &format!("{}/{id}", base(matches)), None).await?;
+    cx.out.either(&answer.json, || cx.out.line(&format!("key {id} is revoked")))
 }

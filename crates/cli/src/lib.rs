@@ -3,21 +3,26 @@
 
 mod args;
 pub mod doctor;
+mod events;
 mod exit;
 mod help;
 mod http;
 mod images;
 mod keys;
+mod limits;
 mod local;
 mod models;
+mod orgs;
 mod out;
 mod people;
 mod progress;
 mod session;
 mod sign_in;
 mod terminal;
+mod times;
 mod top;
 mod usage;
+mod users;
 
 use clap::ArgMatches;
 use gantry_domain::{Role, Timestamp};
@@ -87,8 +92,8 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "logout" => sign_in::logout(&cx).await,
             "models" => models::run(&cx, matches).await,
             "keys" => keys::run(&cx, matches).await,
-            "orgs" => people::orgs(&cx, matches).await,
-            "users" => people::users(&cx, matches).await,
+            "orgs" => orgs::run(&cx, matches).await,
+            "users" => users::run(&cx, matches).await,
             "usage" => usage::run(&cx, matches).await,
             "images" => images::run(&cx, matches).await,
             "top" => top::run(&cx, matches).await,

@@ -3,13 +3,13 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use jiff::tz::TimeZone;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
     exit::{Failure, Outcome},
     terminal,
+    times::zone,
 };
 
 /// A colour that means something.
@@ -51,7 +51,7 @@ impl Tone {
 pub(crate) struct Out {
     /// JSON for programs instead of text for people.
     pub(crate) json: bool,
-    utc: bool,
+    pub(crate) utc: bool,
     colour: bool,
     /// Columns of the terminal; `None` where there is none: then nothing is cut off.
     width: Option<usize>,
@@ -114,12 +114,33 @@ impl Out {
         }
     }
 
+    /// Text that is not painted yet, no wider than the terminal.
+    pub(crate) fn fit(&self, text: &str) -> String {
+        self.width.map_or_else(|| text.to_owned(), |width| cut(text, width))
+    }
+
+    /// Words beside each other, on as many lines as the terminal needs.
+    pub(crate) fn flow(&self, words: &[String]) -> Vec<String> {
+        const SPACE: &str = "   ";
+        let mut lines: Vec<String> = Vec::new();
+        for word in words {
+            match lines.last_mut() {
+                Some(line) if self.width.is_none_or(|it| line.width() + SPACE.len() + word.width() <= it) => {
+                    line.push_str(SPACE);
+                    line.push_str(word);
+                }
+                _ => lines.push(self.fit(word)),
+            }
+        }
+        lines
+    }
+
     /// A time of the API as people read it: in the machine's time zone, or in UTC with `--utc`.
     pub(crate) fn time(&self, text: &Value) -> String {
         let Some(text) = text.as_str() else { return "-".to_owned() };
         let Ok(at) = text.parse::<jiff::Timestamp>() else { return clean(text) };
-        let (zone, end) = if self.utc { (TimeZone::UTC, "Z") } else { (TimeZone::system(), "") };
-        format!("{}{end}", at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S"))
+        let end = if self.utc { "Z" } else { "" };
+        format!("{}{end}", at.to_zoned(zone(self.utc)).strftime("%Y-%m-%d %H:%M:%S"))
     }
 
     pub(crate) fn table(&self, table: &Table) -> Outcome<()> {
@@ -144,6 +165,8 @@ impl Out {
 #[derive(Debug)]
 pub(crate) struct Table {
     heads: Vec<&'static str>,
+    /// Headings of columns that go first where the terminal is too narrow; then the last ones go.
+    spare: &'static [&'static str],
     rows: Vec<Vec<(String, Tone)>>,
 }
 
@@ -153,7 +176,11 @@ const GAP: &str = "  ";
 
 impl Table {
     pub(crate) fn new(heads: &[&'static str]) -> Self {
-        Self { heads: heads.to_vec(), rows: Vec::new() }
+        Self { heads: heads.to_vec(), spare: &[], rows: Vec::new() }
+    }
+
+    pub(crate) fn sparing(self, spare: &'static [&'static str]) -> Self {
+        Self { spare, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -162,6 +189,17 @@ impl Table {
 
     pub(crate) fn toned(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
         self.rows.push(cells.into_iter().map(|(text, tone)| (clean(&text), tone)).collect());
+    }
+
+    /// Leaves those that fit when each is as narrow as it may be.
+    fn drop_columns(&self, columns: &mut Vec<usize>, widths: &[usize], limit: usize) {
+        let mut spare = self.spare.iter();
+        while columns.len() > 1 && total(columns.iter().map(|it| widths[*it].min(NARROWEST))) > limit {
+            match spare.next() {
+                Some(head) => columns.retain(|it| self.heads[*it] != *head),
+                None => drop(columns.pop()),
+            }
+        }
     }
 
     /// Every line, headings first, none longer than the terminal is wide.
@@ -173,29 +211,42 @@ impl Table {
                 *width = (*width).max(text.width());
             }
         }
+        let mut columns: Vec<usize> = (0..widths.len()).collect();
         if let Some(limit) = out.width {
-            shrink(&mut widths, limit);
+            self.drop_columns(&mut columns, &widths, limit);
+            shrink(&mut widths, &columns, limit);
         }
         let heads: Vec<_> = names.map(|it| (it.to_owned(), Tone::Bold)).collect();
         let line = |row: &Vec<(String, Tone)>| {
-            let cells = row.iter().zip(&widths).zip(&self.heads).map(|(((text, tone), width), head)| {
-                let text = cut(text, *width);
+            let cell = |column: &usize| {
+                let (Some((text, tone)), width) = (row.get(*column), widths[*column]) else {
+                    return String::new();
+                };
+                let text = cut(text, width);
                 let space = " ".repeat(width.saturating_sub(text.width()));
                 let text = out.paint(*tone, &text);
-                if head.ends_with('>') { format!("{space}{text}") } else { format!("{text}{space}") }
-            });
-            cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+                if self.heads[*column].ends_with('>') {
+                    format!("{space}{text}")
+                } else {
+                    format!("{text}{space}")
+                }
+            };
+            columns.iter().map(cell).collect::<Vec<_>>().join(GAP).trim_end().to_owned()
         };
         std::iter::once(line(&heads)).chain(self.rows.iter().map(line)).collect()
     }
 }
 
+fn total(widths: impl Iterator<Item = usize>) -> usize {
+    let (n, sum) = widths.fold((0, 0), |(n, sum), it| (n + 1, sum + it));
+    sum + GAP.len() * usize::saturating_sub(n, 1)
+}
+
 /// Takes from the widest column until all fit, or none can give any more.
-fn shrink(widths: &mut [usize], limit: usize) {
-    let gaps = GAP.len() * widths.len().saturating_sub(1);
-    while widths.iter().sum::<usize>() + gaps > limit {
-        match widths.iter_mut().max() {
-            Some(widest) if *widest > NARROWEST => *widest -= 1,
+fn shrink(widths: &mut [usize], columns: &[usize], limit: usize) {
+    while total(columns.iter().map(|it| widths[*it])) > limit {
+        match columns.iter().max_by_key(|it| widths[**it]) {
+            Some(widest) if widths[*widest] > NARROWEST => widths[*widest] -= 1,
             _ => return,
         }
     }
@@ -267,6 +318,23 @@ mod tests {
         assert_eq!(lines[0], "NAME  REQUESTS  REASON");
         assert_eq!(lines[1], "qwen        17  a reason that…");
         assert_eq!(lines[2], "名前         4  short");
+    }
+
+    #[test]
+    fn what_does_not_fit_even_so_goes() {
+        let heads = ["NAME", "REQUESTS>", "ENGINE", "STATE", "TOKENS>"];
+        let mut table = Table::new(&heads).sparing(&["ENGINE"]);
+        table.row(["qwen-2.5-7b", "1234567", "llamacpp", "running", "7654321"].map(str::to_owned));
+        for (width, head) in [
+            (80, "NAME         REQUESTS  ENGINE    STATE     TOKENS"),
+            (38, "NAME    REQUE…  ENGINE  STATE   TOKENS"),
+            (37, "NAME     REQUES…  STATE    TOKENS"),
+            (10, "NAME"),
+        ] {
+            let lines = table.lines(&out(width));
+            assert_eq!(lines[0], head, "{width}: {lines:?}");
+            assert!(lines.iter().all(|it| it.width() <= width), "{lines:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Write},
+    io::{self, IsTerminal, Read, Write},
 };
 
 use rustix::{
@@ -115,4 +115,22 @@ pub(crate) fn ask(prompt: &str) -> Result<String, Failure> {
         .read_line(&mut line)
         .map_err(|error| Failure::Usage(format!("can't read the standard input: {error}")))?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Asks before something is deleted, unless `--yes` was given. `more` says what goes with it.
+///
+/// # Errors
+/// The answer was no, or there is nobody to ask.
+pub(crate) fn confirm(yes: bool, what: &str, more: &str) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage(format!("{what} is deleted only with --yes where nobody can be asked")));
+    }
+    let answer = ask(&format!("Delete {what}, {more}? [y/N] "))?;
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Err(Failure::Failed("nothing was deleted".to_owned()));
+    }
+    Ok(())
 }

@@ -23,7 +23,7 @@ use crate::{
     args::{connected, flag, has},
     exit::{Failure, Outcome},
     models::remark,
-    out::{Out, Table, Tone, cell, clean, count, cut},
+    out::{Out, Table, Tone, cell, clean, count},
     terminal::{self, Keys},
 };
 
@@ -79,33 +79,55 @@ impl Seen {
     fn lines(&self, out: &Out, head: &str) -> Vec<String> {
         let mut lines = Vec::new();
         if !head.is_empty() {
-            lines.push(out.paint(Tone::Bold, head));
+            lines.push(out.paint(Tone::Bold, &out.fit(head)));
         }
-        lines.push(self.summary());
+        lines.extend(out.flow(&self.summary()));
         lines.push(String::new());
         lines.extend(self.models(out));
-        if self.gpus.as_array().is_some_and(|it| !it.is_empty()) {
+        let gpus = self.gpus.as_array().is_some_and(|it| !it.is_empty());
+        if gpus {
             lines.push(String::new());
             lines.extend(self.gpus(out));
+        }
+        let remarks = self.remarks(out);
+        if !remarks.is_empty() {
+            lines.push(String::new());
+            lines.extend(remarks);
         }
         lines
     }
 
-    fn summary(&self) -> String {
+    fn summary(&self) -> Vec<String> {
         let it = &self.throughput;
         if it.is_null() {
-            return "throughput: this gateway does not tell".to_owned();
+            return vec!["throughput: this gateway does not tell".to_owned()];
         }
         let rate = |name: &str| it[name].as_f64().map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
-        format!(
-            "{} requests/s   {} prompt tokens/s   {} generated tokens/s   {} requests now   latency p50 {} ms, p95 {} ms",
-            rate("req_per_sec"),
-            rate("prompt_tokens_per_sec"),
-            rate("generation_tokens_per_sec"),
-            cell(&it["active_requests"]),
-            cell(&it["latency_p50_ms"]),
-            cell(&it["latency_p95_ms"]),
-        )
+        vec![
+            format!("{} requests/s", rate("req_per_sec")),
+            format!("{} prompt tokens/s", rate("prompt_tokens_per_sec")),
+            format!("{} generated tokens/s", rate("generation_tokens_per_sec")),
+            format!("{} requests now", cell(&it["active_requests"])),
+            format!("latency p50 {} ms, p95 {} ms", cell(&it["latency_p50_ms"]), cell(&it["latency_p95_ms"])),
+        ]
+    }
+
+    /// What engines do not tell, and why models failed: too long for a column.
+    fn remarks(&self, out: &Out) -> Vec<String> {
+        let about = |model: &Value| {
+            let text = match self.metrics_of(model)["error"].as_str() {
+                Some(why) => why.to_owned(),
+                None => remark(model),
+            };
+            (!text.is_empty() && text != "-")
+                .then(|| out.fit(&clean(&format!("{}: {text}", cell(&model["served_name"])))))
+        };
+        self.models.as_array().into_iter().flatten().filter_map(about).collect()
+    }
+
+    fn metrics_of(&self, model: &Value) -> &Value {
+        let mut metrics = self.metrics.as_array().into_iter().flatten();
+        metrics.find(|it| it["model_id"] == model["id"]).unwrap_or(&Value::Null)
     }
 
     fn models(&self, out: &Out) -> Vec<String> {
@@ -119,11 +141,10 @@ impl Seen {
             "PROMPT>",
             "GENERATED>",
             "TTFT P95>",
-            "REMARK",
-        ]);
+        ])
+        .sparing(&["ENGINE", "KV %>", "PROMPT>", "TTFT P95>", "WAIT>"]);
         for model in self.models.as_array().into_iter().flatten() {
-            let metrics = self.metrics.as_array().into_iter().flatten();
-            let metrics = metrics.clone().find(|it| it["model_id"] == model["id"]).unwrap_or(&Value::Null);
+            let metrics = self.metrics_of(model);
             let state = cell(&model["state"]);
             let tone = Tone::of_state(&state);
             let whole = |name: &str| {
@@ -131,10 +152,6 @@ impl Seen {
                 value.as_f64().map_or_else(|| "-".to_owned(), |it| count(&json!(it.round() as i64)))
             };
             let cache = metrics["kv_cache_usage"].as_f64();
-            let remark = match metrics["error"].as_str() {
-                Some(why) => why.to_owned(),
-                None => remark(model),
-            };
             table.toned([
                 (cell(&model["served_name"]), Tone::Plain),
                 (cell(&model["engine_type"]), Tone::Plain),
@@ -145,7 +162,6 @@ impl Seen {
                 (whole("prompt_tokens_total"), Tone::Plain),
                 (whole("generation_tokens_total"), Tone::Plain),
                 (whole("ttft_p95_ms"), Tone::Plain),
-                (remark, Tone::Plain),
             ]);
         }
         table.lines(out)
@@ -183,15 +199,15 @@ impl Screen {
 
     /// Draws over what was there, and only as much as fits.
     fn draw(lines: &[String]) -> Outcome<()> {
-        let (columns, rows) = terminal::size().unwrap_or((80, 24));
+        let (_, rows) = terminal::size().unwrap_or((80, 24));
         let mut text = String::from("\x1b[H");
-        for (n, line) in lines.iter().take(rows).enumerate() {
+        let n_shown = if lines.len() > rows { rows.saturating_sub(1) } else { lines.len() };
+        let more = (n_shown < lines.len()).then(|| format!("… {} more lines", lines.len() - n_shown));
+        for (n, line) in lines.iter().take(n_shown).chain(&more).enumerate() {
             if n > 0 {
                 text.push_str("\r\n");
             }
-            // Lines with colours come from tables, which fit by themselves.
-            let line = if line.contains('\u{1b}') { line.clone() } else { cut(line, columns) };
-            text.push_str(&line);
+            text.push_str(line);
             text.push_str("\x1b[K");
         }
         text.push_str("\x1b[J");

@@ -1,6 +1,7 @@
-//! `usage`: single requests, and who uses how much.
+//! `usage`: single requests, who uses how much, when, and how long it took.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use serde_json::{Value, json};
 
 use crate::{
     Cx,
@@ -9,35 +10,52 @@ use crate::{
     http::query,
     out::{Table, Tone, cell, count},
     people::{org_id, user_id},
+    times::{past, zone},
 };
 
 const MAX_HOURS: i64 = 8784;
 const COLUMNS: [&str; 7] =
     ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
+/// The sums that every answer with totals has, as columns.
+const SUMS: [&str; 5] = ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens"];
+
+type Pairs = Vec<(&'static str, String)>;
 
 pub(crate) fn command() -> Command {
-    let list = filters(Command::new("list").about("Lists single requests, newest first").args([
-        option("status", "STATUS", "With this status, or a class such as 5xx"),
-        option(
-            "outcome",
-            "WORD",
-            "With this outcome: ok, client_error, upstream_error, client_closed, timeout, rejected",
-        ),
-        number("limit", "N", "At most so many (100 unless given)"),
-    ]));
+    let list = filters(Command::new("list").about("Lists single requests, newest first").arg(number(
+        "limit",
+        "N",
+        "At most so many (100 unless given)",
+    )));
     let top = filters(
-        Command::new("top").visible_alias("aggregate").about("Sums by model, key, user or organisation, largest first").args([
-            one_of("by", ["model", "key", "user", "org"], "What to sum by; `model` unless given"),
-            one_of("sort", COLUMNS, "By which column; `total_tokens` unless given"),
-            number("limit", "N", "At most so many (10 unless given)"),
-        ]),
+        Command::new("top")
+            .visible_alias("aggregate")
+            .about("Sums by model, key, user or organisation, largest first")
+            .args([
+                one_of("by", ["model", "key", "user", "org"], "What to sum by; `model` unless given"),
+                one_of("sort", COLUMNS, "By which column; `total_tokens` unless given"),
+                number("limit", "N", "At most so many (10 unless given)"),
+            ]),
     )
-    .after_help("The five users with most tokens this week in one organisation:\n  gantry usage top --by user --org Acme --week --limit 5");
+    .after_help(
+        "The five users with most tokens this week in one organisation:\n  gantry usage top --by user --org Acme --week --limit 5",
+    );
+    let series = filters(Command::new("series").about("Sums over time, oldest first").arg(one_of(
+        "by",
+        ["minute", "hour", "day"],
+        "Length of a step; `hour` unless given. Days are those of UTC",
+    )));
+    let latency = filters(
+        Command::new("latency").about("Durations of requests and times to first token, in milliseconds"),
+    );
+    let export = filters(Command::new("export").about("Writes the requests to standard output as CSV"));
+    let integrity = Command::new("integrity")
+        .about("Compares the sums with the single requests; ends with 1 if they do not agree");
     connected(
         Command::new("usage").about("Usage: single requests, and sums by model, key, user or organisation"),
     )
     .subcommand_required(true)
-    .subcommands([list, top])
+    .subcommands([list, top, series, latency, export, integrity])
 }
 
 /// What narrows every kind of usage.
@@ -51,43 +69,64 @@ fn filters(command: Command) -> Command {
             option("user", "NAME", "Of this user (name or id)"),
             number("key", "ID", "Of this key"),
             option("model", "SERVED_NAME", "To this model"),
-            span("day", "The last 24 hours (unless another time is given)"),
-            span("week", "The last 7 days"),
-            span("month", "The last 30 days"),
-            number("hours", "N", "The last N hours").group("span"),
-            option("since", "TIME", "From this time on (RFC 3339)").group("span"),
-            option("until", "TIME", "Up to this time (RFC 3339)"),
+            one_of("task", ["generate", "embed"], "Of this task"),
+            option("status", "STATUS", "With this status, or a class such as 5xx"),
+            option(
+                "outcome",
+                "WORD",
+                "With this outcome: ok, client_error, upstream_error, client_closed, timeout, rejected",
+            ),
+            span("today", "Since 00:00 today"),
+            span("week", "This week: since Monday, 00:00"),
+            span("month", "This month: since the 1st, 00:00"),
+            number("hours", "N", "The last N hours; 24 unless another time is given").group("span"),
+            option(
+                "since",
+                "TIME",
+                "From then on: today, week, month, a span (12h, 7d), a date, or an RFC 3339 time",
+            )
+            .group("span"),
+            option("until", "TIME", "Up to then; written like --since"),
         ])
-        .group(ArgGroup::new("span").args(["day", "week", "month", "hours", "since"]).multiple(false))
+        .group(ArgGroup::new("span").args(["today", "week", "month", "hours", "since"]).multiple(false))
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     match matches.subcommand() {
         Some(("top", sub)) => top(cx, sub).await,
+        Some(("series", sub)) => series(cx, sub).await,
+        Some(("latency", sub)) => latency(cx, sub).await,
+        Some(("export", sub)) => {
+            let path = format!("/admin/usage/export{}", query(&pairs(cx, sub).await?));
+            cx.client.stream(&path, |bytes| cx.out.raw(bytes)).await
+        }
+        Some(("integrity", _)) => integrity(cx).await,
         Some((_, sub)) => list(cx, sub).await,
         None => Ok(()),
     }
 }
 
-async fn pairs(cx: &Cx, matches: &ArgMatches) -> Outcome<Vec<(&'static str, String)>> {
-    let set = |name: &str| matches.get_flag(name);
+async fn pairs(cx: &Cx, matches: &ArgMatches) -> Outcome<Pairs> {
+    let (now, zone) = (crate::now(), zone(cx.out.utc));
     let mut pairs = Vec::new();
-    if let Some(since) = text(matches, "since") {
-        pairs.push(("from", since.to_owned()));
+    let calendar = ["today", "week", "month"].into_iter().find(|it| matches.get_flag(it));
+    if let Some(since) = text(matches, "since").or(calendar) {
+        let from = past(since, now, &zone);
+        if from != since {
+            cx.out.note(&format!("since {}", cx.out.time(&from.as_str().into())));
+        }
+        pairs.push(("from", from));
     } else {
         let hours = match int(matches, "hours") {
             Some(hours) if hours > MAX_HOURS => {
                 return Err(Failure::Usage(format!("--hours is at most {MAX_HOURS}")));
             }
-            Some(hours) => hours,
-            None if set("week") => 7 * 24,
-            None if set("month") => 30 * 24,
-            None => 24,
+            hours => hours.unwrap_or(24),
         };
         pairs.push(("hours", hours.to_string()));
     }
     if let Some(until) = text(matches, "until") {
-        pairs.push(("to", until.to_owned()));
+        pairs.push(("to", past(until, now, &zone)));
     }
     if let Some(org) = text(matches, "org") {
         pairs.push(("org_id", org_id(cx, org).await?.to_string()));
@@ -98,10 +137,16 @@ async fn pairs(cx: &Cx, matches: &ArgMatches) -> Outcome<Vec<(&'static str, Stri
     if let Some(key) = int(matches, "key") {
         pairs.push(("key_id", key.to_string()));
     }
-    if let Some(model) = text(matches, "model") {
-        pairs.push(("model", model.to_owned()));
+    for name in ["model", "task", "status", "outcome"] {
+        if let Some(value) = text(matches, name) {
+            pairs.push((name, value.to_owned()));
+        }
     }
     Ok(pairs)
+}
+
+fn sums(row: &Value) -> impl Iterator<Item = String> {
+    SUMS.into_iter().map(|it| count(&row[it]))
 }
 
 async fn top(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -135,11 +180,8 @@ async fn top(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             "P95 MS>",
         ]);
         for row in answer.list() {
-            let numbers = ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens"];
-            let cells = std::iter::once(cell(&row["group"]))
-                .chain(numbers.iter().map(|it| count(&row[*it])))
-                .chain(["p50_ms", "p95_ms"].iter().map(|it| cell(&row[*it])));
-            table.row(cells);
+            let times = ["p50_ms", "p95_ms"].map(|it| count(&row[it]));
+            table.row(std::iter::once(cell(&row["group"])).chain(sums(row)).chain(times));
         }
         cx.out.table(&table)?;
         if answer.list().is_empty() {
@@ -149,13 +191,57 @@ async fn top(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     })
 }
 
+async fn series(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let mut pairs = pairs(cx, matches).await?;
+    pairs.push(("bucket", text(matches, "by").unwrap_or("hour").to_owned()));
+    let answer = cx.client.get(&format!("/admin/usage/series{}", query(&pairs))).await?;
+    cx.out.either(&answer.json, || {
+        let mut table = Table::new(&["FROM", "REQUESTS>", "ERRORS>", "PROMPT>", "COMPLETION>", "TOKENS>"]);
+        for row in answer.list() {
+            table.row(std::iter::once(cx.out.time(&row["ts"])).chain(sums(row)));
+        }
+        cx.out.table(&table)
+    })
+}
+
+async fn latency(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let query = query(&pairs(cx, matches).await?);
+    let whole = cx.client.get(&format!("/admin/usage/latency{query}")).await?.json;
+    let first = cx.client.get(&format!("/admin/usage/ttft{query}")).await?.json;
+    cx.out.either(&json!({ "latency": whole, "ttft": first }), || {
+        let mut table = Table::new(&["TIME TO", "SAMPLES>", "P50 MS>", "P95 MS>", "P99 MS>", "MEAN MS>"]);
+        for (name, it) in [("the end", &whole), ("the first token", &first)] {
+            let times = ["samples", "p50_ms", "p95_ms", "p99_ms"].map(|name| count(&it[name]));
+            let mean = it["avg_ms"].as_f64().map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
+            table.row(std::iter::once(name.to_owned()).chain(times).chain([mean]));
+        }
+        cx.out.table(&table)
+    })
+}
+
+async fn integrity(cx: &Cx) -> Outcome<()> {
+    let report = cx.client.get("/admin/usage/integrity").await?.json;
+    cx.out.either(&report, || {
+        let spool = &report["spool"];
+        cx.out.pairs(&[
+            ("requests", count(&report["rows"])),
+            ("in the sums", count(&report["rollup_rows_sum"])),
+            ("from", cx.out.time(&report["checked_from"])),
+            ("to", cx.out.time(&report["checked_to"])),
+            ("written to the spool since the start", count(&spool["written"])),
+            ("shipped to the database since then", count(&spool["shipped"])),
+        ])
+    })?;
+    if report["ok"] == true {
+        return Ok(());
+    }
+    let days = report["mismatches"].as_array().into_iter().flatten().map(|it| cell(&it["from"]));
+    let days: Vec<_> = days.collect();
+    Err(Failure::Failed(format!("sums and requests do not agree: {}", days.join(", "))))
+}
+
 async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let mut pairs = pairs(cx, matches).await?;
-    for name in ["status", "outcome"] {
-        if let Some(value) = text(matches, name) {
-            pairs.push((name, value.to_owned()));
-        }
-    }
     pairs.push(("limit", int(matches, "limit").unwrap_or(100).to_string()));
     let answer = cx.client.get(&format!("/admin/usage{}", query(&pairs))).await?;
     cx.out.either(&answer.json, || {
@@ -183,8 +269,8 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
                 (outcome, tone),
                 (count(&row["prompt_tokens"]), Tone::Plain),
                 (count(&row["completion_tokens"]), Tone::Plain),
-                (cell(&row["ttft_ms"]), Tone::Plain),
-                (cell(&row["latency_ms"]), Tone::Plain),
+                (count(&row["ttft_ms"]), Tone::Plain),
+                (count(&row["latency_ms"]), Tone::Plain),
             ]);
         }
         cx.out.table(&table)?;

@@ -1,4 +1,4 @@
-//! Connections to a host, with TLS or without, for the gateway's questions to the model hub and for the command line.
+//! Connections to a host, with TLS or without: to the model hub, to Redis, and those of the command line.
 //!
 //! Whom to trust: the roots that are compiled in (Mozilla's, by webpki-roots), so that an image without any files of a
 //! system works, and those of the system, so that a mirror with a company's own certificate does (`SSL_CERT_FILE` names
@@ -21,7 +21,7 @@ use tokio::{
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
-    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+    rustls::{self, CertificateError, ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
 /// Why there is no connection.
@@ -40,6 +40,33 @@ pub enum ConnectError {
     Tls(#[source] io::Error),
 }
 
+impl ConnectError {
+    /// What is wrong with the other side's certificate and what helps, where that is known.
+    pub fn advice(&self) -> Option<&'static str> {
+        let Self::Tls(source) = self else { return None };
+        let source = source.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(match source {
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                "nobody who is trusted here signed its certificate; name the authority's file in SSL_CERT_FILE (PEM)"
+            }
+            // The name of this case is in nothing but its text. `openssl req -x509` makes such certificates.
+            rustls::Error::InvalidCertificate(CertificateError::Other(other))
+                if other.to_string().contains("CaUsedAsEndEntity") =>
+            {
+                "its certificate is that of an authority, not of a server: make one with basicConstraints=CA:FALSE"
+            }
+            rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            ) => "its certificate is for another name; use the name that is in it",
+            rustls::Error::InvalidCertificate(
+                CertificateError::Expired | CertificateError::ExpiredContext { .. },
+            ) => "its certificate has expired, or the clock of this machine is wrong",
+            rustls::Error::InvalidMessage(_) => "it speaks no TLS; is it meant to be http://?",
+            _ => return None,
+        })
+    }
+}
+
 /// Makes connections; reads the system's certificates once, when the first one needs them.
 #[derive(Default)]
 pub struct Connector(OnceCell<TlsConnector>);
@@ -53,6 +80,8 @@ impl Connector {
         let found = lookup_host((host, port)).await.map_err(|_| ConnectError::Unresolved)?;
         let addresses: Vec<SocketAddr> = found.collect();
         let plain = TcpStream::connect(&addresses[..]).await.map_err(ConnectError::Io)?;
+        // Requests are small, and somebody waits for their answers.
+        plain.set_nodelay(true).map_err(ConnectError::Io)?;
         if !tls {
             return Ok(TokioIo::new(Stream::Plain(plain)));
         }

@@ -53,7 +53,8 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
         return Ok(());
     }
     let mut tx = control.store.read().await?;
-    let rows = tx.tokens_since(Period::Month.start(now), Period::Day.start(now)).await?;
+    let [day, month] = [Period::Day, Period::Month].map(|it| it.start(now)..it.end(now));
+    let rows = tx.tokens_spent(month, day).await?;
     drop(tx);
     let mut sums: HashMap<Holder, (u64, u64)> = HashMap::new();
     for row in rows {

@@ -35,12 +35,8 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
 
 /// Serves a connection in the background.
 pub(crate) fn open(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: Guest) {
-    // Answers are written whole; without the first the last piece of a stream would wait for an acknowledgement. The
-    // second ends connections whose other side is gone without a word, or never reads (tcp(7), TCP_USER_TIMEOUT).
-    let set = stream.set_nodelay(true).and_then(|()| {
-        socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(worker.config.client_stall))
-    });
-    if let Err(error) = set {
+    // Answers are written whole; without this the last piece of a stream would wait for an acknowledgement.
+    if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }

@@ -14,7 +14,7 @@ use gantry_domain::{
     model::{EngineKind, State, Task},
     usage::Outcome,
 };
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -35,6 +35,7 @@ use crate::{
     peek::{self, Peek},
     progress::Class,
     returning::{self, Found},
+    spans::Facts,
     tap::{Framing, Tap},
     trace::Trace,
     worker::Worker,
@@ -114,6 +115,17 @@ pub(crate) async fn serve(
                 trace_id: trace.id(),
                 inference: None,
             });
+            let facts = Facts {
+                started: now,
+                duration: Duration::ZERO,
+                method: Method::POST,
+                route: endpoint.path(),
+                path: endpoint.path().into(),
+                status: error.code.status(),
+                client,
+                request_id: answer::text(&request_id),
+            };
+            worker.spans.write(&trace, facts, || None);
             return answer::error_at(endpoint, &error, &request_id);
         }
     };

@@ -14,7 +14,7 @@ use gantry_domain::{
     model::Task,
     usage::{Outcome, STATUS_CLIENT_CLOSED},
 };
-use http::HeaderValue;
+use http::{HeaderValue, Method};
 use uuid::Uuid;
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     breaker::{Pass, Verdict},
     limits::Ticket,
     progress::Watch,
+    spans::{Call, Facts},
     spool::RowRef,
     tokens::Counts,
     trace::Trace,
@@ -209,6 +210,7 @@ impl Meter {
             ticket.spend(used, self.created_at);
         }
         self.tell(end, &row, latency);
+        self.record(end, &row, latency);
         if let Some(ticket) = self.ticket.take() {
             ticket.settle(&self.worker.shared.limiter, used, now);
         }
@@ -242,6 +244,38 @@ impl Meter {
                 completion_tokens: row.completion_tokens,
                 key_prefix: row.key_prefix,
             }),
+        });
+    }
+
+    /// Its span.
+    fn record(&self, end: &End, row: &RowRef<'_>, latency: Duration) {
+        let facts = Facts {
+            started: self.created_at,
+            duration: latency,
+            method: Method::POST,
+            route: self.endpoint.path(),
+            path: self.endpoint.path().into(),
+            status: end.status,
+            client: self.client,
+            request_id: row.req_id,
+        };
+        let engine = match &self.name {
+            Name::Routed(route) => route.engine,
+            Name::Unknown | Name::Requested(_) => None,
+        };
+        self.worker.spans.write(&self.trace, facts, || {
+            Some(Call {
+                endpoint: self.endpoint,
+                model: row.model_name.into(),
+                engine,
+                outcome: end.outcome,
+                stream: row.stream,
+                ttft: end.ttft,
+                prompt_tokens: row.prompt_tokens,
+                cached_tokens: row.cached_tokens,
+                completion_tokens: row.completion_tokens,
+                estimated: row.estimated,
+            })
         });
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::future::LocalBoxFuture;
 use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, uri::Authority};
 use hyper::body::Incoming;
 
 use crate::{
@@ -21,7 +21,9 @@ use crate::{
     answer::{self, Answer, X_REQUEST_ID},
     auth,
     body::shutting_down,
-    inference, models,
+    inference,
+    models::{self, Wanted},
+    spans::Facts,
     trace::{TRACEPARENT, Trace},
     worker::{Guest, Phase, Worker},
 };
@@ -29,21 +31,51 @@ use crate::{
 /// Answers a request, whatever it is.
 pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer, guest: Guest) -> Handling {
     let inner = Rc::clone(worker);
+    let health = tells_health(request.uri().path());
+    let own = is_own(request.uri().path());
+    let origin = if worker.config.web.has_origins() { request.headers().get(header::ORIGIN) } else { None };
+    let origin = origin.cloned();
     // Inference comes first: the way to it is the one that must be short.
     let inner: LocalBoxFuture<'static, _> = match Endpoint::from_path(request.uri().path()) {
-        endpoint if guest == Guest::Late && !tells_health(request.uri().path()) => {
-            let error = endpoint.map_or_else(
-                || answer::error(&shutting_down(), &request_id(worker, &request), false),
-                |it| answer::error_at(it, &shutting_down(), &request_id(worker, &request)),
-            );
-            Box::pin(std::future::ready(error))
+        endpoint if guest == Guest::Late && !health => {
+            Box::pin(std::future::ready(refused(worker, &request, endpoint, &shutting_down())))
+        }
+        // Load balancers ask for the health by whatever name; the admin API checks names itself.
+        endpoint if own && !health && !is_known(worker, &request) => {
+            let message = "this gateway does not go by that name; see ALLOWED_HOSTS";
+            let error = ApiError::new(ErrorCode::UnknownHost, message);
+            Box::pin(std::future::ready(refused(worker, &request, endpoint, &error)))
         }
         Some(endpoint) if request.method() == Method::POST => {
             Box::pin(inference::serve(inner, request, endpoint, peer.addr.ip()))
         }
         _ => Box::pin(told(inner, request, peer)),
     };
-    Handling { worker: Rc::clone(worker), inner }
+    Handling { worker: Rc::clone(worker), inner, own, origin }
+}
+
+/// Paths that the data plane answers itself.
+fn is_own(path: &str) -> bool {
+    matches!(path, "/health" | "/livez")
+        || Endpoint::from_path(path).is_some()
+        || models::wanted(path).is_some()
+}
+
+fn is_known(worker: &Worker, request: &Request<Incoming>) -> bool {
+    worker.config.web.knows_host(request.headers(), request.uri().authority().map(Authority::as_str))
+}
+
+fn refused(
+    worker: &Worker,
+    request: &Request<Incoming>,
+    endpoint: Option<Endpoint>,
+    error: &ApiError,
+) -> Response<Answer> {
+    let request_id = request_id(worker, request);
+    match endpoint {
+        Some(endpoint) => answer::error_at(endpoint, error, &request_id),
+        None => answer::error(error, &request_id, false),
+    }
 }
 
 /// A request being handled. Boxed, because hyper reserves the room for it in each connection, also while an answer
@@ -51,6 +83,9 @@ pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer
 pub(crate) struct Handling {
     worker: Rc<Worker>,
     inner: LocalBoxFuture<'static, Response<Answer>>,
+    /// The admin API adds CORS to its answers itself.
+    own: bool,
+    origin: Option<HeaderValue>,
 }
 
 impl Future for Handling {
@@ -69,6 +104,9 @@ impl Future for Handling {
             },
             |polled| {
                 polled.map(|mut answer| {
+                    if this.own {
+                        this.worker.config.web.add_cors(this.origin.as_ref(), answer.headers_mut());
+                    }
                     if this.worker.phase() >= Phase::Leave {
                         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
@@ -79,30 +117,49 @@ impl Future for Handling {
     }
 }
 
-/// What [`elsewhere`] does, with a line in the access log. Probes of load balancers have none.
+/// What [`elsewhere`] does, with a line in the access log, and a span if it is about `/v1`. Probes of load balancers
+/// have none.
 async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Response<Answer> {
-    if !worker.access.wants(200) || tells_health(request.uri().path()) {
+    let route = worker.spans.sampler().and_then(|_| route(request.uri().path()));
+    if (!worker.access.wants(200) && route.is_none()) || tells_health(request.uri().path()) {
         return elsewhere(worker, request, peer).await;
     }
     let (at, started) = (worker.shared.clock.now(), Instant::now());
     let client = auth::client(&worker.config, request.headers(), peer.addr.ip()).unwrap_or(peer.addr.ip());
-    let trace = request.headers().contains_key(&TRACEPARENT).then(|| Trace::new(request.headers(), &worker));
+    let traced = route.is_some() || request.headers().contains_key(&TRACEPARENT);
+    let trace = traced.then(|| Trace::new(request.headers(), &worker));
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = elsewhere(Rc::clone(&worker), request, peer).await;
-    let path = uri.path();
+    // Names are shorter; the query may hold a secret of somebody's.
+    let path = uri.path().get(..MAX_PATH).unwrap_or(uri.path());
+    let (status, latency) = (answer.status().as_u16(), started.elapsed());
+    let request_id = answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default();
     worker.access.write(&Line {
         at,
         method: method.as_str(),
-        // Names are shorter; the query may hold a secret of somebody's.
-        path: path.get(..MAX_PATH).unwrap_or(path),
-        status: answer.status().as_u16(),
-        latency: started.elapsed(),
+        path,
+        status,
+        latency,
         client,
-        request_id: answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default(),
+        request_id,
         trace_id: trace.as_ref().map(Trace::id).unwrap_or_default(),
         inference: None,
     });
+    if let (Some(trace), Some(route)) = (&trace, route) {
+        let path = path.to_owned().into();
+        let facts = Facts { started: at, duration: latency, method, route, path, status, client, request_id };
+        worker.spans.write(trace, facts, || None);
+    }
     answer
+}
+
+/// What a tracing system is told of a path of this API; `None` for any other.
+fn route(path: &str) -> Option<&'static str> {
+    let models = models::wanted(path).map(|it| match it {
+        Wanted::List => "/v1/models",
+        Wanted::One(_) => "/v1/models/{model}",
+    });
+    models.or_else(|| Endpoint::from_path(path).map(Endpoint::path))
 }
 
 async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {
@@ -112,13 +169,18 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     // TRACE is refused by whoever knows the path, with the methods that it has (RFC 9110 §15.5.6).
     let refused = *request.method() == Method::CONNECT || upgrades(&request);
+    if *request.method() == Method::OPTIONS
+        && (endpoint.is_some() || wanted.is_some() || health)
+        && let Some(allowed) = worker.config.web.preflight(request.headers())
+    {
+        let mut answer = answer::json(StatusCode::NO_CONTENT, &request_id(&worker, &request), "");
+        answer.headers_mut().remove(header::CONTENT_TYPE);
+        answer.headers_mut().extend(allowed);
+        return answer;
+    }
     if refused || endpoint.is_some() || ((wanted.is_some() || health) && !reads) {
-        let request_id = request_id(&worker, &request);
         let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path has no such method");
-        let mut answer = match endpoint {
-            Some(endpoint) => answer::error_at(endpoint, &error, &request_id),
-            None => answer::error(&error, &request_id, false),
-        };
+        let mut answer = self::refused(&worker, &request, endpoint, &error);
         if !refused {
             let allowed = if endpoint.is_some() { "POST" } else { "GET, HEAD" };
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));

@@ -24,10 +24,9 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
-    Config, Other, Shared,
-    access::Buffer,
-    conn,
+    Config, Other, Shared, access, conn,
     pool::Pool,
+    spans,
     spool::{RowRef, Writer},
     stats::ModelStats,
 };
@@ -57,7 +56,8 @@ pub(crate) struct Worker {
     pub config: Arc<Config>,
     pub shared: Arc<Shared>,
     pub other: Other,
-    pub access: Buffer,
+    pub access: access::Buffer,
+    pub spans: spans::Buffer,
     pub pool: Pool,
     pub http: hyper::server::conn::http1::Builder,
     spool: RefCell<Writer>,
@@ -77,7 +77,8 @@ impl Worker {
         Self {
             pool: Pool::new(config.pool_idle),
             http: conn::builder(config.header_timeout),
-            access: Buffer::new(config.access.clone()),
+            access: access::Buffer::new(config.access.clone()),
+            spans: spans::Buffer::new(config.spans.clone()),
             config,
             shared,
             other,
@@ -206,6 +207,7 @@ impl Worker {
     fn tick(&self) {
         let now = Instant::now();
         self.access.flush();
+        self.spans.flush();
         self.pool.prune(now, &self.shared.catalog.load());
         let closed = {
             let mut spool = self.spool.borrow_mut();
@@ -225,6 +227,7 @@ impl Worker {
     /// The last thing that happens on a thread.
     fn close(&self) {
         self.access.flush();
+        self.spans.flush();
         let closed = {
             let mut spool = self.spool.borrow_mut();
             if let Err(error) = spool.flush() {

@@ -5,10 +5,15 @@
 //! the length in bytes as 8 bytes and the bytes themselves; numbers are decimal text. `before` and `after` are hashed as
 //! the text that is stored. The row with `seq` 1 follows a hash of 32 zero bytes. Rows have no gaps.
 
+mod shown;
+
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+pub use shown::{hex, unhex};
 
 use crate::{Timestamp, UserId};
 
@@ -18,9 +23,62 @@ pub const MAX_USER_AGENT: usize = 200;
 /// The hash before the first row.
 pub const GENESIS: [u8; 32] = [0; 32];
 
+/// A closed list of words as rows have them. They are part of the chain: one that is there never changes.
+macro_rules! words {
+    ($(#[doc = $doc:literal])+ $type:ident: $($(#[doc = $about:literal])+ $name:ident = $word:literal;)+) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[doc = $about])+ #[serde(rename = $word)] $name,)+
+        }
+
+        impl $type {
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)+ }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.as_str() == text)
+            }
+        }
+    };
+}
+
+words! {
+    /// What kind of somebody did it.
+    ActorType:
+    /// Who had signed in.
+    User = "user";
+    /// Nobody had signed in.
+    Anonymous = "anonymous";
+    /// The gateway itself, because its settings say so.
+    Settings = "settings";
+}
+
+words! {
+    /// What kind of thing something was done to.
+    ObjectType:
+    /// By id.
+    User = "user";
+    /// By id.
+    Org = "org";
+    /// By id.
+    Key = "key";
+    /// By id.
+    Model = "model";
+    /// The models base directory, by path.
+    BaseDir = "base_dir";
+    /// An engine that runs elsewhere, by served name.
+    Registry = "registry";
+    /// An archive of images, by path.
+    Image = "image";
+}
+
 /// Every kind of row, with its word and the kind of object that it is about.
 macro_rules! actions {
-    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal on $object:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal on $object:ident;)+) => {
         /// What was done.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {
@@ -36,8 +94,8 @@ macro_rules! actions {
             }
 
             /// What kind of thing its object is.
-            pub fn object_type(self) -> &'static str {
-                match self { $(Self::$name => $object,)+ }
+            pub fn object_type(self) -> ObjectType {
+                match self { $(Self::$name => ObjectType::$object,)+ }
             }
 
             /// One line for people.
@@ -50,53 +108,53 @@ macro_rules! actions {
 
 actions! {
     /// The first owner was made.
-    OwnerBootstrap = "owner.bootstrap" on "user";
+    OwnerBootstrap = "owner.bootstrap" on User;
     /// Somebody signed in.
-    Login = "session.login" on "user";
+    Login = "session.login" on User;
     /// A sign-in was refused. The name is kept only if there is such a user: people type passwords into the wrong field.
-    LoginFailed = "session.login_failed" on "user";
+    LoginFailed = "session.login_failed" on User;
     /// Somebody signed out.
-    Logout = "session.logout" on "user";
+    Logout = "session.logout" on User;
     /// A user changed his own password, which ended his other sessions.
-    PasswordChange = "user.password" on "user";
+    PasswordChange = "user.password" on User;
     /// A user was created.
-    UserCreate = "user.create" on "user";
+    UserCreate = "user.create" on User;
     /// A user was changed.
-    UserChange = "user.change" on "user";
+    UserChange = "user.change" on User;
     /// A user was deleted.
-    UserDelete = "user.delete" on "user";
+    UserDelete = "user.delete" on User;
     /// An organisation was created.
-    OrgCreate = "org.create" on "org";
+    OrgCreate = "org.create" on Org;
     /// An organisation was changed.
-    OrgChange = "org.change" on "org";
+    OrgChange = "org.change" on Org;
     /// An organisation was deleted, with its users and keys.
-    OrgDelete = "org.delete" on "org";
+    OrgDelete = "org.delete" on Org;
     /// A key was created.
-    KeyCreate = "key.create" on "key";
+    KeyCreate = "key.create" on Key;
     /// A key was changed.
-    KeyChange = "key.change" on "key";
+    KeyChange = "key.change" on Key;
     /// A key was revoked.
-    KeyRevoke = "key.revoke" on "key";
+    KeyRevoke = "key.revoke" on Key;
     /// A model was created.
-    ModelCreate = "model.create" on "model";
+    ModelCreate = "model.create" on Model;
     /// A model's record was changed.
-    ModelChange = "model.change" on "model";
+    ModelChange = "model.change" on Model;
     /// A model was deleted.
-    ModelDelete = "model.delete" on "model";
+    ModelDelete = "model.delete" on Model;
     /// A model was told to start.
-    ModelStart = "model.start" on "model";
+    ModelStart = "model.start" on Model;
     /// A model was told to stop.
-    ModelStop = "model.stop" on "model";
+    ModelStop = "model.stop" on Model;
     /// A model's settings were applied.
-    ModelApply = "model.apply" on "model";
+    ModelApply = "model.apply" on Model;
     /// The models base directory was chosen.
-    BaseDirChange = "base_dir.change" on "base_dir";
+    BaseDirChange = "base_dir.change" on BaseDir;
     /// An engine that runs elsewhere was added or replaced.
-    RegistryAdd = "registry.add" on "registry";
+    RegistryAdd = "registry.add" on Registry;
     /// An engine that runs elsewhere was removed.
-    RegistryRemove = "registry.remove" on "registry";
+    RegistryRemove = "registry.remove" on Registry;
     /// Images were loaded from a file.
-    ImageLoad = "image.load" on "image";
+    ImageLoad = "image.load" on Image;
 }
 
 impl Action {
@@ -126,11 +184,11 @@ pub enum Actor {
 }
 
 impl Actor {
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> ActorType {
         match self {
-            Self::User { .. } => "user",
-            Self::Anonymous => "anonymous",
-            Self::Settings => "settings",
+            Self::User { .. } => ActorType::User,
+            Self::Anonymous => ActorType::Anonymous,
+            Self::Settings => ActorType::Settings,
         }
     }
 }
@@ -195,26 +253,35 @@ impl AuditEntry {
     }
 }
 
-/// A row as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A row as it is stored, and as answers and exported files have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
+    /// Counts up without gaps.
     pub seq: i64,
+    #[serde(with = "shown::time")]
     pub at: Timestamp,
-    pub actor_type: String,
+    pub actor_type: ActorType,
     pub actor_id: Option<i64>,
+    /// As he was called then.
     pub actor: Option<String>,
+    /// The word of an [`Action`], or of one that there is no more: rows are kept for longer than versions.
     pub action: String,
-    pub object_type: String,
+    pub object_type: ObjectType,
     pub object_id: String,
     /// JSON.
+    #[serde(with = "shown::json")]
     pub before: Option<String>,
     /// JSON.
+    #[serde(with = "shown::json")]
     pub after: Option<String>,
     pub ip: Option<String>,
     pub request_id: Option<String>,
     pub user_agent: Option<String>,
     /// Of the row before.
+    #[serde(with = "shown::hash")]
     pub prev_hash: [u8; 32],
+    /// SHA-256.
+    #[serde(with = "shown::hash")]
     pub hash: [u8; 32],
 }
 
@@ -267,6 +334,8 @@ pub enum Broken {
     Gap { missing: i64, found: i64 },
     #[error("row {0} was changed, or the one before it was: its hash does not fit")]
     Hash(i64),
+    #[error("row {row} was changed: its {what} is none")]
+    Word { row: i64, what: &'static str },
     #[error("the log ends at row {found}, but {wanted} rows were written")]
     Cut { found: i64, wanted: i64 },
     #[error("the last row, {0}, is not the one that was written last")]
@@ -342,11 +411,11 @@ mod tests {
         let mut row = AuditRow {
             seq,
             at: Timestamp(1_795_219_804_123),
-            actor_type: "user".to_owned(),
+            actor_type: ActorType::User,
             actor_id: Some(7),
             actor: Some("ann".to_owned()),
             action: "key.create".to_owned(),
-            object_type: "key".to_owned(),
+            object_type: ObjectType::Key,
             object_id: "3".to_owned(),
             before: None,
             after: Some("{\"name\":\"x\"}".to_owned()),
@@ -382,18 +451,35 @@ mod tests {
         assert_eq!(row(1, &GENESIS).hash, <[u8; 32]>::from(Sha256::digest(&bytes)));
     }
 
+    /// As the first versions wrote them, computed apart from this program: whatever types fields get, these bytes stay.
+    #[test]
+    fn rows_of_all_versions_hold() {
+        let golden = include_str!("audit/golden.jsonl");
+        let mut chain = Chain::after(Link { seq: 0, hash: GENESIS });
+        for line in golden.lines() {
+            let row: AuditRow = serde_json::from_str(line).unwrap();
+            chain.take(&row).unwrap();
+            assert_eq!(serde_json::to_string(&row).unwrap(), line);
+        }
+        assert_eq!(chain.count(), 4);
+        let unknown =
+            golden.lines().next().unwrap().replace("\"object_type\":\"user\"", "\"object_type\":\"usr\"");
+        let said = serde_json::from_str::<AuditRow>(&unknown).unwrap_err().to_string();
+        assert!(said.contains("unknown variant `usr`"), "{said}");
+    }
+
     #[test]
     fn no_field_can_be_changed_or_moved_into_its_neighbour() {
         let good = row(1, &GENESIS);
         let edits: [fn(&mut AuditRow); 13] = [
             |it| it.prev_hash[3] = 1,
             |it| it.at.0 += 1,
-            |it| it.actor_type = "settings".to_owned(),
+            |it| it.actor_type = ActorType::Settings,
             |it| it.actor_id = None,
             |it| it.actor = Some("bob".to_owned()),
             |it| it.action = "key.revoke".to_owned(),
-            |it| it.object_type = "user".to_owned(),
-            |it| (it.object_type, it.object_id) = ("ke".to_owned(), "y3".to_owned()),
+            |it| it.object_type = ObjectType::User,
+            |it| (it.action, it.object_id) = ("key.create3".to_owned(), String::new()),
             |it| it.before = it.after.take(),
             |it| it.after = Some("{}".to_owned()),
             |it| it.ip = None,

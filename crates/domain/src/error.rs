@@ -147,6 +147,9 @@ error_codes! {
     /// The tokens of the day or month are used up, of the key or of its organisation.
     BudgetExceeded = "budget_exceeded", 429, "rate_limit_error", final,
         "Wait for the next day or month, or raise the budget.";
+    /// The session has as many streams of events and logs open as it may.
+    TooManyStreams = "too_many_streams", 429, "rate_limit_error", retry,
+        "Close pages of this session that are not needed, or send again when one is closed.";
     /// Too many failed sign-ins.
     TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry,
         "Wait as long as `Retry-After` says.";
@@ -180,6 +183,9 @@ error_codes! {
     /// The machine can't be looked at: one of its file systems does not answer.
     HostUnavailable = "host_unavailable", 503, "service_unavailable_error", retry,
         "Look for a network file system that hangs, and bring its server back or unmount it.";
+    /// All sessions together have as many streams of events and logs open as the gateway serves.
+    StreamsExhausted = "streams_exhausted", 503, "service_unavailable_error", retry,
+        "Close pages that are not needed, or raise `EVENT_STREAMS_MAX`.";
     /// The database can't be reached.
     DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry,
         "Bring the database back; inference goes on meanwhile.";

@@ -76,6 +76,8 @@ metrics! {
     SPOOL_TORN = Counter "gantry_spool_torn_total" [] "Damaged places of the spool that were skipped.";
     SPOOL_ERRORS = Counter "gantry_spool_errors_total" [] "Usage records that could not be written at first.";
     ACCESS_DROPPED = Counter "gantry_access_log_dropped_total" [] "Lines of the access log that were dropped.";
+    TRACE_SPANS = Counter "gantry_trace_spans_total" ["result"]
+        "Spans that were `exported`, `rejected` by the collector, or `dropped` because it was away or too slow.";
     ORPHANS = Counter "gantry_orphans_stopped_total" [] "Containers of ours without a record that were removed.";
     PANICS = Counter "gantry_panics_total" [] "Panics caught in request handlers.";
     LIMIT_DECISIONS = Counter "gantry_limit_decisions_total" ["kind", "result"]

@@ -8,7 +8,7 @@ mod world;
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -327,7 +327,11 @@ impl Runtime for Fake {
         .boxed()
     }
 
-    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+    fn load<'a>(
+        &'a self,
+        archive: &'a Path,
+        _sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
         async move {
             self.call(Action::Load, |world| {
                 // An archive of the imaginary machine holds one reference as text.

@@ -1,6 +1,10 @@
 //! The interface to a container runtime, and the types that cross it.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
@@ -131,7 +135,11 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Takes in the images of an archive as `docker save` writes it (which the runtime also takes compressed); their
     /// references, or ids where they have none. The file is streamed, whatever its size. Dropping the future cancels.
-    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>>;
+    fn load<'a>(
+        &'a self,
+        archive: &'a Path,
+        sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>>;
 
     /// Runs a program of an image without network, mounts and devices, and gives what it printed on stdout and stderr,
     /// whatever its exit code. Nothing of it is left, also where it takes longer than `limit` or the future is dropped.

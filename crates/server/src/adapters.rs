@@ -175,10 +175,14 @@ impl Engines for Adapter {
         .boxed()
     }
 
-    fn load_images(&self, archive: PathBuf) -> BoxFuture<'static, Result<Vec<String>, ApiError>> {
+    fn load_images(
+        &self,
+        archive: PathBuf,
+        sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'static, Result<Vec<String>, ApiError>> {
         let runtime = Arc::clone(&self.control.runtime);
         async move {
-            runtime.load(&archive).await.map_err(|error| match error {
+            runtime.load(&archive, sent).await.map_err(|error| match error {
                 RuntimeError::Refused { detail, .. } => {
                     ApiError::invalid("path", format!("the file could not be loaded: {detail}"))
                 }
@@ -227,19 +231,7 @@ impl Engines for Adapter {
     }
 
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
-        let catalog = self.control.shared.catalog.load();
-        match &catalog.routes.get(served_name)?.target {
-            RouteTarget::Returning { .. } | RouteTarget::Down { .. } => Some((false, "closed")),
-            RouteTarget::Up(upstream) => {
-                let breaker = match upstream.breaker.snapshot(std::time::Instant::now()).state {
-                    BreakerState::Closed => "closed",
-                    BreakerState::Open => "open",
-                    BreakerState::HalfOpen => "half_open",
-                };
-                let health = upstream.health(std::time::Instant::now());
-                Some((health == UpstreamHealth::Ok, breaker))
-            }
-        }
+        self.control.route_health(served_name)
     }
 
     fn managed_routes(&self) -> Vec<ManagedRoute> {

@@ -9,13 +9,12 @@ use std::{
 
 use anyhow::Context;
 use clap::ArgMatches;
-use gantry_admin_api::audit::{AuditView, hex};
 use gantry_domain::{
     Timestamp,
-    audit::{AuditRow, Broken, Chain, GENESIS, Link},
+    audit::{AuditRow, Broken, Chain, GENESIS, Link, hex},
 };
 use gantry_settings::Settings;
-use gantry_store::Store;
+use gantry_store::{Store, StoreError};
 
 /// Rows read at once.
 const PAGE: i64 = 1000;
@@ -91,16 +90,28 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
     let (anchor, head) = tx.audit_ends().await?;
     let mut check = Check::after(anchor);
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let (mut last, mut end) = (anchor.seq, Ok(()));
+    let (mut last, mut end, mut page) = (anchor.seq, Ok(()), PAGE);
     'pages: loop {
-        let rows = tx.audit_after(if export { last } else { check.chain.last().seq }, PAGE).await?;
+        let read = tx.audit_after(if export { last } else { check.chain.last().seq }, page).await;
+        let rows = match read {
+            // Row by row, to get to the one that can't be read.
+            Err(StoreError::Corrupt { .. }) if page > 1 => {
+                page = 1;
+                continue;
+            }
+            Err(StoreError::Corrupt { what, .. }) if !export => {
+                end = Err(Broken::Word { row: check.chain.last().seq + 1, what });
+                break;
+            }
+            read => read?,
+        };
         if rows.is_empty() {
             break;
         }
         for row in rows {
             last = row.seq;
             if export {
-                let line = serde_json::to_string(&AuditView::from(row))?;
+                let line = serde_json::to_string(&row)?;
                 writeln!(out, "{line}").context("standard output is closed")?;
             } else if let Err(broken) = check.take(&row) {
                 end = Err(broken);
@@ -127,10 +138,10 @@ fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
         if line.trim().is_empty() {
             continue;
         }
-        let view: AuditView = serde_json::from_str(&line)
+        let row: AuditRow = serde_json::from_str(&line)
             .with_context(|| format!("line {} is no row of the audit log", n + 1))?;
-        let before = previous(&view, n)?;
-        let row = view.row().with_context(|| format!("line {}: time or hash can't be read", n + 1))?;
+        // The link that it says it follows.
+        let before = Link { seq: row.seq.saturating_sub(1), hash: row.prev_hash };
         let check = check.get_or_insert_with(|| Check::after(before));
         if let Err(broken) = check.take(&row) {
             return Ok(Some(check.verdict(Err(broken))));
@@ -138,11 +149,4 @@ fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
     }
     let check = check.unwrap_or_else(|| Check::after(Link { seq: 0, hash: GENESIS }));
     Ok(Some(check.verdict(Ok(()))))
-}
-
-/// The link that a row says it follows.
-fn previous(view: &AuditView, n: usize) -> anyhow::Result<Link> {
-    let hash = gantry_admin_api::audit::unhex(&view.prev_hash)
-        .with_context(|| format!("line {}: `prev_hash` can't be read", n + 1))?;
-    Ok(Link { seq: view.seq - 1, hash })
 }

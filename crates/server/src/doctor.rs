@@ -1,6 +1,6 @@
 //! `gantry doctor`: the checks that need the gateway's own parts, and all of them in order.
 
-use std::{env, path::Path, time::Duration};
+use std::{env, time::Duration};
 
 use anyhow::Context;
 use clap::ArgMatches;
@@ -9,11 +9,11 @@ use gantry_cli::{
     doctor::{self, Check},
 };
 use gantry_runtime::{Owner, Runtime, RuntimeError};
-use gantry_settings::{Entry, Settings, SettingsError};
+use gantry_settings::{ContainerRuntime, Entry, Settings, SettingsError};
 use gantry_store::{Look, look};
 
-/// Programs that are engines where there are no containers.
-const PROGRAMS: [&str; 2] = ["vllm", "llama-server"];
+use crate::engine_runtime::{Candidate, wanted};
+
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) fn run(
@@ -39,14 +39,14 @@ pub(crate) fn run(
     let named = || env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty());
     let url = matches.get_one::<String>("url").cloned().or_else(named);
     let url = url.unwrap_or_else(|| format!("http://{}", reachable(&settings)));
-    let process = entries.iter().any(|it| it.name == "CONTAINER_RUNTIME" && it.value == "process");
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
     runtime.block_on(async {
         let (found, _) = doctor::gateway(&url, settings.gateway_listen, settings.metrics_listen).await;
         checks.extend(found);
         checks.push(database(&settings).await);
-        checks.extend(engines(&settings, process).await);
+        checks.extend(redis(&settings).await);
+        checks.extend(engines(&settings).await);
     });
     checks.extend(doctor::machine(&settings));
     Ok(doctor::report(&checks, matches))
@@ -98,16 +98,40 @@ async fn database(settings: &Settings) -> Check {
     }
 }
 
+/// What several gateways share their limits through, where there is one.
+async fn redis(settings: &Settings) -> Option<Check> {
+    const NAME: &str = "redis";
+    let url = settings.redis_url.as_ref()?;
+    Some(match gantry_control::share::look(url.expose()).await {
+        Ok(()) => Check::ok(NAME, "it answers"),
+        Err((why, true)) => Check::fail(
+            NAME,
+            why,
+            "The gateway does not start with such an address.",
+            "REDIS_URL has the form redis://[:password@]host:port or unix:///path; empty for one gateway alone",
+        ),
+        Err((why, false)) => Check::warn(
+            NAME,
+            why,
+            "Several gateways enforce a share of each limit, each for itself, until it answers.",
+            "start Redis or Valkey (on Debian: sudo systemctl start redis-server), or correct REDIS_URL",
+        ),
+    })
+}
+
 /// Docker and the images, or the programs that are engines without it.
-async fn engines(settings: &Settings, process: bool) -> Vec<Check> {
-    if process {
-        return vec![programs(true)];
+async fn engines(settings: &Settings) -> Vec<Check> {
+    let (programs, any) = programs(settings);
+    if settings.container_runtime == ContainerRuntime::Process {
+        return programs;
     }
     // Only asks: of no gateway, so that nothing can be taken for its own.
     let owner = Owner { instance: String::new() };
+    // As the gateway chooses: who names Docker gets nothing else.
+    let instead = settings.container_runtime == ContainerRuntime::Auto && settings.container_host.is_none();
     let docker = match gantry_runtime::docker(settings.container_host.as_deref(), owner) {
         Ok(docker) => docker,
-        Err(error) => return vec![refused(&error)],
+        Err(error) => return vec![refused(&error, false)],
     };
     let info = tokio::time::timeout(PATIENCE, docker.info()).await;
     match info.unwrap_or(Err(RuntimeError::Timeout { action: "info" })) {
@@ -124,14 +148,14 @@ async fn engines(settings: &Settings, process: bool) -> Vec<Check> {
             }
             checks
         }
-        Err(error) => vec![refused(&error), programs(false)],
+        Err(error) if instead => std::iter::once(refused(&error, any)).chain(programs).collect(),
+        Err(error) => vec![refused(&error, false)],
     }
 }
 
-fn refused(error: &RuntimeError) -> Check {
+/// `instead`: engines run as processes without it.
+fn refused(error: &RuntimeError, instead: bool) -> Check {
     const NAME: &str = "containers";
-    const MEANS: &str =
-        "No model can be started in a container; what is registered by address is served all the same.";
     let fix = match error {
         RuntimeError::PermissionDenied { .. } => "sudo usermod -aG docker \"$(id -un)\", then sign in anew",
         RuntimeError::Refused { action: "connect", .. } => {
@@ -141,7 +165,14 @@ fn refused(error: &RuntimeError) -> Check {
             "sudo systemctl start docker (on Debian first: sudo apt-get install docker.io), or set CONTAINER_HOST"
         }
     };
-    Check::fail(NAME, error.to_string(), MEANS, fix)
+    if instead {
+        let means = "Engines run as processes of this machine: the programs below.";
+        let fix = format!("nothing, if that is meant (CONTAINER_RUNTIME=process says so); else {fix}");
+        return Check::warn(NAME, error.to_string(), means, &fix);
+    }
+    let means =
+        "No model can be started in a container; what is registered by address is served all the same.";
+    Check::fail(NAME, error.to_string(), means, fix)
 }
 
 async fn cached(docker: &impl Runtime, name: &'static str, image: &str, offline: bool) -> Check {
@@ -169,24 +200,36 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, offline:
     }
 }
 
-/// `alone`: they are the only engines there can be.
-fn programs(alone: bool) -> Check {
-    const NAME: &str = "engine_programs";
-    let path = env::var_os("PATH").unwrap_or_default();
-    let there = |name: &&&str| env::split_paths(&path).any(|dir| is_program(&dir.join(name)));
-    let found: Vec<&str> = PROGRAMS.iter().filter(there).copied().collect();
-    if !found.is_empty() {
-        return Check::ok(NAME, format!("{} in PATH", found.join(", ")));
-    }
-    let (found, fix) = ("neither vllm nor llama-server is in PATH", "install one of them, or use containers");
-    if alone {
-        Check::fail(NAME, found, "CONTAINER_RUNTIME=process has nothing to start.", fix)
-    } else {
-        Check::warn(NAME, found, "There is no engine outside containers either.", fix)
-    }
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+/// A check for each engine's program, and whether there is any. One engine is enough.
+fn programs(settings: &Settings) -> (Vec<Check>, bool) {
+    let found = wanted(settings);
+    let any = found.iter().any(|it| it.file.is_some());
+    let names =
+        [("primary_program", "PRIMARY_ENGINE_COMMAND"), ("secondary_program", "SECONDARY_ENGINE_COMMAND")];
+    let check = |(Candidate { program, named, file }, (name, setting)): (Candidate, _)| {
+        let engine = program.engine.as_str();
+        match file {
+            Some(file) => Check::ok(name, format!("{} for {engine}", file.display())),
+            None if named => Check::fail(
+                name,
+                format!("{setting} names `{}`, which is no program here", program.reference),
+                "Models of this engine can't start.",
+                &format!("install it there, or correct {setting}"),
+            ),
+            None => {
+                let word = program.words.first().map(String::as_str).unwrap_or_default();
+                let (found, fix) = (
+                    format!("{word} is not in PATH"),
+                    format!("install {engine}, set {setting}, or use containers"),
+                );
+                let means = "A simulator stands in for this engine, and its text means nothing.";
+                if any {
+                    Check::warn(name, found, means, &fix)
+                } else {
+                    Check::fail(name, found, means, &fix)
+                }
+            }
+        }
+    };
+    (found.into_iter().zip(names).map(check).collect(), any)
 }

@@ -83,32 +83,49 @@ async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<&'static
 
 fn programs(settings: &Settings) -> anyhow::Result<Programs> {
     let simulators = [simulator(Flavour::Vllm)?, simulator(Flavour::Llamacpp)?];
-    let vllm = real(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]);
-    let llama = real(EngineKind::Llamacpp, settings.secondary_engine_command.as_ref(), &["llama-server"]);
+    let [vllm, llama] = wanted(settings);
     let engines = [
-        vllm.unwrap_or_else(|| simulator_instead(&simulators[0], "PRIMARY_ENGINE_COMMAND")),
-        llama.unwrap_or_else(|| simulator_instead(&simulators[1], "SECONDARY_ENGINE_COMMAND")),
+        real(vllm).unwrap_or_else(|| simulator_instead(&simulators[0], "PRIMARY_ENGINE_COMMAND")),
+        real(llama).unwrap_or_else(|| simulator_instead(&simulators[1], "SECONDARY_ENGINE_COMMAND")),
     ];
     Ok(Programs { engines, simulators })
 }
 
-/// The program that the operator named, or the usual one if it is there.
-fn real(engine: EngineKind, command: Option<&CommandWords>, usual: &[&str]) -> Option<Program> {
-    let words = match command {
-        Some(CommandWords(words)) => words.clone(),
-        None => usual.iter().map(|it| (*it).to_owned()).collect(),
+/// An engine's program, as it was named or as it is usually called, and where that is.
+pub(crate) struct Candidate {
+    pub(crate) program: Program,
+    /// The operator named it.
+    pub(crate) named: bool,
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// The program of each engine, whether it is there or not.
+pub(crate) fn wanted(settings: &Settings) -> [Candidate; 2] {
+    let path = std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default();
+    let candidate = |engine, command: Option<&CommandWords>, usual: &[&str]| {
+        let words: Vec<String> = match command {
+            Some(CommandWords(words)) => words.clone(),
+            None => usual.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        let program = Program { reference: words.join(" "), words, engine, simulator: false, version: None };
+        let file = program.find(&path);
+        Candidate { program, named: command.is_some(), file }
     };
-    let program = Program { reference: words.join(" "), words, engine, simulator: false, version: None };
-    let file =
-        program.find(&std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default());
-    match (&file, command) {
-        (Some(file), _) => {
-            info!(engine = %engine.as_str(), program = %file.display(), "the engine's program");
+    [
+        candidate(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]),
+        candidate(EngineKind::Llamacpp, settings.secondary_engine_command.as_ref(), &["llama-server"]),
+    ]
+}
+
+/// The program that the operator named, or the usual one if it is there.
+fn real(Candidate { program, named, file }: Candidate) -> Option<Program> {
+    let engine = program.engine.as_str();
+    match &file {
+        Some(file) => info!(engine = %engine, program = %file.display(), "the engine's program"),
+        None if named => {
+            warn!(engine = %engine, "there is no program `{}`: models can't start", program.reference);
         }
-        (None, Some(_)) => {
-            warn!(engine = %engine.as_str(), "there is no program `{}`: models can't start", program.reference);
-        }
-        (None, None) => return None,
+        None => return None,
     }
     Some(program)
 }

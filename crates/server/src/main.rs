@@ -13,6 +13,7 @@ mod engine_runtime;
 mod metrics;
 mod monitor;
 mod notify;
+mod otlp;
 mod secrets;
 mod serve;
 mod shutdown;

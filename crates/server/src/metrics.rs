@@ -29,6 +29,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
+use crate::otlp;
+
 /// The socket that was handed over, or a new one at `address`.
 ///
 /// # Errors
@@ -52,6 +54,7 @@ pub(crate) struct Source {
     pub control: Arc<Control>,
     /// Lines of the access log that were dropped.
     pub access_dropped: Arc<AtomicU64>,
+    pub spans: otlp::Counts,
     /// Seconds since the epoch.
     pub started: f64,
 }
@@ -248,6 +251,11 @@ impl Page {
             (metrics::ORPHANS, &control.orphans_stopped),
         ] {
             self.one(metric, Some(value.load(Relaxed)));
+        }
+        self.head(metrics::TRACE_SPANS);
+        let otlp::Counts { exported, rejected, dropped } = &source.spans;
+        for (result, n) in [("exported", exported), ("rejected", rejected), ("dropped", dropped)] {
+            self.line(metrics::TRACE_SPANS, "", &[result], None, n.load(Relaxed));
         }
     }
 

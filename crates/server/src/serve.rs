@@ -15,6 +15,7 @@ use gantry_admin_api::{
     events,
     feed::Feed,
     password::Passwords,
+    seats::Seats,
     session::Cookies,
 };
 use gantry_control::{
@@ -26,6 +27,7 @@ use gantry_dataplane::{
     access::AccessLog,
     breaker,
     limits::{Limiter, Link},
+    spool::Reader,
 };
 use gantry_domain::{
     Clock, ModelId, ModelsDir,
@@ -33,6 +35,7 @@ use gantry_domain::{
     engine::Host,
     limit::Limits,
     models_dir::ModelsDirRules,
+    web::Web,
 };
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
@@ -51,7 +54,7 @@ use crate::{
     metrics,
     monitor::Watch,
     notify::Notify,
-    secrets,
+    otlp, secrets,
     shutdown::{End, Signals},
     supervisor::Supervisor,
     telemetry, ui,
@@ -94,6 +97,8 @@ async fn serve(
     let machine = Machine::new(settings.gpu_inventory_file.as_deref());
     let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
     let notify = Arc::new(Notify::from_env());
+    let traced = otlp::Counts::default();
+    let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
     let base = Base::open(&settings).await?;
     let (limiter, share) = limiter(&settings, &base)?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
@@ -118,6 +123,7 @@ async fn serve(
         gantry_dataplane::Config {
             listeners: sockets.gateway,
             access,
+            spans,
             ..plane_config(&settings, spool_dir, base.cookies.clone())
         },
         Arc::clone(&shared),
@@ -129,10 +135,8 @@ async fn serve(
         .with_context(|| format!("can't listen on {} (METRICS_LISTEN)", settings.metrics_listen))?;
 
     let supervisor = Supervisor::default();
-    let (publisher, reconciler, keeper) = (Arc::clone(&control), Arc::clone(&control), Arc::clone(&control));
-    let asking = Arc::clone(&control);
+    let [publisher, reconciler, keeper, asking, treasurer] = std::array::from_fn(|_| Arc::clone(&control));
     supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
-    let treasurer = Arc::clone(&control);
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
     let watched = app.clone();
@@ -145,15 +149,13 @@ async fn serve(
     let source = metrics::Source {
         control: Arc::clone(&control),
         access_dropped,
+        spans: traced,
         started: base.clock.now().0 as f64 / 1000.0,
     };
     info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
     supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
     observe(&supervisor, &control);
-    // It must outlive the last request, so it stops after the others.
-    let shipping = Supervisor::default();
-    let shipper = Arc::clone(&control);
-    shipping.spawn("usage", |stop| ship::run(shipper, reader, stop));
+    let shipping = deliveries(&control, reader, exporter);
 
     let watchdog = Arc::clone(&notify);
     supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });
@@ -182,6 +184,17 @@ fn observe(supervisor: &Supervisor, control: &Arc<Control>) {
     let (sampler, prober) = (Arc::clone(control), Arc::clone(control));
     supervisor.spawn("samples", |stop| sample::run(sampler, stop));
     supervisor.spawn("upstreams", |stop| upstreams::run(prober, stop));
+}
+
+/// The tasks that bring away what requests leave: they must outlive the last one, so they stop after the others.
+fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exporter>) -> Supervisor {
+    let shipping = Supervisor::default();
+    let shipper = Arc::clone(control);
+    shipping.spawn("usage", |stop| ship::run(shipper, reader, stop));
+    if let Some(exporter) = exporter {
+        shipping.spawn("spans", |stop| exporter.run(stop));
+    }
+    shipping
 }
 
 /// What everything else stands on: folders, secrets and the database.
@@ -328,6 +341,7 @@ fn app(
         wake,
         phases: control.phases.clone(),
         feed: Feed::default(),
+        seats: Seats::new(settings.event_streams_max),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         runtime,
@@ -340,8 +354,7 @@ fn app(
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
         trusted_proxies: settings.trusted_proxies.clone(),
-        allowed_hosts: settings.allowed_hosts.0.clone(),
-        cors_origins: settings.cors_allow_origins.0.clone(),
+        web: web(settings),
     })
 }
 
@@ -442,6 +455,10 @@ fn control_config(
     }
 }
 
+fn web(settings: &Settings) -> Web {
+    Web::new(settings.allowed_hosts.0.clone(), settings.cors_allow_origins.0.clone())
+}
+
 fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -456,7 +473,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
         threads,
         max_body: settings.request_max_body_bytes,
         trusted_proxies: settings.trusted_proxies.clone(),
-        cors_origins: settings.cors_allow_origins.0.clone(),
+        web: web(settings),
         session: Arc::new(move |cookie| cookies.verify(cookie)),
         allow_all_keys: settings.gateway_dev_allow_all_keys,
         spool_dir,

@@ -5,10 +5,12 @@
 //! the default. Secrets may also be given as a file (`SESSION_SECRET_FILE`).
 
 mod load;
+mod otel;
 mod table;
 mod value;
 
 pub use load::{Origin, SettingsError, Sources};
+pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
 pub use table::{BootstrapPassword, Entry, Settings};
 pub use value::{
     CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value, Words,

@@ -6,6 +6,7 @@ use gantry_domain::{limit::LimitMode, net::IpList};
 
 use crate::{
     load::{Origin, SettingsError, Sources},
+    otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler},
     value::{
         CommandWords, ContainerRuntime, DatabaseUrl, LogFormat, Origins, Paths, RedisUrl, Secret, Value,
         Words,
@@ -90,6 +91,8 @@ settings! {
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: usize = "33554432";
+        /// Streams of events and of logs that pages and operators may have open at the same time.
+        event_streams_max: usize = "256";
         /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
         drain_timeout_sec: Duration = "30";
         /// How long, before that, the gateway serves as ever while `/readyz` says that it leaves, in seconds: as long as
@@ -210,10 +213,26 @@ settings! {
         log_format: LogFormat = "text";
         /// One line for each request, without anything of its content; without it only requests that ended with a 5xx.
         access_log: bool = "true";
-        /// Marks the traces that begin here (W3C Trace Context) as sampled.
-        trace_sampled: bool = "false";
         /// What is logged, as in `info,gantry_control=debug`.
         rust_log: String = "info";
+    }
+    "Tracing" {
+        /// Where spans go: a collector that takes OTLP over HTTP; `/v1/traces` is added. None are made if it is not set.
+        otel_exporter_otlp_endpoint: Option<OtlpEndpoint> = "";
+        /// Headers for the collector, such as its key.
+        otel_exporter_otlp_headers: SecretPairs = "";
+        /// What the gateway is called in its spans; `gantry`, if `OTEL_RESOURCE_ATTRIBUTES` does not say it either.
+        otel_service_name: Option<String> = "";
+        /// What else spans say of where they come from, as in `deployment.environment.name=prod`.
+        otel_resource_attributes: Pairs = "";
+        /// Which traces are exported.
+        otel_traces_sampler: TracesSampler = "parentbased_always_on";
+        /// Share of the traces for `traceidratio`.
+        otel_traces_sampler_arg: Share = "1";
+        /// Spans that wait for the collector at most; more are dropped.
+        otel_bsp_max_queue_size: u32 = "8192";
+        /// Marks the traces that begin here (W3C Trace Context) as sampled, if no spans are exported.
+        trace_sampled: bool = "false";
     }
 }
 

@@ -300,15 +300,23 @@ impl fmt::Debug for RedisUrl {
 }
 
 impl Value for RedisUrl {
-    const ALLOWED: &'static str = "redis://USER:PASSWORD@HOST:PORT/DATABASE or unix:///PATH";
+    const ALLOWED: &'static str = "redis://USER:PASSWORD@HOST:PORT/DATABASE, rediss:// for TLS, or unix:///PATH?pass=PASSWORD&db=DATABASE";
 
     fn parse(text: &str) -> Option<Self> {
-        let known = ["redis://", "valkey://", "unix://"].iter().any(|it| text.starts_with(it));
+        let schemes = ["redis", "rediss", "valkey", "valkeys", "unix"];
+        // What comes after `#` would be taken for a wish not to check the certificate.
+        let known = text.split_once("://").is_some_and(|(scheme, rest)| {
+            schemes.contains(&scheme) && !rest.is_empty() && !rest.contains('#')
+        });
         known.then(|| Self(text.to_owned().into()))
     }
 
     fn show(&self) -> String {
-        without_password(self.expose())
+        let shown = without_password(self.expose());
+        // That of a socket stands among the parameters.
+        let Some((before, rest)) = shown.split_once("pass=") else { return shown };
+        let after = rest.find('&').map_or("", |end| &rest[end..]);
+        format!("{before}pass=***{after}")
     }
 }
 
@@ -397,5 +405,22 @@ mod tests {
         }
         let parsed = CommandWords::parse("'/my tools/llama' x").unwrap();
         assert_eq!(CommandWords::parse(&parsed.show()), Some(parsed));
+    }
+
+    #[test]
+    fn passwords_of_redis_are_not_shown_and_certificates_not_optional() {
+        for (url, shown) in [
+            ("rediss://ada:hunter2@h:1/2", "rediss://ada:***@h:1/2"),
+            ("valkeys://:hunter2@h", "valkeys://:***@h"),
+            ("unix:///run/r.sock?pass=hunter2&db=1", "unix:///run/r.sock?pass=***&db=1"),
+            ("unix:///run/r.sock?db=1&pass=hunter2", "unix:///run/r.sock?db=1&pass=***"),
+            ("redis://h", "redis://h"),
+        ] {
+            let parsed = RedisUrl::parse(url).unwrap();
+            assert_eq!((parsed.expose(), parsed.show().as_str()), (url, shown));
+        }
+        for bad in ["http://h", "rediss://h/#insecure", "redis://", "h:6379"] {
+            assert!(RedisUrl::parse(bad).is_none(), "{bad}");
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Fills a database with usage rows as the shipper does, and says how fast that went.
 //!
-//! `cargo run --release -p gantry-store --example usage_fill -- URL [ROWS] [DAYS]`, `sqlite://<path>` or `postgres://…`.
-//! The rows lie in the past DAYS (30), evenly. Prints what the gateway must say about them, as JSON: `make bench-admin`
-//! compares it with the answers of the real endpoints.
+//! `cargo run --release -p gantry-store --example usage_fill -- URL [ROWS] [DAYS] [ORGS USERS]`, URL being `sqlite://<path>`
+//! or `postgres://…`. The rows lie in the past DAYS (30), evenly. With ORGS and USERS it makes that many organisations and
+//! users too, with two keys each, and the rows are theirs (`make demo-usage`); without, the rows name ids that nobody has.
+//! Prints what the gateway must say about the rows, as JSON: `make bench-admin` compares it with the answers of the real
+//! endpoints.
 
 use std::{
     error::Error,
@@ -11,12 +13,13 @@ use std::{
 };
 
 use gantry_domain::{
-    Clock, KeyId, OrgId, Timestamp, UserId,
+    Clock, KeyId, OrgId, Role, Timestamp, UserId,
     endpoint::Endpoint,
+    key::KeySettings,
     model::Task,
     usage::{Outcome, UsageRow, id_at},
 };
-use gantry_store::Store;
+use gantry_store::{NewKey, NewUser, Store};
 
 /// As many as the shipper takes at once.
 const BATCH: u64 = 4096;
@@ -51,8 +54,91 @@ impl Dice {
     }
 }
 
-fn row(dice: &mut Dice, at: Timestamp) -> UsageRow {
-    let key = (dice.skewed() * KEYS as f64) as u64;
+/// Whose rows they are.
+struct Holder {
+    key: KeyId,
+    prefix: String,
+    user: Option<UserId>,
+    org: OrgId,
+}
+
+/// Ids that nobody has; every fifth key is of an organisation as a whole.
+fn nobody() -> Vec<Holder> {
+    let holder = |key: u64| Holder {
+        key: KeyId(key as i64 + 1),
+        prefix: format!("gty_Ab{key:06}"),
+        user: (!key.is_multiple_of(5)).then_some(UserId((key % USERS) as i64 + 1)),
+        org: OrgId((key % ORGS) as i64 + 1),
+    };
+    (0..KEYS).map(holder).collect()
+}
+
+const NAMES: [&str; 20] = [
+    "ada",
+    "alan",
+    "barbara",
+    "charles",
+    "donald",
+    "edsger",
+    "frances",
+    "grace",
+    "hedy",
+    "ivan",
+    "jean",
+    "ken",
+    "leslie",
+    "margaret",
+    "niklaus",
+    "ole",
+    "radia",
+    "shafi",
+    "tony",
+    "whitfield",
+];
+const ORG_NAMES: [&str; 3] = ["Acme", "Globex", "Initech"];
+/// Hash of a password that was thrown away: none of them can sign in.
+const NO_PASSWORD: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$Wgp2aStt/XOyNhHO9CZ2UA$GohPXxmvgozi/H02gfB+dXRSfgy2JtpyMCKRtDFFZDU";
+
+/// Makes organisations and users with two keys each; the keys of one user are not neighbours, so that users of all
+/// organisations are heavy and light.
+async fn team(store: &Store, n_orgs: usize, n_users: usize) -> Result<Vec<Holder>, Box<dyn Error>> {
+    let now = Clock::default().now();
+    let mut tx = store.write().await?;
+    let mut orgs = Vec::new();
+    for n in 0..n_orgs {
+        let name = ORG_NAMES.get(n).map_or_else(|| format!("Organisation {}", n + 1), |it| (*it).to_owned());
+        orgs.push(tx.insert_org(&name, now).await?.id);
+    }
+    let mut users = Vec::new();
+    for n in 0..n_users {
+        let username = NAMES.get(n).map_or_else(|| format!("user-{:02}", n + 1), |it| (*it).to_owned());
+        let org_id = orgs[n % orgs.len()];
+        let password_hash = NO_PASSWORD.to_owned();
+        let user = NewUser { org_id, username, password_hash, role: Role::User, enabled: true };
+        users.push(tx.insert_user(&user, now).await?);
+    }
+    let mut dice = Dice(2);
+    let mut holders = Vec::new();
+    for name in ["laptop", "service"] {
+        for user in &users {
+            let mut token_hash = [0; 32];
+            token_hash.chunks_mut(8).for_each(|it| it.copy_from_slice(&dice.next().to_le_bytes()));
+            let prefix = format!("gty_{:08x}", dice.next() as u32);
+            let settings = KeySettings { name: name.to_owned(), ..KeySettings::default() };
+            let (org_id, user_id) = (user.org_id, Some(user.id));
+            let key = NewKey { settings, prefix: prefix.clone(), token_hash, org_id, user_id };
+            let key = tx.insert_key(&key, now).await?.id;
+            holders.push(Holder { key, prefix, user: user_id, org: org_id });
+        }
+    }
+    tx.commit().await?;
+    Ok(holders)
+}
+
+fn row(dice: &mut Dice, at: Timestamp, holders: &[Holder]) -> UsageRow {
+    let key = (dice.skewed() * holders.len() as f64) as u64;
+    let holder = &holders[key as usize];
     // A key has its favourite models.
     let model = (key + (dice.skewed() * 4.0) as u64) % MODELS;
     let (status_code, outcome) = match dice.below(1000) {
@@ -72,10 +158,10 @@ fn row(dice: &mut Dice, at: Timestamp) -> UsageRow {
         id: id_at(at, u128::from(dice.next()) << 64 | u128::from(dice.next())),
         req_id: format!("{:016x}-{:08x}", dice.next(), dice.next() as u32),
         created_at: at,
-        key_id: Some(KeyId(key as i64 + 1)),
-        key_prefix: Some(format!("gty_Ab{key:06}")),
-        user_id: (!key.is_multiple_of(5)).then_some(UserId((key % USERS) as i64 + 1)),
-        org_id: Some(OrgId((key % ORGS) as i64 + 1)),
+        key_id: Some(holder.key),
+        key_prefix: Some(holder.prefix.clone()),
+        user_id: holder.user,
+        org_id: Some(holder.org),
         model_name: format!("acme/model-{model:02}-instruct"),
         task: if embed { Task::Embed } else { Task::Generate },
         endpoint: if embed { Endpoint::Embeddings } else { Endpoint::ChatCompletions },
@@ -91,6 +177,15 @@ fn row(dice: &mut Dice, at: Timestamp) -> UsageRow {
     }
 }
 
+/// CPU time of this process in seconds, from Linux's counters of 1/100 s.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name before may hold spaces; user and system time are the 14th and 15th field.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    Some((ticks()? + ticks()?) / 100.0)
+}
+
 /// Nearest rank, of sorted values.
 fn percentiles(sorted: &[u32]) -> [u32; 3] {
     [0.5, 0.95, 0.99].map(|p| sorted[((sorted.len() as f64 * p).ceil() as usize).max(1) - 1])
@@ -99,10 +194,13 @@ fn percentiles(sorted: &[u32]) -> [u32; 3] {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let url = args.next().ok_or("usage_fill URL [ROWS] [DAYS]")?;
+    let url = args.next().ok_or("usage_fill URL [ROWS] [DAYS] [ORGS USERS]")?;
     let n_rows: u64 = args.next().map_or(Ok(1_000_000), |it| it.parse())?;
     let days: u64 = args.next().map_or(Ok(30), |it| it.parse())?;
+    let n_orgs: usize = args.next().map_or(Ok(0), |it| it.parse())?;
+    let n_users: usize = args.next().map_or(Ok(n_orgs), |it| it.parse())?;
     let store = Store::open(&url).await?;
+    let holders = if n_orgs == 0 { nobody() } else { team(&store, n_orgs, n_users).await? };
     // Ends a little ago: nothing lies in the future of a clock that is behind.
     let to = Clock::default().now().0 - 60_000;
     let span = days as i64 * 86_400_000;
@@ -112,7 +210,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (mut tokens, mut n_done, mut seconds, mut slowest) = (0, 0, 0.0, 0.0_f64);
     while n_done < n_rows {
         let batch: Vec<UsageRow> = (n_done..n_rows.min(n_done + BATCH))
-            .map(|n| row(&mut dice, Timestamp(to - span + (span as f64 * n as f64 / n_rows as f64) as i64)))
+            .map(|n| {
+                row(
+                    &mut dice,
+                    Timestamp(to - span + (span as f64 * n as f64 / n_rows as f64) as i64),
+                    &holders,
+                )
+            })
             .collect();
         latencies.extend(batch.iter().map(|it| it.latency_ms as u32));
         ttfts.extend(batch.iter().filter_map(|it| Some(it.ttft_ms? as u32)));
@@ -140,13 +244,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     seconds += start.elapsed().as_secs_f64();
+    let cpu = cpu_seconds().unwrap_or(f64::NAN);
     latencies.sort_unstable();
     ttfts.sort_unstable();
     writeln!(
         stdout(),
-        "{{\"rows\":{n_rows},\"days\":{days},\"rows_per_s\":{:.0},\"slowest_batch_ms\":{:.0},\"tokens\":{tokens},\
+        "{{\"rows\":{n_rows},\"days\":{days},\"rows_per_s\":{:.0},\"rows_per_cpu_s\":{:.0},\"slowest_batch_ms\":{:.0},\"tokens\":{tokens},\
          \"latency\":{:?},\"ttft\":{:?},\"ttft_samples\":{}}}",
         n_rows as f64 / seconds,
+        n_rows as f64 / cpu,
         slowest * 1e3,
         percentiles(&latencies),
         percentiles(&ttfts),

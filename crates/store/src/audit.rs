@@ -2,7 +2,7 @@
 
 use gantry_domain::{
     Timestamp,
-    audit::{Actor, AuditEntry, AuditRow, Link},
+    audit::{Action, Actor, ActorType, AuditEntry, AuditRow, Link, ObjectType},
 };
 
 use crate::{
@@ -22,8 +22,8 @@ pub struct AuditFilter {
     pub actor_id: Option<i64>,
     /// Name of a user as it was then, exactly.
     pub actor: Option<String>,
-    pub action: Option<String>,
-    pub object_type: Option<String>,
+    pub action: Option<Action>,
+    pub object_type: Option<ObjectType>,
     pub object_id: Option<String>,
 }
 
@@ -51,16 +51,17 @@ impl TryFrom<StoredRow> for AuditRow {
     type Error = StoreError;
 
     fn try_from(row: StoredRow) -> StoreResult<Self> {
+        let corrupt = |what| StoreError::Corrupt { table: "audit", id: row.seq.to_string(), what };
         Ok(Self {
+            actor_type: ActorType::parse(&row.actor_type).ok_or_else(|| corrupt("actor_type"))?,
+            object_type: ObjectType::parse(&row.object_type).ok_or_else(|| corrupt("object_type"))?,
             prev_hash: hash(row.prev_hash, || row.seq.to_string())?,
             hash: hash(row.hash, || row.seq.to_string())?,
             seq: row.seq,
             at: Timestamp(row.at),
-            actor_type: row.actor_type,
             actor_id: row.actor_id,
             actor: row.actor,
             action: row.action,
-            object_type: row.object_type,
             object_id: row.object_id,
             before: row.before,
             after: row.after,
@@ -148,17 +149,18 @@ impl Tx {
         const SQL: &str =
             concat!("SELECT ", columns!(), matching!(), " ORDER BY seq DESC LIMIT $8 OFFSET $9");
         let (from, to) = (filter.from.map(|it| it.0), filter.to.map(|it| it.0));
-        let texts = [&filter.actor, &filter.action, &filter.object_type, &filter.object_id];
-        let [actor, action, object_type, object_id] = texts.map(|it| it.as_deref().map(clean));
+        let [actor, object_id] = [&filter.actor, &filter.object_id].map(|it| it.as_deref().map(clean));
+        let (action, object_type) =
+            (filter.action.map(Action::as_str), filter.object_type.map(ObjectType::as_str));
         let total = on_db!(self, |conn| {
             let query = sqlx::query_scalar(COUNT).bind(from).bind(to).bind(filter.actor_id);
-            let query = query.bind(actor.as_deref()).bind(action.as_deref());
-            query.bind(object_type.as_deref()).bind(object_id.as_deref()).fetch_one(conn).await
+            let query = query.bind(actor.as_deref()).bind(action);
+            query.bind(object_type).bind(object_id.as_deref()).fetch_one(conn).await
         })?;
         let rows: Vec<StoredRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(from).bind(to).bind(filter.actor_id);
-            let query = query.bind(actor.as_deref()).bind(action.as_deref());
-            let query = query.bind(object_type.as_deref()).bind(object_id.as_deref());
+            let query = query.bind(actor.as_deref()).bind(action);
+            let query = query.bind(object_type).bind(object_id.as_deref());
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
         Ok((rows.into_iter().map(AuditRow::try_from).collect::<StoreResult<_>>()?, total))
@@ -221,11 +223,11 @@ fn new_row(entry: &AuditEntry, seq: i64, at: Timestamp, previous: &[u8; 32]) -> 
     let mut row = AuditRow {
         seq,
         at,
-        actor_type: entry.actor.kind().to_owned(),
+        actor_type: entry.actor.kind(),
         actor_id,
         actor,
         action: entry.action.as_str().to_owned(),
-        object_type: entry.action.object_type().to_owned(),
+        object_type: entry.action.object_type(),
         object_id: clean(&entry.object_id).into_owned(),
         // JSON has no bare NUL.
         before: entry.before.as_ref().map(ToString::to_string),

@@ -28,7 +28,6 @@ pub use audit::AuditFilter;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use lead::Lead;
-pub use limits::TokensSpent;
 pub use look::{Look, look};
 pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
@@ -37,7 +36,7 @@ pub use registry::RegistryEntry;
 pub use store::{DatabaseKind, Store, in_time};
 pub use tx::Tx;
 pub use usage::{
-    Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, UsageCheck, UsageFilter, UsageGroup, UsageRef,
-    UsageSums, UsageTimes,
+    Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, TokensSpent, UsageCheck, UsageFilter, UsageGroup,
+    UsageRef, UsageSums, UsageTimes,
 };
 pub use users::{NewUser, UserChange, UserColumn, UserFilter};

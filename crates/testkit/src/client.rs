@@ -81,6 +81,12 @@ impl Client {
         Self { key: self.key.clone(), ..Self::new(url) }
     }
 
+    /// The same session or key at another gateway of this machine: cookies are for a host, whatever its port.
+    #[must_use]
+    pub fn moved(&self, url: &str) -> Self {
+        Self { http: self.http.clone(), url: url.to_owned(), key: self.key.clone() }
+    }
+
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.url));
         match &self.key {

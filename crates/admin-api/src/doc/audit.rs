@@ -1,6 +1,9 @@
 //! `/admin/audit` and `/admin/events`.
 
-use gantry_domain::{ErrorCode, audit::Action};
+use gantry_domain::{
+    ErrorCode,
+    audit::{Action, ActorType, ObjectType},
+};
 use serde_json::json;
 
 use super::{
@@ -10,6 +13,8 @@ use super::{
 
 pub(crate) fn list() -> Doc {
     let actions: Vec<&str> = Action::ALL.iter().map(|it| it.as_str()).collect();
+    let objects: Vec<&str> = ObjectType::ALL.iter().map(|it| it.as_str()).collect();
+    let actors: Vec<&str> = ActorType::ALL.iter().map(|it| it.as_str()).collect();
     let hash = || word("^[0-9a-f]{64}$");
     let side = || json!({ "type": ["object", "null"] });
     Doc::new("listAuditLog", "The audit log")
@@ -23,17 +28,17 @@ pub(crate) fn list() -> Doc {
         .query("to", time(), "The moment after the last.")
         .query("actor", text(), "Only what this user did: an id, or a name as it was then.")
         .query("action", one_of(&actions), "Only this kind of action.")
-        .query("object_type", text(), "Only actions on this kind of object.")
+        .query("object_type", one_of(&objects), "Only actions on this kind of object.")
         .query("object_id", text(), "Only actions on the object with this id.")
         .list(object([
             ("seq", whole(1, i64::MAX)),
             ("at", time()),
-            ("actor_type", one_of(&["user", "anonymous", "settings"])),
+            ("actor_type", one_of(&actors)),
             ("actor_id", nullable(id())),
             ("actor", nullable(text())),
-            // Rows of another version may have words that this one does not know.
+            // Rows of an older version may have words that this one does not know.
             ("action", text()),
-            ("object_type", text()),
+            ("object_type", one_of(&objects)),
             ("object_id", text()),
             ("before", side()),
             ("after", side()),
@@ -49,12 +54,18 @@ pub(crate) fn events() -> Doc {
     Doc::new("streamEvents", "Events for pages")
         .about(
             "A stream of server-sent events. It begins with `snapshot`, all models; then come `model`, `model_deleted` \
-             and `pull` as things change. With `logs` also `log` for each line of that model's engine, and `log_end`. \
+             and `pull` as things change, and `job` for what somebody waits for (`image_load`). With `logs` also `log` for each line of that model's engine, and `log_end`. \
              Who comes back with `Last-Event-ID` gets what he missed, or `reset` with all models if that is not known \
-             any more. Ends with the session.",
+             any more. Ends with the session, and with `lag` if the reader is too slow.",
         )
         .query("logs", id(), "The model whose log is sent as well.")
         .header("Last-Event-ID", text(), "The id of the last event that was seen.")
         .text("text/event-stream", "Events; the data of each is JSON.")
-        .errors(&[ErrorCode::NotFound, ErrorCode::InvalidState, ErrorCode::RuntimeUnavailable])
+        .errors(&[
+            ErrorCode::NotFound,
+            ErrorCode::InvalidState,
+            ErrorCode::TooManyStreams,
+            ErrorCode::RuntimeUnavailable,
+            ErrorCode::StreamsExhausted,
+        ])
 }

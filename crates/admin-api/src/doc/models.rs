@@ -337,14 +337,19 @@ pub(crate) fn logs() -> Doc {
     Doc::new("getModelLogs", "The engine's log")
         .about(
             "The last `tail` lines; with `diagnose` also why the model does not run and which field to change; with \
-             `follow` a stream of server-sent events, each `{\"line\": …}`.",
+             `follow` a stream of server-sent events, each `{\"line\": …}`, until the session ends.",
         )
         .query("tail", super::schema::defaulted(whole(1, 20_000), 1000), "Lines of the log.")
         .query("follow", query_flag(), "Go on, as server-sent events.")
         .query("diagnose", query_flag(), "Say why the model does not run.")
         .ok(log)
         .or("text/event-stream", text())
-        .errors(&[ErrorCode::InvalidState, ErrorCode::RuntimeUnavailable])
+        .errors(&[
+            ErrorCode::InvalidState,
+            ErrorCode::TooManyStreams,
+            ErrorCode::RuntimeUnavailable,
+            ErrorCode::StreamsExhausted,
+        ])
 }
 
 pub(crate) fn events() -> Doc {

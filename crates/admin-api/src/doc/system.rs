@@ -175,7 +175,7 @@ pub(crate) fn load_images() -> Doc {
     Doc::new("loadContainerImages", "Load images from a file")
         .about(
             "`path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when \
-             the images are there, which may take minutes.",
+             the images are there, which may take minutes; `/admin/events` tells meanwhile how far it is (`job`).",
         )
         .body(request(&["path"], [("path", name(1000))]))
         .ok(object([("loaded", list(text()))]))

@@ -21,7 +21,9 @@ use crate::{
     App,
     app::Parts,
     error::Outcome,
+    events::signed_out,
     extract::{Id, Listed, Params},
+    policy::Caller,
 };
 
 /// Lines of a log that are returned unless asked otherwise, and at most.
@@ -69,16 +71,26 @@ fn starting(pull: Option<(u64, u64)>) -> String {
 /// The engine's log
 ///
 /// The last `tail` lines; with `diagnose=true` also why the model does not run and which field to change; with
-/// `follow=true` a stream of server-sent events, one for each line.
-pub(crate) async fn logs(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<Response> {
+/// `follow=true` a stream of server-sent events, one for each line, which ends with the session.
+pub(crate) async fn logs(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    mut params: Params,
+) -> Outcome<Response> {
     let tail = params.number("tail", TAIL.0, TAIL.1)? as usize;
     let follow = params.flag("follow")?;
     let diagnose = params.flag("diagnose")?;
     params.finish()?;
     let model = find(&app, id).await?;
     if follow {
+        let seat = app.seats.take(caller.session)?;
         let lines = app.engines.follow(&model, tail).await?;
-        let events = lines.map(|line| Ok::<_, Infallible>(format!("data: {}\n\n", json!({ "line": line }))));
+        let lines = lines.take_until(Box::pin(signed_out(app.0.clone(), caller.session)));
+        let events = lines.map(move |line| {
+            let _held = &seat;
+            Ok::<_, Infallible>(format!("data: {}\n\n", json!({ "line": line })))
+        });
         let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
         return Ok((headers, Body::from_stream(events)).into_response());
     }

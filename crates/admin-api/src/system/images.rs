@@ -4,6 +4,11 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use axum::{Json, extract::State};
@@ -22,6 +27,9 @@ use crate::{
     extract::{Fields, Object, Params, read},
     policy::Caller,
 };
+
+/// How often who listens to events is told how far a load is.
+const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// Image cache
 ///
@@ -83,7 +91,7 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
 /// Load images from a file
 ///
 /// `path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when the
-/// images are there, which may take minutes.
+/// images are there, which may take minutes; `/admin/events` tells meanwhile how far it is (`job`).
 pub(crate) async fn load(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
     let mut fields = Fields::new(body);
     let path = fields.required("path", "text of 1 to 1000 characters", read::name(1000));
@@ -92,12 +100,33 @@ pub(crate) async fn load(app: State<App>, caller: Caller, body: Object) -> Outco
     let (dirs, object) = (app.export_dirs.clone(), path.clone());
     let found = tokio::task::spawn_blocking(move || archive(&dirs, &path));
     let archive = found.await.map_err(|_| ApiError::internal())??;
-    let loaded = app.engines.load_images(archive).await?;
+    let loaded = load_and_tell(&app, archive, &object).await?;
     let mut tx = app.store.write().await?;
     let entry = caller.did(Action::ImageLoad, &object).created(json!({ "loaded": loaded }));
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     Ok(Json(json!({ "loaded": loaded })))
+}
+
+async fn load_and_tell(app: &App, archive: PathBuf, path: &str) -> Result<Vec<String>, ApiError> {
+    let total = tokio::fs::metadata(&archive).await.map_or(0, |it| it.len());
+    let sent = Arc::new(AtomicU64::new(0));
+    let tell = |state: &str| {
+        let done = sent.load(Relaxed);
+        app.feed.job(json!({
+            "job": "image_load", "path": path, "state": state, "done_bytes": done, "total_bytes": total,
+        }));
+    };
+    let mut work = app.engines.load_images(archive, Arc::clone(&sent));
+    let mut tick = tokio::time::interval(TELL_EVERY);
+    let loaded = loop {
+        tokio::select! {
+            loaded = &mut work => break loaded,
+            _ = tick.tick() => tell("running"),
+        }
+    };
+    tell(if loaded.is_ok() { "done" } else { "failed" });
+    loaded
 }
 
 /// Every image that is looked for, with the ids of the models that start with it.

@@ -7,6 +7,7 @@ use super::{find, form, id, name, remark, settle};
 use crate::{
     Cx,
     args::{has, int, text},
+    events::Events,
     exit::{Failure, Outcome},
     http::query,
     out::{Table, Tone, cell, clean},
@@ -216,31 +217,4 @@ pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcom
 /// A line of an engine without what a terminal would obey; tabs stay.
 fn visible(line: &str) -> String {
     line.split('\t').map(clean).collect::<Vec<_>>().join("\t")
-}
-
-/// `data:` lines of server-sent events, out of pieces that end anywhere.
-#[derive(Default)]
-struct Events(Vec<u8>);
-
-impl Events {
-    fn take(&mut self, bytes: &[u8]) -> Vec<Value> {
-        self.0.extend_from_slice(bytes);
-        let Some(end) = self.0.iter().rposition(|it| *it == b'\n') else { return Vec::new() };
-        let complete: Vec<u8> = self.0.drain(..=end).collect();
-        let lines = complete.split(|it| *it == b'\n').filter_map(|it| it.strip_prefix(b"data: "));
-        lines.filter_map(|it| serde_json::from_slice(it).ok()).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_may_end_in_the_middle_of_a_piece() {
-        let mut events = Events::default();
-        assert!(events.take(b"data: {\"line\":\"a").is_empty());
-        let found = events.take(b"b\"}\n\n: ping\n\ndata: {\"line\":\"c\"}\n\ndata");
-        assert_eq!(found, [json!({ "line": "ab" }), json!({ "line": "c" })]);
-    }
 }

@@ -4,7 +4,7 @@ mod form;
 mod look;
 mod settle;
 
-use std::{io::IsTerminal, time::Duration};
+use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use http::Method;
@@ -236,17 +236,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 async fn delete(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let model = find(cx, text(matches, "MODEL").unwrap_or_default()).await?;
     let what = format!("model {} ({})", id(&model), name(&model));
-    if !has(matches, "yes") {
-        if !std::io::stdin().is_terminal() {
-            return Err(Failure::Usage(format!(
-                "{what} is deleted only with --yes where nobody can be asked"
-            )));
-        }
-        let answer = terminal::ask(&format!("Delete {what}, which is {}? [y/N] ", cell(&model["state"])))?;
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Err(Failure::Failed("nothing was deleted".to_owned()));
-        }
-    }
+    terminal::confirm(has(matches, "yes"), &what, &format!("which is {}", cell(&model["state"])))?;
     let answer = cx.client.call(Method::DELETE, &format!("/admin/models/{}", id(&model)), None).await?;
     cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted")))
 }

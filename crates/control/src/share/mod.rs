@@ -29,6 +29,15 @@ const REFRESH: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_mins(2);
 const RETRY: Duration = Duration::from_millis(500);
 
+/// Whether limits can be shared through the server at `url`; for `gantry doctor`. Takes 2 s at most.
+///
+/// # Errors
+/// Why not, in one line; `true` with it if the address itself is malformed.
+pub async fn look(url: &str) -> Result<(), (String, bool)> {
+    let mut server = redis::Shared::new(url, "doctor").map_err(|error| (error.to_string(), true))?;
+    server.look().await.map_err(|problem| (problem.to_string(), false))
+}
+
 /// See [`Share::new`].
 pub struct Share {
     server: redis::Shared,
@@ -119,7 +128,11 @@ impl Share {
                     counters.link_failures.fetch_add(1, Relaxed);
                     if link.exchanged(None) {
                         let gateways = link.gateways();
-                        warn!(%problem, gateways, "limits are not shared: this gateway goes on with its share of them");
+                        let problem = &problem as &dyn std::error::Error;
+                        warn!(
+                            problem,
+                            gateways, "limits are not shared: this gateway goes on with its share of them"
+                        );
                     }
                     return false;
                 }

@@ -1,10 +1,23 @@
-//! The exchange itself: one script call for any number of accounts, never longer than [`PATIENCE`].
+//! The exchange itself: one script call for any number of accounts, never longer than [`PATIENCE`]. Over TCP, with TLS or
+//! without, or over a socket of the machine.
 
-use std::time::Duration;
+use std::{path::PathBuf, pin::pin, time::Duration};
 
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Fuse},
+};
+use gantry_connect::{ConnectError, Connector};
 use gantry_dataplane::limits::{Report, View};
-use redis::{AsyncConnectionConfig, Client, RedisError, Script, aio::MultiplexedConnection};
-use tokio::time::timeout;
+use redis::{
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
+    RedisConnectionInfo, RedisError, RedisResult, Script, aio::MultiplexedConnection,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::UnixStream,
+    time::timeout,
+};
 
 /// Longest time of a connection, and of an exchange. Nobody waits for either but the task itself.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -20,16 +33,88 @@ pub(super) const CHARGE: &str = include_str!("charge.lua");
 pub(super) enum Problem {
     #[error(transparent)]
     Redis(#[from] RedisError),
+    #[error("there is no connection")]
+    Connect(#[from] ConnectError),
+    #[error("its socket can't be opened")]
+    Socket(#[from] std::io::Error),
     #[error("it did not answer in time")]
     Silent,
     #[error("its answer made no sense")]
     Nonsense,
 }
 
+/// Where the server is.
+#[derive(Debug)]
+enum Address {
+    Tcp { host: String, port: u16, tls: bool },
+    Unix(PathBuf),
+}
+
+/// What `REDIS_URL` says. TLS is taken off the address before the library sees it: trust is the same for all of the
+/// gateway's connections, so [`gantry_connect`] makes this one, too.
+///
+/// # Errors
+/// It is malformed; the error does not repeat it.
+fn parse(url: &str) -> RedisResult<(Address, RedisConnectionInfo)> {
+    let (tls, plain) = match url.split_once("://") {
+        Some(("rediss", rest)) => (true, format!("redis://{rest}")),
+        Some(("valkeys", rest)) => (true, format!("valkey://{rest}")),
+        _ => (false, url.to_owned()),
+    };
+    let info: ConnectionInfo = plain.into_connection_info()?;
+    let address = match info.addr() {
+        ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port, tls },
+        ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
+        _ => {
+            return Err(
+                (redis::ErrorKind::InvalidClientConfig, "this kind of address is not supported").into()
+            );
+        }
+    };
+    Ok((address, info.redis_settings().clone()))
+}
+
+/// A connection, and what moves its bytes while somebody waits for an answer.
+struct Live {
+    connection: MultiplexedConnection,
+    driver: Fuse<BoxFuture<'static, ()>>,
+}
+
+impl Live {
+    /// Says who we are on a new connection.
+    async fn begin<S>(stream: S, settings: &RedisConnectionInfo) -> RedisResult<Self>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        let (connection, driver) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
+        Ok(Self { connection, driver: driver.boxed().fuse() })
+    }
+
+    /// What `ask` is answered, within [`PATIENCE`].
+    async fn ask<T: FromRedisValue>(
+        &mut self,
+        ask: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+    ) -> Result<T, Problem> {
+        let mut asked = pin!(ask(self.connection.clone()));
+        let answered = async {
+            tokio::select! {
+                biased;
+                answer = &mut asked => answer,
+                // It has ended, perhaps with the answer as its last act.
+                () = &mut self.driver => asked.await,
+            }
+        };
+        Ok(timeout(PATIENCE, answered).await.map_err(|_| Problem::Silent)??)
+    }
+}
+
 /// One gateway's access to the state that all of them share.
 pub(super) struct Shared {
-    client: Client,
-    connection: Option<MultiplexedConnection>,
+    address: Address,
+    settings: RedisConnectionInfo,
+    connector: Connector,
+    live: Option<Live>,
     script: Script,
     /// This gateway's life: another one after a restart.
     gateway: String,
@@ -43,9 +128,12 @@ impl Shared {
     /// # Errors
     /// The address is malformed. Nothing is connected yet.
     pub(super) fn new(url: &str, instance: &str) -> Result<Self, RedisError> {
+        let (address, settings) = parse(url)?;
         Ok(Self {
-            client: Client::open(url)?,
-            connection: None,
+            address,
+            settings,
+            connector: Connector::default(),
+            live: None,
             script: Script::new(&format!("{CHARGE}\n{}", include_str!("exchange.lua"))),
             gateway: uuid::Uuid::now_v7().simple().to_string(),
             prefix: format!("gantry:{{{instance}}}:"),
@@ -58,7 +146,7 @@ impl Shared {
         &mut self,
         accounts: &[(String, Report)],
     ) -> Result<(u32, Vec<View>), Problem> {
-        let mut connection = self.connect().await?;
+        let mut live = self.connect().await?;
         let mut call = self.script.prepare_invoke();
         call.key(format!("{}gateways", self.prefix));
         call.arg(&self.gateway).arg(u64::try_from(FORGET.as_micros()).unwrap_or(u64::MAX));
@@ -66,17 +154,15 @@ impl Shared {
             call.key(format!("{}{name}", self.prefix));
             call.arg(report.requests).arg(report.tokens).arg(report.running).arg(report.streams);
         }
-        let answer: Vec<u64> = match timeout(PATIENCE, call.invoke_async(&mut connection)).await {
-            Ok(answer) => answer?,
-            Err(_) => return Err(Problem::Silent),
-        };
+        let answer: Vec<u64> =
+            live.ask(async |mut connection| call.invoke_async(&mut connection).await).await?;
         let (gateways, rest) = answer.split_first().ok_or(Problem::Nonsense)?;
         let (views, odd) = rest.as_chunks::<4>();
         if views.len() != accounts.len() || !odd.is_empty() {
             return Err(Problem::Nonsense);
         }
         // Kept only if all went well: after an answer that did not come, the next one could be taken for it.
-        self.connection = Some(connection);
+        self.live = Some(live);
         let small = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
         let view = |[requests, tokens, running, streams]: &[u64; 4]| View {
             requests: requests.saturating_mul(1000),
@@ -89,21 +175,57 @@ impl Shared {
 
     /// Says good-bye, so that the others need not wait for the silence.
     pub(super) async fn leave(&mut self) {
-        let Ok(mut connection) = self.connect().await else { return };
+        let Ok(mut live) = self.connect().await else { return };
         let mut command = redis::cmd("ZREM");
         command.arg(format!("{}gateways", self.prefix)).arg(&self.gateway);
-        let _ = timeout(PATIENCE, command.query_async::<u64>(&mut connection)).await;
+        let _ = live.ask(async |mut connection| command.query_async::<u64>(&mut connection).await).await;
     }
 
-    async fn connect(&mut self) -> Result<MultiplexedConnection, Problem> {
-        if let Some(connection) = self.connection.take() {
-            return Ok(connection);
+    /// Whether the server answers and knows scripts.
+    pub(super) async fn look(&mut self) -> Result<(), Problem> {
+        let mut live = self.connect().await?;
+        let script = &self.script;
+        let load = async |mut connection| script.prepare_invoke().load_async(&mut connection).await;
+        live.ask(load).await.map(|_: String| ())
+    }
+
+    async fn connect(&mut self) -> Result<Live, Problem> {
+        if let Some(live) = self.live.take() {
+            return Ok(live);
         }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(PATIENCE));
-        let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
-        // The library's limits are for parts of it.
-        timeout(CONNECT, connecting).await.map_err(|_| Problem::Silent)?.map_err(Problem::Redis)
+        let connecting = async {
+            Ok(match &self.address {
+                Address::Tcp { host, port, tls } => {
+                    let stream = self.connector.connect(*tls, host, *port).await?;
+                    Live::begin(stream.into_inner(), &self.settings).await?
+                }
+                Address::Unix(path) => Live::begin(UnixStream::connect(path).await?, &self.settings).await?,
+            })
+        };
+        timeout(CONNECT, connecting).await.map_err(|_| Problem::Silent)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_where_and_as_whom() {
+        let (address, settings) = parse("rediss://ada:p%40ss@cache.example:7000/3").unwrap();
+        assert!(matches!(&address, Address::Tcp { host, port: 7000, tls: true } if host == "cache.example"));
+        let said = (settings.username(), settings.password(), settings.db());
+        assert_eq!(said, (Some("ada"), Some("p@ss"), 3));
+        let (address, settings) = parse("valkeys://:only@[::1]").unwrap();
+        assert!(matches!(&address, Address::Tcp { host, port: 6379, tls: true } if host == "::1"));
+        assert_eq!((settings.username(), settings.password(), settings.db()), (None, Some("only"), 0));
+        assert!(matches!(parse("redis://h").unwrap().0, Address::Tcp { tls: false, .. }));
+        let (address, settings) = parse("unix:///run/redis.sock?db=2&pass=word").unwrap();
+        assert!(matches!(address, Address::Unix(path) if path.ends_with("redis.sock")));
+        assert_eq!((settings.password(), settings.db()), (Some("word"), 2));
+        for bad in ["rediss://:hunter2@", "redis://:hunter2@h/one", "rediss://:hunter2@h:99999"] {
+            let said = parse(bad).map(drop).unwrap_err();
+            assert!(!format!("{said} {said:?}").contains("hunter2"), "{said:?}");
+        }
     }
 }

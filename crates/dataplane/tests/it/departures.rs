@@ -79,28 +79,3 @@ async fn a_client_that_does_not_read_holds_up_its_engine_and_no_memory() {
     let row = gateway.row().await;
     assert_eq!((row.status_code, row.outcome), (499, Outcome::ClientClosed));
 }
-
-/// Nobody knows whether it reads again; until then it holds a place at the engine.
-#[tokio::test]
-async fn a_client_that_never_reads_again_is_given_up() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let catalog =
-        crate::gateway::catalog(listener.local_addr().unwrap(), vec![(KEY, crate::gateway::key_entry(1))]);
-    let gateway = Gateway::with(catalog, |it| it.client_stall = Duration::from_millis(500));
-    let mut client = gateway.client().await;
-    client.send(&post(CHAT, KEY, "", STREAM)).await;
-    let (mut engine, _) = listener.accept().await.unwrap();
-    let mut request = [0; 4096];
-    assert!(engine.read(&mut request).await.unwrap() > 0);
-    engine.write_all(SSE_HEAD.as_bytes()).await.unwrap();
-    client.arrived().await;
-    let events = chunk(&EVENT.repeat(1000));
-    let (mut taken, mut waited) = (0, Instant::now());
-    let mut offer = async || tokio::time::timeout(PATIENCE * 3, engine.write_all(events.as_bytes())).await;
-    while offer().await.expect("the gateway gives it up").is_ok() {
-        (taken, waited) = (taken + events.len(), Instant::now());
-    }
-    println!("given up {:?} after the last of {} KiB", waited.elapsed(), taken >> 10);
-    let row = gateway.row().await;
-    assert_eq!((row.status_code, row.outcome), (499, Outcome::ClientClosed));
-}

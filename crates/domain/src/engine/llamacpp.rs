@@ -73,6 +73,9 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
     if online {
         env.push(("LLAMA_CACHE".into(), cx.place.hub_cache.as_str().into()));
+        if let Some(endpoint) = cx.hub_endpoint {
+            env.push(("HF_ENDPOINT".into(), endpoint.into()));
+        }
         env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
         if cx.offline {
             env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));

@@ -6,7 +6,7 @@ pub mod place;
 pub mod version;
 pub mod vllm;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
 use crate::model::{
@@ -101,7 +101,7 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
     let key = SecretString::from("");
     // Large enough to cut no setting down.
     let host = Host { cpus: 4096, gpus: (0..64).collect() };
-    let hash = |model: &Model| {
+    let launched = |model: &Model| {
         let cx = LaunchContext {
             image: model.config.text("engine_image").unwrap_or_default(),
             version: EngineVersion::Unknown(model.engine),
@@ -112,9 +112,13 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
             place: &Place::container(),
             program: None,
         };
-        launch(model, &cx).spec_hash()
+        launch(model, &cx)
     };
-    hash(a) == hash(b)
+    let (a, b) = (launched(a), launched(b));
+    // Values of variables are no part of the hash, which anybody can read from a container's labels.
+    let values =
+        |it: &Launch| it.env.iter().map(|(_, value)| value.expose_secret().to_owned()).collect::<Vec<_>>();
+    a.spec_hash() == b.spec_hash() && values(&a) == values(&b)
 }
 
 /// What the label of a container shows of the internal key it was started with: enough to see a rotation, useless to

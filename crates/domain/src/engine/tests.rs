@@ -29,6 +29,13 @@ fn launch_at(body: &Value, version: &str) -> Launch {
 }
 
 #[test]
+fn another_value_of_a_variable_makes_another_container() {
+    let body = |value: &str| json!({ "engine_type": "vllm", "local_path": "m", "extra_env": { "A": value } });
+    assert!(same_container(&model(&body("1")), &model(&body("1"))));
+    assert!(!same_container(&model(&body("1")), &model(&body("2"))));
+}
+
+#[test]
 fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
     let body = json!({"served_name": "tiny", "engine_type": "llamacpp", "local_path": "t/x.gguf"});
     assert_eq!(

@@ -12,6 +12,9 @@ use super::{
 };
 use crate::{FieldProblem, Role};
 
+/// What decides whose code a model with `trust_remote_code` runs.
+const CODE_SOURCES: &[&str] = &["mode", "repo_id", "local_path", "tokenizer", "hub_config_path"];
+
 /// Settings of a model, by the names of the field table; only those that were set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -267,7 +270,22 @@ impl Reader {
                 values.insert(name.clone(), value.clone());
             }
         }
-        ModelConfig(values)
+        let values = ModelConfig(values);
+        if let Some(base) = base {
+            self.trusted_code(&base.config, &values);
+        }
+        values
+    }
+
+    /// An owner who lets a model bring its own code means this model, and no other that somebody puts in its place.
+    fn trusted_code(&mut self, before: &ModelConfig, after: &ModelConfig) {
+        if self.by == Role::Owner || after.bool("trust_remote_code") != Some(true) {
+            return;
+        }
+        for name in CODE_SOURCES.iter().filter(|it| before.get(it) != after.get(it)) {
+            let message = format!("only an owner may change `{name}` while `trust_remote_code` is on");
+            self.problem::<()>(name, message);
+        }
     }
 
     /// What the engines' own parsers would make of the served name.

@@ -156,6 +156,42 @@ mod tests {
         }
     }
 
+    /// As they are kept: packed by the hour, and merged for an answer.
+    #[test]
+    fn a_million_random_durations_kept_in_hours_have_true_percentiles() {
+        const N: usize = 1_000_000;
+        const HOURS: usize = 720;
+        let mut state = 1_u64;
+        // splitmix64 (Steele et al. 2014), from 0 to 1.
+        let mut unit = move || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let shapes: [fn(f64) -> f64; 3] = [
+            |u| u * 100_000.0,
+            // Exponential, and one with a long tail.
+            |u| -2_000.0 * (1.0 - u).ln(),
+            |u| 30.0 / (1.0 - u).powf(0.7),
+        ];
+        for shape in shapes {
+            let mut values: Vec<i64> = (0..N).map(|_| shape(unit()) as i64).collect();
+            let mut whole = Histogram::default();
+            for hour in values.chunks(N.div_ceil(HOURS)) {
+                let mut packed = Vec::new();
+                of(hour).pack(&mut packed);
+                whole.merge_packed(&packed).unwrap();
+            }
+            values.sort_unstable();
+            for p in [0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0] {
+                let (exact, found) =
+                    (values[(N as f64 * p).ceil() as usize - 1], whole.percentile(p).unwrap());
+                assert!((found - exact).abs() as f64 <= exact as f64 * 0.01, "p{p}: {found} for {exact}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn any_percentile_is_within_one_percent(values in durations(), p in 0.0..=1.0_f64) {

@@ -1,9 +1,15 @@
 //! Taking in images from a file.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use bollard::query_parameters::ImportImageOptionsBuilder;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use tokio::{fs::File, time::timeout};
 use tokio_util::io::ReaderStream;
 
@@ -16,11 +22,17 @@ const SILENCE: std::time::Duration = std::time::Duration::from_mins(30);
 const CHUNK: usize = 256 << 10;
 
 impl Docker {
-    pub(super) async fn load_archive(&self, archive: &Path) -> RuntimeResult<Vec<String>> {
+    pub(super) async fn load_archive(
+        &self,
+        archive: &Path,
+        sent: Arc<AtomicU64>,
+    ) -> RuntimeResult<Vec<String>> {
         let refused = |detail: String| RuntimeError::Refused { action: ACTION, detail };
         let file = File::open(archive).await.map_err(|error| refused(error.kind().to_string()))?;
         let options = ImportImageOptionsBuilder::default().quiet(true).build();
-        let bytes = ReaderStream::with_capacity(file, CHUNK);
+        let bytes = ReaderStream::with_capacity(file, CHUNK).inspect_ok(move |piece| {
+            sent.fetch_add(piece.len() as u64, Relaxed);
+        });
         let mut messages = self.client().await?.import_image_stream(options, bytes, None);
         let mut loaded = Vec::new();
         while let Some(message) =

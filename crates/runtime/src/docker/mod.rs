@@ -12,7 +12,13 @@ mod probe;
 mod pull;
 mod streams;
 
-use std::{collections::HashMap, future::Future, path::Path, time::Duration};
+use std::{
+    collections::HashMap,
+    future::Future,
+    path::Path,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use bollard::{
     API_DEFAULT_VERSION, Docker as Client,
@@ -314,8 +320,12 @@ impl Runtime for Docker {
         .boxed()
     }
 
-    fn load<'a>(&'a self, archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
-        self.load_archive(archive).boxed()
+    fn load<'a>(
+        &'a self,
+        archive: &'a Path,
+        sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        self.load_archive(archive, sent).boxed()
     }
 
     fn probe<'a>(

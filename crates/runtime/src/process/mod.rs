@@ -18,7 +18,7 @@ mod system;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
@@ -353,7 +353,11 @@ impl Runtime for Process {
         async move { Err(RuntimeError::ProgramMissing { program: reference.to_owned() }) }.boxed()
     }
 
-    fn load<'a>(&'a self, _archive: &'a Path) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+    fn load<'a>(
+        &'a self,
+        _archive: &'a Path,
+        _sent: Arc<AtomicU64>,
+    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
         async {
             let detail = "engines are processes here, so images mean nothing".to_owned();
             Err(RuntimeError::Refused { action: "load the image", detail })

@@ -186,6 +186,7 @@ async fn a_row_says_who_did_what_from_where() {
             ("action=session.login_failed", 2),
             (&*format!("object_type=user&object_id={anna}"), 4),
             ("object_type=registry", 1),
+            ("object_type=image", 0),
             ("from=2000-01-01T00:00:00Z&to=2000-01-02T00:00:00Z", 0),
             ("action=org.create&from=2000-01-01T00:00:00Z", 1),
         ] {
@@ -198,9 +199,13 @@ async fn a_row_says_who_did_what_from_where() {
             );
             assert_eq!(answer.json.as_array().unwrap().len(), wanted.min(1), "{query}");
         }
-        for (query, param) in
-            [("action=no.such", "action"), ("from=x", "from"), ("limit=0", "limit"), ("sort=at", "sort")]
-        {
+        for (query, param) in [
+            ("action=no.such", "action"),
+            ("object_type=users", "object_type"),
+            ("from=x", "from"),
+            ("limit=0", "limit"),
+            ("sort=at", "sort"),
+        ] {
             assert_invalid(&team.owner.get(&format!("/admin/audit?{query}")).await, &[param]);
         }
         let all = team.owner.get("/admin/audit?limit=1000").await.expect(200);
@@ -288,6 +293,14 @@ async fn the_verifier_finds_the_first_row_that_does_not_hold() {
             assert!(Command::new("psql").args([&url, "-qc", edit]).status().unwrap().success());
             let (ok, said) = audit(&gateway, &["verify"]);
             assert!(!ok && said.starts_with("BROKEN: row 3 was changed"), "{said}");
+            // A word that no version wrote.
+            let edit = "UPDATE audit SET object_type = 'ogre' WHERE seq = 2";
+            assert!(Command::new("psql").args([&url, "-qc", edit]).status().unwrap().success());
+            let (ok, said) = audit(&gateway, &["verify"]);
+            let broken = "BROKEN: row 2 was changed: its object_type is none\nrows before it hold: 1";
+            assert!(!ok && said.starts_with(broken), "{said}");
+            let (ok, said) = audit(&gateway, &["export"]);
+            assert!(!ok && said.contains("row `2` of table `audit` does not decode: object_type"), "{said}");
         }
     }
 }

@@ -6,6 +6,7 @@ mod models;
 mod people;
 mod signing_in;
 mod terminal;
+mod tls;
 mod usage;
 
 use std::{

@@ -21,7 +21,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{GANTRY, assert_error};
+use crate::{
+    events::Stream,
+    support::{GANTRY, assert_error},
+};
 
 const SOON: Duration = Duration::from_secs(30);
 const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -298,6 +301,7 @@ async fn a_slow_pull_shows_how_far_it_is_and_a_stop_ends_it() {
     let owner = gateway.owner().await;
     let name = format!("{}/engine:1", registry.address);
     let model = model_of(&owner, &name).await;
+    let mut events = Stream::open(&owner, "", None).await;
     model.start(&owner).await;
     let first = eventually("some of it is there", SOON, async || progress(&owner, &model).await).await;
     assert_eq!(first.1, 64, "of all {first:?}");
@@ -311,6 +315,16 @@ async fn a_slow_pull_shows_how_far_it_is_and_a_stop_ends_it() {
     model.command(&owner, "stop").await.expect(202);
     let stopped = Instant::now();
     assert_eq!(model.reaches(&owner, "stopped").await["state_reason"], Value::Null);
+    // Who watched has seen it grow, in bytes, and end.
+    let mut pulled = Vec::new();
+    loop {
+        let event = events.next_of("pull").await.data;
+        assert_eq!(event["id"], model.id);
+        let Some(pull) = event["pull"].as_object() else { break };
+        pulled.push((pull["done"].as_u64().unwrap(), pull["known"].as_u64().unwrap()));
+    }
+    assert!(pulled.is_sorted() && pulled.len() > 1, "{pulled:?}");
+    assert!(pulled.last().is_some_and(|it| it.0 >= (first.0 + 1) << 20 && it.1 >> 20 == 64), "{pulled:?}");
     eventually("nobody downloads any more", SOON, async || (registry.active.load(SeqCst) == 0).then_some(()))
         .await;
     println!("the download ends {:?} after the stop", stopped.elapsed());

@@ -1,14 +1,24 @@
 //! `GET /admin/events`: what it begins with, what follows, coming back, and how it ends.
 
-use std::time::Duration;
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    time::Duration,
+};
 
-use gantry_testkit::{Client, Database};
+use gantry_testkit::{Client, Database, Gateway, Managed, Options, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+};
 
 use crate::{
-    support::{assert_error, gateway},
-    team::{Team, id, make_model},
+    support::{assert_error, gateway, start},
+    team::{PASSWORD, Team, id, make_model, make_user},
 };
 
 /// Longest wait for an event on a busy machine.
@@ -16,20 +26,20 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One event as it came.
 #[derive(Debug)]
-struct Event {
-    id: Option<String>,
-    kind: String,
-    data: Value,
+pub(crate) struct Event {
+    pub(crate) id: Option<String>,
+    pub(crate) kind: String,
+    pub(crate) data: Value,
 }
 
 /// The stream, read event by event.
-struct Stream {
+pub(crate) struct Stream {
     response: reqwest::Response,
     buffer: String,
 }
 
 impl Stream {
-    async fn open(client: &Client, query: &str, seen: Option<&str>) -> Self {
+    pub(crate) async fn open(client: &Client, query: &str, seen: Option<&str>) -> Self {
         let mut request = client.request(Method::GET, &format!("/admin/events{query}"));
         if let Some(seen) = seen {
             request = request.header("last-event-id", seen);
@@ -53,7 +63,7 @@ impl Stream {
         }
     }
 
-    async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> Event {
         loop {
             let block = self.block().await.expect("it goes on");
             let line = |name: &str| block.lines().find_map(|it| it.strip_prefix(name)).map(str::to_owned);
@@ -64,8 +74,18 @@ impl Stream {
         }
     }
 
+    /// The next event of this kind.
+    pub(crate) async fn next_of(&mut self, kind: &str) -> Event {
+        loop {
+            let event = self.next().await;
+            if event.kind == kind {
+                return event;
+            }
+        }
+    }
+
     /// Waits until it ends.
-    async fn ends(&mut self) {
+    pub(crate) async fn ends(&mut self) {
         while self.block().await.is_some() {}
     }
 }
@@ -131,7 +151,7 @@ async fn it_ends_with_the_session() {
     let team = Team::on(Database::Sqlite).await;
     let users = team.owner.get("/admin/users?q=ada").await.expect(200);
     let ada = format!("/admin/users/{}", id(&users[0]));
-    let sign_in = async || team.gateway.sign_in("ada", crate::team::PASSWORD).await;
+    let sign_in = async || team.gateway.sign_in("ada", PASSWORD).await;
 
     // Signing out ends this one, and not that of another session.
     let (leaving, staying) = (sign_in().await, sign_in().await);
@@ -147,9 +167,7 @@ async fn it_ends_with_the_session() {
     team.owner.patch(&ada, &json!({ "enabled": false })).await.expect(200);
     stays.ends().await;
     team.owner.patch(&ada, &json!({ "enabled": true })).await.expect(200);
-    for change in
-        [json!({ "role": "user" }), json!({ "role": "admin" }), json!({ "password": crate::team::PASSWORD })]
-    {
+    for change in [json!({ "role": "user" }), json!({ "role": "admin" }), json!({ "password": PASSWORD })] {
         if change["role"] == "admin" {
             team.owner.patch(&ada, &change).await.expect(200);
             continue;
@@ -172,4 +190,211 @@ async fn it_does_not_hold_up_the_end_of_the_gateway() {
     gateway.signal("TERM");
     stream.ends().await;
     assert!(gateway.ended().await, "in order, with nothing cut off");
+}
+
+#[tokio::test]
+async fn a_comment_comes_when_nothing_happens() {
+    let gateway = gateway(Database::Sqlite).await;
+    let mut stream = Stream::open(&gateway.owner().await, "", None).await;
+    assert_eq!(stream.block().await.unwrap(), "retry: 2000");
+    assert!(stream.block().await.unwrap().contains("event: snapshot"));
+    assert_eq!(stream.block().await.unwrap(), ": still here");
+}
+
+#[tokio::test]
+async fn only_who_manages_models_sees_them() {
+    let team = Team::on(Database::Sqlite).await;
+    let model = make_model(&team.owner, "secret-name").await;
+    for path in ["/admin/events".to_owned(), format!("/admin/models/{model}/logs?follow=true")] {
+        for client in [&team.org_admin, &team.user] {
+            let answer = client.get(&path).await;
+            assert_error(&answer, 403, "forbidden");
+            assert!(!answer.text.contains("secret-name"), "{}", answer.text);
+        }
+        let (_, key) = team.owner.new_key(&json!({})).await;
+        assert_error(&key.get(&path).await, 401, "unauthenticated");
+    }
+    let snapshot = Stream::open(&team.admin, "", None).await.next_of("snapshot").await;
+    assert_eq!(snapshot.data[0]["served_name"], "secret-name");
+}
+
+#[tokio::test]
+async fn streams_have_bounds() {
+    let gateway = start(Options::default().env("EVENT_STREAMS_MAX", "18")).await;
+    let owner = gateway.owner().await;
+    let mut open = Vec::new();
+    for _ in 0..16 {
+        open.push(Stream::open(&owner, "", None).await);
+    }
+    let refused = owner.get("/admin/events").await;
+    assert_error(&refused, 429, "too_many_streams");
+    assert_eq!(refused.header("retry-after"), Some("5"));
+    // Another session has its own, as far as all together have any.
+    let other = gateway.owner().await;
+    let _others = (Stream::open(&other, "", None).await, Stream::open(&other, "", None).await);
+    assert_error(&other.get("/admin/events").await, 503, "streams_exhausted");
+    // What is refused takes no place, and one that is closed gives its own back.
+    open.pop();
+    let mut stream = eventually("the place is free", PATIENCE, async || {
+        let answer = owner.request(Method::GET, "/admin/events").send().await.unwrap();
+        (answer.status() == 200).then(|| Stream { response: answer, buffer: String::new() })
+    })
+    .await;
+    assert_eq!(stream.next().await.kind, "snapshot");
+    // So does one whose session ends.
+    owner.command("/auth/logout").await.expect(200);
+    stream.ends().await;
+    eventually("all places are free", PATIENCE, async || {
+        let answer = other.request(Method::GET, "/admin/events").send().await.unwrap();
+        (answer.status() == 200).then_some(())
+    })
+    .await;
+}
+
+/// A model whose engine prints what is written to a file, and does nothing else.
+struct Printer {
+    dir: TempDir,
+    gateway: Gateway,
+    owner: Client,
+    model: Managed,
+    feed: File,
+}
+
+impl Printer {
+    async fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        let (program, path) = (dir.path().join("engine"), dir.path().join("feed"));
+        let feed = File::create(&path).unwrap();
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *--version*|*--help*) exit 0;; esac\nexec tail -n +1 -f {}\n",
+            path.display()
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let options = Options::processes().env("SECONDARY_ENGINE_COMMAND", program.to_str().unwrap());
+        let gateway = start(options).await;
+        fs::write(gateway.models_dir().join("m.gguf"), "").unwrap();
+        let owner = gateway.owner().await;
+        let body = json!({ "served_name": "printer", "engine_type": "llamacpp", "local_path": "m.gguf" });
+        let model = Managed::create(&owner, &body).await;
+        model.start(&owner).await;
+        model.reaches(&owner, "loading").await;
+        Self { dir, gateway, owner, model, feed }
+    }
+
+    fn print(&mut self, text: &str) {
+        self.feed.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn query(&self) -> String {
+        format!("?logs={}", self.model.id)
+    }
+}
+
+#[tokio::test]
+async fn a_log_is_told_line_by_line_until_the_engine_ends() {
+    let mut printer = Printer::start().await;
+    let id = printer.model.id;
+    printer.print("before\n");
+    let mut follower = Stream::open(&printer.owner, &printer.query(), None).await;
+    let first = follower.next_of("log").await;
+    assert_eq!((first.data, first.id), (json!({ "id": id, "line": "before" }), None));
+    // Two readers see the same; one comes later and sees what was.
+    printer.print("half a ");
+    printer.print("line\nä \"quoted\"\n");
+    for line in ["half a line", "ä \"quoted\""] {
+        assert_eq!(follower.next_of("log").await.data["line"], line);
+    }
+    let mut late = Stream::open(&printer.owner, &printer.query(), None).await;
+    assert_eq!(late.next_of("log").await.data["line"], "before");
+    // Another page, without a log, and one that only follows the log.
+    let mut other = Stream::open(&printer.owner, "", None).await;
+    assert_eq!(other.next().await.kind, "snapshot");
+    let path = printer.model.path("logs?follow=true");
+    let mut tail = printer.owner.request(Method::GET, &path).send().await.unwrap();
+    assert!(tail.chunk().await.unwrap().is_some());
+    printer.model.command(&printer.owner, "stop").await.expect(202);
+    for stream in [&mut follower, &mut late] {
+        assert_eq!(stream.next_of("log_end").await.data, json!({ "id": id }));
+    }
+    while tail.chunk().await.unwrap().is_some() {}
+    loop {
+        let event = other.next().await;
+        assert_eq!(event.kind, "model", "no log for who did not ask");
+        if event.data["state"] == "stopped" {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_ends_with_the_session() {
+    let mut printer = Printer::start().await;
+    printer.print("said\n");
+    let reader = printer.gateway.owner().await;
+    let path = printer.model.path("logs?follow=true");
+    let mut tail = reader.request(Method::GET, &path).send().await.unwrap();
+    assert!(tail.chunk().await.unwrap().is_some());
+    reader.command("/auth/logout").await.expect(200);
+    let end = async { while tail.chunk().await.unwrap().is_some() {} };
+    tokio::time::timeout(PATIENCE, end).await.expect("it ends");
+}
+
+/// A connection that holds little, and that asks for events, and does not read them.
+async fn open_small(printer: &Printer) -> TcpStream {
+    let home = printer.owner.get("/auth/me").await.expect(200)["user"]["org_id"].as_i64().unwrap();
+    make_user(&printer.owner, home, "slow", "admin").await;
+    let body = json!({ "username": "slow", "password": PASSWORD });
+    let login = printer.gateway.client().post("/auth/login", &body).await;
+    let cookie = login.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    let host = printer.gateway.url.strip_prefix("http://").unwrap();
+    let mut stream = socket.connect(host.parse().unwrap()).await.unwrap();
+    let request = format!(
+        "GET /admin/events{} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n",
+        printer.query()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn who_reads_too_slowly_is_told_so_and_cut_off() {
+    let mut printer = Printer::start().await;
+    let mut slow = open_small(&printer).await;
+    // More than all buffers on the way hold: nothing more is taken from the queue for who does not read.
+    printer.print(&(("x".repeat(4000) + "\n").repeat(2000) + "last\n"));
+    eventually("it is printed", PATIENCE, async || {
+        let log = printer.owner.get(&printer.model.path("logs?tail=1")).await.expect(200);
+        (log["logs"] == "last").then_some(())
+    })
+    .await;
+    let mut begin = [0; 8000];
+    eventually("the log comes", PATIENCE, async || {
+        let n = slow.peek(&mut begin).await.unwrap();
+        begin[..n].windows(4).any(|it| it == b"xxxx").then_some(())
+    })
+    .await;
+    // More events than may wait.
+    let mut last = 0;
+    for n in 0..400 {
+        last = make_model(&printer.owner, &format!("m{n}")).await;
+    }
+    let mut quick = Stream::open(&printer.owner, "", None).await;
+    assert_eq!(quick.next().await.data.as_array().unwrap().len(), 401);
+
+    let mut all = Vec::new();
+    tokio::time::timeout(3 * PATIENCE, slow.read_to_end(&mut all)).await.expect("it ends").unwrap();
+    let text = String::from_utf8(all).unwrap();
+    // The last event, in a chunk of its own, then the end.
+    let (before, lag) = text.split_once("event: lag\ndata: ").expect("it is told so");
+    let (data, end) = lag.split_once("\n\n").unwrap();
+    let missed = serde_json::from_str::<Value>(data).unwrap()["missed"].as_i64().unwrap();
+    assert!((1..=400).contains(&missed) && end.trim() == "0", "{missed} {end}");
+    // Nothing is lost for who comes back with the last id that he saw.
+    let seen = before.rsplit_once("\nid: ").map_or(before, |it| it.1).lines().next().unwrap();
+    let mut again = Stream::open(&printer.owner, "", Some(seen)).await;
+    while again.next_of("model").await.data["id"] != last {}
+    assert!(printer.dir.path().exists());
 }

@@ -39,6 +39,8 @@ mod events;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod gate;
+#[cfg(test)]
 mod hub_config;
 #[cfg(test)]
 mod keys;
@@ -62,9 +64,13 @@ mod openapi;
 #[cfg(test)]
 mod orgs;
 #[cfg(test)]
+mod otlp;
+#[cfg(test)]
 mod playground;
 #[cfg(test)]
 mod process_lifecycle;
+#[cfg(test)]
+mod prometheus;
 #[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
@@ -91,6 +97,8 @@ mod team;
 mod tenancy;
 #[cfg(test)]
 mod tenants;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

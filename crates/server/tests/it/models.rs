@@ -308,7 +308,31 @@ async fn what_gives_power_over_the_host_is_for_owners() {
         let kept = team.admin.patch(&path, &with(powerful, "max_model_len", json!(1024))).await.expect(200);
         assert_eq!(kept["max_model_len"], 1024);
         assert_eq!(kept["extra_args"], json!(["--foo"]));
+        // Trust in this model's code is no trust in another's.
+        for (field, value) in [
+            ("repo_id", "evil/code"),
+            ("local_path", "evil"),
+            ("tokenizer", "evil/code"),
+            ("hub_config_path", "evil"),
+        ] {
+            assert_invalid(&team.admin.patch(&path, &json!({ field: value })).await, &[field]);
+            team.owner.patch(&path, &json!({ field: value })).await.expect(200);
+        }
     }
+}
+
+#[tokio::test]
+async fn what_a_command_would_not_read_it_does_not_take() {
+    let team = Team::on(Database::Sqlite).await;
+    let model = format!("/admin/models/{}", make_model(&team.owner, "m").await);
+    for verb in ["start", "stop", "apply"] {
+        let answer = team.owner.post(&format!("{model}/{verb}"), &json!({ "rollback": true })).await;
+        assert_error(&answer, 422, "validation_error");
+        assert!(answer.text.contains("takes no body"), "{}", answer.text);
+    }
+    assert_eq!(team.owner.get(&model).await.json["state"], "stopped");
+    // What some clients send when there is nothing to say.
+    team.owner.post(&format!("{model}/stop"), &json!({})).await.expect(200);
 }
 
 #[tokio::test]

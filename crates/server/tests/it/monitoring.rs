@@ -2,18 +2,19 @@
 #![expect(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use gantry_testkit::{Client, Gateway, Options, skip};
+use gantry_testkit::{Client, Gateway, Options, eventually, skip};
 use serde_json::json;
 
 use crate::system::{chat, with_engine};
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitoring")
 }
 
@@ -36,13 +37,13 @@ fn promtool(test: &str, args: &[&str], input: &str) -> Option<(bool, String)> {
     Some((done.status.success(), said))
 }
 
-fn address(gateway: &Gateway) -> String {
+pub(crate) fn address(gateway: &Gateway) -> String {
     let log = gateway.log();
     let line = log.lines().find_map(|it| it.split_once("metrics addr=")).expect("the address is logged");
     line.1.split_whitespace().next().unwrap().to_owned()
 }
 
-async fn page(gateway: &Gateway) -> String {
+pub(crate) async fn page(gateway: &Gateway) -> String {
     let answer = Client::new(&format!("http://{}", address(gateway))).get("/metrics").await;
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert_eq!(answer.status, 200);
@@ -51,7 +52,7 @@ async fn page(gateway: &Gateway) -> String {
 
 /// Value of the line that begins so.
 #[track_caller]
-fn value(page: &str, start: &str) -> f64 {
+pub(crate) fn value(page: &str, start: &str) -> f64 {
     let line = page.lines().find_map(|it| it.strip_prefix(start)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{start} is not in\n{page}")).parse().unwrap()
 }
@@ -134,8 +135,101 @@ fn gantry_domain_names() -> BTreeSet<String> {
 #[test]
 fn the_alert_rules_fire_when_they_should() {
     let test = "the alert rules are tested";
-    for args in [&["check", "rules", "alerts.yml"][..], &["test", "rules", "alerts.test.yml"]] {
+    let checks = [&["check", "config", "prometheus.yml"][..], &["test", "rules", "alerts.test.yml"]];
+    for args in checks {
         let Some((fine, said)) = promtool(test, args, "") else { return };
         assert!(fine, "{said}");
     }
+}
+
+/// Of each alert in a file of tests: whether it is expected somewhere, and whether its absence is.
+fn expected(tests: &str) -> BTreeMap<&str, (bool, bool)> {
+    let mut found = BTreeMap::<&str, (bool, bool)>::new();
+    for case in tests.split("- eval_time:").skip(1) {
+        let name = case.lines().find_map(|it| it.trim().strip_prefix("alertname: ")).unwrap();
+        let (fires, rests) = found.entry(name).or_default();
+        let none = case.contains("exp_alerts: []");
+        (*fires, *rests) = (*fires || !none, *rests || none);
+    }
+    found
+}
+
+#[test]
+fn each_alert_rule_is_seen_to_fire_and_to_rest() {
+    let [rules, tests] =
+        ["alerts.yml", "alerts.test.yml"].map(|it| std::fs::read_to_string(folder().join(it)).unwrap());
+    let expected = expected(&tests);
+    let rules: Vec<_> = rules.lines().filter_map(|it| it.trim().strip_prefix("- alert: ")).collect();
+    assert!(rules.len() >= 14, "{rules:?}");
+    for rule in rules {
+        assert_eq!(expected.get(rule), Some(&(true, true)), "{rule}: (fires, rests)");
+    }
+}
+
+/// Series without their values.
+fn series(page: &str) -> BTreeSet<String> {
+    let lines = page.lines().filter(|it| !it.starts_with('#'));
+    lines.map(|it| it.rsplit_once(' ').unwrap().0.to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_clients_make_up_adds_no_series() {
+    const NAMES: usize = 1000;
+    let (gateway, owner, engine, key) = with_engine(Options::default()).await;
+    assert_eq!(key.post("/v1/chat/completions", &chat("far", true)).await.status, 200);
+    let paths = [
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/embeddings",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/messages/count_tokens",
+        "/v1/rerank",
+        "/v1/score",
+        "/tokenize",
+        "/detokenize",
+    ];
+    for path in paths {
+        assert_eq!(key.post(path, &chat("nobody", false)).await.status, 404);
+    }
+    // The processors' load is a difference of two looks.
+    let before = eventually("all of the machine is known", Duration::from_secs(20), async || {
+        let series = series(&page(&gateway).await);
+        series.contains("gantry_host_cpu_utilisation_ratio").then_some(series)
+    })
+    .await;
+    for n in 0..NAMES {
+        let name = format!("made-up-{n}");
+        assert_eq!(key.post(paths[n % paths.len()], &chat(&name, n % 2 == 0)).await.status, 404);
+    }
+    for n in 0..20 {
+        assert_eq!(key.get(&format!("/v1/made-up-{n}")).await.status, 404);
+        assert_eq!(key.get(&format!("/v1/models/made-up-{n}")).await.status, 404);
+        let stranger = gateway.client().with_key(&format!("gty_made-up-{n}"));
+        assert_eq!(stranger.post("/v1/chat/completions", &chat("far", false)).await.status, 401);
+        let (_, other) = owner.new_key(&json!({})).await;
+        assert_eq!(other.post("/v1/chat/completions", &chat("far", false)).await.status, 200);
+        let odd = key.request(reqwest::Method::from_bytes(format!("X{n}").as_bytes()).unwrap(), "/v1/models");
+        assert!(key.send(odd).await.status >= 400);
+    }
+    let now = page(&gateway).await;
+    let after = series(&now);
+    assert!(after == before, "{:#?}", after.difference(&before).collect::<Vec<_>>());
+    assert!(!now.contains("made-up"));
+    let others = now.lines().filter(|it| it.starts_with("gantry_model_requests_total{model=\"other\""));
+    let others: f64 = others.map(|it| it.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum();
+    assert_eq!(others as usize, NAMES + paths.len());
+
+    // Models that come and go leave nothing behind either.
+    for n in 0..5 {
+        let name = format!("brief-{n}");
+        let made = json!({ "served_name": name, "url": engine.url() });
+        owner.post("/admin/models/registry", &made).await.expect(201);
+        assert_eq!(key.post("/v1/chat/completions", &chat(&name, false)).await.status, 200);
+        assert!(page(&gateway).await.contains(&name));
+        let gone = owner.delete(&format!("/admin/models/registry/{name}")).await;
+        assert!(gone.status < 300, "{}", gone.text);
+    }
+    let left = series(&page(&gateway).await);
+    assert!(left == before, "{:#?}", left.difference(&before).collect::<Vec<_>>());
 }

@@ -232,7 +232,8 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
         ("LOG_FORMAT", "xml", "must be text or json"),
         ("RATE_LIMIT_MODE", "off", "must be enforce or shadow"),
         ("RATE_LIMIT_RPM", "-1", "must be a whole number"),
-        ("REDIS_URL", "rediss://u:hunter2@h", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE"),
+        ("REDIS_URL", "http://u:hunter2@h", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE, rediss://"),
+        ("REDIS_URL", "rediss://u:hunter2@h/#insecure", "must be redis://USER:PASSWORD@HOST:PORT/DATABASE"),
         (
             "DATABASE_URL",
             "mysql://u:hunter2@h/d",

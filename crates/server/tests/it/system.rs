@@ -37,7 +37,7 @@ impl Engine {
         format!("http://{}", self.addr)
     }
 
-    fn heads(&self, path: &str) -> Vec<String> {
+    pub(crate) fn heads(&self, path: &str) -> Vec<String> {
         let heads = self.heads.lock().unwrap();
         heads.iter().filter(|it| it.split(' ').nth(1) == Some(path)).cloned().collect()
     }
@@ -208,7 +208,7 @@ async fn engines_are_probed_with_their_own_key_and_their_past_is_kept() {
 }
 
 /// Lines of the access log about `/v1`, once there are `n`.
-async fn lines(gateway: &Gateway, n: usize) -> Vec<String> {
+pub(crate) async fn lines(gateway: &Gateway, n: usize) -> Vec<String> {
     eventually("the access log is written", Duration::from_secs(10), async || {
         let log = gateway.log();
         let about = |it: &&str| it.contains("gantry::access") && it.contains("/v1/");

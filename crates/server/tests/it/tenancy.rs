@@ -6,6 +6,8 @@ use gantry_testkit::{Client, Database, Gateway, Options, eventually};
 use serde_json::json;
 
 use crate::{
+    events::Stream,
+    gate::{Begun, Gate, TOKENS},
     support::{GANTRY, assert_error},
     team::{PASSWORD, Team, id, make_key, make_org, make_user},
 };
@@ -19,6 +21,7 @@ struct Tenant {
     org: i64,
     user: i64,
     session: Client,
+    key_id: i64,
     key: Client,
     org_key: Client,
 }
@@ -29,9 +32,17 @@ impl Tenant {
         let user = make_user(owner, org, name, "user").await;
         let session = gateway.sign_in(name, PASSWORD).await;
         let token = |record: &serde_json::Value| record["token"].as_str().unwrap().to_owned();
-        let key = owner.with_key(&token(&make_key(owner, &json!({ "user_id": user })).await));
+        let key = make_key(owner, &json!({ "user_id": user })).await;
+        let (key_id, key) = (id(&key), owner.with_key(&token(&key)));
         let org_key = owner.with_key(&token(&make_key(owner, &json!({ "org_id": org })).await));
-        Self { org, user, session, key, org_key }
+        Self { org, user, session, key_id, key, org_key }
+    }
+
+    /// The same people at another gateway.
+    fn at(self, gateway: &Gateway) -> Self {
+        let [session, key, org_key] =
+            [&self.session, &self.key, &self.org_key].map(|it| it.moved(&gateway.url));
+        Self { session, key, org_key, ..self }
     }
 
     async fn statuses(&self) -> [u16; 4] {
@@ -87,33 +98,80 @@ async fn what_one_gateway_ends_ends_on_the_other() {
     let url = one.database_url().unwrap();
     let two = Gateway::start(GANTRY, options.env("DATABASE_URL", &url)).await;
     let owner = one.owner().await;
-    let off = json!({ "enabled": false });
-    // Several times: with luck the reading of each 5 s would come just then.
-    for n in 0..3 {
+    // By itself a gateway reads everything each 5 s; that can't come just in time for all of them.
+    for (case, ends) in [
+        ("user disabled", [true, true, true, false]),
+        ("user deleted", [true, true, true, false]),
+        ("org disabled", [true; 4]),
+        ("org deleted", [true; 4]),
+        ("key revoked", [false, false, true, false]),
+        ("password changed", [true, true, false, false]),
+    ] {
         // Made on one: the other knows them, too.
-        let a = Tenant::make(&one, &owner, &format!("a{n}")).await;
-        let b = Tenant::make(&two, &owner, &format!("b{n}")).await;
-        let (user_key, org_key) = (two.client_of(&a.key), two.client_of(&b.org_key));
-        for key in [&user_key, &org_key] {
-            eventually("a new key counts elsewhere", ELSEWHERE, async || {
-                (key.get("/v1/models").await.status == 200).then_some(())
-            })
-            .await;
+        let name = case.replace(' ', "-");
+        let tenant = Tenant::make(&one, &owner, &name).await.at(&two);
+        eventually("what is new counts elsewhere", ELSEWHERE, async || {
+            (tenant.statuses().await == [200; 4]).then_some(())
+        })
+        .await;
+        let (user, org) = (format!("/admin/users/{}", tenant.user), format!("/admin/orgs/{}", tenant.org));
+        let off = json!({ "enabled": false });
+        match case {
+            "user disabled" => owner.patch(&user, &off).await,
+            "user deleted" => owner.delete(&user).await,
+            "org disabled" => owner.patch(&org, &off).await,
+            "org deleted" => owner.delete(&org).await,
+            "key revoked" => owner.delete(&format!("/admin/keys/{}", tenant.key_id)).await,
+            _ => owner.patch(&user, &json!({ "password": "another-horse-battery" })).await,
         }
-        assert_eq!(b.session.get("/v1/models").await.status, 200);
-        owner.patch(&format!("/admin/users/{}", a.user), &off).await.expect(200);
-        owner.delete(&format!("/admin/orgs/{}", b.org)).await.expect(200);
+        .expect(200);
         // The admin API asks the database itself.
-        assert_eq!(b.session.get("/auth/me").await.status, 401);
-        for client in [&user_key, &org_key, &b.session] {
-            eventually("what was ended ends elsewhere", ELSEWHERE, async || {
-                (client.get("/v1/models").await.status == 401).then_some(())
-            })
-            .await;
-        }
+        assert_eq!(tenant.session.get("/auth/me").await.status == 401, ends[0], "{case}");
+        let wanted = ends.map(|it| if it { 401 } else { 200 });
+        eventually(&format!("{case}: what was ended ends elsewhere"), ELSEWHERE, async || {
+            (tenant.statuses().await == wanted).then_some(())
+        })
+        .await;
     }
+
+    // A stream of events is somebody's who was signed in.
+    let home = owner.get("/auth/me").await.expect(200)["user"]["org_id"].as_i64().unwrap();
+    let ada = make_user(&owner, home, "ada", "admin").await;
+    let mut stream = Stream::open(&two.sign_in("ada", PASSWORD).await, "", None).await;
+    owner.patch(&format!("/admin/users/{ada}"), &json!({ "enabled": false })).await.expect(200);
+    stream.ends().await;
     drop(two);
     drop(one);
+}
+
+/// They were allowed when they began: they end as they would have, and are counted.
+#[tokio::test]
+async fn a_stream_in_progress_outlives_its_key() {
+    let gateway = crate::support::gateway(Database::Sqlite).await;
+    let owner = gateway.owner().await;
+    let gate = Gate::open(&owner, "gated").await;
+    for (n, case) in ["key", "user", "org"].into_iter().enumerate() {
+        let tenant = Tenant::make(&gateway, &owner, case).await;
+        let running = Begun::of(&tenant.key, "gated").await;
+        match case {
+            "key" => owner.delete(&format!("/admin/keys/{}", tenant.key_id)).await,
+            "user" => {
+                owner.patch(&format!("/admin/users/{}", tenant.user), &json!({ "enabled": false })).await
+            }
+            _ => owner.delete(&format!("/admin/orgs/{}", tenant.org)).await,
+        }
+        .expect(200);
+        assert_error(&tenant.key.chat("gated").await, 401, "invalid_api_key");
+        gate.end_one();
+        running.ends_well().await;
+        eventually("it is counted", ELSEWHERE, async || {
+            let rows = owner.get("/admin/usage?model=gated&outcome=ok").await.expect(200);
+            let rows = rows.as_array().unwrap();
+            assert!(rows.iter().all(|it| it["total_tokens"] == TOKENS), "{rows:?}");
+            (rows.len() == n + 1).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

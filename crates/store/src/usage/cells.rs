@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use gantry_domain::{
+    endpoint::Endpoint,
     model::Task,
     usage::{FIRST_ERROR_STATUS, Outcome, UsageRow, histogram::Histogram, time_of, varint},
 };
@@ -16,7 +17,11 @@ use gantry_domain::{
 use crate::page::clean;
 
 /// First byte of `sums`.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// It did not know free tokens: in sums that old, budgets count all tokens.
+const WITHOUT_FREE: u8 = 1;
+/// Packed sums of a cell; [`WITHOUT_FREE`] has the last one not.
+const N_FIELDS: usize = 9;
 /// A packed task is its place here, a packed outcome its place in [`Outcome::ALL`]: new ones go to the end.
 const TASKS: [Task; 2] = [Task::Generate, Task::Embed];
 
@@ -29,6 +34,8 @@ pub struct UsageSums {
     pub prompt_tokens: i64,
     pub completion_tokens: i64,
     pub cached_tokens: i64,
+    /// Of both, those that were only counted (see [`Endpoint::runs_model`]): no budget pays for them.
+    pub free_tokens: i64,
     /// Requests whose tokens the gateway counted itself.
     pub estimated: i64,
     /// Milliseconds.
@@ -52,8 +59,22 @@ impl UsageSums {
         self.errors = self.errors.saturating_add(other.errors);
     }
 
+    /// Those of one request.
+    pub(super) fn of_one(tokens: (i64, i64, Option<i64>), endpoint: Endpoint) -> Self {
+        let (prompt_tokens, completion_tokens, cached_tokens) = tokens;
+        let sums = Self {
+            requests: 1,
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens: cached_tokens.unwrap_or(0),
+            ..Self::default()
+        };
+        let free_tokens = if endpoint.runs_model() { 0 } else { sums.total_tokens() };
+        Self { free_tokens, ..sums }
+    }
+
     /// What is packed: all but the errors, which follow from the status of the cell.
-    fn fields(&self) -> [i64; 8] {
+    fn fields(&self) -> [i64; N_FIELDS] {
         [
             self.requests,
             self.prompt_tokens,
@@ -63,10 +84,11 @@ impl UsageSums {
             self.latency_ms,
             self.streamed,
             self.ttft_ms,
+            self.free_tokens,
         ]
     }
 
-    fn fields_mut(&mut self) -> [&mut i64; 8] {
+    fn fields_mut(&mut self) -> [&mut i64; N_FIELDS] {
         [
             &mut self.requests,
             &mut self.prompt_tokens,
@@ -76,6 +98,7 @@ impl UsageSums {
             &mut self.latency_ms,
             &mut self.streamed,
             &mut self.ttft_ms,
+            &mut self.free_tokens,
         ]
     }
 }
@@ -176,15 +199,15 @@ impl CellRef<'_> {
                 outcome: row.outcome,
             },
             sums: UsageSums {
-                requests: 1,
                 errors,
-                prompt_tokens: row.prompt_tokens,
-                completion_tokens: row.completion_tokens,
-                cached_tokens: row.cached_tokens.unwrap_or(0),
                 estimated: row.estimated.into(),
                 latency_ms: row.latency_ms,
                 streamed: row.ttft_ms.is_some().into(),
                 ttft_ms: row.ttft_ms.unwrap_or(0),
+                ..UsageSums::of_one(
+                    (row.prompt_tokens, row.completion_tokens, row.cached_tokens),
+                    row.endpoint,
+                )
             },
             window: (at, at),
             times: Times::One { latency: row.latency_ms, ttft: row.ttft_ms },
@@ -298,9 +321,11 @@ pub(super) fn each<'a>(
     mut visit: impl FnMut(CellRef<'a>),
 ) -> Option<()> {
     let rest = &mut sums;
-    if varint::take_bytes(rest, 1)? != [VERSION] {
-        return None;
-    }
+    let n_fields = match varint::take_bytes(rest, 1)? {
+        [VERSION] => N_FIELDS,
+        [WITHOUT_FREE] => N_FIELDS - 1,
+        _ => return None,
+    };
     let count = |rest: &mut &'a [u8]| usize::try_from(varint::take(rest)?).ok().filter(|n| *n <= rest.len());
     let text = |rest: &mut &'a [u8]| {
         let len = usize::try_from(varint::take(rest)?).ok()?;
@@ -321,7 +346,7 @@ pub(super) fn each<'a>(
         let status = u16::try_from(varint::take(rest)?).ok()?;
         let [kinds] = varint::take_bytes(rest, 1)? else { return None };
         let mut sums = UsageSums::default();
-        for sum in sums.fields_mut() {
+        for sum in sums.fields_mut().into_iter().take(n_fields) {
             *sum = varint::take_signed(rest)?;
         }
         if status >= FIRST_ERROR_STATUS {
@@ -349,7 +374,7 @@ pub(super) fn each<'a>(
 
 #[cfg(test)]
 mod tests {
-    use gantry_domain::{KeyId, OrgId, Timestamp, endpoint::Endpoint, usage::id_at};
+    use gantry_domain::{KeyId, OrgId, Timestamp, usage::id_at};
 
     use super::*;
 
@@ -421,6 +446,19 @@ mod tests {
             ..UsageSums::default()
         };
         assert_eq!(cell.sums, sums);
+    }
+
+    #[test]
+    fn sums_of_an_older_program_are_read() {
+        // `packed([5, 125])` as it was before there were free tokens.
+        let sums = [
+            1, 1, 5, 97, 239, 191, 189, 98, 1, 4, 5, 103, 116, 121, 95, 50, 1, 0, 1, 0, 64, 148, 3, 81, 4,
+            132, 2, 131, 2, 254, 255, 255, 255, 255, 255, 255, 255, 255, 1, 0, 196, 244, 1, 0, 0, 10, 240, 1,
+        ];
+        let mut merged = Cells::default();
+        merged.merge(&sums, &[6, 2, 25, 1, 161, 4, 1, 1, 0], 0).unwrap();
+        let (merged, now) = (merged.pack(), packed([5, 5 + 120].into_iter()));
+        assert_eq!((merged.sums, merged.times), (now.sums, now.times));
     }
 
     #[test]

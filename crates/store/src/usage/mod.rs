@@ -6,6 +6,7 @@
 //! - [`select`]: filters over raw rows, each with its index
 //! - [`list`]: pages of rows, found by the sums
 //! - [`analysis`]: groups, series and percentiles
+//! - [`spent`]: what counts against budgets
 //! - [`keep`]: retention, compaction, and whether sums and rows agree
 //!
 //! Times are those in the ids of the rows: a range of time is a range of the primary key.
@@ -17,6 +18,7 @@ mod keep;
 mod list;
 mod rollups;
 mod select;
+mod spent;
 
 use gantry_domain::{KeyId, OrgId, Timestamp, UserId, model::Task, usage::Outcome};
 
@@ -24,6 +26,7 @@ pub use analysis::{Bucket, GroupBy, GroupColumn, TimeKind, UsageGroup, UsageTime
 pub use cells::UsageSums;
 pub use keep::UsageCheck;
 pub use list::UsageRef;
+pub use spent::TokensSpent;
 
 /// Milliseconds.
 const HOUR: i64 = 3_600_000;

@@ -7,6 +7,7 @@
 use futures_util::TryStreamExt;
 use gantry_domain::{
     Timestamp,
+    endpoint::Endpoint,
     model::Task,
     usage::{FIRST_ERROR_STATUS, Outcome, first_id_at},
 };
@@ -176,7 +177,7 @@ impl Tx {
     ) -> StoreResult<()> {
         const SQL: [&str; 7] = by_driver!(
             "SELECT created_at, key_id, key_prefix, user_id, org_id, model_name, task, status_code, outcome, \
-             prompt_tokens, completion_tokens, cached_tokens, estimated, latency_ms, ttft_ms",
+             prompt_tokens, completion_tokens, cached_tokens, estimated, latency_ms, ttft_ms, endpoint",
             ""
         );
         let sql = SQL[wanted.driver() as usize];
@@ -199,16 +200,15 @@ impl Tx {
                     task: Task::parse(row.try_get(6)?).ok_or_else(broken)?,
                     outcome: Outcome::parse(row.try_get(8)?).ok_or_else(broken)?,
                 };
+                let endpoint = Endpoint::from_path(row.try_get(15)?).ok_or_else(broken)?;
+                let tokens = (row.try_get(9)?, row.try_get(10)?, row.try_get(11)?);
                 let sums = UsageSums {
-                    requests: 1,
                     errors: (status >= FIRST_ERROR_STATUS).into(),
-                    prompt_tokens: row.try_get(9)?,
-                    completion_tokens: row.try_get(10)?,
-                    cached_tokens: row.try_get::<Option<i64>, _>(11)?.unwrap_or(0),
                     estimated: row.try_get::<bool, _>(12)?.into(),
                     latency_ms: latency,
                     streamed: ttft.is_some().into(),
                     ttft_ms: ttft.unwrap_or(0),
+                    ..UsageSums::of_one(tokens, endpoint)
                 };
                 let times = Times::One { latency, ttft };
                 visit(at, CellRef { dims, sums, window: (0, 0), times }).ok_or_else(broken)?;

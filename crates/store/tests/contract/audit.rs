@@ -2,7 +2,7 @@
 
 use gantry_domain::{
     OrgId, Role, Timestamp, UserId,
-    audit::{Action, Actor, AuditEntry, Broken, Chain, Origin},
+    audit::{Action, Actor, AuditEntry, Broken, Chain, ObjectType, Origin},
     identity::Session,
 };
 use gantry_store::{AuditFilter, OrgChange, Store};
@@ -66,7 +66,7 @@ on_both! {
         assert_eq!((total, rows[0].seq, rows[1].seq), (2, 2, 1));
         assert_eq!((rows[1].actor_id, rows[1].actor.as_deref()), (Some(7), Some("ann\u{fffd}")));
         assert_eq!(rows[1].after.as_deref(), Some(r#"{"ratio":0.1,"n":1e+21,"none":null}"#));
-        assert_eq!((rows[1].object_type.as_str(), rows[1].at), ("key", NOW));
+        assert_eq!((rows[1].object_type, rows[1].at), (ObjectType::Key, NOW));
         let text = |it: &str| Some(it.to_owned());
         let all = AuditFilter::default;
         for (filter, found) in [
@@ -76,9 +76,9 @@ on_both! {
             (AuditFilter { actor_id: Some(8), ..all() }, vec![]),
             (AuditFilter { actor: text("ann\0"), ..all() }, vec![2, 1]),
             (AuditFilter { actor: text("an"), ..all() }, vec![]),
-            (AuditFilter { action: text("key.create"), ..all() }, vec![1]),
-            (AuditFilter { object_type: text("org"), ..all() }, vec![2]),
-            (AuditFilter { object_type: text("key"), object_id: text("3"), ..all() }, vec![1]),
+            (AuditFilter { action: Some(Action::KeyCreate), ..all() }, vec![1]),
+            (AuditFilter { object_type: Some(ObjectType::Org), ..all() }, vec![2]),
+            (AuditFilter { object_type: Some(ObjectType::Key), object_id: text("3"), ..all() }, vec![1]),
         ] {
             let (rows, total) = tx.audit_rows(&filter, 10, 0).await.unwrap();
             let seqs: Vec<_> = rows.iter().map(|it| it.seq).collect();
@@ -127,6 +127,26 @@ on_both! {
         assert_eq!(verify(&db.store).await, Err(Broken::Gap { missing: 8, found: 9 }));
         db.tamper("DELETE FROM audit WHERE seq <= 8").await.unwrap();
         assert_eq!(verify(&db.store).await, Err(Broken::Gap { missing: 1, found: 9 }));
+    }
+
+    async fn a_word_that_nobody_writes_is_named(db: &Database) {
+        for n in 0..3 {
+            write(&db.store, Action::ModelStart, &n.to_string(), at(n)).await;
+        }
+        for (spoil, mend, what) in [
+            ("UPDATE audit SET actor_type = 'robot' WHERE seq = 2", "UPDATE audit SET actor_type = 'user'", "actor_type"),
+            ("UPDATE audit SET object_type = '' WHERE seq = 2", "UPDATE audit SET object_type = 'model'", "object_type"),
+        ] {
+            db.tamper(spoil).await.unwrap();
+            let mut tx = db.store.read().await.unwrap();
+            let wanted = format!("row `2` of table `audit` does not decode: {what}");
+            assert_eq!(tx.audit_rows(&AuditFilter::default(), 9, 0).await.unwrap_err().to_string(), wanted);
+            assert_eq!(tx.audit_after(0, 9).await.unwrap_err().to_string(), wanted);
+            assert_eq!(tx.audit_after(0, 1).await.unwrap().len(), 1);
+            drop(tx);
+            db.tamper(mend).await.unwrap();
+        }
+        assert_eq!(verify(&db.store).await, Ok(3));
     }
 
     async fn old_rows_go_and_the_rest_still_holds(db: &Database) {

@@ -1,20 +1,40 @@
 //! Limits of organisations, and what counts against budgets.
 
+use std::collections::BTreeMap;
+
 use gantry_domain::{
-    KeyId, OrgId,
+    KeyId, OrgId, Timestamp,
     endpoint::Endpoint,
-    limit::{LimitMode, Limits},
-    usage::UsageRow,
+    limit::{LimitMode, Limits, period::Period},
+    usage::{UsageRow, id_at},
 };
 use gantry_store::{OrgChange, OrgFilter, TokensSpent, Tx};
 
 use crate::{
     harness::{Database, NOW, at, new_key, on_both},
     usage::row,
+    usage_sums::{DAY, Dice, any_row, compact, insert},
 };
 
 async fn db_org(tx: &mut Tx, name: &str) -> OrgId {
     tx.insert_org(name, NOW).await.unwrap().id
+}
+
+/// Asks as a gateway does at some time within the history.
+async fn assert_spent(db: &Database, rows: &[&UsageRow], dice: &mut Dice) {
+    let Some(now) = rows.first().map(|_| dice.of(rows).created_at) else { return };
+    let [day, month] = [Period::Day, Period::Month].map(|it| it.start(now)..it.end(now));
+    let mut want: BTreeMap<_, (i64, i64)> = BTreeMap::new();
+    for row in rows.iter().filter(|it| month.contains(&it.created_at)) {
+        let tokens = if row.endpoint.runs_model() { row.prompt_tokens + row.completion_tokens } else { 0 };
+        let sum = want.entry((row.key_id, row.org_id)).or_default();
+        sum.0 += if day.contains(&row.created_at) { tokens } else { 0 };
+        sum.1 += tokens;
+    }
+    let mut tx = db.store.read().await.unwrap();
+    let spent = tx.tokens_spent(month, day).await.unwrap();
+    let found = spent.into_iter().map(|it| ((it.key_id, it.org_id), (it.day, it.month))).collect();
+    assert_eq!(want, found, "{now}");
 }
 
 on_both! {
@@ -75,13 +95,55 @@ on_both! {
         ];
         let mut tx = db.store.write().await.unwrap();
         tx.insert_usage(&rows).await.unwrap();
-        let mut spent = tx.tokens_since(at(0), at(5_000)).await.unwrap();
-        spent.sort_by_key(|it| (it.org_id.map(|it| it.0), it.key_id.map(|it| it.0)));
+        let spent = tx.tokens_spent(at(0)..at(10_000), at(5_000)..at(6_500)).await.unwrap();
         let want = |key: Option<i64>, org, day, month| TokensSpent {
             key_id: key.map(KeyId), org_id: Some(OrgId(org)), day, month,
         };
         assert_eq!(spent, [
-            want(None, 1, 11, 11), want(Some(1), 1, 11, 33), want(Some(2), 1, 11, 11), want(None, 2, 0, 11),
+            want(None, 1, 0, 11), want(None, 2, 0, 11), want(Some(1), 1, 11, 33), want(Some(2), 1, 11, 11),
         ]);
+    }
+
+    /// Batches that come late, twice or in any order, sums added up or made anew, rows that are too old to be kept:
+    /// what was spent of a day and a month of UTC is the plain sum of all rows that there ever were.
+    async fn what_was_spent_is_the_sum_of_all_rows_whatever_became_of_them(db: &Database) {
+        for history in 0..8 {
+            let mut dice = Dice(history);
+            // In a year of its own, and over the ends of at least two months.
+            let shift = history as i64 * 366 * DAY;
+            let rows: Vec<UsageRow> = (0..200).map(|n| {
+                let row = any_row(&mut dice, n, 70);
+                let when = Timestamp(row.created_at.0 + shift);
+                UsageRow { id: id_at(when, n), created_at: when, ..row }
+            }).collect();
+            let mut left: Vec<&[UsageRow]> = rows.chunks(20).collect();
+            let mut sent: Vec<&[UsageRow]> = Vec::new();
+            while !left.is_empty() {
+                match dice.roll(10) {
+                    0..=4 => {
+                        let batch = left.swap_remove(dice.roll(left.len() as i64) as usize);
+                        assert_eq!(insert(&db.store, batch).await, 20);
+                        sent.push(batch);
+                    }
+                    5 if !sent.is_empty() => {
+                        insert(&db.store, dice.of(&sent)).await;
+                    }
+                    6 => drop(compact(&db.store, 2, dice.roll(2) == 0).await),
+                    _ => {
+                        let inserted = |it: &&UsageRow| !left.iter().any(|batch| batch.contains(it));
+                        assert_spent(db, &rows.iter().filter(inserted).collect::<Vec<_>>(), &mut dice).await;
+                    }
+                }
+            }
+            if history % 2 == 0 {
+                let before = dice.of(&rows).created_at;
+                let mut tx = db.store.write().await.unwrap();
+                while tx.delete_usage_before(before, 50).await.unwrap() > 0 {}
+                tx.commit().await.unwrap();
+            }
+            for _ in 0..4 {
+                assert_spent(db, &rows.iter().collect::<Vec<_>>(), &mut dice).await;
+            }
+        }
     }
 }

@@ -20,13 +20,13 @@ use crate::{
 };
 
 const HOUR: i64 = 3_600_000;
-const DAY: i64 = 24 * HOUR;
+pub(crate) const DAY: i64 = 24 * HOUR;
 
 /// Numbers that look random and are the same in each run (splitmix64, Steele et al. 2014).
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: i64) -> i64 {
+    pub(crate) fn roll(&mut self, sides: i64) -> i64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,7 +34,7 @@ impl Dice {
         ((z ^ (z >> 31)) % sides as u64) as i64
     }
 
-    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+    pub(crate) fn of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.roll(all.len() as i64) as usize].clone()
     }
 
@@ -59,7 +59,7 @@ fn model(n: i64) -> String {
 }
 
 /// A row within some days, of few models, keys, users and organisations.
-fn any_row(dice: &mut Dice, number: u128, days: i64) -> UsageRow {
+pub(crate) fn any_row(dice: &mut Dice, number: u128, days: i64) -> UsageRow {
     let when = Timestamp(at(0).0 / DAY * DAY + dice.roll(days * DAY));
     let key = dice.roll(6);
     let (status_code, outcome) = dice.of(&ENDINGS);
@@ -72,7 +72,7 @@ fn any_row(dice: &mut Dice, number: u128, days: i64) -> UsageRow {
         org_id: dice.of(&[None, Some(OrgId(1)), Some(OrgId(2))]),
         model_name: model(dice.roll(4)),
         task,
-        endpoint: if task == Task::Embed { Endpoint::Embeddings } else { Endpoint::ChatCompletions },
+        endpoint: dice.of(&Endpoint::ALL),
         prompt_tokens: dice.roll(2000),
         completion_tokens: dice.roll(500),
         cached_tokens: dice.of(&[None, Some(3)]),
@@ -140,6 +140,11 @@ fn sums<'a>(rows: impl IntoIterator<Item = &'a UsageRow>) -> UsageSums {
             prompt_tokens: row.prompt_tokens,
             completion_tokens: row.completion_tokens,
             cached_tokens: row.cached_tokens.unwrap_or(0),
+            free_tokens: if row.endpoint.runs_model() {
+                0
+            } else {
+                row.prompt_tokens + row.completion_tokens
+            },
             estimated: row.estimated.into(),
             latency_ms: row.latency_ms,
             streamed: row.ttft_ms.is_some().into(),
@@ -240,14 +245,14 @@ async fn assert_says_what_the_rows_say(
     }
 }
 
-async fn insert(store: &Store, rows: &[UsageRow]) -> u64 {
+pub(crate) async fn insert(store: &Store, rows: &[UsageRow]) -> u64 {
     let mut tx = store.write().await.unwrap();
     let n = tx.insert_usage(rows).await.unwrap();
     tx.commit().await.unwrap();
     n
 }
 
-async fn compact(store: &Store, at_least: i64, thorough: bool) -> u64 {
+pub(crate) async fn compact(store: &Store, at_least: i64, thorough: bool) -> u64 {
     let mut tx = store.write().await.unwrap();
     let n = tx.compact_usage(at_least, thorough).await.unwrap();
     tx.commit().await.unwrap();

@@ -1,5 +1,7 @@
 //! `doctor`, with and without a gateway.
 
+use std::{os::unix::fs::PermissionsExt, path::Path};
+
 use gantry_testkit::{Database, docker};
 use serde_json::Value;
 
@@ -84,4 +86,120 @@ fn docker_and_its_images_are_looked_at() {
     let image = check(&report, "primary_image");
     assert_eq!(image["status"], "warn", "{report}");
     assert!(image["fix"].as_str().unwrap().contains("docker save"), "{report}");
+}
+
+/// A program that does nothing, with this name.
+fn program(dir: &Path, name: &str, text: &str) {
+    let file = dir.join(name);
+    std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn where_engines_are_processes_docker_is_not_missed() {
+    if Path::new("/var/run/docker.sock").exists() {
+        gantry_testkit::skip("cli: doctor without Docker", "there is a Docker at the usual place");
+        return;
+    }
+    let shell = Shell::at("http://127.0.0.1:1");
+    let bin = shell.home.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    // Ports that somebody else has are not the subject.
+    let free = ["--gateway-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
+    let report = |args: &[&str]| {
+        let mut command = shell.command(&[&["doctor", "--json"], &free[..], args].concat());
+        Ran::of(command.env("PATH", &bin).env_remove("DOCKER_HOST").output().unwrap())
+    };
+    // Neither Docker nor an engine: nothing can be started.
+    let nothing = report(&[]).ends(1).json();
+    for name in ["containers", "primary_program", "secondary_program"] {
+        assert_eq!(check(&nothing, name)["status"], "fail", "{name}: {nothing}");
+    }
+    program(&bin, "llama-server", "exit 0");
+    let some = report(&[]).ends(0).json();
+    assert_eq!(check(&some, "containers")["status"], "warn", "{some}");
+    assert_eq!(check(&some, "primary_program")["status"], "warn", "{some}");
+    let found = check(&some, "secondary_program");
+    assert_eq!(found["status"], "ok", "{some}");
+    assert!(found["found"].as_str().unwrap().starts_with(bin.to_str().unwrap()), "{found}");
+    // Who says that it is Docker means it.
+    assert_eq!(
+        check(&report(&["--container-runtime", "docker"]).ends(1).json(), "containers")["status"],
+        "fail"
+    );
+    let process = report(&["--container-runtime", "process"]).ends(0).json();
+    assert!(process["checks"].as_array().unwrap().iter().all(|it| it["name"] != "containers"), "{process}");
+    let named = report(&["--primary-engine-command", "/nowhere/vllm serve"]).ends(1).json();
+    assert!(check(&named, "primary_program")["found"].as_str().unwrap().contains("/nowhere/vllm"), "{named}");
+}
+
+#[test]
+fn each_prerequisite_of_the_machine_fails_by_itself() {
+    let shell = Shell::at("http://127.0.0.1:1");
+    let home = shell.home.path();
+    program(home, "timedatectl", "echo no");
+    std::fs::write(home.join("a-file"), "").unwrap();
+    let script = "ulimit -n 512; ulimit -l 64; exec \"$0\" \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    let path = std::env::join_paths(
+        std::iter::once(home.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    command.args(["-c", script, crate::support::GANTRY, "doctor", "--json", "--models-dir", "a-file"]);
+    command.env_clear().env("PATH", path.unwrap()).env("HOME", home).current_dir(home);
+    let report = Ran::of(command.output().unwrap()).ends(1).json();
+    for (name, status, fix) in [
+        ("models_dir", "fail", "MODELS_DIR"),
+        ("open_files", "warn", "LimitNOFILE"),
+        ("locked_memory", "warn", "LimitMEMLOCK"),
+        ("clock", "warn", "set-ntp"),
+        ("gateway", "warn", "gantry serve"),
+    ] {
+        let check = check(&report, name);
+        assert_eq!(check["status"], status, "{report}");
+        assert!(check["fix"].as_str().unwrap().contains(fix), "{check}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_told() {
+    if !gantry_testkit::root_with("cli: doctor on a small disk", &["mount", "umount"]) {
+        return;
+    }
+    let shell = Shell::at("http://127.0.0.1:1");
+    let disk = gantry_testkit::SmallDisk::mount(&shell.home.path().join("disk"), "16m");
+    let report = shell.run(&["doctor", "--json", "--data-dir", disk.path().to_str().unwrap()]).json();
+    let found = check(&report, "data_dir");
+    assert_eq!(found["status"], "warn", "{found}");
+    assert!(found["found"].as_str().unwrap().contains("0.0 GiB free"), "{found}");
+}
+
+#[tokio::test]
+async fn databases_and_redis_that_are_away_or_too_new_are_told() {
+    let shell = Shell::at("http://127.0.0.1:1");
+    let report = |args: &[&str]| shell.run(&[&["doctor", "--json"], args].concat()).json();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let away = closed.local_addr().unwrap();
+    drop(closed);
+    let postgres = format!("postgres://someone:secret-word@{away}/gantry");
+    let found = report(&["--database-url", &postgres, "--redis-url", &format!("redis://{away}")]);
+    assert_eq!(check(&found, "database")["status"], "fail", "{found}");
+    assert_eq!(check(&found, "redis")["status"], "warn", "{found}");
+    assert!(!found.to_string().contains("secret-word"), "{found}");
+    assert_eq!(check(&report(&["--redis-url", "http://x"]), "settings")["status"], "fail");
+    if let Some(url) = std::env::var_os("TEST_REDIS_URL") {
+        assert_eq!(check(&report(&["--redis-url", url.to_str().unwrap()]), "redis")["status"], "ok");
+    }
+
+    let file = shell.home.path().join("newer.db");
+    let url = format!("sqlite://{}", file.display());
+    gantry_store::Store::open(&url).await.unwrap().close().await;
+    let known = check(&report(&["--database-url", &url]), "database").clone();
+    assert_eq!(known["status"], "ok", "{known}");
+    let mut conn = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+        VALUES (999, 'from the future', TRUE, X'00', 0)";
+    sqlx::query(newer).execute(&mut conn).await.unwrap();
+    let found = check(&report(&["--database-url", &url]), "database").clone();
+    assert_eq!(found["status"], "fail", "{found}");
+    assert!(found["found"].as_str().unwrap().contains("999"), "{found}");
 }

@@ -142,7 +142,7 @@ async fn a_model_is_started_watched_used_and_stopped() {
     client.chat("sim").await.expect(200);
     let seen =
         gantry_testkit::eventually("usage is listed", std::time::Duration::from_secs(10), async || {
-            let out = shell.run(&["usage", "list", "--model", "sim", "--day"]).ends(0).out;
+            let out = shell.run(&["usage", "list", "--model", "sim", "--hours", "1"]).ends(0).out;
             out.contains("/v1/chat/completions").then_some(out)
         });
     assert!(seen.await.contains(" 200  ok"));

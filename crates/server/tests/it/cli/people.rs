@@ -1,6 +1,7 @@
 //! `orgs`, `users` and `keys`.
 
 use gantry_testkit::Database;
+use serde_json::json;
 
 use super::Shell;
 use crate::support::{column, gateway};
@@ -43,6 +44,111 @@ async fn organisations_users_and_keys_are_made_listed_and_revoked() {
         let bad = shell.run(&["keys", "create", "--scopes", "nonsense", "--from", "nowhere"]).ends(6);
         assert!(bad.err.contains("  scopes") && bad.err.contains("  ip_allowlist"), "{}", bad.err);
     }
+}
+
+#[tokio::test]
+async fn limits_and_budgets_are_set_shown_and_taken_away() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let args = ["orgs", "create", "Acme", "--rpm", "60", "--tpm", "200k", "--budget-month", "5M", "--json"];
+    let org = shell.run(&args).ends(0).json();
+    assert_eq!((&org["rpm_limit"], &org["tpm_limit"]), (&json!(60), &json!(200_000)));
+    assert_eq!((&org["budget_tokens_month"], &org["budget_tokens_day"]), (&json!(5_000_000), &json!(null)));
+    let listed = shell.run(&["orgs", "list"]).ends(0).out;
+    let line = listed.lines().find(|it| it.contains("Acme")).unwrap();
+    assert!(
+        line.contains("month 0 %") && line.contains("60 requests/min, 200\u{202f}000 tokens/min"),
+        "{line}"
+    );
+
+    let made = shell.run(&["keys", "create", "ci", "--org", "Acme", "--rpm", "600", "--max-streams", "2"]);
+    let token = made.ends(0).out;
+    let key = shell.run(&["keys", "show", &token[..12], "--json"]).ends(0).json();
+    assert_eq!((&key["rpm_limit"], &key["max_streams"]), (&json!(600), &json!(2)));
+    let shown = shell.run(&["keys", "show", &key["id"].to_string()]).ends(0).out;
+    let in_force = shown.lines().find(|it| it.starts_with("limits in force")).unwrap();
+    assert!(
+        in_force.contains("60 requests/min") && !in_force.contains("600"),
+        "the organisation's cap: {shown}"
+    );
+    let holder = gateway.client().with_key(token.trim());
+    let limit =
+        async || holder.get("/v1/models").await.header("x-ratelimit-limit-requests").map(str::to_owned);
+    assert_eq!(limit().await.as_deref(), Some("60"));
+
+    // What is changed counts at once, and `none` takes it away.
+    let args =
+        ["orgs", "set", "acme", "--rpm", "none", "--budget-month", "none", "--budget-day", "1G", "--json"];
+    let org = shell.run(&args).ends(0).json();
+    assert_eq!((&org["rpm_limit"], &org["tpm_limit"]), (&json!(null), &json!(200_000)));
+    assert_eq!(org["budget"]["day"]["limit"], 1_000_000_000);
+    assert_eq!(limit().await.as_deref(), Some("600"));
+    let id = key["id"].to_string();
+    let args =
+        ["keys", "set", &id, "--rpm", "7", "--limit-mode", "shadow", "--from", "10.0.0.0/8", "--model", "m"];
+    let shown = shell.run(&args).ends(0).out;
+    for text in ["7 requests/min", "shadow", "10.0.0.0/8"] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert_eq!(holder.get("/v1/models").await.status, 403, "not from this address");
+    let args = ["keys", "set", &id, "--from-everywhere", "--all-models", "--expires", "never", "--json"];
+    let key = shell.run(&args).ends(0).json();
+    assert_eq!(
+        (&key["models"], &key["ip_allowlist"], &key["rpm_limit"]),
+        (&json!(null), &json!([]), &json!(7))
+    );
+    assert_eq!(holder.get("/v1/models").await.status, 200);
+
+    for bad in [&["orgs", "set", "Acme"][..], &["orgs", "set", "Acme", "--rpm", "0"], &["keys", "set", &id]] {
+        shell.run(bad).ends(2);
+    }
+    shell.run(&["orgs", "set", "Acme", "--rpm", "9G"]).ends(6);
+    shell.run(&["orgs", "set", "Nobody", "--rpm", "1"]).ends(5);
+    shell.run(&["keys", "show", "gty_nothing"]).ends(5);
+}
+
+#[tokio::test]
+async fn organisations_and_users_are_changed_and_deleted() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    for org in ["Acme", "Globex"] {
+        shell.run(&["orgs", "create", org]).ends(0);
+    }
+    shell.run_with(&["users", "create", "joe", "--org", "Acme"], "joes-password").ends(0);
+    let joe = gateway.sign_in("joe", "joes-password").await;
+    let token = shell.run(&["keys", "create", "--user", "joe"]).ends(0).out;
+    let holder = gateway.client().with_key(token.trim());
+    assert_eq!(holder.get("/v1/models").await.status, 200);
+
+    let args = ["users", "set", "joe", "--name", "joseph", "--role", "org_admin", "--org", "Globex"];
+    let changed = shell.run(&args).ends(0).out;
+    assert!(changed.contains("joseph, org_admin in Globex"), "{changed}");
+    assert_eq!(joe.get("/auth/me").await.status, 401, "another role ends the session");
+    shell.run_with(&["users", "set", "joseph", "--password"], "another-password").ends(0);
+    gateway.sign_in("joseph", "another-password").await;
+    assert_eq!(holder.get("/v1/models").await.status, 200, "his keys moved along");
+    shell.run(&["users", "set", "joseph", "--disable"]).ends(0);
+    assert_eq!(holder.get("/v1/models").await.status, 401);
+    let listed = shell.run(&["users", "list", "--org", "Globex"]).ends(0).out;
+    assert!(listed.lines().any(|it| it.contains("joseph") && it.contains("no")), "{listed}");
+    shell.run(&["users", "set", "joseph", "--enable"]).ends(0);
+    shell.run(&["users", "set", "joseph"]).ends(2);
+    shell.run(&["users", "set", "joseph", "--enable", "--disable"]).ends(2);
+
+    shell.run(&["orgs", "set", "Globex", "--name", "Globex Ltd", "--disable"]).ends(0);
+    assert_eq!(holder.get("/v1/models").await.status, 401);
+    let shown = shell.run(&["orgs", "show", "globex ltd", "--json"]).ends(0).json();
+    assert_eq!((&shown["enabled"], &shown["user_count"]), (&json!(false), &json!(1)));
+    let asked = shell.run(&["orgs", "delete", "Globex Ltd"]).ends(2);
+    assert!(asked.err.contains("--yes"), "{}", asked.err);
+    shell.run(&["users", "delete", "joseph", "--yes"]).ends(0);
+    shell.run(&["users", "delete", "joseph", "--yes"]).ends(5);
+    let gone = shell.run(&["orgs", "delete", "Globex Ltd", "--yes"]).ends(0).out;
+    assert!(gone.contains("0 users"), "{gone}");
+    let orgs = shell.run(&["orgs", "list", "--json"]).ends(0).json();
+    assert_eq!(column(&orgs, "name"), ["Default", "Acme"]);
+    // The last owner can't go.
+    shell.run(&["users", "delete", "owner", "--yes"]).ends(7);
 }
 
 #[tokio::test]

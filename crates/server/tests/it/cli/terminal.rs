@@ -6,14 +6,26 @@ use std::{
     time::Duration,
 };
 
-use gantry_testkit::{Database, eventually, skip};
+use gantry_testkit::{Database, Managed, Options, docker, docker_cli, eventually, simulated, skip};
+use serde_json::{Value, json};
 
 use super::Shell;
-use crate::support::{GANTRY, gateway};
+use crate::support::{GANTRY, gateway, start};
 
-/// Runs `args` at a terminal of 60 columns, sends `keys` one by one, each when its text has been shown, and gives what
-/// was shown in the end.
+/// Runs `args` at a terminal of 60 columns; see [`at_terminal_of`].
 async fn at_terminal(
+    shell: &Shell,
+    args: &str,
+    keys: &[(&str, &str)],
+    env: &[(&str, &str)],
+) -> Option<(String, bool)> {
+    at_terminal_of(60, shell, args, keys, env).await
+}
+
+/// Runs `args` at a terminal of so many columns, sends `keys` one by one, each when its text has been shown, and gives
+/// what was shown in the end. `cols N` is no key but makes the terminal another one.
+async fn at_terminal_of(
+    columns: usize,
     shell: &Shell,
     args: &str,
     keys: &[(&str, &str)],
@@ -23,7 +35,9 @@ async fn at_terminal(
         skip("cli: at a terminal", "there is no `script`");
         return None;
     }
-    let line = format!("stty cols 60 rows 20; '{GANTRY}' {args}; code=$?; stty -a; exit $code");
+    let line = format!(
+        "tty >terminal; stty cols {columns} rows 20; '{GANTRY}' {args}; code=$?; stty -a; exit $code"
+    );
     let mut child = Command::new("script")
         .args(["-qec", &line, "/dev/null"])
         .env_clear()
@@ -50,6 +64,12 @@ async fn at_terminal(
     for (text, keys) in keys {
         let there = async || shown.lock().unwrap().contains(text).then_some(());
         eventually(&format!("`{text}` is shown"), Duration::from_secs(30), there).await;
+        if keys.starts_with("cols ") {
+            let file = std::fs::read_to_string(shell.home.path().join("terminal")).unwrap();
+            let words = keys.split(' ');
+            assert!(Command::new("stty").args(["-F", file.trim()]).args(words).status().unwrap().success());
+            continue;
+        }
         input.write_all(keys.as_bytes()).unwrap();
         input.flush().unwrap();
     }
@@ -90,6 +110,93 @@ async fn tables_fit_and_colours_can_be_turned_off() {
     assert!(shown.contains("\u{1b}[1m"), "{shown}");
 }
 
+/// As people read it: `1 234`.
+fn count(value: &Value) -> String {
+    let digits = value.as_i64().unwrap().to_string();
+    let groups: Vec<_> =
+        digits.as_bytes().rchunks(3).rev().map(|it| std::str::from_utf8(it).unwrap()).collect();
+    groups.join("\u{202f}")
+}
+
+#[tokio::test]
+async fn the_live_view_shows_what_the_gateway_counts_at_any_width() {
+    const N: i64 = 12;
+    let gateway = start(Options::processes()).await;
+    let owner = gateway.owner().await;
+    let shell = Shell::of_owner(&gateway);
+    let model = Managed::run(&owner, &simulated("vllm", "busy", &[])).await;
+    let fault = [("CRASH_AT_START", "1")];
+    let broken = Managed::create(&owner, &simulated("vllm", "broken", &fault)).await;
+    let (_, client) = owner.new_key(&json!({})).await;
+    for _ in 0..N {
+        client.chat("busy").await.expect(200);
+    }
+    let told = async |path: &str| owner.get(path).await.expect(200);
+    let sums = eventually("all requests are in the sums", Duration::from_secs(20), async || {
+        let sums = told("/admin/usage/aggregate?group_by=model").await;
+        (sums[0]["requests"] == N).then(|| sums[0].clone())
+    });
+    let sums = sums.await;
+
+    // Where there is no terminal it is printed once; what the engine counts is what was metered.
+    let seen = shell.run(&["top", "--json"]).ends(0).json();
+    let busy = seen["metrics"].as_array().unwrap().iter().find(|it| it["model_id"] == model.id).unwrap();
+    let rounded = |name: &str| busy[name].as_f64().unwrap().round() as i64;
+    assert_eq!(sums["prompt_tokens"], rounded("prompt_tokens_total"), "{busy}\n{sums}");
+    assert_eq!(sums["completion_tokens"], rounded("generation_tokens_total"), "{busy}\n{sums}");
+    assert_eq!(busy["requests_running"].as_f64(), Some(0.0), "{busy}");
+    assert!(seen["throughput"]["req_per_sec"].as_f64().unwrap() > 0.0, "{}", seen["throughput"]);
+    let out = shell.run(&["top"]).ends(0).out;
+    let line = out.lines().find(|it| it.starts_with("busy")).unwrap();
+    let cells: Vec<_> = line.split("  ").map(str::trim).filter(|it| !it.is_empty()).collect();
+    let prompt = count(&sums["prompt_tokens"]);
+    let generated = count(&sums["completion_tokens"]);
+    assert_eq!(cells[..3], ["busy", "vllm", "running"], "{out}");
+    assert!(
+        cells.contains(&prompt.as_str()) && cells.contains(&generated.as_str()),
+        "{prompt} {generated}: {out}"
+    );
+    assert!(!out.contains('\u{1b}'), "{out:?}");
+    let listed = shell.run(&["usage", "top"]).ends(0).out;
+    assert!(listed.lines().nth(1).unwrap().contains(&generated), "{listed}");
+
+    // On 60 columns what matters less is left out, on 30 nearly all; never is a line wider than the terminal.
+    broken.command(&owner, "start").await;
+    broken.reaches(&owner, "failed").await;
+    for (columns, there, gone) in [(60, "GENER", "ENGINE"), (30, "STATE", "PROMPT"), (120, "TTFT P95", "…")]
+    {
+        let (keys, env) = ([("MODEL", "q")], [("NO_COLOR", "1")]);
+        let Some((shown, _)) = at_terminal_of(columns, &shell, "top", &keys, &env).await else { return };
+        let (_, screen) = shown.split_once("\u{1b}[?1049h").unwrap();
+        let (screen, _) = screen.split_once("\u{1b}[?1049l").unwrap();
+        let last = screen.rsplit("\u{1b}[H").next().unwrap();
+        // The terminal itself makes a line end of two.
+        let bare = |it: &str| {
+            ["\u{1b}[K", "\u{1b}[J", "\u{1b}[?25h", "\r"]
+                .iter()
+                .fold(it.to_owned(), |text, code| text.replace(code, ""))
+        };
+        let lines: Vec<String> = last.split('\n').map(bare).collect();
+        assert!(lines.iter().all(|it| it.chars().count() <= columns), "{columns}: {lines:#?}");
+        let head = lines.iter().find(|it| it.starts_with("MODEL")).unwrap();
+        assert!(head.contains(there) && !head.contains(gone), "{columns}: {lines:#?}");
+        assert!(lines.iter().any(|it| it.starts_with("broken: ")), "why it failed: {lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn the_live_view_follows_the_size_of_the_terminal() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let wide = "requests now   latency";
+    let (keys, env) = ([("MODEL", "cols 130"), (wide, "q")], [("NO_COLOR", "1")]);
+    let Some((shown, well)) = at_terminal_of(24, &shell, "top", &keys, &env).await else { return };
+    assert!(well, "{shown}");
+    let last = shown.rsplit("\u{1b}[H").next().unwrap();
+    let summary = last.lines().find(|it| it.contains(wide)).unwrap();
+    assert!(summary.contains("requests/s"), "on one line now: {last}");
+}
+
 #[tokio::test]
 async fn the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was() {
     let gateway = gateway(Database::Sqlite).await;
@@ -104,4 +211,36 @@ async fn the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was() {
             "{after}"
         );
     }
+}
+
+#[tokio::test]
+async fn loading_an_image_shows_how_far_it_is() {
+    const SIZE: u64 = 512 << 20;
+    if !docker("cli: images load at a terminal") {
+        return;
+    }
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let exports = gateway.data_dir().join("exports");
+    std::fs::create_dir(&exports).unwrap();
+    let (large, name) = (exports.join("zeros"), format!("gantry/large-{}:1", std::process::id()));
+    std::fs::File::create(&large).unwrap().set_len(SIZE).unwrap();
+    let [layer, archive] = ["layer.tar", "image.tar"].map(|it| exports.join(it).display().to_string());
+    let tar = Command::new("tar").args(["-cf", &layer, "-C", exports.to_str().unwrap(), "zeros"]).status();
+    assert!(tar.unwrap().success());
+    docker_cli(&["import", &layer, &name]);
+    docker_cli(&["save", &name, "-o", &archive]);
+    docker_cli(&["rmi", &name]);
+    std::fs::remove_file(&layer).unwrap();
+
+    let ran = at_terminal(&shell, "images load image.tar", &[], &[]).await;
+    docker_cli(&["rmi", &name]);
+    let Some((shown, well)) = ran else { return };
+    assert!(well && shown.contains(&format!("loaded {name}")), "{shown}");
+    let parts: Vec<u32> =
+        shown.split("] ").skip(1).filter_map(|it| it.split_once(" %")?.0.trim().parse().ok()).collect();
+    assert!(
+        !parts.is_empty() && parts.is_sorted() && parts.iter().all(|it| *it <= 100),
+        "{parts:?}: {shown}"
+    );
 }

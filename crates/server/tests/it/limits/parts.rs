@@ -1,6 +1,8 @@
 //! What these tests stand on: an engine without a container, a Redis of their own, and the metrics.
 
 use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -57,19 +59,36 @@ pub(super) async fn metric_is(gateway: &Gateway, name: &str, value: i64) {
 pub(super) struct Redis {
     dir: TempDir,
     child: Child,
+    arguments: Vec<String>,
 }
 
 impl Redis {
     /// `None` is noted as skipped.
     pub(super) async fn start(test: &str) -> Option<Self> {
-        let dir = TempDir::new().unwrap();
-        let Some(child) = spawn(&dir) else {
+        Self::start_in(TempDir::new().unwrap(), &[], test).await
+    }
+
+    /// With more arguments, in a folder that may hold what they name.
+    pub(super) async fn start_in(dir: TempDir, arguments: &[&str], test: &str) -> Option<Self> {
+        let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let Some(child) = spawn(&dir, &arguments) else {
             skip(test, "redis-server is not installed");
             return None;
         };
-        let redis = Self { dir, child };
+        let redis = Self { dir, child, arguments };
         redis.ready().await;
         Some(redis)
+    }
+
+    /// What it answers to commands, one a line, in the form of its protocol.
+    pub(super) fn tell(&self, commands: &[&str]) -> Vec<String> {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
+        let answer = |command: &&str| {
+            stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+            answers.next().unwrap().unwrap()
+        };
+        commands.iter().map(answer).collect()
     }
 
     pub(super) fn url(&self) -> String {
@@ -82,7 +101,7 @@ impl Redis {
 
     async fn ready(&self) {
         let path = self.socket();
-        eventually("Redis listens", SOON, async || std::os::unix::net::UnixStream::connect(&path).ok()).await;
+        eventually("Redis listens", SOON, async || UnixStream::connect(&path).ok()).await;
     }
 
     /// SIGSTOP: it accepts connections, and says nothing any more.
@@ -108,7 +127,7 @@ impl Redis {
     /// Starts again, empty.
     pub(super) async fn restart(&mut self) {
         let _ = std::fs::remove_file(self.socket());
-        self.child = spawn(&self.dir).unwrap();
+        self.child = spawn(&self.dir, &self.arguments).unwrap();
         self.ready().await;
     }
 }
@@ -120,9 +139,10 @@ impl Drop for Redis {
     }
 }
 
-fn spawn(dir: &TempDir) -> Option<Child> {
+fn spawn(dir: &TempDir, arguments: &[String]) -> Option<Child> {
     Command::new("redis-server")
         .args(["--port", "0", "--unixsocket", "socket", "--save", "", "--appendonly", "no"])
+        .args(arguments)
         .current_dir(dir.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,0 +1,97 @@
+//! Moments as people write them: `week`, `7d`, `2026-11-16`. Days, weeks and months are those of the calendar in this
+//! machine's time zone, or in UTC with `--utc`; weeks begin on Monday (ISO 8601).
+
+use std::time::Duration;
+
+use gantry_domain::Timestamp;
+use jiff::{Zoned, civil, tz::TimeZone};
+
+/// The zone in which days begin.
+pub(crate) fn zone(utc: bool) -> TimeZone {
+    if utc { TimeZone::UTC } else { TimeZone::system() }
+}
+
+/// The moment that `text` means, looking back from `now`; anything else as it is, for the gateway to judge.
+pub(crate) fn past(text: &str, now: Timestamp, zone: &TimeZone) -> String {
+    if let Some(span) = span(text) {
+        return Timestamp(now.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+            .rfc3339();
+    }
+    day(text, now, zone).and_then(|day| day.to_zoned(zone.clone()).ok()).map_or_else(
+        || text.to_owned(),
+        |start: Zoned| Timestamp(start.timestamp().as_millisecond()).rfc3339(),
+    )
+}
+
+/// A span from now on as a time; anything else as it is, for the gateway to judge.
+pub(crate) fn ahead(text: &str, now: Timestamp) -> String {
+    span(text).map_or_else(|| text.to_owned(), |span| now.plus(span).rfc3339())
+}
+
+fn day(text: &str, now: Timestamp, zone: &TimeZone) -> Option<civil::Date> {
+    let today = || Some(jiff::Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone()).date());
+    match text {
+        "today" => today(),
+        "week" => {
+            let today = today()?;
+            let n_days = i64::from(today.weekday().to_monday_zero_offset());
+            today.checked_sub(jiff::Span::new().days(n_days)).ok()
+        }
+        "month" => Some(today()?.first_of_month()),
+        // A date alone: jiff would also take the date of a whole time.
+        _ if text.len() == "2026-11-16".len() => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn span(text: &str) -> Option<Duration> {
+    let (at, unit) = text.char_indices().last()?;
+    let seconds = match unit {
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        'w' => 604_800,
+        _ => return None,
+    };
+    let n: u64 = text[..at].parse().ok().filter(|it| *it <= 100_000)?;
+    Some(Duration::from_secs(n * seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_rfc3339(text).unwrap()
+    }
+
+    #[test]
+    fn a_week_begins_on_monday_at_midnight_where_one_is() {
+        let offset = |hours| TimeZone::fixed(jiff::tz::offset(hours));
+        // Sunday evening in New York is Monday in UTC.
+        let now = at("2026-11-16T02:30:00Z");
+        for (text, zone, start) in [
+            ("week", offset(0), "2026-11-16T00:00:00Z"),
+            ("week", offset(-5), "2026-11-09T05:00:00Z"),
+            ("today", offset(-5), "2026-11-15T05:00:00Z"),
+            ("month", offset(-5), "2026-11-01T05:00:00Z"),
+            ("month", offset(9), "2026-10-31T15:00:00Z"),
+            ("2026-11-02", offset(9), "2026-11-01T15:00:00Z"),
+            ("7d", offset(9), "2026-11-09T02:30:00Z"),
+        ] {
+            assert_eq!(at(&past(text, now, &zone)), at(start), "{text}");
+        }
+        for other in ["2026-11-16T00:00:00Z", "2026-13-01", "yesterday", "d", "-1d", "", "1é"] {
+            assert_eq!(past(other, now, &TimeZone::UTC), other);
+        }
+    }
+
+    #[test]
+    fn a_span_counts_from_now() {
+        let now = at("2026-11-21T07:00:00Z");
+        assert_eq!(ahead("2d", now), now.plus(Duration::from_hours(48)).rfc3339());
+        for other in ["2026-12-01T00:00:00Z", "soon", "d", "", "1é"] {
+            assert_eq!(ahead(other, now), other);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `users`: people who can sign in.
+
+use clap::{ArgMatches, Command};
+use http::Method;
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Cx,
+    args::{connected, flag, has, number, one_of, option, place, text},
+    exit::{Failure, Outcome},
+    http::query,
+    out::{Table, Tone, cell, clean},
+    people::{org_id, user_id, window},
+    roles, sign_in, terminal,
+};
+
+const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
+
+pub(crate) fn command() -> Command {
+    let user = || place("USER", "Name or id");
+    let password = "The new password is asked for without showing it, or taken from GANTRY_NEW_PASSWORD, or read from \
+                    standard input where that is no terminal.";
+    let list = Command::new("list").about("Lists users").args([
+        option("org", "NAME", "Of this organisation (name or id)"),
+        one_of("role", roles(), "With this role"),
+        option("search", "TEXT", "With this in their name"),
+        number("limit", "N", "At most so many"),
+    ]);
+    let create = Command::new("create")
+        .about("Makes a user")
+        .arg(place("NAME", "User name"))
+        .args([
+            one_of("role", roles(), "What the user may do; `user` unless given"),
+            option("org", "NAME", "The organisation (name or id); yours unless given"),
+            flag("disabled", "Can't sign in until `users set --enable`"),
+        ])
+        .after_help(password);
+    let set = Command::new("set")
+        .visible_alias("change")
+        .about("Changes a user; all but a new name ends his sessions at once")
+        .arg(user())
+        .args([
+            option("name", "NAME", "The new user name"),
+            one_of("role", roles(), "What the user may do"),
+            option("org", "NAME", "Moves the user and his keys to this organisation (name or id)"),
+            flag("password", "Sets a new password"),
+            flag("disable", "Ends his sessions and keys").conflicts_with("enable"),
+            flag("enable", "Lets him in again"),
+        ])
+        .after_help(password);
+    connected(Command::new("users").about("Users: list, create, change, delete"))
+        .subcommand_required(true)
+        .subcommands([
+            list,
+            create,
+            set,
+            Command::new("delete")
+                .about("Deletes a user with his keys; his usage stays")
+                .arg(user())
+                .arg(flag("yes", "Does not ask")),
+        ])
+}
+
+pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    match matches.subcommand() {
+        Some(("create", sub)) => create(cx, sub).await,
+        Some(("set", sub)) => set(cx, sub).await,
+        Some(("delete", sub)) => {
+            let given = text(sub, "USER").unwrap_or_default();
+            let id = user_id(cx, given).await?;
+            let what = format!("user {id} ({})", clean(given));
+            terminal::confirm(has(sub, "yes"), &what, "with all keys")?;
+            let answer = cx.client.call(Method::DELETE, &format!("/admin/users/{id}"), None).await?;
+            cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted")))
+        }
+        Some((_, sub)) => list(cx, sub).await,
+        None => Ok(()),
+    }
+}
+
+async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let mut pairs = window(matches);
+    if let Some(org) = text(matches, "org") {
+        pairs.push(("org_id", org_id(cx, org).await?.to_string()));
+    }
+    if let Some(role) = text(matches, "role") {
+        pairs.push(("role", role.to_owned()));
+    }
+    let answer = cx.client.get(&format!("/admin/users{}", query(&pairs))).await?;
+    cx.out.either(&answer.json, || {
+        let mut table = Table::new(&["ID>", "USER", "ROLE", "ORGANISATION", "ENABLED", "LAST SIGN-IN"]);
+        for user in answer.list() {
+            let enabled = if user["enabled"] == true { Tone::Plain } else { Tone::Bad };
+            table.toned([
+                (cell(&user["id"]), Tone::Plain),
+                (cell(&user["username"]), Tone::Plain),
+                (cell(&user["role"]), Tone::Plain),
+                (cell(&user["org_name"]), Tone::Plain),
+                (cell(&user["enabled"]), enabled),
+                (cx.out.time(&user["last_login_at"]), Tone::Plain),
+            ]);
+        }
+        cx.out.table(&table)
+    })
+}
+
+async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let mut body = Map::new();
+    body.insert("username".to_owned(), json!(text(matches, "NAME")));
+    if let Some(role) = text(matches, "role") {
+        body.insert("role".to_owned(), role.into());
+    }
+    if let Some(org) = text(matches, "org") {
+        body.insert("org_id".to_owned(), org_id(cx, org).await?.into());
+    }
+    if has(matches, "disabled") {
+        body.insert("enabled".to_owned(), false.into());
+    }
+    let password = sign_in::password(NEW_PASSWORD, "Password of the new user: ")?;
+    body.insert("password".to_owned(), password.expose_secret().into());
+    let user = cx.client.post("/admin/users", Some(&Value::Object(body))).await?.json;
+    cx.out.either(&user, || cx.out.line(&format!("user {} made: {}", cell(&user["id"]), summary(&user))))
+}
+
+async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let mut body = Map::new();
+    for (option, field) in [("name", "username"), ("role", "role")] {
+        if let Some(value) = text(matches, option) {
+            body.insert(field.to_owned(), value.into());
+        }
+    }
+    if let Some(org) = text(matches, "org") {
+        body.insert("org_id".to_owned(), org_id(cx, org).await?.into());
+    }
+    if has(matches, "enable") || has(matches, "disable") {
+        body.insert("enabled".to_owned(), has(matches, "enable").into());
+    }
+    let id = user_id(cx, text(matches, "USER").unwrap_or_default()).await?;
+    if has(matches, "password") {
+        let password = sign_in::password(NEW_PASSWORD, "New password: ")?;
+        body.insert("password".to_owned(), password.expose_secret().into());
+    }
+    if body.is_empty() {
+        return Err(Failure::Usage("say what to change, such as --role admin".to_owned()));
+    }
+    let path = format!("/admin/users/{id}");
+    let user = cx.client.call(Method::PATCH, &path, Some(&Value::Object(body))).await?.json;
+    cx.out.either(&user, || cx.out.line(&format!("user {id} is {}", summary(&user))))
+}
+
+fn summary(user: &Value) -> String {
+    let off = if user["enabled"] == false { ", disabled" } else { "" };
+    let [name, role, org] = ["username", "role", "org_name"].map(|it| clean(&cell(&user[it])));
+    format!("{name}, {role} in {org}{off}")
+}

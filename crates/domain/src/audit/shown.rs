@@ -1,0 +1,87 @@
+//! How rows are shown and read again: in answers of the API and in exported files, one JSON object each. What the hash
+//! covers passes through unchanged.
+
+/// A hash as people see it: lower-case hexadecimal.
+pub fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().fold(String::with_capacity(64), |mut text, byte| {
+        use std::fmt::Write;
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Reads what [`hex`] wrote.
+pub fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
+    let mut hash = [0; 32];
+    for (at, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::try_from(digit(2 * at)? * 16 + digit(2 * at + 1)?).ok()?;
+    }
+    (digits.len() == 64).then_some(hash)
+}
+
+// The forms that serde asks for: fields by reference.
+
+/// RFC 3339.
+pub(super) mod time {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::Timestamp;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+    pub(crate) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&at.rfc3339())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(from)?;
+        Timestamp::parse_rfc3339(&text).ok_or_else(|| D::Error::custom("the time can't be read"))
+    }
+}
+
+/// Of a hash.
+pub(super) mod hash {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::{hex, unhex};
+
+    pub(crate) fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&hex(hash))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+        unhex(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("a hash can't be read"))
+    }
+}
+
+/// Of a text that is JSON. It is part of the hash, so it is passed on as it stands; what is none is left out.
+pub(super) mod json {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    #[expect(clippy::ref_option, reason = "serde's form")]
+    pub(crate) fn serialize<S: Serializer>(text: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+        let raw = text.as_deref().and_then(|it| serde_json::from_str::<&RawValue>(it).ok());
+        raw.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+        let raw = Option::<Box<RawValue>>::deserialize(from)?;
+        Ok(raw.map(|it| it.get().to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_reads_as_it_was_written() {
+        let hash = std::array::from_fn(|at| at as u8 * 7);
+        assert_eq!(unhex(&hex(&hash)), Some(hash));
+        for bad in ["", "0", "zz", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64)] {
+            assert_eq!(unhex(bad), None, "{bad}");
+        }
+    }
+}

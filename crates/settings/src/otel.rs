@@ -1,0 +1,241 @@
+//! Types of the settings that OpenTelemetry defines: names and forms are those of its specification ("Environment
+//! Variable Specification", "OpenTelemetry Protocol Exporter"), so that what other programs are told works here too.
+
+use percent_encoding::percent_decode_str;
+use secrecy::SecretString;
+
+use crate::value::Value;
+
+/// Where a collector listens: `http[s]://host[:port][/path]`. Without a port it is the scheme's, as in any URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpEndpoint {
+    pub tls: bool,
+    /// Without brackets.
+    pub host: String,
+    pub port: u16,
+    /// Without a slash at its end.
+    pub path: String,
+}
+
+impl OtlpEndpoint {
+    /// `host:port`, as the `host` header wants it.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl Value for OtlpEndpoint {
+    const ALLOWED: &'static str =
+        "http://HOST:PORT or https://HOST:PORT, with a path if the collector wants one";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (tls, rest) = match text.split_once("://")? {
+            ("https", rest) => (true, rest),
+            ("http", rest) => (false, rest),
+            _ => return None,
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let odd = |it: char| !it.is_ascii_graphic() || "@?#\\\"<>`{}|^".contains(it);
+        if rest.contains(odd) {
+            return None;
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => rest.split_once(']')?,
+            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        };
+        let port = match port.strip_prefix(':') {
+            Some(port) => port.parse().ok().filter(|it| *it != 0)?,
+            None if port.is_empty() => {
+                if tls {
+                    443
+                } else {
+                    80
+                }
+            }
+            None => return None,
+        };
+        let path = path.trim_end_matches('/').to_owned();
+        (!host.is_empty()).then(|| Self { tls, host: host.to_owned(), port, path })
+    }
+
+    fn show(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+/// Names and values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pairs(pub Vec<(String, String)>);
+
+impl Value for Pairs {
+    const ALLOWED: &'static str = "name=value pairs, comma-separated; values percent-encoded";
+
+    fn parse(text: &str) -> Option<Self> {
+        let pairs = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+        pairs.map(pair).collect::<Option<_>>().map(Self)
+    }
+
+    fn show(&self) -> String {
+        self.0.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+    }
+}
+
+fn pair(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=')?;
+    let (name, value) = (name.trim(), percent_decode_str(value.trim()).decode_utf8().ok()?);
+    let clean = |it: &str| !it.contains(char::is_control);
+    (!name.is_empty() && clean(name) && clean(&value)).then(|| (name.to_owned(), value.into_owned()))
+}
+
+/// The same, of which no value is ever shown: a collector's key is among them.
+#[derive(Debug, Clone, Default)]
+pub struct SecretPairs(pub Vec<(String, SecretString)>);
+
+impl Value for SecretPairs {
+    const ALLOWED: &'static str = Pairs::ALLOWED;
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Option<Self> {
+        // What a name in a header may consist of (RFC 9110 §5.6.2).
+        let token =
+            |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it));
+        let all = Pairs::parse(text)?.0;
+        let legal = all.iter().all(|(name, value)| token(name) && value.is_ascii());
+        legal.then(|| Self(all.into_iter().map(|(name, value)| (name, value.into())).collect()))
+    }
+
+    fn show(&self) -> String {
+        "***".to_owned()
+    }
+}
+
+/// Which traces are exported: a sampler of the specification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TracesSampler {
+    AlwaysOn,
+    AlwaysOff,
+    TraceIdRatio,
+    ParentBasedAlwaysOn,
+    ParentBasedAlwaysOff,
+    ParentBasedTraceIdRatio,
+}
+
+impl TracesSampler {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::AlwaysOn, "always_on"),
+        (Self::AlwaysOff, "always_off"),
+        (Self::TraceIdRatio, "traceidratio"),
+        (Self::ParentBasedAlwaysOn, "parentbased_always_on"),
+        (Self::ParentBasedAlwaysOff, "parentbased_always_off"),
+        (Self::ParentBasedTraceIdRatio, "parentbased_traceidratio"),
+    ];
+
+    /// Whether what the caller's trace says counts first; and the share of the others, if `ratio` is the setting's.
+    pub fn decides(self, ratio: Share) -> (bool, f64) {
+        match self {
+            Self::AlwaysOn => (false, 1.0),
+            Self::AlwaysOff => (false, 0.0),
+            Self::TraceIdRatio => (false, ratio.0),
+            Self::ParentBasedAlwaysOn => (true, 1.0),
+            Self::ParentBasedAlwaysOff => (true, 0.0),
+            Self::ParentBasedTraceIdRatio => (true, ratio.0),
+        }
+    }
+}
+
+impl Value for TracesSampler {
+    const ALLOWED: &'static str = "always_on, always_off, traceidratio, or one of them after parentbased_";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, name)| *name == text).map(|(it, _)| it)
+    }
+
+    fn show(&self) -> String {
+        Self::ALL.into_iter().find(|(it, _)| it == self).map(|(_, name)| name.to_owned()).unwrap_or_default()
+    }
+}
+
+/// A share, 0–1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share(pub f64);
+
+impl Value for Share {
+    const ALLOWED: &'static str = "a number from 0 to 1";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|it| (0.0..=1.0).contains(it)).map(Self)
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_a_host_and_where_on_it() {
+        let shown = |text: &str| OtlpEndpoint::parse(text).map(|it| it.show());
+        for (text, wanted) in [
+            ("http://localhost:4318", "http://localhost:4318"),
+            ("http://localhost:4318/", "http://localhost:4318"),
+            ("https://otlp.example/otlp/", "https://otlp.example:443/otlp"),
+            ("http://[::1]:4318/a/b", "http://[::1]:4318/a/b"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(wanted));
+        }
+        for bad in [
+            "localhost:4318",
+            "grpc://x:1",
+            "http://",
+            "http://:1",
+            "http://x:",
+            "http://x:0",
+            "http://x:70000",
+            "http://me:pw@x:1",
+            "http://x:1/?a",
+            "http://x:1/ b",
+            "http://[::1",
+            "http://[::1]x",
+        ] {
+            assert_eq!(shown(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn pairs_are_decoded_and_secrets_stay_hidden() {
+        let pairs = Pairs::parse(" a=1, b = x%20y ,,c=d=e").unwrap().0;
+        let told: Vec<_> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(told, [("a", "1"), ("b", "x y"), ("c", "d=e")]);
+        for bad in ["a", "=1", "a=%0d%0ab"] {
+            assert!(Pairs::parse(bad).is_none(), "{bad}");
+        }
+        let secrets = SecretPairs::parse("authorization=Bearer%20abc").unwrap();
+        assert_eq!(secrets.0[0].1.expose_secret(), "Bearer abc");
+        assert!(!format!("{secrets:?} {}", secrets.show()).contains("abc"));
+        assert!(SecretPairs::parse("a b=1").is_none());
+    }
+
+    #[test]
+    fn samplers_are_called_what_other_programs_call_them() {
+        for (sampler, name) in TracesSampler::ALL {
+            assert_eq!((TracesSampler::parse(name), sampler.show().as_str()), (Some(sampler), name));
+        }
+        assert_eq!(TracesSampler::parse("jaeger_remote"), None);
+        let half = Share::parse("0.5").unwrap();
+        assert_eq!(TracesSampler::ParentBasedTraceIdRatio.decides(half), (true, 0.5));
+        assert_eq!(TracesSampler::AlwaysOff.decides(half), (false, 0.0));
+        for bad in ["", "-0.1", "1.1", "NaN", "half"] {
+            assert_eq!(Share::parse(bad), None, "{bad}");
+        }
+    }
+}

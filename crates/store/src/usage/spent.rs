@@ -1,0 +1,60 @@
+//! What counts against budgets, from the same sums as every other question about usage: right for as long as sums are
+//! kept, which is for ever, and as cheap for a month of millions of requests as for one of a few.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use gantry_domain::{KeyId, OrgId, Timestamp};
+
+use super::{
+    UsageFilter,
+    rollups::{Grain, range_of},
+    select::Wanted,
+};
+use crate::{StoreResult, Tx};
+
+/// Tokens that count against budgets, of one key (or of all sessions, without one) in one organisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokensSpent {
+    pub key_id: Option<KeyId>,
+    pub org_id: Option<OrgId>,
+    /// Of the requests of the day.
+    pub day: i64,
+    /// Of the requests of the month.
+    pub month: i64,
+}
+
+impl Tx {
+    /// What requests of `month`, and of the `day` within it, spent: tokens of prompts and completions, but for those
+    /// that were only counted. Of holders without requests there is nothing, the others come in the order of their ids.
+    pub async fn tokens_spent(
+        &mut self,
+        month: Range<Timestamp>,
+        day: Range<Timestamp>,
+    ) -> StoreResult<Vec<TokensSpent>> {
+        let everything = UsageFilter::default();
+        let wanted = Wanted::new(&everything);
+        let mut spent: BTreeMap<(Option<i64>, Option<i64>), (i64, i64)> = BTreeMap::new();
+        // A part for itself, so that one that begins or ends within an hour is exact, too.
+        for (from, to) in [(month.start, day.start), (day.start, day.end), (day.end, month.end)] {
+            let of_day = (from, to) == (day.start, day.end);
+            let part = range_of(&UsageFilter { from, to, ..UsageFilter::default() });
+            let plan = self.usage_plan(part, Grain::Days).await?;
+            self.each_usage_cell(&plan, &wanted, false, |_, cell| {
+                let tokens = cell.sums.total_tokens().saturating_sub(cell.sums.free_tokens);
+                let holder = (cell.dims.key.map(|(id, _)| id), cell.dims.org_id);
+                let (day, month) = spent.entry(holder).or_default();
+                *day = day.saturating_add(if of_day { tokens } else { 0 });
+                *month = month.saturating_add(tokens);
+                Some(())
+            })
+            .await?;
+        }
+        let row = |((key, org), (day, month)): ((Option<i64>, Option<i64>), (i64, i64))| TokensSpent {
+            key_id: key.map(KeyId),
+            org_id: org.map(OrgId),
+            day,
+            month,
+        };
+        Ok(spent.into_iter().map(row).collect())
+    }
+}
