@@ -17,7 +17,7 @@ have cargo || die "Rust is missing: install it with rustup"
 services_start docker postgres tools
 export GANTRY_KILLS=${GANTRY_KILLS:-100} GANTRY_SIM_SEEDS=${GANTRY_SIM_SEEDS:-20000}
 failed=0
-cargo nextest run --workspace --all-targets --no-capture -E 'test(/^storm::/) + test(any_history_with_kills_settles)' ||
+cargo nextest run --workspace --profile long --no-capture -E 'test(/^storm::/) + test(any_history_with_kills_settles)' ||
     failed=1
 SCHEMA_LONG=1 CLIENT_TIMEOUT=14400 scripts/test-clients.sh tests/schema/test_openapi.py || failed=1
 exit "$failed"

@@ -21,9 +21,9 @@ use gantry_domain::{
     limit::{LimitMode, Limits},
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
-use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx};
+use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx, in_time};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -47,6 +47,8 @@ pub struct Publisher {
     /// See [`Upstream::with_stall_floor`].
     stall_floor: Duration,
     known: Mutex<Known>,
+    /// Another gateway on this database changed something, a command to a model perhaps.
+    pub(crate) changed_elsewhere: Notify,
 }
 
 /// What makes an engine the same one as before.
@@ -68,7 +70,13 @@ struct Known {
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
         let stall_floor = Duration::from_secs(30);
-        Self { next_id: AtomicU64::new(1), breaker, stall_floor, known: Mutex::default() }
+        Self {
+            next_id: AtomicU64::new(1),
+            breaker,
+            stall_floor,
+            known: Mutex::default(),
+            changed_elsewhere: Notify::new(),
+        }
     }
 
     /// See [`Upstream::with_stall_floor`].
@@ -93,13 +101,16 @@ impl Publisher {
     /// # Errors
     /// The database does not answer; the old catalog stays in force.
     pub async fn publish(&self, control: &Control) -> StoreResult<()> {
-        let mut tx = control.store.read().await?;
-        // Held from the reading to the end, so that an older reading can't replace a newer one's catalog. Whoever waits
-        // for it has its connection already: a pool without a free one would be a deadlock.
-        let mut known = self.known.lock().await;
-        let read = read(&mut tx, control.clock.now()).await?;
-        self.swap(control, &mut known, read);
-        Ok(())
+        in_time(async {
+            let mut tx = control.store.read().await?;
+            // Held from the reading to the end, so that an older reading can't replace a newer one's catalog. Whoever
+            // waits for it has its connection already: a pool without a free one would be a deadlock.
+            let mut known = self.known.lock().await;
+            let read = read(&mut tx, control.clock.now()).await?;
+            self.swap(control, &mut known, read);
+            Ok(())
+        })
+        .await
     }
 
     /// Swaps in the catalog that `tx` leads to, and commits it: who reads in the database that a model runs can call it
@@ -108,10 +119,13 @@ impl Publisher {
     /// # Errors
     /// The database does not answer. If it fails at the very end, the catalog is ahead until the next publication.
     pub async fn commit(&self, control: &Control, mut tx: Tx) -> StoreResult<()> {
-        let mut known = self.known.lock().await;
-        let read = read(&mut tx, control.clock.now()).await?;
-        self.swap(control, &mut known, read);
-        tx.commit().await
+        in_time(async {
+            let mut known = self.known.lock().await;
+            let read = read(&mut tx, control.clock.now()).await?;
+            self.swap(control, &mut known, read);
+            tx.commit().await
+        })
+        .await
     }
 
     fn swap(&self, control: &Control, known: &mut Known, read: Read) {
@@ -331,7 +345,7 @@ async fn changed_elsewhere(control: &Control, seen: i64) {
 }
 
 async fn changes(control: &Control) -> StoreResult<i64> {
-    control.store.read().await?.changes().await
+    in_time(async { control.store.read().await?.changes().await }).await
 }
 
 /// Publishes whenever somebody asks, when another gateway on the database changed something, and every few seconds
@@ -341,7 +355,7 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
     let mut seen = 0;
     loop {
         tokio::select! {
-            () = changed_elsewhere(&control, seen) => {}
+            () = changed_elsewhere(&control, seen) => control.publisher.changed_elsewhere.notify_one(),
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return },

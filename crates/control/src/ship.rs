@@ -9,6 +9,7 @@ use std::{
 };
 
 use gantry_dataplane::spool::{Batch, Reader};
+use gantry_store::in_time;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
@@ -81,14 +82,14 @@ async fn drain(
             Ok(batch) => batch,
             Err(error) => return (Some(reader), Err(error.to_string())),
         };
-        if let Err(error) = insert(control, &batch).await {
+        if let Err(error) = in_time(insert(control, &batch)).await {
             control.shared.counters.usage_failures.fetch_add(1, Relaxed);
             return (Some(reader), Err(error.to_string()));
         }
         if !batch.rows.is_empty() {
             *n_batches += 1;
             if n_batches.is_multiple_of(COMPACT_AFTER)
-                && let Err(error) = compact(control).await
+                && let Err(error) = in_time(compact(control)).await
             {
                 warn!(error = &error as &dyn std::error::Error, "sums of usage could not be added up");
             }

@@ -3,10 +3,10 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use gantry_domain::{KeyId, Timestamp};
-use gantry_store::StoreResult;
+use gantry_store::{StoreResult, in_time};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::Control;
 
@@ -16,6 +16,12 @@ const REST_EVERY: u32 = 360;
 /// Rows deleted at once, so that writers wait only briefly.
 const DELETE_BATCH: i64 = 2_000;
 const DAY: Duration = Duration::from_hours(24);
+/// Further than a gateway that looks each hour sees its clock go; a gateway that was off for so long only waits a day.
+const LEAP: Duration = Duration::from_hours(48);
+const DOUBT: Duration = DAY;
+/// Keys of the table `meta`: times of the clock in ms.
+const CLOCK_SEEN: &str = "clock_seen";
+const CLOCK_DOUBTED: &str = "clock_doubted";
 
 pub async fn run(control: Arc<Control>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(KEYS_EVERY);
@@ -27,14 +33,14 @@ pub async fn run(control: Arc<Control>, stop: CancellationToken) {
             () = stop.cancelled() => break,
             _ = tick.tick() => {}
         }
-        note(keys(&control, &mut written).await, "when keys were last used could not be stored");
+        note(in_time(keys(&control, &mut written)).await, "when keys were last used could not be stored");
         if n.is_multiple_of(REST_EVERY) {
             note(retention(&control).await, "old rows could not be deleted");
             note(compact(&control).await, "sums of usage could not be added up");
         }
         n = n.wrapping_add(1);
     }
-    note(keys(&control, &mut written).await, "when keys were last used could not be stored");
+    note(in_time(keys(&control, &mut written)).await, "when keys were last used could not be stored");
 }
 
 fn note(result: StoreResult<()>, what: &str) {
@@ -59,11 +65,41 @@ async fn keys(control: &Control, written: &mut HashMap<KeyId, Timestamp>) -> Sto
 
 async fn retention(control: &Control) -> StoreResult<()> {
     let now = control.clock.now();
+    if !clock_is_trusted(control, now).await? {
+        return Ok(());
+    }
     let mut tx = control.store.write().await?;
     tx.purge_sessions(now).await?;
     tx.commit().await?;
     usage_retention(control, now).await?;
     audit_retention(control, now).await
+}
+
+/// A clock that was set years ahead makes everything old. So if it moved by more than [`LEAP`] since the last look,
+/// wherever the gateway was meanwhile, nothing is deleted for its age until the new time has stood for [`DOUBT`].
+async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool> {
+    let mut tx = control.store.write().await?;
+    let time = |text: Option<String>| text.and_then(|it| it.parse().ok()).map(Timestamp);
+    let seen = time(tx.meta_get(CLOCK_SEEN).await?);
+    let mut doubted = time(tx.meta_get(CLOCK_DOUBTED).await?);
+    if let Some(seen) = seen.filter(|it| now > it.plus(LEAP)) {
+        let days = now.since(seen).as_secs() / DAY.as_secs();
+        warn!(
+            days,
+            "the clock moved by that much since the last look: nothing is deleted for its age for a day"
+        );
+        doubted = Some(now);
+    }
+    // Set back since: then it was wrong.
+    let trusted = doubted.is_none_or(|it| now < it || now > it.plus(DOUBT));
+    tx.meta_set(CLOCK_SEEN, &now.0.to_string()).await?;
+    let doubted = doubted.filter(|_| !trusted).map(|it| it.0.to_string());
+    tx.meta_set(CLOCK_DOUBTED, doubted.as_deref().unwrap_or_default()).await?;
+    tx.commit().await?;
+    if !trusted {
+        info!("old rows are kept, since the clock moved by days at once");
+    }
+    Ok(trusted)
 }
 
 async fn usage_retention(control: &Control, now: Timestamp) -> StoreResult<()> {

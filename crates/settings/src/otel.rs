@@ -98,7 +98,7 @@ pub struct SecretPairs(pub Vec<(String, SecretString)>);
 
 impl Value for SecretPairs {
     const ALLOWED: &'static str = Pairs::ALLOWED;
-    const SECRET: bool = true;
+    const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         // What a name in a header may consist of (RFC 9110 §5.6.2).

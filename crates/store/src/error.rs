@@ -29,18 +29,23 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The database can't be reached or is overloaded: the same call may succeed later.
+    /// The database can't be reached, is overloaded, or can't be written to now: the same call may succeed later.
     pub fn is_unavailable(&self) -> bool {
         use sqlx::Error as E;
         match self {
             Self::Database(E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed) => true,
             Self::Database(E::Database(it)) => match it.code().as_deref() {
-                // Postgres: connection lost, too many connections, shutting down or starting up.
+                // Postgres: connection lost, no room or too many connections, shutting down or starting up; read-only
+                // (a standby, a full disk in the operator's hands), a lock that somebody else holds for too long.
                 Some(code) if code.len() == 5 => {
-                    code.starts_with("08") || code.starts_with("53") || code.starts_with("57P")
+                    ["08", "53", "57P"].iter().any(|it| code.starts_with(it))
+                        || matches!(code, "25006" | "55P03")
                 }
-                // SQLite: BUSY, LOCKED, FULL and their extended codes, which keep the primary one in the low byte.
-                Some(code) => matches!(code.parse::<i32>().map(|it| it & 0xff), Ok(5 | 6 | 13)),
+                // SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN and their extended codes, which keep the
+                // primary one in the low byte (https://sqlite.org/rescode.html).
+                Some(code) => {
+                    matches!(code.parse::<i32>().map(|it| it & 0xff), Ok(5 | 6 | 8 | 10 | 13 | 14))
+                }
                 None => false,
             },
             _ => false,

@@ -9,6 +9,7 @@ mod chat;
 mod error;
 mod events;
 mod keys;
+mod lead;
 mod limits;
 mod look;
 mod meta;
@@ -26,12 +27,13 @@ mod users;
 pub use audit::AuditFilter;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
+pub use lead::Lead;
 pub use look::{Look, look};
 pub use migrate::versions as migration_versions;
 pub use orgs::{OrgChange, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};
 pub use registry::RegistryEntry;
-pub use store::{DatabaseKind, Store};
+pub use store::{DatabaseKind, Store, in_time};
 pub use tx::Tx;
 pub use usage::{
     Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, TokensSpent, UsageCheck, UsageFilter, UsageGroup,

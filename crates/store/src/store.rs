@@ -1,9 +1,9 @@
 //! Opening a database and handing out transactions.
 
-use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{
-    Connection, PgConnection, PgPool, SqlitePool,
+    Connection, Executor, PgConnection, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -27,8 +27,15 @@ const SQLITE_WRITER_CACHE: &str = "-16384";
 const SQLITE_ROWS_AHEAD: usize = 256;
 const POSTGRES_CONNECTIONS: u32 = 10;
 const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
+/// Of each connection. A statement that waits longer for a lock (a table that somebody locked by hand) is given up, as
+/// if the database were away; our own transactions hold theirs for milliseconds. One that the server no longer hears of
+/// (its gateway's machine is gone) gives its locks back. Notices are not wanted: see [`open_postgres`].
+const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
+                                SET client_min_messages = error";
 /// Limit of the first connection, which also applies the schema; it may have to wait for another gateway doing so.
 const POSTGRES_OPEN: Duration = Duration::from_mins(2);
+/// More than SQLite's writers wait for their turn.
+const UNIT_OF_WORK: Duration = Duration::from_secs(40);
 /// More than the number of SQL texts in this crate.
 const STATEMENTS: usize = 256;
 
@@ -116,6 +123,14 @@ impl Store {
         Ok(())
     }
 
+    /// How to connect to it besides; `None` on SQLite.
+    pub(crate) fn postgres_options(&self) -> Option<Arc<PgConnectOptions>> {
+        match &self.0 {
+            Pools::Sqlite { .. } => None,
+            Pools::Postgres(pool) => Some(pool.connect_options()),
+        }
+    }
+
     /// Waits for running transactions and closes all connections. On SQLite this also folds the log into the file.
     pub async fn close(&self) {
         match &self.0 {
@@ -127,6 +142,16 @@ impl Store {
             Pools::Postgres(pool) => pool.close().await,
         }
     }
+}
+
+/// Gives a unit of work up that takes longer than any of ours should (40 s): its connection is dead without having been
+/// closed. For tasks that nobody would start again; dropping them undoes what was not committed.
+///
+/// # Errors
+/// Those of `work`, and [`StoreError::is_unavailable`] after the time.
+pub async fn in_time<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
+    tokio::time::timeout(UNIT_OF_WORK, work).await.map_err(late)?
 }
 
 async fn open_sqlite(path: &str) -> StoreResult<Pools> {
@@ -192,6 +217,32 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
     let pool = PgPoolOptions::new()
         .max_connections(POSTGRES_CONNECTIONS)
         .acquire_timeout(POSTGRES_ACQUIRE)
+        .after_connect(|conn, _| {
+            Box::pin(async move {
+                conn.execute(POSTGRES_SESSION).await?;
+                Ok(())
+            })
+        })
+        // Whoever is cancelled (its client left, another command came) between sending BEGIN and the reply leaves a
+        // transaction open of which sqlx knows nothing (0.9.0, sqlx-postgres/src/transaction.rs: only a transaction
+        // that was counted is rolled back). The next user would be in it: in a read-only one, say. Outside of a
+        // transaction ROLLBACK is a notice, and as good a test of the connection as sqlx's own.
+        .test_before_acquire(false)
+        .before_acquire(|conn, _| {
+            Box::pin(async move {
+                conn.execute("ROLLBACK").await?;
+                Ok(true)
+            })
+        })
+        // sqlx asks a connection that is given back whether it lives, and waits for ever: one that is dead without having
+        // been closed would keep its place in the pool.
+        .after_release(|conn, _| {
+            Box::pin(async move {
+                let late = |_| sqlx::Error::PoolTimedOut;
+                tokio::time::timeout(POSTGRES_ACQUIRE, conn.ping()).await.map_err(late)??;
+                Ok(true)
+            })
+        })
         .connect_lazy_with(options);
     Ok(Pools::Postgres(pool))
 }

@@ -91,7 +91,7 @@ impl Client {
     /// The same session or key at another gateway of this machine: cookies are for a host, whatever its port.
     #[must_use]
     pub fn moved(&self, url: &str) -> Self {
-        Self { http: self.http.clone(), url: url.to_owned(), key: self.key.clone() }
+        Self { url: url.to_owned(), ..self.clone() }
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::Duration,
@@ -99,6 +100,47 @@ impl Daemon {
         self.child.wait().unwrap();
     }
 
+    /// SIGTERM, as when the machine is shut down: it ends its containers first.
+    pub fn terminate(&mut self) {
+        self.signal("TERM");
+        self.child.wait().unwrap();
+    }
+
+    /// What a power cut does: everything ends at once, and what is kept in memory is gone.
+    pub fn power_cut(&mut self) {
+        let pids = self.docker(&["ps", "-q"]);
+        let containers = pids.lines().map(|it| self.docker(&["inspect", "--format", "{{.State.Pid}}", it]));
+        let mut all: Vec<String> = containers.collect();
+        self.kill();
+        // Its containerd and their shims name its directory.
+        let dir = self.path();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.parse::<u32>().is_ok() && String::from_utf8_lossy(&line).contains(&dir) {
+                all.push(name);
+            }
+        }
+        for pid in all {
+            let _ = run(&["kill", "-KILL", &pid]);
+        }
+    }
+
+    /// As after a reboot: the run directory is empty. After [`Daemon::terminate`] or [`Daemon::power_cut`].
+    pub async fn boot(&mut self) {
+        let exec = self.dir.path().join("exec");
+        Self::unmount(&exec);
+        fs::remove_dir_all(&exec).unwrap();
+        let _ = fs::remove_file(self.socket());
+        self.restart().await;
+    }
+
+    /// Everything that is mounted below `dir`.
+    fn unmount(dir: &Path) {
+        let script = "grep -o \"$0[^ ]*\" /proc/mounts | sort -r | xargs -r umount -l";
+        let _ = run(&["sh", "-c", script, &dir.display().to_string()]);
+    }
+
     /// Starts it again after [`Daemon::kill`].
     pub async fn restart(&mut self) {
         let _ = fs::remove_file(self.dir.path().join("pid"));
@@ -157,12 +199,7 @@ impl Drop for Daemon {
         if let Ok(pid) = fs::read_to_string(self.dir.path().join("exec/containerd/containerd.pid")) {
             let _ = run(&["kill", "-KILL", pid.trim()]);
         }
-        let _ = run(&[
-            "sh",
-            "-c",
-            "grep -o \"$0[^ ]*\" /proc/mounts | sort -r | xargs -r umount -l",
-            &self.path(),
-        ]);
+        Self::unmount(self.dir.path());
         let _ = run(&["ip", "netns", "delete", &self.namespace]);
     }
 }
@@ -206,6 +243,31 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    pub fn addr(&self) -> std::net::SocketAddr {
+        std::net::SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// Runs statements as its superuser, each by itself in one session; gives what they printed.
+    pub fn sql(&self, statements: &str) -> String {
+        let script = "printf %s \"$1\" | psql \"$0\" -XAtq -v ON_ERROR_STOP=1";
+        must(&["sh", "-c", script, &self.url(), statements])
+    }
+
+    /// Locks every table so that nobody else can even read, as long as the value lives.
+    pub fn lock_all(&self) -> impl Drop {
+        let mut psql = Command::new("psql");
+        psql.args([&self.url(), "-XAtq"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut locks = Locks(psql.spawn().unwrap());
+        let tables =
+            self.sql("SELECT string_agg(tablename, ', ') FROM pg_tables WHERE schemaname = 'public'");
+        let text = format!("BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n");
+        locks.0.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        let mut said = String::new();
+        BufReader::new(locks.0.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said.trim(), "locked");
+        locks
+    }
+
     /// Starts it again after [`Postgres::down`].
     pub fn up(&self) {
         let socket = self.dir.path().display();
@@ -232,6 +294,16 @@ impl Postgres {
         let done =
             command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(done.unwrap().success(), "{program} {args:?}");
+    }
+}
+
+struct Locks(Child);
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        // The end of its input ends it, and its session with it.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 
@@ -270,6 +342,11 @@ impl SmallDisk {
             run(&["dd", "if=/dev/zero", &format!("of={filler}"), "bs=4096", "conv=notrunc", "oflag=append"]);
     }
 
+    /// Nothing can be written any more. Nobody may have a file open for writing.
+    pub fn read_only(&self) {
+        must(&["mount", "-o", "remount,ro", &self.0.display().to_string()]);
+    }
+
     /// Gives it back.
     pub fn clear(&self) {
         fs::remove_file(self.0.join("filler")).unwrap();
@@ -279,5 +356,62 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = run(&["umount", "-l", &self.0.display().to_string()]);
+    }
+}
+
+/// A control group whose programs get little of a CPU, while everybody else has all of it.
+pub struct SlowCpu {
+    dir: PathBuf,
+    v2: bool,
+}
+
+impl SlowCpu {
+    /// `None`, and a note of it, where none can be made. See [`root_with`].
+    pub fn new(test: &str) -> Option<Self> {
+        if !root_with(test, &[]) {
+            return None;
+        }
+        let name = format!("gantry-test-{}", std::process::id());
+        for (root, v2) in [("/sys/fs/cgroup/cpu", false), ("/sys/fs/cgroup", true)] {
+            let dir = Path::new(root).join(&name);
+            let file = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
+            if fs::create_dir(&dir).is_ok() && dir.join(file).exists() {
+                return Some(Self { dir, v2 });
+            }
+            let _ = fs::remove_dir(&dir);
+        }
+        skip(test, "there is no control group of CPUs");
+        None
+    }
+
+    /// What to start a program with so that it is in the group.
+    pub fn wrapper(&self) -> Vec<String> {
+        let script = "echo $$ > \"$0\" && exec \"$@\"";
+        let file = self.dir.join("cgroup.procs").display().to_string();
+        ["sh", "-c", script, &file].map(str::to_owned).to_vec()
+    }
+
+    /// Hundredths of one CPU.
+    pub fn percent(&self, n: u32) {
+        let quota = n * 1000;
+        let (file, text) = if self.v2 {
+            ("cpu.max", format!("{quota} 100000"))
+        } else {
+            ("cpu.cfs_quota_us", quota.to_string())
+        };
+        fs::write(self.dir.join(file), text).unwrap();
+    }
+
+    /// All of it again.
+    pub fn release(&self) {
+        let (file, text) = if self.v2 { ("cpu.max", "max 100000") } else { ("cpu.cfs_quota_us", "-1") };
+        fs::write(self.dir.join(file), text).unwrap();
+    }
+}
+
+impl Drop for SlowCpu {
+    fn drop(&mut self) {
+        self.release();
+        let _ = fs::remove_dir(&self.dir);
     }
 }

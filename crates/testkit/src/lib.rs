@@ -18,18 +18,20 @@ mod model;
 mod process;
 mod raw;
 mod sse;
+mod wire;
 
 use std::{fs::OpenOptions, io::Write, time::Duration};
 
 pub use client::{Answer, Client, chat};
 pub use contract::documented;
 pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
-pub use faults::{Daemon, Postgres, SmallDisk, root_with};
+pub use faults::{Daemon, Postgres, SlowCpu, SmallDisk, root_with};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};
 pub use process::{engine_processes, kill_process, lives};
 pub use raw::raw;
 pub use sse::{EventStream, events};
+pub use wire::Wire;
 
 /// Waits for `probe` to give something; `what` is said when it does not within `limit`.
 pub async fn eventually<T>(what: &str, limit: Duration, mut probe: impl AsyncFnMut() -> Option<T>) -> T {

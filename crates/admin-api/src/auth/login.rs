@@ -12,6 +12,7 @@ use gantry_domain::{
     identity::User,
 };
 use gantry_store::Tx;
+use secrecy::SecretString;
 use serde_json::json;
 use tracing::info;
 

@@ -16,7 +16,7 @@ use gantry_domain::{
     },
 };
 use gantry_runtime::{Found, RuntimeError};
-use gantry_store::StoreResult;
+use gantry_store::{StoreResult, in_time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -245,7 +245,7 @@ impl Worker {
     }
 
     async fn record(&self) -> StoreResult<Option<(Model, bool)>> {
-        self.control.store.read().await?.model_for_reconcile(self.id).await
+        in_time(async { self.control.store.read().await?.model_for_reconcile(self.id).await }).await
     }
 
     /// Nothing to do now: when to look again.
@@ -267,7 +267,7 @@ impl Worker {
             // The gateway ended between the failure and its diagnosis.
             diagnose::note(&self.control, model).await;
         }
-        if model.rollback_to().is_some() && self.roll_back().await? {
+        if model.rollback_to().is_some() && in_time(self.roll_back()).await? {
             return Ok(Next::In(Duration::ZERO));
         }
         Ok(match model.phase {
@@ -407,6 +407,10 @@ impl Worker {
 
     /// Stores a phase with its place in the timeline, unless the operator was faster; then tells everybody.
     async fn store(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
+        in_time(self.store_now(model, phase)).await
+    }
+
+    async fn store_now(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
         let control = Arc::clone(&self.control);
         let now = control.clock.now();
         let (from, _) = model.state();

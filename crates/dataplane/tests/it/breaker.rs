@@ -168,3 +168,40 @@ async fn what_an_engine_did_is_not_held_against_its_successor() {
     assert_eq!(client.answer().await.status, 200);
     gateway.rows(6).await;
 }
+
+/// One prompt that the engine always fails at must not take it from all others.
+#[tokio::test]
+async fn a_prompt_that_always_fails_opens_it_only_when_nothing_else_succeeds() {
+    let mut engine = Engine::start().await;
+    let upstream = upstream(9, &engine, LONG);
+    let gateway = gateway(&engine, &upstream);
+    let mut client = gateway.client().await;
+    for _ in 0..20 {
+        fail(&mut client, &mut engine, 4).await;
+        ask(&mut client, &mut engine, BODY).await.send(&json("{}"));
+        assert_eq!(client.answer().await.status, 200);
+        assert_eq!(state(&upstream), (State::Closed, 0));
+    }
+    fail(&mut client, &mut engine, 5).await;
+    assert_eq!(state(&upstream), (State::Open, 5));
+    gateway.rows(105).await;
+}
+
+#[tokio::test]
+async fn answers_that_are_slow_never_open_it() {
+    let mut engine = Engine::start().await;
+    let upstream = upstream(9, &engine, LONG);
+    let gateway = gateway(&engine, &upstream);
+    for _ in 0..10 {
+        let mut client = gateway.client().await;
+        let call = ask(&mut client, &mut engine, BODY).await;
+        // Slower than nothing here measures; the wait is the fault.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        call.send(&json("{}"));
+        let got = client.answer().await;
+        assert_eq!(got.status, 200, "{}", got.body);
+        assert_eq!(state(&upstream), (State::Closed, 0));
+    }
+    let rows = gateway.rows(10).await;
+    assert!(rows.iter().all(|it| it.latency_ms >= 300), "{rows:?}");
+}

@@ -66,6 +66,21 @@ impl Client {
         self.answer().await
     }
 
+    /// Sends no more, but would read (FIN).
+    pub(crate) async fn finish(&mut self) {
+        self.stream.shutdown().await.unwrap();
+    }
+
+    /// Breaks the connection off (RST).
+    pub(crate) fn reset(self) {
+        socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    }
+
+    /// Waits until something has come that [`Client::head`] has not taken yet.
+    pub(crate) async fn arrived(&mut self) {
+        assert!(!self.buffer.is_empty() || self.more().await, "closed");
+    }
+
     async fn more(&mut self) -> bool {
         let read = self.stream.read_buf(&mut self.buffer);
         matches!(tokio::time::timeout(PATIENCE, read).await.expect("more bytes"), Ok(n) if n > 0)

@@ -171,3 +171,23 @@ async fn without_a_spool_nothing_is_served_and_it_recovers() {
     let rows = gateway.rows(2).await;
     assert_eq!((rows[0].status_code, rows[1].status_code), (503, 200));
 }
+
+#[tokio::test]
+async fn an_answer_that_is_no_http_is_a_502_and_counts() {
+    let settings = breaker::Settings { failures: 3, cooldown: Duration::from_hours(1) };
+    for nonsense in ["SSH-2.0-OpenSSH_9.6\r\n\r\n", "\0\0\0\0\r\n\r\n", "HTTP/1.1 999999 What\r\n\r\n"] {
+        let mut engine = Engine::start().await;
+        let gateway = Gateway::with(with_upstream(&engine, settings), |_| {});
+        let mut client = gateway.client().await;
+        for _ in 0..3 {
+            client.send(&post(CHAT, KEY, "", BODY)).await;
+            engine.call().await.send(nonsense);
+            let got = client.answer().await;
+            assert_eq!((got.status, got.code().as_str()), (502, "model_unavailable"), "{nonsense:?}");
+        }
+        let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
+        assert!(got.body.contains("failed repeatedly"), "{nonsense:?}: {}", got.body);
+        assert!(engine.was_not_called());
+        gateway.rows(4).await;
+    }
+}

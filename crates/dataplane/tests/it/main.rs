@@ -5,6 +5,7 @@
 mod access;
 mod breaker;
 mod client;
+mod departures;
 mod endpoints;
 mod engine;
 mod failures;

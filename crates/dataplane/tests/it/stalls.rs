@@ -29,7 +29,8 @@ fn gateway(addr: std::net::SocketAddr, floor: Duration) -> (Gateway, Arc<Upstrea
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    // On a busy machine the engine was slow before, and is allowed to be so again.
+    let deadline = Instant::now() + PATIENCE * 6;
     while !holds() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -101,9 +102,11 @@ async fn an_engine_that_hangs_gets_no_new_requests_until_it_goes_on() {
     acquaint(&mut client).await;
     assert_eq!(engine.health(Instant::now()), UpstreamHealth::Ok);
     process.signal("-STOP");
+    let stopped = Instant::now();
     let mut waits = gateway.client().await;
     waits.send(&post(CHAT, KEY, "", BODY)).await;
     until("the engine is held to be stalled", || is_stalled(&engine)).await;
+    println!("with a floor of 300 ms: held to be stalled after {:?}", stopped.elapsed());
     let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
     assert_eq!((got.status, got.code().as_str()), (502, "model_unavailable"));
     assert!(got.body.contains("has sent nothing for"), "{}", got.body);

@@ -109,6 +109,57 @@ async fn commands_to_a_secondary_engine_survive_a_kill_at_any_moment() {
     }
 }
 
+#[tokio::test]
+async fn a_deletion_survives_a_kill_at_any_moment() {
+    if !simulator(GANTRY, "crash: deletion") {
+        return;
+    }
+    let mut gateway = Gateway::start(GANTRY, Options::containers()).await;
+    for (n, delay) in [0, 9, 40, 160, 420, 900].into_iter().enumerate() {
+        let what = format!("a deletion cut off after {delay} ms");
+        let owner = gateway.owner().await;
+        let model = Managed::run(&owner, &simulated("vllm", &format!("m{n}"), &[])).await;
+        let path = format!("/admin/models/{}", model.id);
+        let moment = tokio::time::sleep(Duration::from_millis(delay));
+        tokio::pin!(moment);
+        let answered = tokio::select! {
+            _ = owner.request(Method::DELETE, &path).send() => true,
+            () = &mut moment => false,
+        };
+        if answered {
+            moment.await;
+        }
+        gateway.kill_and_restart().await;
+        let owner = gateway.owner().await;
+        let deleted = eventually(&what, Duration::from_secs(30), async || {
+            let record = owner.get(&path).await;
+            match record.json["state"].as_str() {
+                None => {
+                    assert_eq!(record.status, 404, "{what}: {}", record.text);
+                    Some(true)
+                }
+                // The kill came before the command was stored.
+                Some("running") if record.json["deleting"] != true => Some(false),
+                Some(_) => None,
+            }
+        })
+        .await;
+        if !deleted {
+            assert!(delay < 50, "{what}");
+            assert_eq!(owner.chat(&model.served_name).await.status, 200, "{what}");
+            owner.delete(&path).await;
+            eventually(&what, Duration::from_secs(30), async || {
+                (owner.get(&path).await.status == 404).then_some(())
+            })
+            .await;
+        }
+        // The record is gone for everybody at once, its container a moment later.
+        eventually(&what, Duration::from_secs(30), async || gateway.containers().is_empty().then_some(()))
+            .await;
+        assert_eq!(owner.chat(&model.served_name).await.code(), "model_not_found", "{what}");
+    }
+}
+
 /// Request ids of a round: which the client saw end well, and all.
 #[derive(Default)]
 struct Sent {

@@ -126,3 +126,45 @@ async fn with_live_restore_engines_outlive_their_daemon() {
     assert_eq!((&record["state"], &record["state_reason"]), (&json!("running"), &Value::Null));
     assert_eq!(model.timeline(&owner).await.len(), 3, "nothing happened to it");
 }
+
+#[tokio::test]
+async fn after_a_reboot_nothing_runs_by_itself_and_everything_can_be_started() {
+    let Some(mut daemon) = Daemon::start(GANTRY, "docker_daemon: reboot", false).await else { return };
+    let mut gateway = gateway(&daemon, &[]).await;
+    let owner = gateway.owner().await;
+    let kept = Managed::run(&owner, &simulated("vllm", "kept", &[])).await;
+    let gone = Managed::run(&owner, &simulated("llamacpp", "gone", &[])).await;
+    let loads = Managed::create(&owner, &simulated("llamacpp", "loads", &[("LOAD_SECONDS", "600")])).await;
+    for how in ["power cut", "shutdown"] {
+        let owner = gateway.owner().await;
+        loads.start(&owner).await;
+        loads.reaches(&owner, "loading").await;
+        if how == "shutdown" {
+            assert!(gateway.terminate());
+            daemon.terminate();
+        } else {
+            gateway.kill();
+            daemon.power_cut();
+        }
+        daemon.boot().await;
+        daemon.docker(&["rm", &gone.container]);
+        let booted = Instant::now();
+        gateway.restart().await;
+        let owner = gateway.owner().await;
+        assert_eq!(owner.get("/admin/models").await.status, 200);
+        println!("{how}: the API answers {:?} after the start of the gateway", booted.elapsed());
+        let reason = kept.fails(&owner).await;
+        assert!(reason.starts_with("engine_unhealthy: container "), "{reason}");
+        println!("{how}: what ran is `failed`, {reason:?}");
+        let record = gone.reaches(&owner, "stopped").await;
+        assert_eq!(record["state_reason"], "container_not_found");
+        println!("{how}: what loaded is `failed`, {:?}", loads.fails(&owner).await);
+        assert_eq!(daemon.docker(&["ps", "-q"]), "", "nothing was started");
+        for model in [&kept, &gone] {
+            assert_eq!(owner.chat(&model.served_name).await.code(), "model_not_running");
+            comes_up(&owner, model).await;
+        }
+        loads.command(&owner, "stop").await.expect(202);
+        loads.reaches(&owner, "stopped").await;
+    }
+}

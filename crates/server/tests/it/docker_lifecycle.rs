@@ -5,6 +5,7 @@ mod diagnosis;
 mod failures;
 mod life;
 mod names;
+mod pressure;
 mod survival;
 mod watching;
 

@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gantry_testkit::{
@@ -313,6 +313,7 @@ async fn a_slow_pull_shows_how_far_it_is_and_a_stop_ends_it() {
     .await;
     assert_eq!(model.record(&owner).await["state"], "starting");
     model.command(&owner, "stop").await.expect(202);
+    let stopped = Instant::now();
     assert_eq!(model.reaches(&owner, "stopped").await["state_reason"], Value::Null);
     // Who watched has seen it grow, in bytes, and end.
     let mut pulled = Vec::new();
@@ -326,6 +327,7 @@ async fn a_slow_pull_shows_how_far_it_is_and_a_stop_ends_it() {
     assert!(pulled.last().is_some_and(|it| it.0 >= (first.0 + 1) << 20 && it.1 >> 20 == 64), "{pulled:?}");
     eventually("nobody downloads any more", SOON, async || (registry.active.load(SeqCst) == 0).then_some(()))
         .await;
+    println!("the download ends {:?} after the stop", stopped.elapsed());
     assert!(gateway.containers().is_empty() && inspect(&model.container).is_none());
 }
 
@@ -352,7 +354,9 @@ async fn a_pull_that_takes_too_long_or_finds_nobody_fails_with_its_reason() {
     let name = format!("{nobody}/engine:1");
     let change = json!({ "engine_image": name });
     owner.patch(&format!("/admin/models/{}", model.id), &change).await.expect(200);
+    let asked = Instant::now();
     let answer = model.command(&owner, "start").await;
+    println!("a registry that is not there: refused after {:?}", asked.elapsed());
     let reason = format!(
         "start_failed: image {name} is not available locally and the system is in offline mode (its registry can't \
          be reached)"

@@ -13,6 +13,7 @@ use gantry_testkit::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     simulator::Simulator,
@@ -22,7 +23,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(30);
 
 /// A chat with an id of its own, to find its row by.
-async fn ask(client: &Client, id: &str) -> Answer {
+pub(crate) async fn ask(client: &Client, id: &str) -> Answer {
     let request = client.request(Method::POST, "/v1/chat/completions").header("x-request-id", id);
     client.send(request.json(&chat("m"))).await
 }
@@ -102,10 +103,12 @@ async fn with_a_full_spool_nothing_is_served_unmetered() {
     }
 
     disk.clear();
+    let cleared = Instant::now();
     // Whoever is sent nothing while it is not ready gets ready all the same.
     assert_eq!(readiness(&client).await["checks"]["usage_spool"], "ok");
     eventually("it serves again", SOON, async || (ask(&client, "after").await.status == 200).then_some(()))
         .await;
+    println!("a full spool: it serves {:?} after there is room", cleared.elapsed());
     let row = owner.usage_of("after").await;
     assert_eq!(row["outcome"], "ok", "{row}");
     assert_eq!(owner.usage_of("before").await["outcome"], "ok");
@@ -140,11 +143,13 @@ async fn with_a_full_database_inference_goes_on_and_nothing_is_lost() {
     assert_eq!(owner.get("/admin/models/registry").await.status, 200, "reading goes on");
 
     disk.clear();
+    let cleared = Instant::now();
     eventually("all rows are there", SOON, async || {
         let rows = owner.get("/admin/usage?limit=1000").await;
         (rows.status == 200 && rows.json.as_array().unwrap().len() == 51).then_some(())
     })
     .await;
+    println!("a full database: all rows are there {:?} after there is room", cleared.elapsed());
     owner.new_key(&json!({})).await;
     gateway.kill();
 }
@@ -169,7 +174,9 @@ async fn a_second_gateway_on_a_data_directory_says_so_and_changes_nothing() {
         second.env("DATA_DIR", gateway.data_dir()).env("MODELS_DIR", gateway.models_dir());
         second.env("GATEWAY_LISTEN", listen).env("METRICS_LISTEN", "127.0.0.1:0");
         second.envs(database.map(|it| ("DATABASE_URL", it)));
+        let begun = Instant::now();
         let output = second.output().unwrap();
+        println!("a second gateway ends after {:?}", begun.elapsed());
         let said = String::from_utf8_lossy(&output.stderr);
         let error = said.lines().find(|it| it.starts_with("gantry: ")).unwrap_or_default();
         assert!(error.starts_with("gantry: another gateway uses DATA_DIR ("), "{said}");
@@ -204,40 +211,64 @@ async fn without_free_file_descriptors_it_goes_on_afterwards() {
     println!("on a connection that was there: {}", answer.status);
 
     drop(open);
+    let closed = Instant::now();
     eventually("new connections are served", SOON, async || {
         (client.at(&gateway.url).chat("m").await.status == 200).then_some(())
     })
     .await;
+    println!("descriptors: new connections are served {:?} after some are free", closed.elapsed());
     assert_eq!(owner.get("/admin/models").await.status, 200);
     let said = gateway.log();
     assert!(said.lines().count() < 2000, "it does not flood its log: {} lines", said.lines().count());
 }
 
+#[tokio::test]
+async fn a_spool_that_can_not_be_written_is_refused_at_start() {
+    if !root_with("faults: the spool is read-only", &["mount"]) {
+        return;
+    }
+    let mut gateway = start(Options::default()).await;
+    assert!(gateway.terminate());
+    let disk = SmallDisk::mount(&gateway.data_dir().join("spool"), "64k");
+    disk.read_only();
+    let mut again = Command::new(GANTRY);
+    again
+        .arg("serve")
+        .env_clear()
+        .env("DATA_DIR", gateway.data_dir())
+        .env("MODELS_DIR", gateway.models_dir());
+    again.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0");
+    let output = again.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains("gantry: ") && said.contains("Read-only file system"), "{said}");
+    drop(disk);
+    gateway.restart().await;
+    assert_eq!(gateway.client().get("/readyz").await.status, 200);
+}
+
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
-/// A system clock of a gateway's own, that can be set.
-struct WallClock(tempfile::TempDir);
+/// A gateway's clock, which can be set while it runs.
+struct WrongClock(TempDir);
 
-impl WallClock {
-    fn is_there(test: &str) -> bool {
-        let there = Path::new(FAKETIME).exists();
-        if !there {
+impl WrongClock {
+    /// `None` is noted as skipped.
+    fn new(test: &str) -> Option<Self> {
+        if !Path::new(FAKETIME).exists() {
             gantry_testkit::skip(test, "libfaketime is not installed");
+            return None;
         }
-        there
-    }
-
-    fn new() -> Self {
         let clock = Self(tempfile::tempdir().unwrap());
         clock.set("+0");
-        clock
+        Some(clock)
     }
 
-    /// `offset` in seconds, from the true time. Renamed, so that it is never read half written.
+    /// Seconds with a sign.
     fn set(&self, offset: &str) {
-        let part = self.0.path().join("part");
-        fs::write(&part, offset).unwrap();
-        fs::rename(part, self.0.path().join("time")).unwrap();
+        // Renamed, so that it is never read half written.
+        fs::write(self.0.path().join("part"), offset).unwrap();
+        fs::rename(self.0.path().join("part"), self.0.path().join("time")).unwrap();
     }
 
     fn of(&self, options: Options) -> Options {
@@ -251,10 +282,7 @@ impl WallClock {
 
 #[tokio::test]
 async fn a_clock_that_is_set_moves_no_delay_and_no_waiting_time() {
-    if !WallClock::is_there("faults: the clock is set while somebody waits") {
-        return;
-    }
-    let clock = WallClock::new();
+    let Some(clock) = WrongClock::new("faults: the clock is set while somebody waits") else { return };
     let gateway = start(clock.of(Options::processes())).await;
     let guess = async || {
         let body = json!({ "username": "owner", "password": "wrong-password" });
@@ -278,15 +306,14 @@ async fn a_clock_that_is_set_moves_no_delay_and_no_waiting_time() {
     model.reaches(&owner, "stopped").await;
 }
 
+const TEN_YEARS: [&str; 2] = ["+315360000", "-315360000"];
+
 #[tokio::test]
 async fn a_clock_that_is_set_moves_no_deadline() {
     if !simulator(GANTRY, "faults: the clock is set") {
         return;
     }
-    if !WallClock::is_there("faults: the clock is set") {
-        return;
-    }
-    let clock = WallClock::new();
+    let Some(clock) = WrongClock::new("faults: the clock is set") else { return };
     let gateway = start(clock.of(Options::containers())).await;
     let owner = gateway.owner().await;
     let running = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
@@ -312,5 +339,49 @@ async fn a_clock_that_is_set_moves_no_deadline() {
         loads.reaches(&owner, "stopped").await;
     }
     assert!(hours[0] != hours[1] && hours[1] != hours[2], "the clock was set: {hours:?}");
+    // Years: sessions are over, and what needs none goes on.
+    for (n, offset) in TEN_YEARS.into_iter().enumerate() {
+        let mut body = simulated("llamacpp", &format!("years-{n}"), &[("LOAD_SECONDS", "3")]);
+        body["startup_timeout_sec"] = json!(60);
+        let loads = Managed::create(&owner, &body).await;
+        loads.start(&owner).await;
+        loads.reaches(&owner, "loading").await;
+        clock.set(offset);
+        eventually("it gets ready", SOON, async || {
+            (ask(&key, &format!("years-{n}")).await.status == 200).then_some(())
+        })
+        .await;
+        eventually("and serves", SOON, async || {
+            (key.chat(&loads.served_name).await.status == 200).then_some(())
+        })
+        .await;
+        clock.set("+0");
+        loads.command(&owner, "stop").await.expect(202);
+        loads.reaches(&owner, "stopped").await;
+    }
     assert_eq!(running.timeline(&owner).await.len(), 3, "nothing happened to it");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_years_ahead_deletes_nothing() {
+    let Some(clock) = WrongClock::new("faults: the clock is years ahead at start") else { return };
+    let simulator = Simulator::start("").await;
+    let mut gateway = start(clock.of(Options::default())).await;
+    let client = simulator.join(&gateway).await;
+    assert_eq!(ask(&client, "before").await.status, 200);
+    gateway.owner().await.usage_of("before").await;
+    clock.set(TEN_YEARS[0]);
+    // The second time it has seen that time before.
+    for life in 1..=2 {
+        assert!(gateway.terminate());
+        gateway.restart().await;
+        eventually("its chores are done", SOON, async || {
+            let said = gateway.log();
+            let looked = said.matches("old rows are kept").count();
+            (looked == life).then_some(())
+        })
+        .await;
+    }
+    clock.set("+0");
+    assert_eq!(gateway.owner().await.usage_of("before").await["outcome"], "ok");
 }

@@ -19,6 +19,8 @@ mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod database_faults;
+#[cfg(test)]
 mod deploy;
 #[cfg(test)]
 mod docker_daemon;
@@ -73,6 +75,8 @@ mod prometheus;
 mod raw_requests;
 #[cfg(test)]
 mod registry;
+#[cfg(test)]
+mod reliability_page;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]

@@ -70,6 +70,7 @@ async fn ten_restarts_under_load_fail_nothing() {
     assert!(results.iter().all(|it| it.0 > RESTARTS), "{results:?}");
     // Each answer has its row: nobody was served twice, and nobody for nothing.
     let answered = results.iter().map(|it| it.0).sum::<usize>() + RESTARTS;
+    println!("{answered} requests in {RESTARTS} restarts, none refused and none failed");
     let owner = gateway.owner().await;
     eventually("all rows are there", Duration::from_secs(10), async || {
         let csv = owner.get("/admin/usage?limit=1000").await.expect(200).as_array().unwrap().len();

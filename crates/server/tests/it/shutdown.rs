@@ -61,11 +61,13 @@ async fn what_runs_ends_and_nothing_fails() {
     assert_eq!(client.chat("m").await.status, 200);
     let owner = gateway.owner().await;
     gateway.signal("TERM");
+    let asked_at = Instant::now();
     let told = eventually("it is not ready", Duration::from_secs(10), async || {
         let asked = Client::new(&gateway.url).request(Method::GET, "/readyz").send().await.ok()?;
         (asked.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(asked.json::<Value>().await.ok()?)
     })
     .await;
+    println!("/readyz says so {:?} after SIGTERM", asked_at.elapsed());
     let checks = (&told["checks"]["database"], &told["checks"]["usage_spool"]);
     assert_eq!((&told["status"], checks), (&json!("shutting_down"), (&json!("ok"), &json!("ok"))), "{told}");
     assert_eq!(owner.get("/livez").await.status, 200);
@@ -124,9 +126,11 @@ async fn a_second_signal_ends_it_at_once_and_the_rows_are_there() {
         })
         .await;
         gateway.signal(signals[1]);
+        let second = Instant::now();
         let events = stream.rest().await.unwrap();
         assert!(events.last().unwrap().contains("shutting_down"), "{events:?}");
         assert!(!gateway.ended().await, "it says that it did not end in order");
+        println!("it is over {:?} after the second signal", second.elapsed());
         assert_eq!(rows_of(&mut gateway, &["streams"]).await[0]["status_code"], 503);
     }
 }

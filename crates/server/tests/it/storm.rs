@@ -9,7 +9,8 @@ use std::{
 };
 
 use gantry_testkit::{
-    Client, Database, Gateway, Managed, Options, docker_cli, eventually, number, simulated, simulator,
+    Client, Database, Gateway, Managed, ModelIds, Options, docker_cli, eventually, number, simulated,
+    simulator,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use reqwest::Method;
@@ -145,6 +146,76 @@ async fn a_storm_of_commands_ends_where_the_last_one_says() {
         all_is_as_commanded(&gateway, &owner, &models, "storm").await;
         println!("{database:?}: 200 calls in {stormed:?}, settled after {:?}", begun.elapsed());
     }
+}
+
+/// Two gateways on one database and one Docker engine, as while one takes the other's place: each command is carried
+/// out once, whoever took it.
+#[tokio::test]
+async fn a_storm_over_two_gateways_leaves_one_container_for_each_model() {
+    const TEST: &str = "storm: two gateways on one database and one Docker engine";
+    if !simulator(GANTRY, TEST) || Database::all(TEST).len() < 2 {
+        return;
+    }
+    let (seed, _) = random();
+    let shared = |options: Options| {
+        options
+            .env("INTERNAL_ENGINE_API_KEY", "the-same-for-both-gateways")
+            .env("SESSION_SECRET", &"s".repeat(32))
+    };
+    let one = Gateway::start(GANTRY, shared(Options::containers().on(Database::Postgres))).await;
+    let options = shared(Options::containers()).env("DATABASE_URL", &one.database_url().unwrap());
+    let two = Gateway::start(GANTRY, Options { model_ids: ModelIds::FromOne, ..options }).await;
+    let owners = [one.owner().await, two.owner().await];
+    let mut models = Vec::new();
+    for n in 0..3 {
+        let engine = if n % 2 == 0 { "vllm" } else { "llamacpp" };
+        models.push(Managed::create(&owners[n % 2], &simulated(engine, &format!("m{n}"), &[])).await);
+    }
+    // The same command to both at once.
+    for model in &models {
+        let (a, b) = tokio::join!(model.command(&owners[0], "start"), model.command(&owners[1], "start"));
+        let mut statuses = [a.status, b.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [202, 409], "{} {}", a.text, b.text);
+    }
+    for owner in &owners {
+        all_is_as_commanded(&one, owner, &models, "started by both").await;
+    }
+    let begun = Instant::now();
+    let mut clients = JoinSet::new();
+    for n in 0..6 {
+        let rng = StdRng::seed_from_u64(seed.wrapping_add(n));
+        clients.spawn(client(owners[n as usize % 2].clone(), models.clone(), rng, 12));
+    }
+    clients.join_all().await;
+    let stormed = begun.elapsed();
+    for owner in &owners {
+        all_is_as_commanded(&one, owner, &models, "storm over two").await;
+    }
+    println!("72 calls to two gateways in {stormed:?}, settled after {:?}", begun.elapsed());
+    // The one that looks after them dies; the other one does it from then on.
+    let mut one = one;
+    one.kill();
+    let died = Instant::now();
+    for model in &models {
+        model.command(&owners[1], "apply").await.expect(202);
+    }
+    for model in &models {
+        eventually("it is carried out", SETTLES, async || {
+            let commands = accepted(&owners[1], model).await;
+            let (generation, ..) = containers(&two).remove(&model.id)?;
+            let record = model.record(&owners[1]).await;
+            (generation == commands.len() && record["state"] == "running").then_some(())
+        })
+        .await;
+    }
+    println!(
+        "three models applied {:?} after the death of the gateway that looked after them",
+        died.elapsed()
+    );
+    all_is_as_commanded(&two, &owners[1], &models, "one gateway is left").await;
+    drop(two);
+    drop(one);
 }
 
 /// Two that are left alone: whatever happens to the gateway, they serve.

@@ -1,9 +1,9 @@
 //! Many transactions at once.
 
-use std::time::Duration;
+use std::{task::Poll, time::Duration};
 
 use gantry_domain::Role;
-use gantry_store::{OrgFilter, Store, StoreResult, UsageFilter};
+use gantry_store::{DatabaseKind, OrgFilter, Store, StoreResult, UsageFilter};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -24,7 +24,63 @@ async fn bootstrap(store: Store, n: usize) -> StoreResult<bool> {
     Ok(true)
 }
 
+/// Polls a future `n` times at most, each time when it was woken, and drops it then: as `select!` does with what lost.
+async fn polled<F: Future>(n: usize, future: F) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    let mut left = n;
+    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => {
+            left -= 1;
+            if left == 0 { Poll::Ready(None) } else { Poll::Pending }
+        }
+    })
+    .await
+}
+
 on_both! {
+    /// A connection that was given back in the middle of something must not take its next user with it.
+    async fn whoever_is_cancelled_leaves_nothing_to_the_next(db: &Database) {
+        let mut cancelled = 0;
+        for n in 1..60 {
+            let begun = if n % 2 == 0 {
+                polled(1 + n / 6, db.store.read()).await
+            } else {
+                polled(1 + n / 6, db.store.write()).await
+            };
+            cancelled += usize::from(begun.is_none());
+            drop(begun);
+            // All connections that there are; on SQLite writers queue.
+            let at_once = if db.store.kind() == DatabaseKind::Sqlite { 1 } else { 6 };
+            let mut writers = Vec::new();
+            for i in 0..at_once {
+                let mut tx = db.store.write().await.unwrap();
+                tx.insert_org(&format!("org {n} {i}"), NOW).await.unwrap();
+                writers.push(tx);
+            }
+            for tx in writers {
+                tx.commit().await.unwrap();
+            }
+        }
+        assert!(cancelled > 0);
+    }
+
+    async fn one_of_several_gateways_leads_until_it_is_gone(db: &Database) {
+        let other = Store::open(&db.url).await.unwrap();
+        let mut lead = db.store.lead().await.unwrap().unwrap();
+        lead.check().await.unwrap();
+        let second = other.lead().await.unwrap();
+        // A SQLite database belongs to one gateway, which does not ask.
+        assert_eq!(second.is_some(), db.store.kind() == DatabaseKind::Sqlite);
+        drop((lead, second));
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while other.lead().await.unwrap().is_none() {
+            assert!(std::time::Instant::now() < deadline, "the lead is not free");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        other.close().await;
+    }
+
     async fn of_fifty_bootstraps_one_wins(db: &Database) {
         let mut tasks = JoinSet::new();
         for n in 0..50 {

@@ -123,3 +123,34 @@ async fn an_engine_that_dies_in_mid_stream_is_an_error_event_and_a_failed_model(
         assert_eq!(owner.chat(engine).await.code(), "model_not_running");
     }
 }
+
+#[tokio::test]
+async fn an_engine_that_dies_before_it_answers_is_a_502_and_is_not_asked_again() {
+    if !simulator(GANTRY, "docker_inference: engines that die before they answer") {
+        return;
+    }
+    let gateway = gateway().await;
+    let owner = gateway.owner().await;
+    for engine in ["vllm", "llamacpp"] {
+        let model = Managed::run(&owner, &simulated(engine, engine, &[("TOKENS_PER_SEC", "10")])).await;
+        let (_, client) = owner.new_key(&json!({})).await;
+        let id = format!("{engine}-killed");
+        let mut body = streamed(engine, 4000);
+        body["stream"] = json!(false);
+        let request = client.request(Method::POST, CHAT).header("x-request-id", &id).json(&body);
+        let (answer, died) = tokio::join!(client.send(request), async {
+            eventually("the engine works", SOON * 10, async || {
+                (model.stat("in_flight").await == 1).then_some(())
+            })
+            .await;
+            docker_cli(&["kill", &model.container]);
+            Instant::now()
+        });
+        println!("{engine}: told {:?} after the engine died", died.elapsed());
+        assert_eq!((answer.status, answer.code()), (502, "model_unavailable"), "{}", answer.text);
+        let row = owner.usage_of(&id).await;
+        assert_eq!((&row["status_code"], &row["outcome"]), (&json!(502), &json!("upstream_error")));
+        assert_eq!(row["total_tokens"], 0, "{row}");
+        assert_eq!(model.fails(&owner).await, "engine_unhealthy: container killed (exit code 137)");
+    }
+}

@@ -54,6 +54,7 @@ async fn an_engine_that_loads_for_too_long_is_given_up() {
     }
     let gateway = gateway().await;
     let owner = gateway.owner().await;
+    let begun = Instant::now();
     for engine in ["vllm", "llamacpp"] {
         let mut body = simulated(engine, engine, &[("LOAD_SECONDS", "600")]);
         body["startup_timeout_sec"] = json!(5);
@@ -63,6 +64,7 @@ async fn an_engine_that_loads_for_too_long_is_given_up() {
     for record in models.as_array().unwrap() {
         let model = Managed::of(record);
         assert_eq!(model.fails(&owner).await, "startup_timeout_after_5s");
+        println!("{}: given up after {:?}", model.served_name, begun.elapsed());
         super::halted(&model).await;
         let ready = owner.get(&model.path("readiness")).await.expect(200);
         let detail = ready["detail"].as_str().unwrap();

@@ -1,6 +1,6 @@
 //! Whose a container is: ours are replaced, those of others are never touched.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gantry_testkit::{
     Foreign, Gateway, Managed, ModelIds, Options, SIM_VLLM, eventually, inspect, simulated, simulator,
@@ -50,7 +50,9 @@ async fn a_container_of_another_program_is_never_touched() {
     let foreign = Foreign::run(&model.container, &[], SIM_VLLM, &["sim:foreign"]);
     model.start(&owner).await;
     let reason = format!("start_failed: container name `{}` is in use by another program", model.container);
+    let begun = Instant::now();
     assert_eq!(model.fails(&owner).await, reason);
+    println!("a taken name: failed after {:?}", begun.elapsed());
     assert_eq!(owner.get(&model.path("logs")).await.expect(200)["logs"], "", "its log is not ours to show");
     model.command(&owner, "stop").await.expect(202);
     model.reaches(&owner, "stopped").await;

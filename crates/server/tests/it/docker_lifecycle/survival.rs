@@ -1,5 +1,7 @@
 //! The gateway ends and comes back; the models are what they were.
 
+use std::time::Instant;
+
 use gantry_testkit::{Client, Gateway, Managed, Options, docker_cli, eventually, simulated, simulator};
 use serde_json::{Value, json};
 
@@ -36,10 +38,14 @@ async fn running_models_are_adopted_after_a_stop_and_after_a_kill() {
     for life in ["SIGTERM", "SIGKILL"] {
         if life == "SIGTERM" {
             assert!(gateway.terminate(), "{}", gateway.log());
-            gateway.restart().await;
         } else {
-            gateway.kill_and_restart().await;
+            gateway.kill();
         }
+        let begun = Instant::now();
+        gateway.restart().await;
+        let first = token.at(&gateway.url);
+        assert_eq!(first.chat("a").await.status, 200, "{life}: the first request");
+        println!("{life}: the first request is answered {:?} after the start", begun.elapsed());
         let owner = gateway.owner().await;
         let after = [running(&owner, &models[0]).await, running(&owner, &models[1]).await];
         assert_eq!(before, after, "{life}: the same containers, not started again");
@@ -63,6 +69,7 @@ async fn what_happened_to_containers_meanwhile_is_found_out_at_start() {
     assert!(gateway.terminate());
     docker_cli(&["rm", "-f", &removed.container]);
     docker_cli(&["kill", &died.container]);
+    let begun = Instant::now();
     gateway.restart().await;
 
     let owner = gateway.owner().await;
@@ -74,6 +81,7 @@ async fn what_happened_to_containers_meanwhile_is_found_out_at_start() {
     loads.reaches(&owner, "running").await;
     assert_eq!(owner.chat("loads").await.status, 200);
     // Both can be started again.
+    println!("all is known {:?} after the start", begun.elapsed());
     for model in [&removed, &died] {
         model.start(&owner).await;
     }
