@@ -295,6 +295,13 @@ impl Sim {
         self.control.publisher.publish(&self.control).await.unwrap();
     }
 
+    /// A look that is not looked at itself.
+    async fn tick_of(&mut self, id: ModelId) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.pass(None).await.unwrap();
+        }
+    }
+
     async fn model(&self, id: ModelId) -> Option<Model> {
         let found = self.control.store.read().await.unwrap().model_for_reconcile(id).await.unwrap();
         found.map(|(model, _)| model)
@@ -318,12 +325,16 @@ impl Sim {
             self.fail(&format!("a route leads to a model that is {state}"));
         }
         let container = self.fake.containers().remove(&model.container_name());
-        // What the runtime does not tell while it is away can't be known.
+        // What the runtime does not tell while it is away, or in an answer that was lost, can't be known.
         if state == State::Running
             && self.control.runtime.info().await.is_ok()
             && let Some(InstanceStatus::Exited { .. }) = container
         {
-            self.fail("a model whose container has ended is running after a look");
+            self.fake.clear_faults();
+            self.tick_of(id).await;
+            if self.model(id).await.is_some_and(|it| it.state().0 == State::Running) {
+                self.fail("a model whose container has ended is running after a look");
+            }
         }
         let events = self.control.store.read().await.unwrap().events(id, 5).await.unwrap();
         for event in events {
