@@ -19,6 +19,7 @@ mod page;
 mod registry;
 mod sessions;
 mod store;
+mod supervision;
 mod tx;
 mod usage;
 mod users;
@@ -33,6 +34,7 @@ pub use orgs::{OrgChange, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};
 pub use registry::RegistryEntry;
 pub use store::{DatabaseKind, Store};
+pub use supervision::{Candidate, Claim, Supervisor};
 pub use tx::Tx;
 pub use usage::{
     Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, UsageCheck, UsageFilter, UsageGroup, UsageRef,

@@ -52,7 +52,7 @@ impl DatabaseKind {
 pub struct Store(Pools);
 
 #[derive(Debug, Clone)]
-enum Pools {
+pub(crate) enum Pools {
     Sqlite { writer: SqlitePool, readers: SqlitePool },
     Postgres(PgPool),
 }
@@ -77,6 +77,10 @@ impl Store {
         Ok(store)
     }
 
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.0
+    }
+
     pub fn kind(&self) -> DatabaseKind {
         match &self.0 {
             Pools::Sqlite { .. } => DatabaseKind::Sqlite,
@@ -91,7 +95,7 @@ impl Store {
             Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
             Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         };
-        Ok(Tx(inner, Touched::default()))
+        Ok(Tx(inner, Touched::default(), None))
     }
 
     /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
@@ -103,7 +107,7 @@ impl Store {
                 Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?)
             }
         };
-        Ok(Tx(inner, Touched::default()))
+        Ok(Tx(inner, Touched::default(), None))
     }
 
     /// Whether the database answers a query; takes a connection of the pool that readers use.

@@ -28,8 +28,12 @@ use tracing::{debug, error, warn};
 
 use crate::Control;
 
-/// Runs until `stop`; containers go on without us.
-pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop: CancellationToken) {
+/// Runs until `stop`; containers go on without us. For the one gateway that supervises, see [`crate::supervise`].
+pub(crate) async fn run(
+    control: Arc<Control>,
+    hints: &mut mpsc::Receiver<ModelId>,
+    stop: CancellationToken,
+) {
     let mut crew = Crew {
         control,
         workers: HashMap::new(),
@@ -53,6 +57,7 @@ pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop
                 Some(id) => crew.look_at(id).await,
                 None => break,
             },
+            () = crew.control.changed_elsewhere.notified() => crew.look_for_commands().await,
             event = next(&mut events) => match event {
                 Some(id) => crew.look_at(id).await,
                 // The next tick connects again.
@@ -158,6 +163,17 @@ impl Crew {
 
     async fn records(&self) -> StoreResult<Vec<(Model, bool)>> {
         self.control.store.read().await?.models_for_reconcile().await
+    }
+
+    /// Wakes the workers of models that have a command which nobody carried out yet. It may have been given to another
+    /// gateway.
+    async fn look_for_commands(&mut self) {
+        // If they can't be read, the next tick retries.
+        for (model, deleting) in self.records().await.unwrap_or_default() {
+            if deleting || model.phase.generation() != model.generation {
+                self.wake(model.id, None);
+            }
+        }
     }
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
