@@ -7,16 +7,18 @@ use crate::App;
 
 /// Readiness
 ///
-/// A container runtime that does not answer degrades the gateway; inference goes on. `runtime` says what runs the engines.
+/// A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises the models;
+/// inference goes on. `runtime` says what runs the engines.
 pub(crate) async fn ready(app: State<App>) -> impl IntoResponse {
     let database = match app.store.ping().await {
         Ok(()) => Ok(()),
         Err(_) => Err("the database can't be reached".to_owned()),
     };
     let runtime = app.engines.runtime_ok().await;
+    let supervision = app.engines.supervision_ok();
     let spool = if app.engines.spool_ok() { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
     let ready = database.is_ok() && spool.is_ok();
-    let status = match (ready, runtime.is_ok()) {
+    let status = match (ready, runtime.is_ok() && supervision.is_ok()) {
         (false, _) => "unavailable",
         (true, false) => "degraded",
         (true, true) => "ready",
@@ -26,7 +28,8 @@ pub(crate) async fn ready(app: State<App>) -> impl IntoResponse {
         "status": status,
         "runtime": app.runtime,
         "checks": {
-            "database": text(database), "container_runtime": text(runtime), "usage_spool": text(spool),
+            "database": text(database), "container_runtime": text(runtime), "supervision": text(supervision),
+            "usage_spool": text(spool),
         },
     });
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(body))

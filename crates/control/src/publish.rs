@@ -176,7 +176,9 @@ impl Publisher {
             }
             phases.insert(model.id, model.phase.clone());
             let target = match &model.phase {
-                Phase::Running { .. } if !reached && model.state().0 == State::Running => RouteTarget::Elsewhere,
+                Phase::Running { .. } if !reached && model.state().0 == State::Running => {
+                    RouteTarget::Elsewhere
+                }
                 Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
                     let place = Place::Managed { instance: instance.clone(), port: *port };
                     let url = format!("http://127.0.0.1:{port}");

@@ -172,12 +172,17 @@ impl Supervision {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             if !self.ask().await {
-                warn!("this gateway supervises the models no longer: the database gave its lock away, or is away");
+                warn!(
+                    "this gateway supervises the models no longer: the database gave its lock away, or is away"
+                );
                 return;
             }
             let is_known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).runtime.is_some();
             if !is_known && control.runtime.identity().await.is_ok() {
-                info!(name = me.name, "the container runtime answers: looking anew who may supervise the models");
+                info!(
+                    name = me.name,
+                    "the container runtime answers: looking anew who may supervise the models"
+                );
                 self.give_back().await;
                 return;
             }

@@ -209,6 +209,10 @@ impl Engines for Adapter {
         async move { runtime.info().await.map(|_| ()).map_err(|error| error.to_string()) }.boxed()
     }
 
+    fn supervision_ok(&self) -> Result<(), String> {
+        self.control.supervision.check()
+    }
+
     fn spool_ok(&self) -> bool {
         let errors = self.control.shared.counters.spool_errors.load(Relaxed);
         self.spool_errors.swap(errors, Relaxed) == errors
@@ -229,7 +233,9 @@ impl Engines for Adapter {
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
         let catalog = self.control.shared.catalog.load();
         match &catalog.routes.get(served_name)?.target {
-            RouteTarget::Returning { .. } | RouteTarget::Down { .. } => Some((false, "closed")),
+            RouteTarget::Returning { .. } | RouteTarget::Elsewhere | RouteTarget::Down { .. } => {
+                Some((false, "closed"))
+            }
             RouteTarget::Up(upstream) => {
                 let breaker = match upstream.breaker.snapshot(std::time::Instant::now()).state {
                     BreakerState::Closed => "closed",

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use gantry_cli::{Exit, command};
 use gantry_settings::{Entry, Settings, SettingsError, Sources};
 
-use crate::{audit, doctor, serve};
+use crate::{audit, doctor, release, serve};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     let matches = match command().try_get_matches_from(args) {
@@ -23,6 +23,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some(("audit", sub)) => audit::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("supervisor", sub)) => release::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
         Some(("serve", sub)) => serve::run(settings(sub)?.0, sub.get_flag("demo")),
         Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),

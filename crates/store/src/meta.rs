@@ -35,17 +35,21 @@ impl Tx {
     /// bound though it had an id that is not `known` there: it gets an id of its own, so that it has nothing to do with
     /// the containers of the one it was copied from.
     pub async fn claim_home(&mut self, home: &str, known: Option<&str>) -> StoreResult<(Uuid, bool)> {
-        const SQL: &str = "DELETE FROM meta WHERE key = $1";
         let id = self.meta_get(INSTANCE_ID).await?;
         let is_copy = match self.meta_get(HOME).await? {
             Some(bound) => bound != home,
             None => id.is_some_and(|id| known != Some(&id)),
         };
-        if is_copy {
-            on_db!(self, |conn| sqlx::query(SQL).bind(INSTANCE_ID).execute(conn).await.map(drop))?;
-        }
         self.meta_set(HOME, home).await?;
-        Ok((self.instance_id().await?, is_copy))
+        let id = if is_copy { self.renew_instance_id().await? } else { self.instance_id().await? };
+        Ok((id, is_copy))
+    }
+
+    /// Makes another installation of it, which has nothing to do with the containers of the one that it was.
+    pub async fn renew_instance_id(&mut self) -> StoreResult<Uuid> {
+        const SQL: &str = "DELETE FROM meta WHERE key = $1";
+        on_db!(self, |conn| sqlx::query(SQL).bind(INSTANCE_ID).execute(conn).await.map(drop))?;
+        self.instance_id().await
     }
 
     /// The secret that all gateways on this database use for `name`: `own` if there was none yet.

@@ -56,7 +56,8 @@ pub struct Supervisor {
 impl From<SupervisorRow> for Supervisor {
     fn from(row: SupervisorRow) -> Self {
         let who = row.gateway.zip(row.name).zip(row.machine);
-        let who = who.map(|((gateway, name), machine)| Candidate { gateway, name, runtime: row.runtime, machine });
+        let who =
+            who.map(|((gateway, name), machine)| Candidate { gateway, name, runtime: row.runtime, machine });
         Self { epoch: row.epoch, who, since: row.since.map(Timestamp) }
     }
 }

@@ -29,11 +29,7 @@ use tracing::{debug, error, warn};
 use crate::Control;
 
 /// Runs until `stop`; containers go on without us. For the one gateway that supervises, see [`crate::supervise`].
-pub(crate) async fn run(
-    control: Arc<Control>,
-    hints: &mut mpsc::Receiver<ModelId>,
-    stop: CancellationToken,
-) {
+pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelId>, stop: CancellationToken) {
     let mut crew = Crew {
         control,
         workers: HashMap::new(),

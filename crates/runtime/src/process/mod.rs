@@ -85,7 +85,14 @@ pub fn process(mut options: ProcessOptions, owner: Owner) -> RuntimeResult<Proce
     record::prepare(&options.dir).map_err(|error| failed("use the directory for engines", &error))?;
     options.environment = environment::passed(options.environment);
     let (changes, _) = broadcast::channel(CHANGES);
-    Ok(Process { owner, gate: Arc::new(Open), options, clock: Clock::default(), swept: Arc::default(), changes })
+    Ok(Process {
+        owner,
+        gate: Arc::new(Open),
+        options,
+        clock: Clock::default(),
+        swept: Arc::default(),
+        changes,
+    })
 }
 
 /// Paths of this machine are not shown, so of an I/O error only its kind is.

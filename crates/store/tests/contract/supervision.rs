@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use gantry_domain::{Role, model::{ModelDraft, Phase}};
+use gantry_domain::{
+    Role,
+    model::{ModelDraft, Phase},
+};
 use gantry_store::{Candidate, DatabaseKind, StoreError};
 use serde_json::json;
 
@@ -96,6 +99,7 @@ on_both! {
         let (copy, renewed) = tx.claim_home("b", None).await.unwrap();
         assert!(renewed && copy != old);
         assert_eq!(tx.claim_home("b", None).await.unwrap(), (copy, false));
+        assert_ne!(tx.renew_instance_id().await.unwrap(), copy);
         tx.commit().await.unwrap();
     }
 
