@@ -319,11 +319,17 @@ pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop
             }
         }
         if it.is_open() {
-            // Dropped when it is overtaken: like a kill, this can happen at any moment.
+            let over = stop.child_token();
+            let work = reconcile::run(Arc::clone(&control), &mut hints, over.clone());
+            tokio::pin!(work);
             tokio::select! {
-                () = reconcile::run(Arc::clone(&control), &mut hints, stop.clone()) => return,
+                () = &mut work => return,
                 () = it.keep(&control) => it.forget(),
             }
+            // What is under way ends at its next change, which the gate refuses. It is waited for, as a transaction
+            // that is dropped while it begins would stay open in the pool.
+            over.cancel();
+            work.await;
         }
         let pause = tokio::time::sleep(LOOK_EVERY);
         tokio::pin!(pause);
