@@ -165,25 +165,30 @@ impl Supervision {
 
     /// Returns when this gateway no longer supervises, or its container runtime has told who it is.
     pub async fn keep(&self, control: &Control) {
-        let Some(me) = &self.me else { return std::future::pending().await };
+        if self.is_alone() {
+            return std::future::pending().await;
+        }
+        let is_known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).runtime.is_some();
+        let recognised = async {
+            while is_known || control.runtime.identity().await.is_err() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::pin!(recognised);
         loop {
             tokio::select! {
                 () = self.lost.notified() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = &mut recognised => {
+                    info!("the container runtime answers: looking anew who may supervise the models");
+                    self.give_back().await;
+                    return;
+                }
             }
             if !self.ask().await {
                 warn!(
                     "this gateway supervises the models no longer: the database gave its lock away, or is away"
                 );
-                return;
-            }
-            let is_known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).runtime.is_some();
-            if !is_known && control.runtime.identity().await.is_ok() {
-                info!(
-                    name = me.name,
-                    "the container runtime answers: looking anew who may supervise the models"
-                );
-                self.give_back().await;
                 return;
             }
         }
