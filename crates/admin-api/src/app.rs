@@ -158,6 +158,8 @@ pub trait Engines: Send + Sync + 'static {
     fn session_known(&self, id_hash: &[u8; 32]) -> bool;
     /// Whether the container runtime answers; the error is one line for an operator.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
+    /// Whether a gateway supervises the models; the error is one line that names nobody.
+    fn supervision_ok(&self) -> Result<(), String>;
     /// Whether usage can be recorded now.
     fn spool_ok(&self) -> BoxFuture<'static, bool>;
     /// What went through the usage spool since the gateway started.

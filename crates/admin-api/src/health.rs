@@ -11,17 +11,19 @@ pub struct Leaving;
 
 /// Readiness
 ///
-/// A container runtime that does not answer degrades the gateway; inference goes on. `runtime` says what runs the engines.
+/// A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises the models;
+/// inference goes on. `runtime` says what runs the engines.
 pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) -> impl IntoResponse {
     let database = match app.store.ping().await {
         Ok(()) => Ok(()),
         Err(_) => Err("the database can't be reached".to_owned()),
     };
     let runtime = app.engines.runtime_ok().await;
+    let supervision = app.engines.supervision_ok();
     let spool = if app.engines.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
     let works = database.is_ok() && spool.is_ok();
     let ready = works && leaving.is_none();
-    let status = match (works, runtime.is_ok()) {
+    let status = match (works, runtime.is_ok() && supervision.is_ok()) {
         _ if leaving.is_some() => "shutting_down",
         (false, _) => "unavailable",
         (true, false) => "degraded",
@@ -32,7 +34,8 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
         "status": status,
         "runtime": app.runtime,
         "checks": {
-            "database": text(database), "container_runtime": text(runtime), "usage_spool": text(spool),
+            "database": text(database), "container_runtime": text(runtime), "supervision": text(supervision),
+            "usage_spool": text(spool),
         },
     });
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(body))

@@ -36,6 +36,7 @@ pub fn command() -> Command {
         .subcommand(doctor().args(setting_args()))
         .subcommand(settings.args(setting_args()))
         .subcommand(audit())
+        .subcommand(supervisor())
         .subcommand(sign_in::login_command())
         .subcommand(sign_in::logout_command())
         .subcommand(models::command())
@@ -81,6 +82,26 @@ fn audit() -> Command {
         .arg_required_else_help(true)
         .subcommand(verify)
         .subcommand(export)
+}
+
+/// Runs in the server's crate, which knows the database.
+fn supervisor() -> Command {
+    let settings = setting_args();
+    let show = Command::new("show").about("Says which gateway supervises the models").args(settings.clone());
+    let copy = flag(
+        "copy",
+        "The database is a copy: it also gets an id of its own, so that the original's containers are left alone",
+    );
+    let release = Command::new("release")
+        .about("Lets any gateway supervise the models after one that is gone for good, with all engines that it started")
+        .arg(copy)
+        .args(settings);
+    Command::new("supervisor")
+        .about("Of several gateways on one Postgres: which one starts, stops and watches the models")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(show)
+        .subcommand(release)
 }
 
 /// A flag for each setting, and for the files that secrets may lie in, made from the settings table.

@@ -109,6 +109,7 @@ async fn end(control: &Control, model: &Model) -> RuntimeResult<End> {
 
 async fn keep(control: &Control, model: &Model, found: &Diagnosis) -> StoreResult<bool> {
     let mut tx = control.store.write().await?;
+    control.supervision.fence(&mut tx)?;
     let kept = tx.record_diagnosis(model.id, model.generation, found).await?;
     tx.commit().await?;
     Ok(kept)

@@ -9,6 +9,7 @@
 //! - [`share`]: limits that several gateways have in common, through Redis
 //! - [`budgets`]: tells the data plane what was spent of them
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
+//! - [`supervise`]: which of several gateways on one database reconciles
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
@@ -27,6 +28,7 @@ pub mod reconcile;
 pub mod sample;
 pub mod share;
 pub mod ship;
+pub mod supervise;
 pub mod upkeep;
 pub mod upstreams;
 pub mod versions;
@@ -159,6 +161,9 @@ pub struct Control {
     pub hub: hub::Hub,
     pub samples: Arc<sample::Samples>,
     pub upstreams: upstreams::Upstreams,
+    pub supervision: Arc<supervise::Supervision>,
+    /// Told when another gateway on the database changed something.
+    pub changed_elsewhere: Notify,
     /// Told when a catalog has a budget that the one before had not.
     pub new_budgets: Notify,
     /// Every phase that was stored.

@@ -21,9 +21,10 @@ use gantry_domain::{
     limit::{LimitMode, Limits},
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
-use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Tx, in_time};
+use gantry_runtime::Gate;
+use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Supervisor, Tx, in_time};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -47,8 +48,6 @@ pub struct Publisher {
     /// See [`Upstream::with_stall_floor`].
     stall_floor: Duration,
     known: Mutex<Known>,
-    /// Another gateway on this database changed something, a command to a model perhaps.
-    pub(crate) changed_elsewhere: Notify,
 }
 
 /// What makes an engine the same one as before.
@@ -63,6 +62,8 @@ struct Known {
     upstreams: HashMap<Place, Arc<Upstream>>,
     /// Context lengths that engines reported, in tokens.
     contexts: HashMap<InstanceId, i64>,
+    /// What was last seen of each model.
+    phases: HashMap<ModelId, Phase>,
     /// Where each model's requests went last; alive as long as one of them is.
     last: HashMap<ModelId, Weak<Upstream>>,
 }
@@ -70,13 +71,7 @@ struct Known {
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
         let stall_floor = Duration::from_secs(30);
-        Self {
-            next_id: AtomicU64::new(1),
-            breaker,
-            stall_floor,
-            known: Mutex::default(),
-            changed_elsewhere: Notify::new(),
-        }
+        Self { next_id: AtomicU64::new(1), breaker, stall_floor, known: Mutex::default() }
     }
 
     /// See [`Upstream::with_stall_floor`].
@@ -129,7 +124,8 @@ impl Publisher {
     }
 
     fn swap(&self, control: &Control, known: &mut Known, read: Read) {
-        let Read { keys, sessions, orgs, models, registry } = read;
+        let Read { keys, sessions, orgs, models, registry, supervisor } = read;
+        let reached = control.supervision.reaches(&supervisor);
         let before = control.shared.catalog.load_full();
         let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
 
@@ -175,8 +171,20 @@ impl Publisher {
         let mut contexts = HashMap::new();
         let mut last = std::mem::take(&mut known.last);
         last.retain(|_, it| it.strong_count() > 0);
+        let mut phases = HashMap::new();
         for model in models {
+            // What the reconciler of another gateway stored.
+            if !control.supervision.is_open()
+                && known.phases.get(&model.id).is_some_and(|it| *it != model.phase)
+            {
+                // Nobody may be listening.
+                let _ = control.phases.send((model.id, model.phase.clone()));
+            }
+            phases.insert(model.id, model.phase.clone());
             let target = match &model.phase {
+                Phase::Running { .. } if !reached && model.state().0 == State::Running => {
+                    RouteTarget::Elsewhere
+                }
                 Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
                     let place = Place::Managed { instance: instance.clone(), port: *port };
                     let url = format!("http://127.0.0.1:{port}");
@@ -202,7 +210,7 @@ impl Publisher {
             let route = managed_route(control, &model, target, context.map(|(_, context)| context));
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
-        *known = Known { upstreams, contexts, last };
+        *known = Known { upstreams, contexts, phases, last };
         control.shared.stats.keep(|name| next.routes.contains_key(name));
         control.shared.publish(next);
         if begun {
@@ -256,6 +264,7 @@ struct Read {
     sessions: Vec<(gantry_domain::identity::Session, gantry_domain::identity::User)>,
     models: Vec<Model>,
     registry: Vec<RegistryEntry>,
+    supervisor: Supervisor,
 }
 
 async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
@@ -265,6 +274,7 @@ async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
         sessions: tx.live_sessions(now).await?,
         models: tx.models(false).await?,
         registry: tx.registry().await?,
+        supervisor: tx.supervisor().await?,
     })
 }
 
@@ -355,7 +365,7 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
     let mut seen = 0;
     loop {
         tokio::select! {
-            () = changed_elsewhere(&control, seen) => control.publisher.changed_elsewhere.notify_one(),
+            () = changed_elsewhere(&control, seen) => control.changed_elsewhere.notify_one(),
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return },

@@ -184,7 +184,7 @@ async fn ask(upstream: &Upstream) -> Look {
 fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
     let upstream = match &route.target {
         RouteTarget::Up(upstream) => Some(upstream),
-        RouteTarget::Returning { .. } | RouteTarget::Down { .. } => None,
+        RouteTarget::Returning { .. } | RouteTarget::Elsewhere | RouteTarget::Down { .. } => None,
     };
     // What was seen of an engine that was replaced says nothing of this one.
     let seen = seen.filter(|seen| upstream.is_none_or(|it| it.id == seen.upstream));

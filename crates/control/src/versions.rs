@@ -166,6 +166,8 @@ impl Control {
                     warn!(%error, image, "the image did not answer");
                     break;
                 }
+                // Whoever supervises finds out when it starts the image, and stores it.
+                Err(RuntimeError::NotSupervisor) => return None,
                 Err(error) => {
                     warn!(%error, image, "the image could not be asked for its version");
                     return None;

@@ -119,6 +119,8 @@ pub enum RouteTarget {
         /// When it should be back at the latest; requests fail after it.
         until: Timestamp,
     },
+    /// Its engine listens on the loopback of another machine, where another gateway leads to it.
+    Elsewhere,
     /// Known, but not running.
     Down {
         state: State,

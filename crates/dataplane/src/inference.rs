@@ -341,6 +341,13 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiErro
     match &route.target {
         RouteTarget::Up(upstream) => Ok(Found::Up(Arc::clone(upstream))),
         RouteTarget::Returning { until } => Ok(Found::Returning(*until)),
+        RouteTarget::Elsewhere => {
+            let message = format!(
+                "the model `{}` runs on another machine, and only a gateway there leads to it",
+                route.served_name
+            );
+            Err(ApiError::new(ErrorCode::ModelNotRunning, message))
+        }
         RouteTarget::Down { state } => {
             let message = format!("the model `{}` is {state}", route.served_name);
             let error = ApiError::new(ErrorCode::ModelNotRunning, message);

@@ -85,7 +85,7 @@ impl Pool {
             .values()
             .filter_map(|route| match &route.target {
                 RouteTarget::Up(upstream) => Some(upstream.id),
-                RouteTarget::Returning { .. } | RouteTarget::Down { .. } => None,
+                RouteTarget::Returning { .. } | RouteTarget::Elsewhere | RouteTarget::Down { .. } => None,
             })
             .collect();
         idle.retain(|upstream, links| {

@@ -115,6 +115,7 @@ pub struct Capabilities {
     pub cgroup: Cgroup,
     pub cpu: Cpu,
     pub container_runtime: RuntimeFound,
+    pub supervision: Supervision,
     pub gpu_toolkit: Found,
     pub monitoring: Vec<Found>,
 }
@@ -163,6 +164,26 @@ pub struct RuntimeFound {
     pub api_version: Option<String>,
     /// Why not.
     pub detail: Option<String>,
+}
+
+/// Which of the gateways on one database acts on the models' containers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Supervision {
+    /// This gateway's: `supervisor`, `follower` (another one supervises), `stranger` (nobody does, and this one must
+    /// not, as it does not see the containers) or `unknown`.
+    pub role: &'static str,
+    pub detail: &'static str,
+    /// Name of this gateway; `None` if its database is its own.
+    pub gateway: Option<String>,
+    /// Which containers it sees; two gateways with the same text see the same.
+    pub runtime: Option<String>,
+    /// Name of who supervises, or did last.
+    pub supervisor: Option<String>,
+    pub supervisor_runtime: Option<String>,
+    /// RFC 3339.
+    pub since: Option<String>,
+    /// Requests for managed models can be served here: the engines listen on this machine's loopback.
+    pub reaches_engines: bool,
 }
 
 /// A provider of something: there, or why not.

@@ -35,6 +35,9 @@ pub enum RuntimeError {
     /// GPUs were asked for, and the engine can't hand them to containers.
     #[error("the container engine can't provide GPUs, is nvidia-container-toolkit installed? ({detail})")]
     GpuUnavailable { detail: String },
+    /// Nothing was done: it is for another gateway on the same database to do it.
+    #[error("this gateway does not supervise the models (any more)")]
+    NotSupervisor,
     /// The engine said no; `detail` is its message on one line.
     #[error("the container engine refused to {action}: {detail}")]
     Refused { action: &'static str, detail: String },

@@ -224,6 +224,10 @@ impl Runtime for Fake {
         .boxed()
     }
 
+    fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>> {
+        async { Ok("fake".to_owned()) }.boxed()
+    }
+
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {
         async { self.call(Action::List, |world| Ok(world.owned(&self.owner))).await }.boxed()
     }

@@ -7,6 +7,7 @@
 mod docker;
 mod error;
 mod fake;
+mod gate;
 mod gpus;
 mod log_lines;
 mod process;
@@ -15,6 +16,7 @@ mod runtime;
 pub use docker::{Docker, docker};
 pub use error::{RuntimeError, RuntimeResult};
 pub use fake::{Action, Fake, Script};
+pub use gate::{Gate, Open};
 pub use gpus::host_gpus;
 pub use process::{
     Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, engine_of, process,

@@ -90,6 +90,10 @@ pub trait Runtime: Send + Sync + 'static {
     /// Which runtime this is; fails if it does not answer.
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>>;
 
+    /// Which containers it sees: the same text for two gateways where they see the same ones, and act on the same ones.
+    /// Fails if the runtime does not answer.
+    fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>>;
+
     /// The containers that carry our label, running or not.
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>>;
 

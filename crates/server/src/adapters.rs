@@ -255,6 +255,10 @@ impl Engines for Adapter {
         async move { runtime.info().await.map(|_| ()).map_err(|error| error.to_string()) }.boxed()
     }
 
+    fn supervision_ok(&self) -> Result<(), String> {
+        self.control.supervision.check()
+    }
+
     fn spool_ok(&self) -> BoxFuture<'static, bool> {
         let errors = self.control.shared.counters.spool_errors.load(Relaxed);
         let spool = Arc::clone(&self.spool);

@@ -8,7 +8,7 @@ use gantry_control::hub;
 use gantry_settings::{Entry, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
-use crate::{audit, doctor, serve};
+use crate::{audit, doctor, release, serve};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     let matches = match command().try_get_matches_from(args) {
@@ -25,6 +25,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some(("audit", sub)) => audit::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("supervisor", sub)) => release::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
         Some(("serve", sub)) => serve::run(settings(sub)?.0, sub.get_flag("demo")),
         Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),

@@ -1,4 +1,4 @@
-//! `DATA_DIR` belongs to one gateway at a time.
+//! `DATA_DIR` belongs to one gateway at a time, and so does a SQLite file.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -18,16 +18,39 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 /// bound: a second gateway must hear this reason and no other, and must change nothing.
 pub(crate) fn lock(dir: &Path) -> anyhow::Result<Lock> {
     private_dir(dir)?;
-    let path = dir.join("lock");
-    let said = || format!("can't use {}", path.display());
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path).with_context(said)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Lock(file)),
-        Err(TryLockError::WouldBlock) => bail!(
+    take(&dir.join("lock"), || {
+        format!(
             "another gateway uses DATA_DIR ({}): stop it first, or give this one a DATA_DIR of its own",
             dir.display()
-        ),
+        )
+    })
+}
+
+/// Takes the file of a SQLite database, which may lie anywhere; `None` for one that can't be there. Not with a lock on
+/// the file itself: to let go of any lock on it would take SQLite's own ones away.
+pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Option<Lock>> {
+    let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return Ok(None) };
+    // Whatever name it is called by.
+    let real = file.canonicalize().or_else(|_| Ok::<_, std::io::Error>(dir.canonicalize()?.join(name)));
+    let Ok(real) = real else { return Ok(None) };
+    let mut path = real.into_os_string();
+    path.push(".lock");
+    let said = || {
+        format!(
+            "another gateway uses the database {}: stop it first, or give this one a database of its own",
+            file.display()
+        )
+    };
+    take(Path::new(&path), said).map(Some)
+}
+
+fn take(path: &Path, taken: impl FnOnce() -> String) -> anyhow::Result<Lock> {
+    let said = || format!("can't use {}", path.display());
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path).with_context(said)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Lock(file)),
+        Err(TryLockError::WouldBlock) => bail!(taken()),
         Err(TryLockError::Error(error)) => Err(error).with_context(said),
     }
 }

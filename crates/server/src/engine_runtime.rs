@@ -5,7 +5,7 @@ use std::{path::Path, path::PathBuf, sync::Arc};
 use anyhow::Context;
 use gantry_control::machine::Machine;
 use gantry_domain::model::{EngineKind, Wanted};
-use gantry_runtime::{Owner, ProcessOptions, Program, Programs, Runtime};
+use gantry_runtime::{Gate, Owner, ProcessOptions, Program, Programs, Runtime};
 use gantry_settings::{CommandWords, ContainerRuntime, Settings};
 use gantry_sim::Flavour;
 use gantry_store::Store;
@@ -26,16 +26,18 @@ pub(crate) struct EngineRuntime {
     pub(crate) gpus: Vec<u32>,
 }
 
-/// Chooses by `CONTAINER_RUNTIME`, and says what it chose and why.
+/// Chooses by `CONTAINER_RUNTIME`, and says what it chose and why. Engines are changed only while `gate` is open; `home`
+/// is the id of the data directory.
 pub(crate) async fn choose(
     settings: &Settings,
     data_dir: &Path,
     store: &Store,
     owner: Owner,
+    (home, gate): (&str, Arc<dyn Gate>),
     machine: &Arc<Machine>,
 ) -> anyhow::Result<EngineRuntime> {
     let docker = gantry_runtime::docker(settings.container_host.as_deref(), owner.clone());
-    let docker = docker.context("CONTAINER_HOST can't be used")?;
+    let docker = docker.context("CONTAINER_HOST can't be used")?.behind(Arc::clone(&gate));
     let marker = data_dir.join(MARKER);
     let (name, why) = match settings.container_runtime {
         ContainerRuntime::Docker => (DOCKER, "CONTAINER_RUNTIME says so"),
@@ -62,6 +64,7 @@ pub(crate) async fn choose(
     let programs = programs(settings)?;
     let options = ProcessOptions {
         dir: data_dir.join("run"),
+        home: home.to_owned(),
         // This very program, also after its file was replaced by that of a newer version.
         supervisor: PathBuf::from("/proc/self/exe"),
         programs: programs.clone(),
@@ -69,6 +72,7 @@ pub(crate) async fn choose(
         environment: std::env::vars().collect(),
     };
     let runtime = gantry_runtime::process(options, owner).context("can't run engines as processes")?;
+    let runtime = runtime.behind(gate);
     Ok(EngineRuntime { name, runtime: Arc::new(runtime), programs: Some(programs), gpus })
 }
 

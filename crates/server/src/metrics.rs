@@ -208,7 +208,7 @@ impl Page {
     fn engines(&mut self, control: &Control) {
         let catalog = control.shared.catalog.load();
         let state = |target: &RouteTarget| match target {
-            RouteTarget::Up(_) => ModelState::Running,
+            RouteTarget::Up(_) | RouteTarget::Elsewhere => ModelState::Running,
             RouteTarget::Returning { .. } => ModelState::Starting,
             RouteTarget::Down { state } => *state,
         };

@@ -19,8 +19,13 @@ use gantry_admin_api::{
     session::Cookies,
 };
 use gantry_control::{
-    Control, budgets, hub, machine::Machine, publish, reconcile, sample, share::Share, ship, upkeep,
-    upstreams, versions,
+    Control, budgets, hub,
+    machine::Machine,
+    publish, sample,
+    share::Share,
+    ship,
+    supervise::{self, Supervision},
+    upkeep, upstreams, versions,
 };
 use gantry_dataplane::{
     Catalog, DataPlane, Shared,
@@ -39,7 +44,7 @@ use gantry_domain::{
 };
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
-use gantry_store::Store;
+use gantry_store::{DatabaseKind, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
@@ -51,7 +56,7 @@ use crate::{
     activation::Sockets,
     adapters, data_dir, demo,
     engine_runtime::{self, EngineRuntime},
-    metrics,
+    home, metrics,
     monitor::Watch,
     notify::Notify,
     otlp, secrets,
@@ -105,10 +110,16 @@ async fn serve(
     let (limiter, share) = limiter(&settings, &base)?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
     let owner = Owner { instance: base.instance.clone() };
-    let engines = engine_runtime::choose(&settings, &base.data_dir, &base.store, owner, &machine).await?;
+    let supervision = Arc::new(match base.store.kind() {
+        DatabaseKind::Sqlite => Supervision::alone(),
+        DatabaseKind::Postgres => Supervision::among_others(base.home.clone(), home::name(&base.data_dir)),
+    });
+    let gate = (base.home.as_str(), Arc::clone(&supervision) as _);
+    let engines =
+        engine_runtime::choose(&settings, &base.data_dir, &base.store, owner, gate, &machine).await?;
     let runtime_name = engines.name;
     let (versions, questions) = versions::Versions::new();
-    let control = Arc::new(control(&settings, &base, &shared, machine, engines, versions)?);
+    let control = Arc::new(control(&settings, &base, &shared, machine, engines, (versions, supervision))?);
     control.publisher.publish(&control).await.context("can't read the database")?;
     budgets::correct(&control).await.context("can't read what was spent of budgets")?;
 
@@ -140,7 +151,7 @@ async fn serve(
     let [publisher, reconciler, keeper, asking, treasurer] = std::array::from_fn(|_| Arc::clone(&control));
     supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
-    supervisor.spawn("reconciler", |stop| reconcile::run(reconciler, hints, stop));
+    supervisor.spawn("reconciler", |stop| supervise::run(reconciler, hints, stop));
     let watched = app.clone();
     supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
@@ -177,6 +188,7 @@ async fn serve(
     notify.stopping();
     let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
     let clean = end.run(&mut signals).await;
+    control.supervision.give_back().await;
     base.store.close().await;
     Ok(clean)
 }
@@ -209,10 +221,12 @@ struct Base {
     store: Store,
     /// Id of this database; the label of our containers.
     instance: String,
+    /// Id of the data directory.
+    home: String,
     passwords: Passwords,
     cookies: Cookies,
     internal_key: SecretString,
-    _lock: data_dir::Lock,
+    _locks: (data_dir::Lock, Option<data_dir::Lock>),
 }
 
 impl Base {
@@ -233,16 +247,24 @@ impl Base {
             Duration::from_hours(u64::from(settings.session_ttl_hours.get())),
         );
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
-        let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
-        let instance = instance(&store).await?;
+        let database = settings.database();
+        let database_lock = match database.expose().strip_prefix("sqlite://") {
+            Some(file) => data_dir::lock_database(Path::new(file))?,
+            None => None,
+        };
+        let store = Store::open(database.expose()).await.context("can't open the database")?;
+        let home = home::id(&data_dir)?;
+        let instance = home::instance(&store, &data_dir, &home).await?;
+        let internal_key = match &settings.internal_engine_api_key {
+            Some(_) => internal_key,
+            None => home::engine_key(&store, internal_key).await?,
+        };
         let models_dir_rules = ModelsDirRules {
             data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
             configured,
             roots: settings.models_roots.0.iter().map(|it| real(it)).collect(),
         };
         let models_dir = models_dir(&store, &models_dir_rules).await?;
-        // So that an operator (and our tests) can tell whose containers are whose.
-        std::fs::write(data_dir.join("instance"), &instance).context("can't write into DATA_DIR")?;
         let passwords = Passwords::default();
         bootstrap(settings, &store, &passwords, &clock).await?;
         Ok(Self {
@@ -253,10 +275,11 @@ impl Base {
             hub_cache_dir,
             store,
             instance,
+            home,
             passwords,
             cookies,
             internal_key,
-            _lock: lock,
+            _locks: (lock, database_lock),
         })
     }
 }
@@ -286,7 +309,7 @@ fn control(
     shared: &Arc<Shared>,
     machine: Arc<Machine>,
     engines: EngineRuntime,
-    versions: versions::Versions,
+    (versions, supervision): (versions::Versions, Arc<Supervision>),
 ) -> anyhow::Result<Control> {
     let breaker = breaker::Settings {
         failures: settings.breaker_failures.get(),
@@ -314,6 +337,8 @@ fn control(
         upstreams: upstreams::Upstreams::default(),
         hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
         publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
+        supervision,
+        changed_elsewhere: tokio::sync::Notify::new(),
         new_budgets: tokio::sync::Notify::new(),
         phases,
     })
@@ -359,13 +384,6 @@ fn app(
         trusted_proxies: settings.trusted_proxies.clone(),
         web: web(settings),
     })
-}
-
-async fn instance(store: &Store) -> anyhow::Result<String> {
-    let mut tx = store.write().await?;
-    let instance = tx.instance_id().await?;
-    tx.commit().await?;
-    Ok(instance.to_string())
 }
 
 /// The owner that the settings name, when there is none.

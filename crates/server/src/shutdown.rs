@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use gantry_control::Control;
 use gantry_dataplane::DataPlane;
+use gantry_runtime::Gate;
 use gantry_settings::Settings;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -71,8 +72,11 @@ impl End<'_> {
         clean &= self.shipping.shutdown(STOP_GRACE).await;
         if self.settings.stop_models_on_shutdown {
             let limit = self.control.config.stop_grace + RUNTIME_GRACE;
-            if tokio::time::timeout(limit, stop_models(self.control)).await.is_err() {
-                warn!("the container runtime takes too long to stop the models; they may go on");
+            tokio::select! {
+                stopped = tokio::time::timeout(limit, stop_models(self.control)) => if stopped.is_err() {
+                    warn!("the container runtime takes too long to stop the models; they may go on");
+                },
+                () = self.control.supervision.keep(self.control) => {}
             }
         }
         info!(drained, clean, models_stopped = self.settings.stop_models_on_shutdown, "stopped");
@@ -83,6 +87,10 @@ impl End<'_> {
 /// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time. The containers go too: one that ended
 /// would look like an engine that died when the gateway comes back.
 async fn stop_models(control: &Control) {
+    if !control.supervision.is_open() {
+        info!("another gateway supervises the models; they go on");
+        return;
+    }
     let Ok(found) = control.runtime.list().await else {
         warn!("the container runtime does not answer; models go on");
         return;

@@ -24,6 +24,9 @@ pub enum StoreError {
     /// A row was written by something other than this program.
     #[error("row `{id}` of table `{table}` does not decode: {what}")]
     Corrupt { table: &'static str, id: String, what: &'static str },
+    /// A transaction of a gateway that no longer supervises; nothing was changed.
+    #[error("another gateway supervises the models by now")]
+    Overtaken,
     #[error("the database did not answer as expected")]
     Database(#[source] sqlx::Error),
 }

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use secrecy::{ExposeSecret, SecretString};
 use uuid::Uuid;
 
 use crate::{StoreError, StoreResult, Tx, tx::on_db};
 
 const INSTANCE_ID: &str = "instance_id";
+/// Id of the data directory that a SQLite file belongs to.
+const HOME: &str = "home";
 const MODELS_DIR: &str = "models_base_dir";
 
 impl Tx {
@@ -25,6 +28,38 @@ impl Tx {
             id: INSTANCE_ID.to_owned(),
             what: "value",
         })
+    }
+
+    /// Binds the database to the data directory with the id `home`, if it is not bound yet; the id of the installation,
+    /// and whether it is a new one. A database that is bound to another directory is a copy, and so is one that is not
+    /// bound though it had an id that is not `known` there: it gets an id of its own, so that it has nothing to do with
+    /// the containers of the one it was copied from.
+    pub async fn claim_home(&mut self, home: &str, known: Option<&str>) -> StoreResult<(Uuid, bool)> {
+        let id = self.meta_get(INSTANCE_ID).await?;
+        let is_copy = match self.meta_get(HOME).await? {
+            Some(bound) => bound != home,
+            None => id.is_some_and(|id| known != Some(&id)),
+        };
+        self.meta_set(HOME, home).await?;
+        let id = if is_copy { self.renew_instance_id().await? } else { self.instance_id().await? };
+        Ok((id, is_copy))
+    }
+
+    /// Makes another installation of it, which has nothing to do with the containers of the one that it was.
+    pub async fn renew_instance_id(&mut self) -> StoreResult<Uuid> {
+        const SQL: &str = "DELETE FROM meta WHERE key = $1";
+        on_db!(self, |conn| sqlx::query(SQL).bind(INSTANCE_ID).execute(conn).await.map(drop))?;
+        self.instance_id().await
+    }
+
+    /// The secret that all gateways on this database use for `name`: `own` if there was none yet.
+    pub async fn shared_secret(&mut self, name: &str, own: &SecretString) -> StoreResult<SecretString> {
+        const SQL: &str = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING";
+        let key = format!("secret/{name}");
+        on_db!(self, |conn| {
+            sqlx::query(SQL).bind(&key).bind(own.expose_secret()).execute(conn).await.map(drop)
+        })?;
+        Ok(self.meta_get(&key).await?.map_or_else(|| own.clone(), SecretString::from))
     }
 
     pub async fn meta_get(&mut self, key: &str) -> StoreResult<Option<String>> {

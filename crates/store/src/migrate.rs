@@ -34,6 +34,7 @@ const VERSIONS: &[Version] = versions! {
     4 => "0004_chat",
     5 => "0005_lifecycle",
     6 => "0006_audit",
+    7 => "0007_supervisor",
 };
 
 /// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.

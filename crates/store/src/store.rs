@@ -1,6 +1,6 @@
 //! Opening a database and handing out transactions.
 
-use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, sync::Arc, time::Duration};
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
 
 use sqlx::{
     Connection, Executor, PgConnection, PgPool, SqlitePool,
@@ -59,7 +59,7 @@ impl DatabaseKind {
 pub struct Store(Pools);
 
 #[derive(Debug, Clone)]
-enum Pools {
+pub(crate) enum Pools {
     Sqlite { writer: SqlitePool, readers: SqlitePool },
     Postgres(PgPool),
 }
@@ -84,6 +84,10 @@ impl Store {
         Ok(store)
     }
 
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.0
+    }
+
     pub fn kind(&self) -> DatabaseKind {
         match &self.0 {
             Pools::Sqlite { .. } => DatabaseKind::Sqlite,
@@ -98,7 +102,7 @@ impl Store {
             Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
             Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         };
-        Ok(Tx(inner, Touched::default()))
+        Ok(Tx(inner, Touched::default(), None))
     }
 
     /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
@@ -110,7 +114,7 @@ impl Store {
                 Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?)
             }
         };
-        Ok(Tx(inner, Touched::default()))
+        Ok(Tx(inner, Touched::default(), None))
     }
 
     /// Whether the database answers a query; takes a connection of the pool that readers use.
@@ -121,14 +125,6 @@ impl Store {
             Pools::Postgres(pool) => sqlx::query(SQL).execute(pool).await.map(drop)?,
         }
         Ok(())
-    }
-
-    /// How to connect to it besides; `None` on SQLite.
-    pub(crate) fn postgres_options(&self) -> Option<Arc<PgConnectOptions>> {
-        match &self.0 {
-            Pools::Sqlite { .. } => None,
-            Pools::Postgres(pool) => Some(pool.connect_options()),
-        }
     }
 
     /// Waits for running transactions and closes all connections. On SQLite this also folds the log into the file.

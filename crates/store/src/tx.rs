@@ -2,7 +2,7 @@
 
 use sqlx::{FromRow, Postgres, Row, Sqlite, Transaction};
 
-use crate::StoreResult;
+use crate::{StoreError, StoreResult};
 
 /// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
 ///
@@ -11,7 +11,9 @@ use crate::StoreResult;
 /// Locks are taken in this order, so that two transactions never wait for each other: [`Tx::exclusive`], then
 /// [`Tx::lock_model`], then the rows that are written, then the head of the audit log ([`Tx::audit`], the last thing a
 /// transaction does itself), and at last the row that counts changes, which [`Tx::commit`] takes.
-pub struct Tx(pub(crate) Inner, pub(crate) Touched);
+///
+/// The last field is the epoch of [`Tx::fence`].
+pub struct Tx(pub(crate) Inner, pub(crate) Touched, pub(crate) Option<i64>);
 
 /// Whether the transaction changed something that gateways keep in memory; see [`Tx::changes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,8 +30,14 @@ pub(crate) enum Inner {
 
 impl Tx {
     pub async fn commit(mut self) -> StoreResult<()> {
-        if self.1 == Touched::Catalog {
+        if self.1 == Touched::Catalog || self.2.is_some() {
             self.count_change().await?;
+        }
+        if let Some(epoch) = self.2
+            && !self.is_epoch(epoch).await?
+        {
+            self.rollback().await?;
+            return Err(StoreError::Overtaken);
         }
         match self.0 {
             Inner::Sqlite(tx) => tx.commit().await?,

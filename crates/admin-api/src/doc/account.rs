@@ -24,15 +24,16 @@ pub(super) fn new_password() -> Value {
 
 pub(crate) fn ready() -> Doc {
     let body = |status: &[&str]| {
-        let checks = object([("database", text()), ("container_runtime", text()), ("usage_spool", text())]);
+        let checks = ["database", "container_runtime", "supervision", "usage_spool"];
+        let checks = object(checks.map(|it| (it, text())));
         object([("status", one_of(status)), ("runtime", one_of(&["docker", "process"])), ("checks", checks)])
     };
     // Said by the data plane, which asks nobody any more.
     let ending = object([("status", constant("shutting_down")), ("checks", object([]))]);
     Doc::new("getReadiness", "Readiness")
         .about(
-            "A container runtime that does not answer degrades the gateway; inference goes on. `runtime` says what \
-             runs the engines. Each check says `ok` or what is wrong.",
+            "A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises \
+             the models; inference goes on. `runtime` says what runs the engines. Each check says `ok` or what is wrong.",
         )
         .ok(body(&["ready", "degraded"]))
         .answer(

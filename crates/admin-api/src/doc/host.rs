@@ -149,8 +149,8 @@ pub(crate) fn capabilities() -> Doc {
     let runtime = unknowable(&["name", "version", "api_version", "detail"], &text());
     Doc::new("getCapabilities", "What the gateway runs on")
         .about(
-            "System, kernel, container, control groups, container runtime, GPU tools, and which providers of figures \
-             were found, or why not.",
+            "System, kernel, container, control groups, container runtime, which of several gateways supervises the \
+             models, GPU tools, and which providers of figures were found, or why not.",
         )
         .ok(object([
             ("os", object(os.into_iter().chain(unknowable(&["name", "kernel"], &text())))),
@@ -158,6 +158,19 @@ pub(crate) fn capabilities() -> Doc {
             ("cgroup", object(cgroup)),
             ("cpu", object([("model", nullable(text())), ("count", count()), ("usable", count())])),
             ("container_runtime", object([("available", flag())].into_iter().chain(runtime))),
+            (
+                "supervision",
+                object(
+                    [
+                        ("role", one_of(&["supervisor", "follower", "stranger", "unknown"])),
+                        ("detail", text()),
+                        ("reaches_engines", flag()),
+                    ]
+                    .into_iter()
+                    .chain(unknowable(&["gateway", "runtime", "supervisor", "supervisor_runtime"], &text()))
+                    .chain([("since", nullable(time()))]),
+                ),
+            ),
             ("gpu_toolkit", named("Found")),
             ("monitoring", list(named("Found"))),
         ]))

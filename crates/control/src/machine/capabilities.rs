@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use gantry_domain::host::{Capabilities, Cgroup, Container, Cpu, Found, Os, RuntimeFound};
+use gantry_domain::host::{Capabilities, Cgroup, Container, Cpu, Found, Os, RuntimeFound, Supervision};
 
 use super::Machine;
 use crate::Control;
@@ -27,13 +27,13 @@ impl Control {
             },
             Err(error) => RuntimeFound { detail: Some(error.to_string()), ..none },
         };
-        let machine = Arc::clone(&self.machine);
-        tokio::task::spawn_blocking(move || look(&machine, found)).await.ok()
+        let (machine, supervision) = (Arc::clone(&self.machine), self.supervision.view());
+        tokio::task::spawn_blocking(move || look(&machine, found, supervision)).await.ok()
     }
 }
 
 /// Looks at everything but the container runtime. Blocking.
-fn look(machine: &Machine, container_runtime: RuntimeFound) -> Capabilities {
+fn look(machine: &Machine, container_runtime: RuntimeFound, supervision: Supervision) -> Capabilities {
     let read = |path: &str| fs::read_to_string(path).ok();
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let kernel = read("/proc/sys/kernel/osrelease").map(|it| it.trim().to_owned());
@@ -52,6 +52,7 @@ fn look(machine: &Machine, container_runtime: RuntimeFound) -> Capabilities {
             usable: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         },
         container_runtime,
+        supervision,
         gpu_toolkit: gpu_toolkit(),
         monitoring: monitoring(machine),
     }

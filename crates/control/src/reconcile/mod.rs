@@ -11,99 +11,27 @@ mod worker;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use futures_util::{StreamExt, stream::BoxStream};
 use gantry_domain::{ModelId, model::Model};
 use gantry_runtime::{Found, RuntimeResult};
-use gantry_store::{Lead, StoreResult, in_time};
+use gantry_store::{StoreResult, in_time};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinSet},
     time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, warn};
 
 use crate::Control;
 
-/// How soon another gateway takes over, and how soon one that lost the lead knows.
-const LEAD_EVERY: Duration = Duration::from_secs(1);
-
-/// Runs until `stop`; containers go on without us. Of several gateways on one database one does it at a time: two would
-/// each take what the other is about to start for a leftover.
-pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop: CancellationToken) {
-    while let Some(lead) = take_lead(&control, &mut hints, &stop).await {
-        let term = stop.child_token();
-        let work = async {
-            look_after(Arc::clone(&control), &mut hints, term.clone()).await;
-            term.cancel();
-        };
-        tokio::join!(work, keep(&control, lead, &term));
-        if hints.is_closed() {
-            return;
-        }
-    }
-}
-
-/// `None` when told to stop.
-async fn take_lead(
-    control: &Control,
-    hints: &mut mpsc::Receiver<ModelId>,
-    stop: &CancellationToken,
-) -> Option<Lead> {
-    let mut told = false;
-    loop {
-        if stop.is_cancelled() {
-            return None;
-        }
-        match control.store.lead().await {
-            Ok(Some(lead)) => return Some(lead),
-            Ok(None) if !told => {
-                info!("another gateway on this database looks after the models; this one serves them");
-                told = true;
-            }
-            Ok(None) => {}
-            Err(error) => debug!(error = &error as &dyn std::error::Error, "who leads is not known"),
-        }
-        let again = tokio::time::sleep(LEAD_EVERY);
-        tokio::pin!(again);
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return None,
-                () = &mut again => break,
-                // The other one hears of it from the database.
-                hint = hints.recv() => { hint?; }
-            }
-        }
-    }
-}
-
-/// Ends the term when another gateway has the lead. While the database is away nobody can take it.
-async fn keep(control: &Control, mut lead: Lead, term: &CancellationToken) {
-    loop {
-        tokio::select! {
-            () = term.cancelled() => return,
-            () = tokio::time::sleep(LEAD_EVERY) => {}
-        }
-        if lead.check().await.is_ok() {
-            continue;
-        }
-        match control.store.lead().await {
-            Ok(Some(again)) => lead = again,
-            Ok(None) => {
-                warn!("another gateway on this database took over looking after the models");
-                term.cancel();
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-async fn look_after(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelId>, stop: CancellationToken) {
+/// Runs until `stop`; containers go on without us. For the one gateway that supervises, see [`crate::supervise`].
+pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelId>, stop: CancellationToken) {
     let mut crew = Crew {
-        control: Arc::clone(&control),
+        control,
         workers: HashMap::new(),
         names: HashMap::new(),
         running: JoinSet::new(),
@@ -121,11 +49,11 @@ async fn look_after(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelId>, 
                 }
                 crew.look_at_all().await;
             }
-            () = control.publisher.changed_elsewhere.notified() => crew.look_at_all().await,
             hint = hints.recv() => match hint {
                 Some(id) => crew.look_at(id).await,
                 None => break,
             },
+            () = crew.control.changed_elsewhere.notified() => crew.look_for_commands().await,
             event = next(&mut events) => match event {
                 Some(id) => crew.look_at(id).await,
                 // The next tick connects again.
@@ -231,6 +159,17 @@ impl Crew {
 
     async fn records(&self) -> StoreResult<Vec<(Model, bool)>> {
         in_time(async { self.control.store.read().await?.models_for_reconcile().await }).await
+    }
+
+    /// Wakes the workers of models that have a command which nobody carried out yet. It may have been given to another
+    /// gateway.
+    async fn look_for_commands(&mut self) {
+        // If they can't be read, the next tick retries.
+        for (model, deleting) in self.records().await.unwrap_or_default() {
+            if deleting || model.phase.generation() != model.generation {
+                self.wake(model.id, None);
+            }
+        }
     }
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.

@@ -440,6 +440,8 @@ fn gateway(
         shared: Arc::new(Shared::new(Catalog::default(), clock)),
         publisher: Publisher::new(breaker),
         live: Arc::default(),
+        supervision: Arc::new(crate::supervise::Supervision::alone()),
+        changed_elsewhere: Notify::new(),
         new_budgets: Notify::new(),
         hub: crate::hub::Hub::new(None, true),
         versions: crate::versions::Versions::new().0,

@@ -257,6 +257,7 @@ impl Worker {
     ) -> StoreResult<Next> {
         if deleting && instance.is_none() && matches!(model.phase, Phase::Stopped { .. }) {
             let mut tx = self.control.store.write().await?;
+            self.control.supervision.fence(&mut tx)?;
             tx.delete_model(self.id).await?;
             tx.commit().await?;
             self.control.live.forget(self.id);
@@ -418,6 +419,7 @@ impl Worker {
         let after = Model { phase: phase.clone(), diagnosis, ..model.clone() };
         let (to, reason) = after.state();
         let mut tx = control.store.write().await?;
+        control.supervision.fence(&mut tx)?;
         if !tx.record_phase(model, &phase).await? {
             return Ok(());
         }
@@ -455,6 +457,7 @@ impl Worker {
     async fn roll_back(&self) -> StoreResult<bool> {
         let now = self.control.clock.now();
         let mut tx = self.control.store.write().await?;
+        self.control.supervision.fence(&mut tx)?;
         // Read again, for its diagnosis.
         let Some((model, false)) = tx.model_for_reconcile(self.id).await? else { return Ok(false) };
         let (Some(apply), Some(good)) = (&model.apply, model.rollback_to()) else { return Ok(false) };

@@ -10,7 +10,7 @@ use super::{
     Docker, Seen, create,
     error::{Private, Retry, message, status},
 };
-use crate::{ContainerSpec, RuntimeError, RuntimeResult};
+use crate::{ContainerSpec, RuntimeError, RuntimeResult, gate::pass};
 
 /// To make or start a container; the engine may have to set up networks and mounts on a busy disk.
 const MAKE: Duration = Duration::from_mins(1);
@@ -82,6 +82,7 @@ impl Docker {
     async fn create(&self, spec: &ContainerSpec<'_>, memlock: bool) -> RuntimeResult<InstanceId> {
         let options = CreateContainerOptionsBuilder::default().name(spec.name).build();
         let body = create::body(spec, &self.owner, memlock);
+        pass(&*self.gate).await?;
         let call = self.client().await?.create_container(Some(options), body);
         match self.raw("create the container", MAKE, call).await? {
             Ok(answer) => Ok(InstanceId(answer.id)),
@@ -98,6 +99,7 @@ impl Docker {
     async fn start(&self, spec: &ContainerSpec<'_>, id: &InstanceId) -> Result<(), StartError> {
         let action = "start the container";
         let client = self.client().await.map_err(StartError::Final)?;
+        pass(&*self.gate).await.map_err(StartError::Final)?;
         let call = client.start_container(&id.0, None::<StartContainerOptions>);
         let error = match self.raw(action, MAKE, call).await.map_err(StartError::Final)? {
             Ok(()) => return Ok(()),

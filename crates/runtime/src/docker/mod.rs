@@ -37,8 +37,8 @@ use tokio::{
 
 use self::error::{meaning, status};
 use crate::{
-    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
-    RuntimeResult,
+    ContainerSpec, Found, Gate, ImageInfo, ImageProbe, Open, Owner, Progress, Runtime, RuntimeError,
+    RuntimeInfo, RuntimeResult, gate::pass,
 };
 
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
@@ -75,6 +75,7 @@ mod label {
 pub struct Docker {
     host: String,
     owner: Owner,
+    gate: Arc<dyn Gate>,
     client: OnceCell<Client>,
 }
 
@@ -86,10 +87,27 @@ pub fn docker(host: Option<&str>, owner: Owner) -> RuntimeResult<Docker> {
         let detail = "`DOCKER_HOST` must start with `unix://` or `tcp://`".to_owned();
         return Err(RuntimeError::Refused { action: "connect", detail });
     }
-    Ok(Docker { host: host.to_owned(), owner, client: OnceCell::new() })
+    Ok(Docker { host: host.to_owned(), owner, gate: Arc::new(Open), client: OnceCell::new() })
 }
 
 impl Docker {
+    /// Changes containers only while `gate` is open.
+    #[must_use]
+    pub fn behind(self, gate: Arc<dyn Gate>) -> Self {
+        Self { gate, ..self }
+    }
+
+    /// The engine's own id, which lies with its containers. Podman makes one up for each answer; there the place of its
+    /// containers has to do.
+    async fn engine_id(&self) -> RuntimeResult<String> {
+        let ask = async || self.within("ask for its id", ASK, self.client().await?.info()).await;
+        let (one, two) = (ask().await?, ask().await?);
+        Ok(match one.id.filter(|id| !id.is_empty() && two.id.as_ref() == Some(id)) {
+            Some(id) => format!("docker {id}"),
+            None => format!("docker {} {}", text(one.name), text(one.docker_root_dir)),
+        })
+    }
+
     /// The client, with the API version settled on at the first call that gets through.
     async fn client(&self) -> RuntimeResult<&Client> {
         self.client
@@ -167,6 +185,7 @@ impl Docker {
     }
 
     async fn stop_container(&self, id: &str, grace: Duration) -> RuntimeResult<()> {
+        pass(&*self.gate).await?;
         let seconds = i32::try_from(grace.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
         let call = self.client().await?.stop_container(id, Some(options));
@@ -178,6 +197,7 @@ impl Docker {
     }
 
     async fn remove_container(&self, id: &str) -> RuntimeResult<()> {
+        pass(&*self.gate).await?;
         let action = "remove the container";
         let deadline = Instant::now() + REMOVE;
         // Anonymous volumes of the image go with it.
@@ -242,6 +262,10 @@ impl Docker {
     }
 }
 
+fn text(value: Option<String>) -> String {
+    value.unwrap_or_default()
+}
+
 /// Whose a container is.
 enum Seen {
     Ours(Found),
@@ -268,6 +292,10 @@ impl Runtime for Docker {
             })
         }
         .boxed()
+    }
+
+    fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>> {
+        self.engine_id().boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {

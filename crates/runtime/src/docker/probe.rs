@@ -18,7 +18,7 @@ use super::{
     error::{message, status},
     label,
 };
-use crate::{ImageProbe, RuntimeError, RuntimeResult};
+use crate::{ImageProbe, RuntimeError, RuntimeResult, gate::pass};
 
 /// Lines of output that are kept.
 const LINES: usize = 5_000;
@@ -31,6 +31,8 @@ impl Docker {
 
     async fn ask_image(&self, probe: &ImageProbe<'_>) -> RuntimeResult<String> {
         let action = "ask the image";
+        // Not for the container's sake: two gateways would sweep each other's away.
+        pass(&*self.gate).await?;
         self.sweep_probes().await?;
         let client = self.client().await?;
         let id = match client.create_container(None, self.probe_body(probe)).await {

@@ -15,7 +15,7 @@ use super::{
     shim::{STARTED, VERB},
     system,
 };
-use crate::{ContainerSpec, RuntimeError, RuntimeResult};
+use crate::{ContainerSpec, RuntimeError, RuntimeResult, gate::pass};
 
 /// A supervisor has nothing to do but to start the engine; the machine may be busy.
 const START: Duration = Duration::from_secs(20);
@@ -39,6 +39,11 @@ impl Process {
         let id = uuid::Uuid::now_v7().simple().to_string();
         let record = Record::new(spec, &self.owner, id.clone(), self.clock.now());
         let dir = self.make_dir(record).await?;
+        if let Err(error) = pass(&*self.gate).await {
+            // Of use to nobody; this directory is this gateway's own.
+            blocking(ACTION, move || dir.remove(&id)).await?;
+            return Err(error);
+        }
         let started = self.start(spec, program, &file, &dir, &id).await;
         if let Err(error) = started {
             // What could not be started is of no use; whatever of it runs goes first.

@@ -38,8 +38,8 @@ use self::{
     record::{Dir, Exit, Record, State},
 };
 use crate::{
-    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
-    RuntimeResult,
+    ContainerSpec, Found, Gate, ImageInfo, ImageProbe, Open, Owner, Progress, Runtime, RuntimeError,
+    RuntimeInfo, RuntimeResult, gate::pass,
 };
 
 /// Exit code of what SIGKILL ended, as shells and container engines write it.
@@ -57,6 +57,8 @@ const CHANGES: usize = 256;
 pub struct ProcessOptions {
     /// Where engines' records and logs lie; made if it is not there.
     pub dir: PathBuf,
+    /// Id of the gateway's data directory: only who has it sees these engines.
+    pub home: String,
     /// A program that becomes a supervisor ([`supervise`]) when its first argument is [`VERB`].
     pub supervisor: PathBuf,
     pub programs: Programs,
@@ -70,6 +72,7 @@ pub struct ProcessOptions {
 #[derive(Debug)]
 pub struct Process {
     owner: Owner,
+    gate: Arc<dyn Gate>,
     options: ProcessOptions,
     clock: Clock,
     /// When processes without a record were last looked for.
@@ -83,7 +86,14 @@ pub fn process(mut options: ProcessOptions, owner: Owner) -> RuntimeResult<Proce
     record::prepare(&options.dir).map_err(|error| failed("use the directory for engines", &error))?;
     options.environment = environment::passed(options.environment);
     let (changes, _) = broadcast::channel(CHANGES);
-    Ok(Process { owner, options, clock: Clock::default(), swept: Arc::default(), changes })
+    Ok(Process {
+        owner,
+        gate: Arc::new(Open),
+        options,
+        clock: Clock::default(),
+        swept: Arc::default(),
+        changes,
+    })
 }
 
 /// Paths of this machine are not shown, so of an I/O error only its kind is.
@@ -122,8 +132,9 @@ impl Look {
     }
 }
 
-/// Looks at a directory. An engine whose supervisor was killed is brought to its end first. Blocking.
-fn look(dir: Dir, owner: &str) -> io::Result<Option<Seen>> {
+/// Looks at a directory. An engine whose supervisor was killed is brought to its end first, unless it `may` not.
+/// Blocking.
+fn look(dir: Dir, owner: &str, may: bool) -> io::Result<Option<Seen>> {
     let record = match dir.record()? {
         Some(record) if record.owner == owner => record,
         Some(_) => return Ok(Some(Seen::Foreign)),
@@ -133,7 +144,8 @@ fn look(dir: Dir, owner: &str) -> io::Result<Option<Seen>> {
     let held = dir.is_held()?;
     // Read after the lock: a supervisor notes the end before it lets go.
     let mut state = dir.state()?;
-    if !held
+    if may
+        && !held
         && let Some(state) = &mut state
         && state.exit.is_none()
     {
@@ -163,29 +175,37 @@ fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
 }
 
 impl Process {
+    /// Changes engines only while `gate` is open.
+    #[must_use]
+    pub fn behind(self, gate: Arc<dyn Gate>) -> Self {
+        Self { gate, ..self }
+    }
+
     async fn look(&self, name: &str) -> RuntimeResult<Option<Seen>> {
         // A name is a part of a path here.
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
             return Ok(None);
         }
         let (dir, owner) = (Dir::of(&self.options.dir, name), self.owner.instance.clone());
-        blocking("look at the engine", move || look(dir, &owner)).await
+        let gate = Arc::clone(&self.gate);
+        blocking("look at the engine", move || look(dir, &owner, gate.is_open())).await
     }
 
     async fn looks(&self) -> RuntimeResult<Vec<Look>> {
         let (run, owner) = (self.options.dir.clone(), self.owner.instance.clone());
-        let swept = Arc::clone(&self.swept);
+        let (swept, gate) = (Arc::clone(&self.swept), Arc::clone(&self.gate));
         blocking("list the engines", move || {
             // Processes first: a record is there before its process, so one without a record has lost it.
-            let marked = if is_due(&swept) { system::marked(&owner) } else { Vec::new() };
+            // Those of another gateway on this machine and database have theirs elsewhere: only who supervises ends any.
+            let marked = if gate.is_open() && is_due(&swept) { system::marked(&owner) } else { Vec::new() };
             let mut looks = Vec::new();
             for dir in record::all(&run)? {
-                if let Some(Seen::Ours(it)) = look(dir, &owner)? {
+                if let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())? {
                     looks.push(*it);
                 }
             }
             for id in marked.into_iter().map(|it| it.id) {
-                if !looks.iter().any(|it| it.record.id == id) {
+                if gate.is_open() && !looks.iter().any(|it| it.record.id == id) {
                     system::sweep(&owner, &id, KILL);
                 }
             }
@@ -197,10 +217,11 @@ impl Process {
 
     async fn by_id(&self, id: &InstanceId) -> RuntimeResult<Option<Look>> {
         let (run, owner, id) = (self.options.dir.clone(), self.owner.instance.clone(), id.0.clone());
+        let gate = Arc::clone(&self.gate);
         blocking("look for the engine", move || {
             for dir in record::all(&run)? {
                 if dir.record()?.is_some_and(|it| it.id == id)
-                    && let Some(Seen::Ours(it)) = look(dir, &owner)?
+                    && let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())?
                 {
                     return Ok(Some(*it));
                 }
@@ -212,6 +233,7 @@ impl Process {
 
     /// Asks, waits for `grace`, then forces.
     async fn stop_engine(&self, it: &Look, grace: Duration) -> RuntimeResult<()> {
+        pass(&*self.gate).await?;
         if let (true, Some(State { pid, .. })) = (it.held, &it.state) {
             let steps = [(Signal::TERM, grace), (Signal::QUIT, KILL)];
             for (signal, patience) in steps.into_iter().skip(usize::from(grace.is_zero())) {
@@ -271,6 +293,11 @@ impl Runtime for Process {
             Ok(RuntimeInfo { name: "process", version, api_version: kernel.await? })
         }
         .boxed()
+    }
+
+    fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>> {
+        let identity = format!("processes of {}", self.options.home);
+        async move { Ok(identity) }.boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {

@@ -42,6 +42,7 @@ impl Processes {
         let simulator = self.simulator.to_str().unwrap();
         let options = ProcessOptions {
             dir: self.run_dir(),
+            home: "test".to_owned(),
             supervisor: supervisor(),
             programs: Programs {
                 engines: [

@@ -88,6 +88,8 @@ mod simulator;
 #[cfg(test)]
 mod storm;
 #[cfg(test)]
+mod supervision;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod system;

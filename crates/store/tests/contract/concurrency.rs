@@ -65,22 +65,6 @@ on_both! {
         assert!(cancelled > 0);
     }
 
-    async fn one_of_several_gateways_leads_until_it_is_gone(db: &Database) {
-        let other = Store::open(&db.url).await.unwrap();
-        let mut lead = db.store.lead().await.unwrap().unwrap();
-        lead.check().await.unwrap();
-        let second = other.lead().await.unwrap();
-        // A SQLite database belongs to one gateway, which does not ask.
-        assert_eq!(second.is_some(), db.store.kind() == DatabaseKind::Sqlite);
-        drop((lead, second));
-        let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        while other.lead().await.unwrap().is_none() {
-            assert!(std::time::Instant::now() < deadline, "the lead is not free");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        other.close().await;
-    }
-
     async fn of_fifty_bootstraps_one_wins(db: &Database) {
         let mut tasks = JoinSet::new();
         for n in 0..50 {

@@ -25,6 +25,7 @@ mod opening;
 mod parity;
 #[cfg(test)]
 mod sessions;
+mod supervision;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

@@ -1,0 +1,120 @@
+//! Who this gateway is: an id that lies in its data directory. It tells a database from a copy of it, and gateways that
+//! share one from each other.
+
+use std::{
+    fs,
+    io::{ErrorKind, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use anyhow::Context;
+use gantry_store::{DatabaseKind, Store};
+use secrecy::SecretString;
+use tracing::warn;
+use uuid::Uuid;
+
+/// In the data directory: the id, and the path under which it was given.
+const FILE: &str = "gateway-id";
+/// In the data directory: id of the database, the label of our containers.
+const INSTANCE: &str = "instance";
+
+/// The id of the data directory (a UUID), made at the first call. A directory that was moved keeps it; one that was
+/// copied, while the original is still where it was, gets another.
+pub(crate) fn id(dir: &Path) -> anyhow::Result<String> {
+    let file = dir.join(FILE);
+    let said = || format!("can't use {}", file.display());
+    let here = dir.canonicalize().with_context(said)?;
+    let here = here.to_string_lossy();
+    let known = read(dir).with_context(said)?;
+    let id = match known {
+        Some((id, place)) if place == here => return Ok(id),
+        Some((id, place)) => {
+            let original = read(Path::new(&place)).ok().flatten();
+            if original.is_none_or(|(there, _)| there != id) { id } else { Uuid::now_v7().to_string() }
+        }
+        None => Uuid::now_v7().to_string(),
+    };
+    let part = dir.join(format!("{FILE}.part"));
+    let mut options = fs::OpenOptions::new();
+    let mut out =
+        options.write(true).create(true).truncate(true).mode(0o600).open(&part).with_context(said)?;
+    writeln!(out, "{id}\n{here}").and_then(|()| out.sync_all()).with_context(said)?;
+    fs::rename(&part, &file).with_context(said)?;
+    Ok(id)
+}
+
+fn read(dir: &Path) -> std::io::Result<Option<(String, String)>> {
+    match fs::read_to_string(dir.join(FILE)) {
+        Ok(text) => {
+            let found = text.trim_end().split_once('\n');
+            Ok(found.map(|(id, place)| (id.to_owned(), place.to_owned())))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The id of the database: the label of our containers. A SQLite file belongs to one data directory; a copy of it in
+/// another one gets an id of its own, since the containers of the original are none of its business.
+pub(crate) async fn instance(store: &Store, dir: &Path, home: &str) -> anyhow::Result<String> {
+    let mut tx = store.write().await?;
+    let instance = match store.kind() {
+        DatabaseKind::Postgres => tx.instance_id().await?,
+        DatabaseKind::Sqlite => {
+            let known = fs::read_to_string(dir.join(INSTANCE)).ok();
+            let (id, is_copy) = tx.claim_home(home, known.as_deref().map(str::trim)).await?;
+            if is_copy {
+                warn!(
+                    instance = %id,
+                    "the database was copied from another data directory: engines that were started from there are \
+                     left alone, and the models are stopped here"
+                );
+            }
+            id
+        }
+    };
+    tx.commit().await?;
+    // So that an operator (and our tests) can tell whose containers are whose.
+    fs::write(dir.join(INSTANCE), instance.to_string()).context("can't write into DATA_DIR")?;
+    Ok(instance.to_string())
+}
+
+/// The key of the engines, which all gateways on one Postgres must have: whoever supervises starts engines that the
+/// others lead to, and takes over.
+pub(crate) async fn engine_key(store: &Store, own: SecretString) -> anyhow::Result<SecretString> {
+    if store.kind() == DatabaseKind::Sqlite {
+        return Ok(own);
+    }
+    let mut tx = store.write().await?;
+    let key = tx.shared_secret("engine-key", &own).await?;
+    tx.commit().await?;
+    Ok(key)
+}
+
+/// For people: which gateway of which machine.
+pub(crate) fn name(dir: &Path) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), dir.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_moves_is_the_same_and_a_copy_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("first")).unwrap();
+        let first = id(&at("first")).unwrap();
+        assert_eq!(id(&at("first")).unwrap(), first);
+        fs::rename(at("first"), at("moved")).unwrap();
+        assert_eq!(id(&at("moved")).unwrap(), first);
+        fs::create_dir(at("copy")).unwrap();
+        fs::copy(at("moved").join(FILE), at("copy").join(FILE)).unwrap();
+        let copy = id(&at("copy")).unwrap();
+        assert_ne!(copy, first);
+        assert_eq!((id(&at("copy")).unwrap(), id(&at("moved")).unwrap()), (copy, first));
+    }
+}

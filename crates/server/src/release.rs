@@ -1,0 +1,71 @@
+//! `gantry supervisor`: which of several gateways on one Postgres acts on the models' containers, and letting another
+//! one do so.
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::{Context, ensure};
+use clap::ArgMatches;
+use gantry_settings::Settings;
+use gantry_store::{DatabaseKind, Store, Supervisor};
+
+pub(crate) fn run(
+    matches: &ArgMatches,
+    load: impl FnOnce(&ArgMatches) -> anyhow::Result<Settings>,
+) -> anyhow::Result<ExitCode> {
+    let (name, sub) = matches.subcommand().context("say `show` or `release`")?;
+    let settings = load(sub)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let text = runtime.block_on(async {
+        ensure!(
+            settings.database().expose().starts_with("postgres"),
+            "a SQLite database belongs to one gateway: there is nobody else to supervise its models"
+        );
+        let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
+        let text = match name {
+            "release" => release(&store, sub.get_flag("copy")).await,
+            _ => show(&store).await,
+        };
+        store.close().await;
+        text
+    })?;
+    writeln!(std::io::stdout(), "{text}").context("standard output is closed")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn who(it: &Supervisor) -> String {
+    let Some(who) = &it.who else { return "nobody yet".to_owned() };
+    let since = it.since.map(|at| format!(", since {at}")).unwrap_or_default();
+    format!(
+        "{} ({}){since}",
+        who.name,
+        who.runtime.as_deref().unwrap_or("its container runtime is not known")
+    )
+}
+
+async fn show(store: &Store) -> anyhow::Result<String> {
+    debug_assert_eq!(store.kind(), DatabaseKind::Postgres);
+    let mut tx = store.read().await?;
+    let (it, is_claimed) = (tx.supervisor().await?, tx.is_claimed().await?);
+    let now = if is_claimed { "supervises the models now" } else { "did last; nobody does now" };
+    Ok(if it.who.is_none() {
+        "nobody supervised the models yet".to_owned()
+    } else {
+        format!("{} {now}", who(&it))
+    })
+}
+
+async fn release(store: &Store, is_copy: bool) -> anyhow::Result<String> {
+    let mut tx = store.write().await?;
+    let it = tx.supervisor().await?;
+    ensure!(!tx.is_claimed().await?, "{} supervises the models now: stop that gateway first", who(&it));
+    tx.release_supervisor().await?;
+    let mut text = format!("released from {}: the next gateway supervises the models", who(&it));
+    if is_copy {
+        let id = tx.renew_instance_id().await?;
+        text += &format!(
+            "\nthe database has an id of its own now, {id}: containers of the original are left alone"
+        );
+    }
+    tx.commit().await?;
+    Ok(text)
+}

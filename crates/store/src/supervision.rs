@@ -1,0 +1,162 @@
+//! Which of the gateways on one database may act on its models' containers.
+//!
+//! Three things say so. A lock of Postgres, held by one connection ([`Claim`]): the server gives it back when the
+//! gateway dies, and also when it falls silent. A row: who holds it, and which containers that one sees. And the row's
+//! epoch, which every transaction of the reconciler is held against at its end ([`Tx::fence`]), so that one that was
+//! overtaken writes nothing. A SQLite file belongs to one gateway, and has no lock here.
+
+use std::time::Duration;
+
+use gantry_domain::Timestamp;
+use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
+
+use crate::{
+    Store, StoreResult, Tx,
+    store::Pools,
+    tx::{Inner, Touched, on_db, row},
+};
+
+/// To connect for the lock.
+const CONNECT: Duration = Duration::from_secs(5);
+
+row! {
+    struct SupervisorRow {
+        epoch: i64,
+        gateway: Option<String>,
+        name: Option<String>,
+        runtime: Option<String>,
+        machine: Option<String>,
+        since: Option<i64>,
+    }
+}
+
+/// A gateway, as far as it matters for who may supervise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Id of its data directory.
+    pub gateway: String,
+    /// For people: the machine's name, and the process.
+    pub name: String,
+    /// Which containers it sees; `None` while its container runtime does not answer.
+    pub runtime: Option<String>,
+    /// Whose loopback it shares.
+    pub machine: String,
+}
+
+/// Who supervises, or did last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Supervisor {
+    /// Grows with each that follows on another.
+    pub epoch: i64,
+    /// `None`: nobody ever did, or what it had was released.
+    pub who: Option<Candidate>,
+    pub since: Option<Timestamp>,
+}
+
+impl From<SupervisorRow> for Supervisor {
+    fn from(row: SupervisorRow) -> Self {
+        let who = row.gateway.zip(row.name).zip(row.machine);
+        let who =
+            who.map(|((gateway, name), machine)| Candidate { gateway, name, runtime: row.runtime, machine });
+        Self { epoch: row.epoch, who, since: row.since.map(Timestamp) }
+    }
+}
+
+impl Tx {
+    pub async fn supervisor(&mut self) -> StoreResult<Supervisor> {
+        const SQL: &str = "SELECT epoch, gateway, name, runtime, machine, since FROM supervisor WHERE id = 1";
+        let row: SupervisorRow = on_db!(self, |conn| sqlx::query_as(SQL).fetch_one(conn).await)?;
+        Ok(row.into())
+    }
+
+    /// Notes who supervises from now on; its epoch. Only for who holds the [`Claim`].
+    pub async fn set_supervisor(&mut self, who: &Candidate, now: Timestamp) -> StoreResult<i64> {
+        const SQL: &str = "UPDATE supervisor SET epoch = epoch + 1, gateway = $1, name = $2, runtime = $3, \
+                           machine = $4, since = $5 WHERE id = 1 RETURNING epoch";
+        // Counted as a change for the sake of `fence`, and so that the others look soon.
+        self.1 = Touched::Catalog;
+        Ok(on_db!(self, |conn| {
+            let query = sqlx::query_scalar(SQL).bind(&who.gateway).bind(&who.name).bind(&who.runtime);
+            query.bind(&who.machine).bind(now.0).fetch_one(conn).await
+        })?)
+    }
+
+    /// Forgets who supervised, so that any gateway may: what ran there is known to be gone.
+    pub async fn release_supervisor(&mut self) -> StoreResult<()> {
+        const SQL: &str = "UPDATE supervisor SET epoch = epoch + 1, gateway = NULL, name = NULL, runtime = NULL, \
+                           machine = NULL, since = NULL WHERE id = 1";
+        self.1 = Touched::Catalog;
+        on_db!(self, |conn| sqlx::query(SQL).execute(conn).await.map(drop))?;
+        Ok(())
+    }
+
+    /// Whether a gateway holds the [`Claim`] now; never on SQLite.
+    pub async fn is_claimed(&mut self) -> StoreResult<bool> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted \
+                           AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                           AND classid = 1196314707 AND objsubid = 2 \
+                           AND CAST(objid AS BIGINT) = (CAST(hashtext(current_schema()) AS BIGINT) & 4294967295))";
+        Ok(match &mut self.0 {
+            Inner::Sqlite(_) => false,
+            Inner::Postgres(tx) => sqlx::query_scalar(SQL).fetch_one(&mut **tx).await?,
+        })
+    }
+
+    /// Lets [`Tx::commit`] fail with [`crate::StoreError::Overtaken`], and change nothing, unless `epoch` is still that
+    /// of [`Tx::supervisor`].
+    ///
+    /// Both a transaction that is fenced and one that begins another epoch take the row that counts changes before they
+    /// end, and the epoch is read after that: so either the old one ends first, or it sees that it is over.
+    pub fn fence(&mut self, epoch: i64) {
+        self.2 = Some(epoch);
+    }
+
+    pub(crate) async fn is_epoch(&mut self, epoch: i64) -> StoreResult<bool> {
+        Ok(self.supervisor().await?.epoch == epoch)
+    }
+}
+
+/// The lock of who supervises, on a connection of its own, which must stay in use: see [`Store::claim`].
+#[derive(Debug)]
+pub struct Claim(PgConnection);
+
+impl Store {
+    /// A connection on which the lock can be taken; `None` on SQLite. The server ends it, and frees the lock, after
+    /// `silence` without a question (Postgres 14 or newer): a gateway that hangs keeps nobody from taking over.
+    pub async fn claim(&self, silence: Duration) -> StoreResult<Option<Claim>> {
+        // `SET` takes no parameters.
+        const SQL: &str = "SELECT set_config('idle_session_timeout', $1, false)";
+        let Pools::Postgres(pool) = self.pools() else { return Ok(None) };
+        let options = PgConnectOptions::clone(&pool.connect_options()).application_name("gantry supervisor");
+        let connect = async {
+            let mut conn = options.connect().await?;
+            // An older server does not know it: there only the end of the connection frees the lock.
+            let _ = sqlx::query(SQL).bind(silence.as_millis().to_string()).execute(&mut conn).await;
+            Ok(Claim(conn))
+        };
+        let claim = tokio::time::timeout(CONNECT, connect).await;
+        claim.map_err(|_| crate::StoreError::Database(sqlx::Error::PoolTimedOut))?.map(Some)
+    }
+}
+
+impl Claim {
+    /// Takes the lock if it is free. Taking it twice is the same as once for [`Claim::holds`], but asks for two
+    /// givings back.
+    pub async fn take(&mut self) -> StoreResult<bool> {
+        // The number is arbitrary; the schema keeps installations apart that share a database.
+        const SQL: &str = "SELECT pg_try_advisory_lock(1196314707, hashtext(current_schema()))";
+        Ok(sqlx::query_scalar(SQL).fetch_one(&mut self.0).await?)
+    }
+
+    /// Whether this very session has the lock: behind a pooler that changes sessions it has not.
+    pub async fn holds(&mut self) -> StoreResult<bool> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted \
+                           AND pid = pg_backend_pid() AND classid = 1196314707 AND objsubid = 2)";
+        Ok(sqlx::query_scalar(SQL).fetch_one(&mut self.0).await?)
+    }
+
+    /// Gives the lock back, in order. Dropping does so too, as soon as the server notices.
+    pub async fn give_back(self) -> StoreResult<()> {
+        Ok(self.0.close().await?)
+    }
+}
