@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 
@@ -161,8 +162,12 @@ class Gateway:
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("content-type", "application/json")
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
-            return json.load(answer)
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            said = self.log_text()[-3000:]
+            raise RuntimeError(f"{method} {path}: {error.code} {error.read().decode()}\n{said}") from None
 
     def sign_in(self, username, password):
         jar = http.cookiejar.CookieJar()
@@ -173,8 +178,11 @@ class Gateway:
         urllib.request.build_opener(*handlers).open(request, timeout=60).close()
         return next(it.value for it in jar)
 
+    def log_text(self):
+        with open(self.log.name) as log:
+            return log.read()
+
     def faults(self):
         """What the gateway itself said went wrong inside of it."""
-        self.log.flush()
-        with open(self.log.name) as log:
-            return [line for line in log if "panicked" in line or "a database operation failed" in line]
+        lines = self.log_text().splitlines()
+        return [line for line in lines if "panicked" in line or "a database operation failed" in line]
