@@ -22,7 +22,7 @@ use gantry_admin_api::{
     app::{HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, RouteTarget, UpstreamHealth, breaker::State as BreakerState, limits::Holder};
+use gantry_dataplane::{Other, RouteTarget, limits::Holder};
 use gantry_domain::{
     ApiError, ErrorCode, KeyId, ModelId, OrgId,
     engine_metrics::EngineMetrics,
