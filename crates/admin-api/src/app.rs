@@ -19,7 +19,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{feed::Feed, password::Passwords, session::Cookies, throttle::Throttle};
+use crate::{disk::Disk, feed::Feed, password::Passwords, session::Cookies, throttle::Throttle};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]
@@ -62,6 +62,7 @@ pub struct Parts {
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
+    pub disk: Disk,
     pub hub_cache_dir: PathBuf,
     /// Of each of [`EngineKind::ALL`].
     pub default_images: [String; 2],

@@ -9,6 +9,7 @@ pub mod audit;
 mod auth;
 pub mod bootstrap;
 mod chat;
+mod disk;
 pub mod doc;
 mod error;
 pub mod events;
@@ -36,6 +37,7 @@ mod users;
 pub use app::{
     Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
 };
+pub use disk::Disk;
 pub use error::Problem;
 pub use guard::Peer;
 pub use routes::router;

@@ -91,7 +91,7 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
 pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     let Some(hash) = app.cookies.verify(cookie) else { return Ok(None) };
     let now = app.clock.now();
-    let mut tx = app.store.read().await?;
+    let mut tx = app.store.read_quick().await?;
     let Some((session, user, org_enabled)) = tx.session(&hash).await? else { return Ok(None) };
     drop(tx);
     if session.expires_at <= now || !user.enabled || !org_enabled {

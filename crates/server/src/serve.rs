@@ -334,6 +334,7 @@ fn app(
         hub_cache_dir: base.hub_cache_dir.clone(),
         models_dir_rules: base.models_dir_rules.clone(),
         headers: Headers::default(),
+        disk: gantry_admin_api::Disk::default(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),

@@ -24,6 +24,7 @@ mod usage;
 mod users;
 
 pub use audit::AuditFilter;
+pub use chat::ChatSize;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use limits::TokensSpent;
@@ -36,6 +37,6 @@ pub use store::{DatabaseKind, Store};
 pub use tx::Tx;
 pub use usage::{
     Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, UsageCheck, UsageFilter, UsageGroup, UsageRef,
-    UsageSums, UsageTimes,
+    UsageSpan, UsageSums, UsageTimes,
 };
 pub use users::{NewUser, UserChange, UserColumn, UserFilter};

@@ -9,7 +9,7 @@ use crate::{
     app::Parts,
     error::Outcome,
     extract::{Created, Id, Listed, Object, Params},
-    keys::{KeyForm, KeyView, create_key, revoke_key, sort},
+    keys::{KeyForm, KeyView, Maker, create_key, revoke_key, sort},
     policy::Caller,
 };
 
@@ -24,9 +24,12 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 }
 
 /// Create a key for oneself
+///
+/// At most 100 keys, revoked ones not counted.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let settings = KeyForm::create(body, app.clock.now())?.own(app.allowances.defaults())?;
-    Ok(Created(create_key(&app, &caller, settings, caller.user.org_id, Some(caller.user.id)).await?))
+    let user = &caller.user;
+    Ok(Created(create_key(&app, (&caller, Maker::Holder), settings, user.org_id, Some(user.id)).await?))
 }
 
 /// Revoke an own key

@@ -65,8 +65,8 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let mut warnings = warnings(model, &preview);
     if !preview.simulator && !model.config.is_online() {
         let (base, paths) = (app.models_dir.get(), model.config.paths());
-        let missing = tokio::task::spawn_blocking(move || files::missing(&base, &paths)).await;
-        warnings.extend(missing.map_err(|_| ApiError::internal())?.into_iter().map(|(field, path)| {
+        let missing = app.disk.look(move || files::missing(&base, &paths)).await?;
+        warnings.extend(missing.into_iter().map(|(field, path)| {
             Warning {
                 severity: Severity::Error,
                 category: "files",

@@ -183,8 +183,7 @@ pub(crate) async fn change(
 /// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
     let (base, paths) = (app.models_dir.get(), draft.config.paths());
-    let outside = tokio::task::spawn_blocking(move || files::first_outside(&base, &paths)).await;
-    if let Some(param) = outside.map_err(|_| ApiError::internal())? {
+    if let Some(param) = app.disk.look(move || files::first_outside(&base, &paths)).await? {
         let message = format!("`{param}` leaves the models base directory");
         return Err(ApiError::new(ErrorCode::PathNotAllowed, message).with_param(param).into());
     }
