@@ -19,7 +19,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{disk::Disk, feed::Feed, password::Passwords, session::Cookies, throttle::Throttle};
+use crate::{disk::Disk, feed::Feed, guesses::Guesses, password::Passwords, session::Cookies, throttle::Throttle};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]
@@ -63,6 +63,8 @@ pub struct Parts {
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
     pub disk: Disk,
+    /// Of the current password, when it is to be changed.
+    pub guesses: Guesses,
     pub hub_cache_dir: PathBuf,
     /// Of each of [`EngineKind::ALL`].
     pub default_images: [String; 2],

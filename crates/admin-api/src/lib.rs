@@ -16,6 +16,7 @@ pub mod events;
 mod extract;
 pub mod feed;
 mod guard;
+mod guesses;
 mod health;
 mod keys;
 mod limits;
@@ -40,5 +41,6 @@ pub use app::{
 pub use disk::Disk;
 pub use error::Problem;
 pub use guard::Peer;
+pub use guesses::Guesses;
 pub use routes::router;
 pub use throttle::Throttle;

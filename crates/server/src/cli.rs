@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
 
 use clap::ArgMatches;
 use gantry_cli::{Exit, command};
-use gantry_settings::{Entry, Settings, SettingsError, Sources};
+use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 
 use crate::{audit, doctor, serve};
 
@@ -30,13 +30,30 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The variables of the environment that are text. Others are somebody else's, unless they bear a name of ours.
+fn environment() -> Result<Vec<(String, String)>, SettingsError> {
+    let names = Settings::names();
+    let ours = |name: &str| names.iter().any(|it| it == name.strip_suffix("_FILE").unwrap_or(name) || it == name);
+    let mut found = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => found.push((name, value)),
+            (Ok(name), Err(_)) if ours(&name) => {
+                return Err(SettingsError::Malformed { name, origin: Origin::Environment, allowed: "UTF-8 text" });
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
 fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<Entry>), SettingsError> {
     let given = |name: String| {
         let value = matches.get_one::<String>(&name)?.clone();
         Some((name, value))
     };
     let flags: BTreeMap<_, _> = Settings::names().into_iter().filter_map(given).collect();
-    let sources = Sources::from_process(flags, std::env::vars(), Path::new("."))?;
+    let sources = Sources::from_process(flags, environment()?.into_iter(), Path::new("."))?;
     let (settings, entries) = Settings::load(&sources)?;
     settings.check()?;
     Ok((settings, entries))

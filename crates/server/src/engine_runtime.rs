@@ -1,6 +1,6 @@
 //! Which runtime runs the engines: containers of Docker, or processes of this machine.
 
-use std::{path::Path, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use gantry_control::machine::Machine;
@@ -66,7 +66,7 @@ pub(crate) async fn choose(
         supervisor: PathBuf::from("/proc/self/exe"),
         programs: programs.clone(),
         has_gpus: !gpus.is_empty(),
-        environment: std::env::vars().collect(),
+        environment: environment(),
     };
     let runtime = gantry_runtime::process(options, owner).context("can't run engines as processes")?;
     Ok(EngineRuntime { name, runtime: Arc::new(runtime), programs: Some(programs), gpus })
@@ -99,8 +99,8 @@ fn real(engine: EngineKind, command: Option<&CommandWords>, usual: &[&str]) -> O
         None => usual.iter().map(|it| (*it).to_owned()).collect(),
     };
     let program = Program { reference: words.join(" "), words, engine, simulator: false, version: None };
-    let file =
-        program.find(&std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default());
+    let path = environment().into_iter().find(|(name, _)| name == "PATH").map(|it| it.1);
+    let file = program.find(&path.unwrap_or_default());
     match (&file, command) {
         (Some(file), _) => {
             info!(engine = %engine.as_str(), program = %file.display(), "the engine's program");
@@ -111,6 +111,12 @@ fn real(engine: EngineKind, command: Option<&CommandWords>, usual: &[&str]) -> O
         (None, None) => return None,
     }
     Some(program)
+}
+
+/// The variables that are text; an engine gets no others.
+fn environment() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
 }
 
 fn simulator_instead(simulator: &Program, setting: &str) -> Program {

@@ -335,6 +335,7 @@ fn app(
         models_dir_rules: base.models_dir_rules.clone(),
         headers: Headers::default(),
         disk: gantry_admin_api::Disk::default(),
+        guesses: gantry_admin_api::Guesses::default(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     let sort = sort(&mut params)?;
-    let filter = KeyFilter { scope_user: Some(caller.user.id), q: params.text("q"), ..KeyFilter::default() };
+    let filter = KeyFilter { scope_user: Some(caller.user.id), q: params.search()?, ..KeyFilter::default() };
     params.finish()?;
     let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
     Ok(Listed(keys.iter().map(|key| KeyView::new(&app, key)).collect(), total))

@@ -1,7 +1,5 @@
 //! `POST /auth/password`.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{ErrorCode, audit::Action};
 use gantry_store::UserChange;
@@ -29,12 +27,19 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     let (Some(current), Some(new)) = (current, new) else {
         return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
     };
-    // Someone at an unlocked screen may guess too; the address says nothing about him.
-    let (nowhere, now) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), app.clock.now());
-    app.throttle.check(&caller.user.username, nowhere, now)?;
-    if !app.passwords.verify(&current, Some(&caller.user.password_hash)).await? {
-        app.throttle.failed(&caller.user.username, nowhere, now);
-        return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
+    // Someone at an unlocked screen may guess too.
+    let user = caller.user.id;
+    app.guesses.begin(user, app.clock.now())?;
+    match app.passwords.verify(&current, Some(&caller.user.password_hash)).await {
+        Ok(true) => app.guesses.right(user),
+        Ok(false) => {
+            app.guesses.wrong(user, app.clock.now());
+            return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
+        }
+        Err(error) => {
+            app.guesses.undecided(user);
+            return Err(error.into());
+        }
     }
     let password_hash = Some(app.passwords.hash(&new).await?);
     let mut tx = app.store.write().await?;

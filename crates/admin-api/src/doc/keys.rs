@@ -7,10 +7,10 @@ use super::{
     Doc,
     schema::{
         count, deleted, described, flag, formatted, id, list, name, name_or_nothing, named, nullable, object,
-        one_of, request, secret, text, time, whole, word,
+        one_of, request, secret, text, text_of, time, whole, word,
     },
 };
-use crate::keys::MAX_OWN_MODELS;
+use crate::{extract::MAX_SEARCH, keys::MAX_OWN_MODELS};
 
 const SCOPES: &[&str] = &["chat", "completions", "embeddings"];
 /// Words with commas between, blanks around them ignored.
@@ -115,7 +115,7 @@ fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
 fn sort(doc: Doc) -> Doc {
     doc.paged().sorted(&["id", "name", "created_at", "last_used_at"]).query(
         "q",
-        text(),
+        text_of(0, MAX_SEARCH),
         "Part of the name, of the prefix, or of the holder's name.",
     )
 }

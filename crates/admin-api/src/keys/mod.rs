@@ -259,7 +259,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let filter = KeyFilter {
         org_id: caller.scope().or(org),
         user_id: params.id("user_id")?.map(UserId),
-        q: params.text("q"),
+        q: params.search()?,
         scope_user: None,
     };
     params.finish()?;

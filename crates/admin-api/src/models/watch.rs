@@ -1,7 +1,5 @@
 //! Looking at a model that runs, or should: readiness, logs, a test request, and its timeline.
 
-use std::convert::Infallible;
-
 use axum::{
     Json,
     body::Body,
@@ -9,19 +7,19 @@ use axum::{
     http::header::{CACHE_CONTROL, CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use futures_util::StreamExt;
 use gantry_domain::{
     diagnosis,
     model::{ModelEvent, Phase, State as ModelState},
 };
 use serde_json::{Value, json};
 
-use super::{find, startup_timeout_sec};
+use super::{find, follow, startup_timeout_sec};
 use crate::{
     App,
     app::Parts,
     error::Outcome,
     extract::{Id, Listed, Params},
+    policy::Caller,
 };
 
 /// Lines of a log that are returned unless asked otherwise, and at most.
@@ -69,8 +67,13 @@ fn starting(pull: Option<(u64, u64)>) -> String {
 /// The engine's log
 ///
 /// The last `tail` lines; with `diagnose=true` also why the model does not run and which field to change; with
-/// `follow=true` a stream of server-sent events, one for each line.
-pub(crate) async fn logs(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<Response> {
+/// `follow=true` a stream of server-sent events, one for each line, which ends with the session.
+pub(crate) async fn logs(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    mut params: Params,
+) -> Outcome<Response> {
     let tail = params.number("tail", TAIL.0, TAIL.1)? as usize;
     let follow = params.flag("follow")?;
     let diagnose = params.flag("diagnose")?;
@@ -78,7 +81,7 @@ pub(crate) async fn logs(app: State<App>, Id(id): Id, mut params: Params) -> Out
     let model = find(&app, id).await?;
     if follow {
         let lines = app.engines.follow(&model, tail).await?;
-        let events = lines.map(|line| Ok::<_, Infallible>(format!("data: {}\n\n", json!({ "line": line }))));
+        let events = follow::events(app.0, caller.session, lines);
         let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
         return Ok((headers, Body::from_stream(events)).into_response());
     }

@@ -101,7 +101,6 @@ async fn the_bytes_of_a_chat_and_of_a_user_have_bounds() {
         let owner = gateway.owner().await;
         // Four bytes each.
         let long = json!({ "role": "user", "content": "\u{1f6dd}".repeat(200_000) });
-        let mut last = String::new();
         let said = async |path: &str| {
             let mut n = 0;
             loop {
@@ -113,15 +112,15 @@ async fn the_bytes_of_a_chat_and_of_a_user_have_bounds() {
             }
         };
         let refusal = loop {
-            last = format!("{CHATS}/{}", begin(&owner).await["id"].as_str().unwrap());
-            let (n, answer) = said(&last).await;
+            let chat = format!("{CHATS}/{}", begin(&owner).await["id"].as_str().unwrap());
+            let (n, answer) = said(&chat).await;
             assert_eq!(answer.code(), "invalid_state");
             let message = answer.json["error"]["message"].as_str().unwrap().to_owned();
             if message.starts_with("your chats") {
                 break message;
             }
             assert_eq!((n, message.as_str()), (5, "the chat would have more than 4 MiB: begin another one"));
-            let read = owner.get(&last).await.expect(200);
+            let read = owner.get(&chat).await.expect(200);
             assert_eq!(read["messages"].as_array().unwrap().len(), 5);
         };
         assert_eq!(refusal, "your chats have 64 MiB together: delete some first");
