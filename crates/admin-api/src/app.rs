@@ -13,6 +13,7 @@ use gantry_domain::{
     model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
+    web::Web,
 };
 use gantry_store::Store;
 use secrecy::SecretString;
@@ -75,8 +76,7 @@ pub struct Parts {
     pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],
     pub trusted_proxies: IpList,
-    pub allowed_hosts: Vec<String>,
-    pub cors_origins: Vec<String>,
+    pub web: Web,
 }
 
 /// Headers of model files that were read before; see [`gantry_inspect::Cache`].

@@ -8,7 +8,10 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use gantry_dataplane::{Route, RouteTarget, Upstream, UpstreamHealth, breaker};
+use gantry_dataplane::{
+    Route, RouteTarget, Upstream, UpstreamHealth,
+    breaker::{self, Verdict},
+};
 use gantry_domain::{
     Timestamp,
     host::{BreakerView, ProbeView, UpstreamView},
@@ -115,6 +118,18 @@ impl Control {
         views
     }
 
+    /// Whether a request to this name may be expected to succeed, and the state of its breaker (`closed`, `open`,
+    /// `half_open`); `None` if nothing has the name.
+    pub fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
+        let catalog = self.shared.catalog.load();
+        let RouteTarget::Up(upstream) = &catalog.routes.get(served_name)?.target else {
+            return Some((false, "closed"));
+        };
+        let (seen, now) = (self.upstreams.lock(), Instant::now());
+        let seen = seen.get(served_name).filter(|it| it.upstream == upstream.id);
+        Some((is_healthy(upstream, seen, now), breaker_text(upstream.breaker.snapshot(now).state)))
+    }
+
     /// Probes the engines of these served names now, of all without a list. Names without an engine are left out.
     pub async fn probe_upstreams(&self, names: Option<&[String]>) {
         self.probe_routes(|route| names.is_none_or(|names| names.contains(&route.served_name))).await;
@@ -130,10 +145,22 @@ impl Control {
         let probes = wanted.into_iter().map(async |(name, upstream)| {
             let at = self.clock.now();
             let look = ask(&upstream).await;
+            judge(&upstream, look.error.is_none());
             self.upstreams.note(&name, upstream.id, at, look);
         });
         stream::iter(probes).buffer_unordered(AT_ONCE).collect::<()>().await;
         self.upstreams.lock().retain(|name, _| catalog.routes.contains_key(name));
+    }
+}
+
+/// Feeds the breaker with a probe, as requests do. A good one counts while it is not closed, as the trial; while it is
+/// closed it says nothing about requests, and must not forgive an engine that fails every one of them.
+pub(crate) fn judge(upstream: &Upstream, good: bool) {
+    let (breaker, now) = (&upstream.breaker, Instant::now());
+    if !good {
+        breaker.record(Verdict::Failure, now);
+    } else if breaker.snapshot(now).state != breaker::State::Closed {
+        breaker.record(Verdict::Success, now);
     }
 }
 
@@ -169,18 +196,13 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
         task: route.task,
         engine_type: route.engine,
         source: if route.engine.is_some() { "managed" } else { "manual" },
-        healthy: upstream.is_some_and(|it| it.health(now) == UpstreamHealth::Ok)
-            && seen.is_none_or(|it| it.failures == 0),
+        healthy: upstream.is_some_and(|it| is_healthy(it, seen, now)),
         last_ok_at: seen.and_then(|it| it.last_ok_at).map(Timestamp::rfc3339),
         last_error: seen.and_then(|it| it.last_error.clone()),
         latency_ms: seen.and_then(|it| it.latency).map(ms),
         consecutive_failures: seen.map_or(0, |it| it.failures),
         breaker: BreakerView {
-            state: match snapshot.map_or(breaker::State::Closed, |it| it.state) {
-                breaker::State::Closed => "closed",
-                breaker::State::Open => "open",
-                breaker::State::HalfOpen => "half_open",
-            },
+            state: breaker_text(snapshot.map_or(breaker::State::Closed, |it| it.state)),
             cooldown_remaining_sec: snapshot
                 .and_then(|it| it.retry_in)
                 .map_or(0.0, |it| crate::machine::host::tenths(it.as_secs_f64())),
@@ -188,6 +210,18 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
         in_flight: upstream.map_or(0, |it| it.in_flight.load(Relaxed)),
         models: seen.map(|it| it.models.clone()).unwrap_or_default(),
         history: seen.into_iter().flat_map(|it| &it.history).map(|it| probe_view(it, ms)).collect(),
+    }
+}
+
+fn is_healthy(upstream: &Upstream, seen: Option<&Seen>, now: Instant) -> bool {
+    upstream.health(now) == UpstreamHealth::Ok && seen.is_none_or(|it| it.failures == 0)
+}
+
+fn breaker_text(state: breaker::State) -> &'static str {
+    match state {
+        breaker::State::Closed => "closed",
+        breaker::State::Open => "open",
+        breaker::State::HalfOpen => "half_open",
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use gantry_domain::{ApiError, endpoint::Endpoint};
+use gantry_domain::{ApiError, endpoint::Endpoint, web};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
 use serde_json::Value;
@@ -88,7 +88,7 @@ pub(crate) fn json(status: StatusCode, request_id: &HeaderValue, body: impl Into
 /// Headers of all answers of the data plane.
 pub(crate) fn common(headers: &mut HeaderMap, request_id: &HeaderValue) {
     headers.insert(&X_REQUEST_ID, request_id.clone());
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    web::add_security_headers(headers, "default-src 'none'; frame-ancestors 'none'");
 }
 
 /// An error, in the shape of all errors. On inference paths it says whether a retry can help.

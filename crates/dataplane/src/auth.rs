@@ -110,14 +110,17 @@ pub(crate) fn authenticate(
     now: Timestamp,
     changes: bool,
 ) -> Result<Caller, ApiError> {
+    let cross_site = |message: &str| Err(ApiError::new(ErrorCode::CrossSiteRequest, message));
     if config.allow_all_keys {
+        if changes && !config.web.is_same_site(headers) {
+            return cross_site("without keys, requests must not come from pages of other sites");
+        }
         return Ok(Caller::Anyone);
     }
     let Some(token) = token(headers) else {
         if let Some(session) = session(config, catalog, headers, now) {
-            if changes && !same_site(config, headers) {
-                let message = "requests with a session cookie must come from the gateway's own pages";
-                return Err(ApiError::new(ErrorCode::CrossSiteRequest, message));
+            if changes && !config.web.is_same_site(headers) {
+                return cross_site("requests with a session cookie must come from the gateway's own pages");
             }
             return Ok(Caller::Session(session));
         }
@@ -160,19 +163,4 @@ fn session(
         .find_map(|(name, value)| (name == COOKIE).then_some(value))?;
     let entry = catalog.sessions.get(&(config.session)(value)?)?;
     (entry.expires_at > now).then(|| Arc::clone(entry))
-}
-
-/// Browsers say where a request comes from; what is no browser says nothing, and has no cookie to be abused.
-fn same_site(config: &Config, headers: &HeaderMap) -> bool {
-    let origin = headers.get(header::ORIGIN).map(|it| it.to_str().unwrap_or_default());
-    let listed = || origin.is_some_and(|it| config.cors_origins.iter().any(|allowed| allowed == it));
-    if let Some(site) = headers.get("sec-fetch-site") {
-        return matches!(site.as_bytes(), b"same-origin" | b"none") || listed();
-    }
-    let Some(origin) = origin else { return true };
-    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
-    let own = origin
-        .split_once("://")
-        .is_some_and(|(_, authority)| host.is_some_and(|host| host.eq_ignore_ascii_case(authority)));
-    own || listed()
 }

@@ -127,19 +127,20 @@ impl Breaker {
     }
 
     /// Result of a probe that did not ask [`Breaker::enter`]. Counts like a request while closed; while open it
-    /// counts as the trial once the cooldown is over, and not at all before.
+    /// counts as the trial once the cooldown is over, and not at all before. While a request is the trial, the probe
+    /// decides in its place: a stream may take very long to its end.
     pub fn record(&self, verdict: Verdict, now: Instant) {
         if verdict == Verdict::Success && self.fast.load(Acquire) & 1 == 1 {
             return;
         }
         let mut inner = self.lock();
         match inner.phase {
-            Phase::Closed { .. } => self.apply(&mut inner, verdict, now),
+            Phase::Closed { .. } | Phase::Trial => self.apply(&mut inner, verdict, now),
             Phase::Open { until } if now >= until => {
                 inner.phase = Phase::Trial;
                 self.apply(&mut inner, verdict, now);
             }
-            Phase::Open { .. } | Phase::Trial => {}
+            Phase::Open { .. } => {}
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use gantry_domain::net::IpList;
+use gantry_domain::{net::IpList, web::Web};
 use http_body_util::combinators::UnsyncBoxBody;
 
 use crate::access::AccessLog;
@@ -56,6 +56,8 @@ pub struct Config {
     pub body_timeout: Duration,
     /// Time for a request head to arrive, which is also how long an idle client connection is kept.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of its answer before its connection is closed.
+    pub write_timeout: Duration,
     /// Time for a TCP connection to the engine.
     pub connect_timeout: Duration,
     /// How long an upstream connection may lie idle; below the engines' own limit (uvicorn closes after 5 s).
@@ -64,8 +66,8 @@ pub struct Config {
     pub leave_grace: Duration,
     /// Proxies whose `X-Forwarded-For` counts.
     pub trusted_proxies: IpList,
-    /// Origins (`https://host[:port]`) besides the gateway's own that may send cookie requests.
-    pub cors_origins: Vec<String>,
+    /// Host names and origins besides the gateway's own.
+    pub web: Web,
     /// Verifies the session cookie.
     pub session: SessionCheck,
     /// Development only: every bearer, or none, has all scopes and no limits; rows have no key.
@@ -94,11 +96,12 @@ impl Default for Config {
             max_body: 32 << 20,
             body_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_mins(1),
             connect_timeout: Duration::from_secs(5),
             pool_idle: Duration::from_secs(4),
             leave_grace: Duration::ZERO,
             trusted_proxies: IpList::default(),
-            cors_origins: Vec::new(),
+            web: Web::default(),
             session: Arc::new(|_| None),
             allow_all_keys: false,
             spool_dir: PathBuf::from("spool"),

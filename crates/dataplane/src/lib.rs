@@ -23,6 +23,7 @@ pub mod limits;
 mod malformed;
 mod meter;
 mod models;
+mod outline;
 pub mod patch;
 pub mod peek;
 mod plane;

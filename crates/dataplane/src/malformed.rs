@@ -16,6 +16,7 @@ use memchr::memmem;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    time::Sleep,
 };
 
 use crate::{answer, inference, worker::Worker};
@@ -44,6 +45,7 @@ fn instead(bytes: &[u8], request_id: impl FnOnce() -> String) -> Option<Vec<u8>>
     let length = body.len();
     let headers = format!(
         "content-type: application/json\r\nx-request-id: {id}\r\nx-content-type-options: nosniff\r\n\
+         x-frame-options: DENY\r\nreferrer-policy: no-referrer\r\ncache-control: no-store\r\n\
          content-length: {length}\r\n"
     );
     Some((head.replacen(EMPTY, &headers, 1) + &body).into_bytes())
@@ -55,11 +57,13 @@ pub(crate) struct Shaping {
     worker: Rc<Worker>,
     /// What is written in place of so many bytes, and how much of it was.
     replaced: Option<(Vec<u8>, usize, usize)>,
+    /// Runs while the client does not take what is written.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Shaping {
     pub(crate) fn new(stream: TcpStream, worker: Rc<Worker>) -> Self {
-        Self { stream, worker, replaced: None }
+        Self { stream, worker, replaced: None, stalled: None }
     }
 
     /// Writes the replacement of `head`, if it needs one; `None` if it does not.
@@ -90,6 +94,20 @@ impl Shaping {
     }
 }
 
+impl Shaping {
+    /// Fails a write to a client that has taken nothing for [`crate::Config::write_timeout`]: its answer would hold
+    /// the engine, and its place among others, for ever.
+    fn limited(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let limit = self.worker.config.write_timeout;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
 impl AsyncRead for Shaping {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -105,7 +123,8 @@ impl AsyncWrite for Shaping {
         if let Some(polled) = self.poll_replaced(cx, buf) {
             return polled;
         }
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.limited(cx, written)
     }
 
     fn poll_write_vectored(
@@ -117,7 +136,8 @@ impl AsyncWrite for Shaping {
         if let Some(polled) = first.and_then(|it| self.poll_replaced(cx, it)) {
             return polled;
         }
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.limited(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

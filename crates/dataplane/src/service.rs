@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::future::LocalBoxFuture;
 use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, uri::Authority};
 use hyper::body::Incoming;
 
 use crate::{
@@ -29,21 +29,51 @@ use crate::{
 /// Answers a request, whatever it is.
 pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer, guest: Guest) -> Handling {
     let inner = Rc::clone(worker);
+    let health = tells_health(request.uri().path());
+    let own = is_own(request.uri().path());
+    let origin = if worker.config.web.has_origins() { request.headers().get(header::ORIGIN) } else { None };
+    let origin = origin.cloned();
     // Inference comes first: the way to it is the one that must be short.
     let inner: LocalBoxFuture<'static, _> = match Endpoint::from_path(request.uri().path()) {
-        endpoint if guest == Guest::Late && !tells_health(request.uri().path()) => {
-            let error = endpoint.map_or_else(
-                || answer::error(&shutting_down(), &request_id(worker, &request), false),
-                |it| answer::error_at(it, &shutting_down(), &request_id(worker, &request)),
-            );
-            Box::pin(std::future::ready(error))
+        endpoint if guest == Guest::Late && !health => {
+            Box::pin(std::future::ready(refused(worker, &request, endpoint, &shutting_down())))
+        }
+        // Load balancers ask for the health by whatever name; the admin API checks names itself.
+        endpoint if own && !health && !is_known(worker, &request) => {
+            let message = "this gateway does not go by that name; see ALLOWED_HOSTS";
+            let error = ApiError::new(ErrorCode::UnknownHost, message);
+            Box::pin(std::future::ready(refused(worker, &request, endpoint, &error)))
         }
         Some(endpoint) if request.method() == Method::POST => {
             Box::pin(inference::serve(inner, request, endpoint, peer.addr.ip()))
         }
         _ => Box::pin(told(inner, request, peer)),
     };
-    Handling { worker: Rc::clone(worker), inner }
+    Handling { worker: Rc::clone(worker), inner, own, origin }
+}
+
+/// Paths that the data plane answers itself.
+fn is_own(path: &str) -> bool {
+    matches!(path, "/health" | "/livez")
+        || Endpoint::from_path(path).is_some()
+        || models::wanted(path).is_some()
+}
+
+fn is_known(worker: &Worker, request: &Request<Incoming>) -> bool {
+    worker.config.web.knows_host(request.headers(), request.uri().authority().map(Authority::as_str))
+}
+
+fn refused(
+    worker: &Worker,
+    request: &Request<Incoming>,
+    endpoint: Option<Endpoint>,
+    error: &ApiError,
+) -> Response<Answer> {
+    let request_id = request_id(worker, request);
+    match endpoint {
+        Some(endpoint) => answer::error_at(endpoint, error, &request_id),
+        None => answer::error(error, &request_id, false),
+    }
 }
 
 /// A request being handled. Boxed, because hyper reserves the room for it in each connection, also while an answer
@@ -51,6 +81,9 @@ pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer
 pub(crate) struct Handling {
     worker: Rc<Worker>,
     inner: LocalBoxFuture<'static, Response<Answer>>,
+    /// The admin API adds CORS to its answers itself.
+    own: bool,
+    origin: Option<HeaderValue>,
 }
 
 impl Future for Handling {
@@ -69,6 +102,9 @@ impl Future for Handling {
             },
             |polled| {
                 polled.map(|mut answer| {
+                    if this.own {
+                        this.worker.config.web.add_cors(this.origin.as_ref(), answer.headers_mut());
+                    }
                     if this.worker.phase() >= Phase::Leave {
                         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
@@ -112,13 +148,18 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     // TRACE is refused by whoever knows the path, with the methods that it has (RFC 9110 §15.5.6).
     let refused = *request.method() == Method::CONNECT || upgrades(&request);
+    if *request.method() == Method::OPTIONS
+        && (endpoint.is_some() || wanted.is_some() || health)
+        && let Some(allowed) = worker.config.web.preflight(request.headers())
+    {
+        let mut answer = answer::json(StatusCode::NO_CONTENT, &request_id(&worker, &request), "");
+        answer.headers_mut().remove(header::CONTENT_TYPE);
+        answer.headers_mut().extend(allowed);
+        return answer;
+    }
     if refused || endpoint.is_some() || ((wanted.is_some() || health) && !reads) {
-        let request_id = request_id(&worker, &request);
         let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path has no such method");
-        let mut answer = match endpoint {
-            Some(endpoint) => answer::error_at(endpoint, &error, &request_id),
-            None => answer::error(&error, &request_id, false),
-        };
+        let mut answer = self::refused(&worker, &request, endpoint, &error);
         if !refused {
             let allowed = if endpoint.is_some() { "POST" } else { "GET, HEAD" };
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));

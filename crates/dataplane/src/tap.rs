@@ -75,7 +75,6 @@ impl Tap {
         (status, framing, idle): (u16, Framing, Duration),
     ) -> Box<Self> {
         deadline.restart(idle);
-        let counted = meter.endpoint.counted();
         let kind = match (framing.strip, meter.endpoint.names_events()) {
             (_, true) => Kind::Named,
             (true, false) => Kind::ChoicesOnly,
@@ -84,6 +83,7 @@ impl Tap {
         if framing.events {
             meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
         }
+        let scanner = Scanner::of(meter.endpoint, framing.events);
         Box::new(Self {
             meter,
             link: Some(link),
@@ -91,7 +91,7 @@ impl Tap {
             deadline,
             idle,
             delimited: framing.delimited,
-            scanner: Scanner::new(counted),
+            scanner,
             events: framing.events.then(|| Events::new(kind)),
             chunks: None,
             first: None,

@@ -2,12 +2,14 @@
 //! instead, see [`Counted`]), wherever frames end.
 //!
 //! In JSON a quote inside a string is escaped, so `"usage"` followed by a colon is a key unless a backslash stands
-//! before it. That makes a byte search enough.
+//! before it. That makes a byte search enough where answers carry no JSON of the client's; elsewhere see [`Outline`].
 
 use std::sync::LazyLock;
 
-use gantry_domain::endpoint::Counted;
+use gantry_domain::endpoint::{Counted, Endpoint};
 use memchr::memmem::Finder;
+
+use crate::outline::Outline;
 
 /// A usage object that is longer, or that many bytes of a frame at a time, ends the search for its end.
 const MAX_OBJECT: usize = 4096;
@@ -34,11 +36,19 @@ pub(crate) struct Scanner {
     found: Option<Counts>,
     /// End of what was fed that may begin a usage object.
     carry: Vec<u8>,
+    /// Where it stands matters too.
+    outline: Option<Box<Outline>>,
 }
 
 impl Scanner {
     pub(crate) fn new(place: Counted) -> Self {
-        Self { place, found: None, carry: Vec::new() }
+        Self { place, found: None, carry: Vec::new(), outline: None }
+    }
+
+    /// For the answer of an endpoint, as `events` or in one piece.
+    pub(crate) fn of(endpoint: Endpoint, events: bool) -> Self {
+        let outline = endpoint.names_events().then(|| Box::new(Outline::new(events)));
+        Self { outline, ..Self::new(endpoint.counted()) }
     }
 
     /// What there is so far.
@@ -47,6 +57,15 @@ impl Scanner {
     }
 
     pub(crate) fn feed(&mut self, mut frame: &[u8]) {
+        if let Some(mut outline) = self.outline.take() {
+            outline.feed(frame, |found| {
+                if let Object::Whole { counts, .. } = self.value(&[b":", found].concat()) {
+                    self.note(counts);
+                }
+            });
+            self.outline = Some(outline);
+            return;
+        }
         if !self.carry.is_empty() {
             let mut joined = std::mem::take(&mut self.carry);
             let kept = joined.len();

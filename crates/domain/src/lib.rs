@@ -24,6 +24,7 @@ pub mod models_dir;
 pub mod net;
 pub mod role;
 pub mod usage;
+pub mod web;
 
 pub use clock::{Clock, Timestamp};
 pub use error::{ApiError, ErrorCode, FieldProblem};

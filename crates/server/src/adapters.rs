@@ -227,19 +227,7 @@ impl Engines for Adapter {
     }
 
     fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
-        let catalog = self.control.shared.catalog.load();
-        match &catalog.routes.get(served_name)?.target {
-            RouteTarget::Returning { .. } | RouteTarget::Down { .. } => Some((false, "closed")),
-            RouteTarget::Up(upstream) => {
-                let breaker = match upstream.breaker.snapshot(std::time::Instant::now()).state {
-                    BreakerState::Closed => "closed",
-                    BreakerState::Open => "open",
-                    BreakerState::HalfOpen => "half_open",
-                };
-                let health = upstream.health(std::time::Instant::now());
-                Some((health == UpstreamHealth::Ok, breaker))
-            }
-        }
+        self.control.route_health(served_name)
     }
 
     fn managed_routes(&self) -> Vec<ManagedRoute> {

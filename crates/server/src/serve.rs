@@ -33,6 +33,7 @@ use gantry_domain::{
     engine::Host,
     limit::Limits,
     models_dir::ModelsDirRules,
+    web::Web,
 };
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
@@ -342,8 +343,7 @@ fn app(
         image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
         trusted_proxies: settings.trusted_proxies.clone(),
-        allowed_hosts: settings.allowed_hosts.0.clone(),
-        cors_origins: settings.cors_allow_origins.0.clone(),
+        web: web(settings),
     })
 }
 
@@ -444,6 +444,10 @@ fn control_config(
     }
 }
 
+fn web(settings: &Settings) -> Web {
+    Web::new(settings.allowed_hosts.0.clone(), settings.cors_allow_origins.0.clone())
+}
+
 fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -458,7 +462,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
         threads,
         max_body: settings.request_max_body_bytes,
         trusted_proxies: settings.trusted_proxies.clone(),
-        cors_origins: settings.cors_allow_origins.0.clone(),
+        web: web(settings),
         session: Arc::new(move |cookie| cookies.verify(cookie)),
         allow_all_keys: settings.gateway_dev_allow_all_keys,
         spool_dir,

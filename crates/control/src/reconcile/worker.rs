@@ -6,10 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_dataplane::{
-    RouteTarget, Upstream,
-    breaker::{State as BreakerState, Verdict},
-};
+use gantry_dataplane::{RouteTarget, Upstream};
 use gantry_domain::{
     ModelId,
     engine::key_fingerprint,
@@ -24,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Mail, Mailbox, Sighting, start};
-use crate::{Control, diagnose, live::Drift};
+use crate::{Control, diagnose, live::Drift, upstreams};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
@@ -334,17 +331,11 @@ impl Worker {
         {
             self.control.publisher.publish(&self.control).await?;
         }
-        // Probes and requests feed the same breaker. A good probe counts while it is open, as the trial; while it is
-        // closed it says nothing about requests, and must not forgive an engine that fails every one of them.
         let catalog = self.control.shared.catalog.load();
         if let Some(RouteTarget::Up(upstream)) = catalog.routes.get(&model.served_name).map(|it| &it.target) {
-            let (breaker, now) = (&upstream.breaker, Instant::now());
-            if health == Health::KeyRefused {
-                // Of the engine's health it says nothing; requests get the reason from the engine itself.
-            } else if health != Health::Ready {
-                breaker.record(Verdict::Failure, now);
-            } else if breaker.snapshot(now).state != BreakerState::Closed {
-                breaker.record(Verdict::Success, now);
+            // A refused key says nothing of the engine's health; requests get the reason from the engine itself.
+            if health != Health::KeyRefused {
+                upstreams::judge(upstream, health == Health::Ready);
             }
             self.control.upstreams.note(&model.served_name, upstream.id, at, probed.into());
         }

@@ -139,3 +139,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_probe_decides_in_place_of_a_trial_that_takes_long() {
+    let (breaker, now) = breaker();
+    fail(&breaker, 5, now);
+    let trial = breaker.enter(now + COOLDOWN).unwrap();
+    breaker.record(Verdict::Success, now + COOLDOWN);
+    assert_eq!(breaker.snapshot(now).state, State::Closed);
+    let other = breaker.enter(now + COOLDOWN).unwrap();
+    trial.finish(Verdict::Failure, now + COOLDOWN);
+    assert_eq!(breaker.snapshot(now).failures, 0, "its result comes too late");
+    other.finish(Verdict::Success, now + COOLDOWN);
+
+    fail(&breaker, 5, now);
+    let trial = breaker.enter(now + COOLDOWN).unwrap();
+    breaker.record(Verdict::Failure, now + COOLDOWN);
+    assert!(breaker.enter(now + COOLDOWN + COOLDOWN / 2).is_err(), "a bad probe opens it for another pause");
+    drop(trial);
+    assert!(breaker.enter(now + COOLDOWN + COOLDOWN / 2).is_err());
+}

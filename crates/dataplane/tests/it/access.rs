@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use gantry_dataplane::KeyEntry;
-use gantry_domain::{Timestamp, UserId, key::Scopes, net::IpList, usage::Outcome};
+use gantry_domain::{Timestamp, UserId, key::Scopes, net::IpList, usage::Outcome, web::Web};
 
 use crate::{
     client::{get, post},
@@ -68,7 +68,7 @@ async fn the_matrix_of_keys() {
 async fn a_session_may_ask_from_the_gateway_s_own_pages() {
     let engine = Engine::start().await;
     let gateway = Gateway::with(catalog(engine.addr, vec![]), |config| {
-        config.cors_origins = vec!["https://ui.example".into()];
+        config.web = Web::new(vec!["g".into(), "gateway".into()], vec!["https://ui.example".into()]);
     });
     engine.always(&json("{}"));
     let mut client = gateway.client().await;

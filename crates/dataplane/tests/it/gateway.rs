@@ -21,6 +21,7 @@ use gantry_domain::{
     model::{State, Task},
     net::IpList,
     usage::UsageRow,
+    web::Web,
 };
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -131,6 +132,7 @@ impl Gateway {
             spool_dir: dir.path().to_owned(),
             version: "1.2.3".into(),
             session: Arc::new(|cookie| (cookie == "abc.good").then_some([7; 32])),
+            web: Web::new(vec!["g".to_owned(), "gateway".to_owned()], Vec::new()),
             ..Config::default()
         };
         change(&mut config);

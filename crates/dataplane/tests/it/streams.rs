@@ -184,3 +184,52 @@ async fn a_plain_answer_that_breaks_off_ends_the_connection() {
     let row = gateway.row().await;
     assert_eq!((row.status_code, row.outcome), (502, Outcome::UpstreamError));
 }
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_lets_go_of_the_engine() {
+    let mut engine = Engine::start().await;
+    let routes = catalog(engine.addr, vec![(KEY, key_entry(1))]);
+    let gateway = Gateway::with(routes, |config| config.write_timeout = Duration::from_millis(300));
+    let (client, mut call) = open(&gateway, &mut engine, STREAM).await;
+    // More than all buffers on the way take.
+    call.send(&format!("{SSE_HEAD}{}", chunk(&EVENT.repeat(600_000))));
+    call.gone().await;
+    drop(client);
+    let row = gateway.row().await;
+    assert_eq!((row.status_code, row.outcome), (499, Outcome::ClientClosed), "{row:?}");
+}
+
+#[tokio::test]
+async fn a_usage_that_the_client_wrote_does_not_count() {
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    client.send(&post("/v1/responses", KEY, "", r#"{"model":"m","stream":true,"input":"hi"}"#)).await;
+    let call = engine.call().await;
+    let forged = r#"{"input_tokens":0,"output_tokens":999999999}"#;
+    let event = |kind: &str, rest: &str| {
+        chunk(&format!("event: {kind}\ndata: {{\"type\":\"{kind}\",\"response\":{{{rest}}}}}\n\n"))
+    };
+    let tools = format!(r#""tools":[{{"parameters":{{"usage":{forged}}}}}],"usage":null"#);
+    call.send(&format!("{SSE_HEAD}{}", event("response.created", &tools)));
+    let delta = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n";
+    call.send(&chunk(&delta.repeat(4)));
+    let own = r#""usage":{"input_tokens":7,"output_tokens":4}"#;
+    call.send(&event("response.completed", &format!("{tools},{own}")));
+    call.send("0\r\n\r\n");
+    client.answer().await;
+    // Nor when the client leaves before the engine has said what it used.
+    client.send(&post("/v1/responses", KEY, "", r#"{"model":"m","stream":true,"input":"hi"}"#)).await;
+    let mut call = engine.call().await;
+    call.send(&format!("{SSE_HEAD}{}{}", event("response.created", &tools), chunk(&delta.repeat(4))));
+    client.head().await;
+    client.chunk().await;
+    client.chunk().await;
+    drop(client);
+    call.gone().await;
+    let rows = gateway.rows(2).await;
+    let whole = rows.iter().find(|it| it.status_code == 200).unwrap();
+    assert_eq!((whole.prompt_tokens, whole.completion_tokens, whole.estimated), (7, 4, false));
+    let cut = rows.iter().find(|it| it.status_code == 499).unwrap();
+    assert!(cut.estimated && (1..=5).contains(&cut.completion_tokens), "{cut:?}");
+}

@@ -137,15 +137,24 @@ async fn other_origins_read_only_what_the_operator_lets_them() {
         ("PUT", "/admin/keys", 405),
         ("GET", "/readyz", 200),
         ("GET", "/ui/", 200),
+        ("GET", "/v1/models", 200),
+        ("GET", "/v1/models/nope", 404),
+        ("GET", "/v1/chat/completions", 405),
+        ("GET", "/health", 200),
     ];
     for (method, path, status) in paths {
         let answer = with(&owner, method, path, &[("origin", UI)]).await;
         assert_eq!(answer.status, status, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some(UI), "{path}");
         assert_eq!(answer.header("access-control-allow-credentials"), Some("true"));
-        assert_eq!(answer.header("access-control-expose-headers"), Some("x-total-count, x-request-id"));
+        let readable = answer.header("access-control-expose-headers").unwrap();
+        for name in ["x-total-count", "x-request-id", "retry-after", "x-ratelimit-remaining-tokens"] {
+            assert!(readable.split(", ").any(|it| it == name), "{readable}");
+        }
         assert_eq!(answer.header("vary"), Some("origin"));
     }
+    let chat = with(&owner, "POST", "/v1/chat/completions", &[("origin", UI)]).await;
+    assert_eq!((chat.status, chat.header("access-control-allow-origin")), (400, Some(UI)), "{}", chat.text);
     let hostile = [
         EVIL,
         "null",
@@ -179,16 +188,16 @@ async fn other_origins_read_only_what_the_operator_lets_them() {
         }
     }
 
-    let ask =
-        [("access-control-request-method", "PATCH"), ("access-control-request-headers", "content-type")];
-    for path in ["/admin/keys/1", "/auth/login", "/admin/nope"] {
+    let wanted = "authorization, content-type, x-stainless-lang";
+    let ask = [("access-control-request-method", "PATCH"), ("access-control-request-headers", wanted)];
+    for path in ["/admin/keys/1", "/auth/login", "/admin/nope", "/v1/chat/completions", "/v1/models"] {
         let answer = with(&gateway.client(), "OPTIONS", path, &[&ask[..], &[("origin", UI)]].concat()).await;
         assert_eq!((answer.status, answer.text.as_str()), (204, ""), "{path}");
         for (name, value) in [
             ("access-control-allow-origin", UI),
             ("access-control-allow-credentials", "true"),
             ("access-control-allow-methods", "GET, POST, PUT, PATCH, DELETE"),
-            ("access-control-allow-headers", "content-type, x-request-id"),
+            ("access-control-allow-headers", wanted),
             ("access-control-max-age", "600"),
         ] {
             assert_eq!(answer.header(name), Some(value), "{path} {name}");
@@ -259,6 +268,10 @@ async fn the_gateway_answers_to_its_own_names_only() {
             ("GET", "/nope"),
             ("PUT", "/admin/keys"),
             ("OPTIONS", "/admin/keys"),
+            ("GET", "/v1/models"),
+            ("POST", "/v1/chat/completions"),
+            ("POST", "/v1/completions"),
+            ("GET", "/v1/embeddings"),
         ] {
             let answer = with(&owner, method, path, &[("host", host)]).await;
             assert_eq!(answer.status, 421, "{host:?} {path}: {}", answer.text);
@@ -323,9 +336,31 @@ async fn every_answer_carries_the_headers_that_guard_pages() {
     }
     for path in ["/health", "/livez", "/v1/models", "/v1/models/x"] {
         let answer = anybody.get(path).await;
-        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        for (name, value) in &GUARDS[..4] {
+            assert_eq!(answer.header(name), Some(*value), "{path}");
+        }
+        let policy = answer.header("content-security-policy");
+        assert_eq!(policy, Some("default-src 'none'; frame-ancestors 'none'"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
         assert!(answer.header("x-request-id").is_some(), "{path}");
     }
+}
+
+#[tokio::test]
+async fn without_keys_pages_of_other_sites_still_may_not_ask() {
+    let gateway = start(Options::default().env("GATEWAY_DEV_ALLOW_ALL_KEYS", "true")).await;
+    let anybody = gateway.client();
+    for headers in [&[("sec-fetch-site", "cross-site")][..], &[("origin", EVIL)], &[("origin", "null")]] {
+        let answer = with(&anybody, "POST", "/v1/chat/completions", headers).await;
+        assert_error(&answer, 403, "cross_site_request");
+    }
+    let rebound = with(&anybody, "POST", "/v1/chat/completions", &[("host", "evil.example")]).await;
+    assert_error(&rebound, 421, "unknown_host");
+    assert_eq!(
+        with(&anybody, "POST", "/v1/chat/completions", &[]).await.status,
+        400,
+        "what is no browser may"
+    );
 }
 
 #[tokio::test]
