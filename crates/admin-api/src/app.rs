@@ -20,7 +20,9 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{disk::Disk, feed::Feed, guesses::Guesses, password::Passwords, session::Cookies, throttle::Throttle};
+use crate::{
+    disk::Disk, feed::Feed, guesses::Guesses, password::Passwords, session::Cookies, throttle::Throttle,
+};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]

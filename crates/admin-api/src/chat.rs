@@ -158,7 +158,9 @@ pub(crate) async fn add_message(
     }
     if full(size, more, MAX_CHAT_BYTES) {
         let mib = MAX_CHAT_BYTES >> 20;
-        return Err(Parts::invalid_state(format!("the chat would have more than {mib} MiB: begin another one")));
+        return Err(Parts::invalid_state(format!(
+            "the chat would have more than {mib} MiB: begin another one"
+        )));
     }
     let untitled = chat.title == UNTITLED && role == ChatRole::User;
     let title = untitled.then(|| title_of(&message.content));

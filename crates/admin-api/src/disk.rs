@@ -81,7 +81,10 @@ impl Disk {
 
 fn hangs() -> Problem {
     tracing::warn!("a file system does not answer");
-    Problem::new(ErrorCode::HostUnavailable, "the files can't be looked at: their file system does not answer")
+    Problem::new(
+        ErrorCode::HostUnavailable,
+        "the files can't be looked at: their file system does not answer",
+    )
 }
 
 #[cfg(test)]

@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn a_forwarded_address_counts_only_from_a_trusted_proxy() {
         let trusted = IpList::parse(["10.0.0.0/8"]).unwrap();
-        let from = |peer, header: &[&str]| client_ip(ip(peer), &trusted, header.iter().map(|it| it.as_bytes()));
+        let from =
+            |peer, header: &[&str]| client_ip(ip(peer), &trusted, header.iter().map(|it| it.as_bytes()));
         assert_eq!(from("203.0.113.1", &["198.51.100.9"]), Some(ip("203.0.113.1")));
         assert_eq!(from("10.0.0.1", &["198.51.100.9"]), Some(ip("198.51.100.9")));
         assert_eq!(from("10.0.0.1", &["1.2.3.4, 198.51.100.9", "10.9.9.9"]), Some(ip("198.51.100.9")));

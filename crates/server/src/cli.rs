@@ -33,13 +33,18 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
 /// The variables of the environment that are text. Others are somebody else's, unless they bear a name of ours.
 fn environment() -> Result<Vec<(String, String)>, SettingsError> {
     let names = Settings::names();
-    let ours = |name: &str| names.iter().any(|it| it == name.strip_suffix("_FILE").unwrap_or(name) || it == name);
+    let ours =
+        |name: &str| names.iter().any(|it| it == name.strip_suffix("_FILE").unwrap_or(name) || it == name);
     let mut found = Vec::new();
     for (name, value) in std::env::vars_os() {
         match (name.into_string(), value.into_string()) {
             (Ok(name), Ok(value)) => found.push((name, value)),
             (Ok(name), Err(_)) if ours(&name) => {
-                return Err(SettingsError::Malformed { name, origin: Origin::Environment, allowed: "UTF-8 text" });
+                return Err(SettingsError::Malformed {
+                    name,
+                    origin: Origin::Environment,
+                    allowed: "UTF-8 text",
+                });
             }
             _ => {}
         }

@@ -166,13 +166,7 @@ async fn demo_user(tx: &mut Tx, app: &App) -> anyhow::Result<(OrgId, UserId)> {
         n += 1;
     };
     let org = tx.insert_org(&org_name, app.clock.now()).await?;
-    let user = NewUser {
-        org_id: org.id,
-        username,
-        password_hash: hash,
-        role: Role::User,
-        enabled: true,
-    };
+    let user = NewUser { org_id: org.id, username, password_hash: hash, role: Role::User, enabled: true };
     let user = tx.insert_user(&user, app.clock.now()).await?;
     tx.meta_set(USER_NOTE, &user.id.to_string()).await?;
     Ok((org.id, user.id))

@@ -115,7 +115,8 @@ fn real(engine: EngineKind, command: Option<&CommandWords>, usual: &[&str]) -> O
 
 /// The variables that are text; an engine gets no others.
 fn environment() -> Vec<(String, String)> {
-    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()
 }
 

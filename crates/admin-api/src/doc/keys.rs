@@ -99,7 +99,8 @@ fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
         ],
         "description": "IP addresses and CIDR ranges that it may be used from. `null` or `[]`: from everywhere.",
     });
-    let models = json!({ "type": ["array", "null"], "minItems": 1, "maxItems": max_models, "items": name(200) });
+    let models =
+        json!({ "type": ["array", "null"], "minItems": 1, "maxItems": max_models, "items": name(200) });
     let mut fields = vec![
         ("name", nullable(name_or_nothing(100))),
         ("scopes", scopes),

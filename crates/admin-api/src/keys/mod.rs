@@ -141,7 +141,8 @@ impl KeyForm {
             return Err(Problem::invalid("limit_mode", "`limit_mode` is the administrator's; leave it out"));
         }
         let names = self.settings.models.as_deref().unwrap_or_default();
-        if names.len() > MAX_OWN_MODELS || names.iter().map(String::len).sum::<usize>() > MAX_OWN_MODELS_BYTES {
+        if names.len() > MAX_OWN_MODELS || names.iter().map(String::len).sum::<usize>() > MAX_OWN_MODELS_BYTES
+        {
             let message = format!(
                 "`models` of an own key may have at most {MAX_OWN_MODELS} names of {} KiB together",
                 MAX_OWN_MODELS_BYTES >> 10
@@ -242,7 +243,9 @@ pub(crate) async fn create_key(
         return Err(Parts::invalid_state(format!("you have {MAX_OWN} keys: revoke some first")));
     }
     if tx.count_usable_keys(Some(org_id), None, now).await? >= MAX_OF_ORG {
-        return Err(Parts::invalid_state(format!("the organisation has {MAX_OF_ORG} keys: revoke some first")));
+        return Err(Parts::invalid_state(format!(
+            "the organisation has {MAX_OF_ORG} keys: revoke some first"
+        )));
     }
     let key = KeyView::new(app, &tx.insert_key(&new, now).await?);
     tx.audit(&caller.did(Action::KeyCreate, key.id).created(record(&key)), now).await?;

@@ -180,7 +180,8 @@ pub(crate) async fn change(
     body: Object,
 ) -> Outcome<Json<Value>> {
     let draft = |model: &Model| {
-        ModelDraft::change(model, &unhidden(&body.0, model), caller.role()).map_err(|it| Problem(ApiError::validation(it)))
+        ModelDraft::change(model, &unhidden(&body.0, model), caller.role())
+            .map_err(|it| Problem(ApiError::validation(it)))
     };
     // The file system is looked at before there is a transaction that others wait for.
     check(&app, &draft(&find(&app, id).await?)?, &body.0).await?;

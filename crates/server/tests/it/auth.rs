@@ -434,7 +434,8 @@ async fn a_forwarded_address_that_is_no_text_is_refused_and_not_passed_over() {
     let client = gateway.client();
     let junk = reqwest::header::HeaderValue::from_bytes(b"\xff\xfe").unwrap();
     let login = async |lines: &[reqwest::header::HeaderValue]| {
-        let mut request = client.request(Method::POST, "/auth/login").json(&credentials("owner", "owner-password"));
+        let mut request =
+            client.request(Method::POST, "/auth/login").json(&credentials("owner", "owner-password"));
         for line in lines {
             request = request.header("x-forwarded-for", line);
         }

@@ -143,7 +143,8 @@ async fn a_chat_of_many_messages_is_shown_whole_and_in_order() {
                 let answer = owner.get(&path).await;
                 assert_eq!(answer.header("content-type"), Some("application/json"));
                 let chat = answer.expect(200);
-                let told: Vec<_> = chat["messages"].as_array().unwrap().iter().map(|it| &it["metrics"]["n"]).collect();
+                let told: Vec<_> =
+                    chat["messages"].as_array().unwrap().iter().map(|it| &it["metrics"]["n"]).collect();
                 assert_eq!(json!(told), json!((1..=n).collect::<Vec<_>>()));
                 assert_eq!(chat["title"], "\"1\"");
             }

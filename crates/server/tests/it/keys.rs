@@ -379,9 +379,7 @@ async fn many_keys_at_once_are_all_made_and_all_different() {
 async fn own_keys_are_few_and_small() {
     for database in Database::all("own_keys_are_few") {
         let team = Team::on(database).await;
-        let names = |n: usize, len: usize| {
-            json!({ "models": (0..n).map(|it| format!("{it:0len$}")).collect::<Vec<_>>() })
-        };
+        let names = |n: usize, len: usize| json!({ "models": (0..n).map(|it| format!("{it:0len$}")).collect::<Vec<_>>() });
         for body in [names(201, 4), names(100, 200)] {
             let many = team.user.post("/auth/keys", &body).await;
             assert_invalid(&many, &["models"]);

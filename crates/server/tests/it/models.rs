@@ -402,7 +402,11 @@ async fn values_of_variables_are_shown_to_who_may_set_them() {
         assert_eq!(shown.json["extra_env"], hidden);
         for path in ["/admin/models", "/admin/events"] {
             let answer = team.admin.get(path).await;
-            assert!(answer.text.contains("MY_TOKEN") && !answer.text.contains("s3cret"), "{path}: {}", answer.text);
+            assert!(
+                answer.text.contains("MY_TOKEN") && !answer.text.contains("s3cret"),
+                "{path}: {}",
+                answer.text
+            );
         }
         assert_eq!(team.owner.get(&path).await.expect(200)["extra_env"], env);
         // A form sends back what it was given.

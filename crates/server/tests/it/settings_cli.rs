@@ -391,7 +391,10 @@ fn what_is_not_text_is_passed_over_or_refused_with_words() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let name = OsStr::new;
-    assert_eq!(run("settings", &[], &[(name("SOMEBODY_S"), junk), (junk, name("x"))]), (Some(0), String::new()));
+    assert_eq!(
+        run("settings", &[], &[(name("SOMEBODY_S"), junk), (junk, name("x"))]),
+        (Some(0), String::new())
+    );
     for ours in ["DATA_DIR", "SESSION_SECRET_FILE"] {
         let (code, said) = run("settings", &[], &[(name(ours), junk)]);
         assert_eq!(code, Some(1), "{said}");

@@ -9,8 +9,8 @@ use gantry_domain::{
     usage::{Outcome, UsageRow, histogram::Histogram, time_of},
 };
 use gantry_store::{
-    Bucket, DatabaseKind, GroupBy, GroupColumn, Order, RegistryEntry, Sort, StatusFilter, Store, TimeKind, Tx, UsageFilter, UsageGroup,
-    UsageSpan, UsageSums,
+    Bucket, DatabaseKind, GroupBy, GroupColumn, Order, RegistryEntry, Sort, StatusFilter, Store, TimeKind,
+    Tx, UsageFilter, UsageGroup, UsageSpan, UsageSums,
 };
 use tokio::task::JoinSet;
 
