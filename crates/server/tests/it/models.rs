@@ -400,14 +400,8 @@ async fn values_of_variables_are_shown_to_who_may_set_them() {
         let hidden = json!({ "MY_TOKEN": "***", "MODE": "***" });
         let shown = team.admin.get(&path).await;
         assert_eq!(shown.json["extra_env"], hidden);
-        for path in ["/admin/models", "/admin/events"] {
-            let answer = team.admin.get(path).await;
-            assert!(
-                answer.text.contains("MY_TOKEN") && !answer.text.contains("s3cret"),
-                "{path}: {}",
-                answer.text
-            );
-        }
+        let list = team.admin.get("/admin/models").await.expect(200);
+        assert_eq!(list[0]["extra_env"], hidden);
         assert_eq!(team.owner.get(&path).await.expect(200)["extra_env"], env);
         // A form sends back what it was given.
         let change = json!({ "extra_env": hidden, "max_model_len": 512 });
