@@ -25,7 +25,10 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::{feed::Feed, password::Passwords, seats::Seats, session::Cookies, throttle::Throttle};
+use crate::{
+    disk::Disk, feed::Feed, guesses::Guesses, password::Passwords, seats::Seats, session::Cookies,
+    throttle::Throttle,
+};
 
 /// The admin API's state; cheap to clone.
 #[derive(Clone)]
@@ -71,6 +74,9 @@ pub struct Parts {
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
+    pub disk: Disk,
+    /// Of the current password, when it is to be changed.
+    pub guesses: Guesses,
     pub hub_cache_dir: PathBuf,
     /// Of each of [`EngineKind::ALL`].
     pub default_images: [String; 2],

@@ -1,11 +1,14 @@
 //! `/v1/chat/sessions`: the playground's chats. They belong to the signed-in user; nobody else's exist for him.
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::{BoxError, Json, body::Body, extract::State, http::header::CONTENT_TYPE, response::IntoResponse};
+use futures_util::{TryStreamExt, stream};
 use gantry_domain::{
     ApiError, Timestamp,
     chat::{ChatMessage, ChatRole, ChatSession, UNTITLED, title_of},
     model::EngineKind,
 };
+use gantry_store::ChatSize;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -22,6 +25,13 @@ const MAX_CHATS: i64 = 1000;
 const MAX_MESSAGES: i64 = 2000;
 /// Characters of a message.
 const MAX_CONTENT: usize = 200_000;
+/// Bytes that the messages of one chat, and those of all chats of a user, may take; each counts [`MESSAGE_COST`] more than
+/// it has, so that many short ones are bounded too.
+const MAX_CHAT_BYTES: i64 = 4 << 20;
+const MAX_USER_BYTES: i64 = 64 << 20;
+const MESSAGE_COST: i64 = 512;
+/// Messages that are in memory at once when a chat is shown.
+const BATCH: i64 = 16;
 /// Bytes of `constraints` or `metrics` as JSON.
 const MAX_OBJECT: usize = 8 << 10;
 
@@ -67,7 +77,9 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     }
     tx.insert_chat(&chat).await?;
     tx.commit().await?;
-    Ok(Created(whole(&chat, &[])))
+    let mut view = view(&chat);
+    view["messages"] = json!([]);
+    Ok(Created(view))
 }
 
 /// One chat with its messages
@@ -76,12 +88,40 @@ pub(crate) async fn show(
     caller: Caller,
     UuidId(id): UuidId,
     params: Params,
-) -> Outcome<Json<Value>> {
+) -> Outcome<impl IntoResponse> {
     params.finish()?;
     let mut tx = app.store.read().await?;
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
-    let messages = tx.chat_messages(chat.id).await?;
-    Ok(Json(whole(&chat, &messages)))
+    let first = tx.chat_messages(id, 0, BATCH).await?;
+    drop(tx);
+    // Written as it is read: a chat may be large, and one who reads slowly must not hold a transaction open.
+    let head = view(&chat).to_string();
+    let head = format!("{},\"messages\":[", head.strip_suffix('}').unwrap_or(&head));
+    let rest = stream::try_unfold((app.0, Some((head, first))), move |(app, batch)| async move {
+        let Some((mut text, messages)) = batch else { return Ok(None) };
+        for (n, message) in messages.iter().enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            text += comma;
+            text += &serde_json::to_string(&MessageView::of(message))?;
+        }
+        let next = match messages.last() {
+            Some(last) if messages.len() as i64 == BATCH => {
+                app.store.read().await?.chat_messages(id, last.id, BATCH).await?
+            }
+            _ => Vec::new(),
+        };
+        let next = if next.is_empty() {
+            text += "]}";
+            None
+        } else {
+            Some((",".to_owned(), next))
+        };
+        Ok::<_, BoxError>(Some((text, (app, next))))
+    });
+    let body = rest.inspect_err(|error| {
+        tracing::warn!(error = &**error as &dyn std::error::Error, "a chat could not be read to its end");
+    });
+    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(body)))
 }
 
 /// Add a message
@@ -103,17 +143,30 @@ pub(crate) async fn add_message(
     fields.finish()?;
     let (Some(role), Some(content)) = (role, content) else { return Err(ApiError::internal().into()) };
     let mut message = ChatMessage { id: 0, role, content, metrics, created_at: app.clock.now() };
+    let more = message.content.len() + metrics_len(&message);
+    // All of the user's chats are looked at before there is a transaction that others wait for: messages that are added at
+    // the same moment may go a little over the bound.
+    if full(app.store.read().await?.chats_size(caller.user.id).await?, more, MAX_USER_BYTES) {
+        let mib = MAX_USER_BYTES >> 20;
+        return Err(Parts::invalid_state(format!("your chats have {mib} MiB together: delete some first")));
+    }
     let mut tx = app.store.write().await?;
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
-    let n = tx.count_chat_messages(id).await?;
-    if n >= MAX_MESSAGES {
+    let size = tx.chat_size(id).await?;
+    if size.messages >= MAX_MESSAGES {
         return Err(Parts::invalid_state(format!("the chat has {MAX_MESSAGES} messages: begin another one")));
+    }
+    if full(size, more, MAX_CHAT_BYTES) {
+        let mib = MAX_CHAT_BYTES >> 20;
+        return Err(Parts::invalid_state(format!(
+            "the chat would have more than {mib} MiB: begin another one"
+        )));
     }
     let untitled = chat.title == UNTITLED && role == ChatRole::User;
     let title = untitled.then(|| title_of(&message.content));
     message.id = tx.insert_chat_message(id, &message, title.as_deref()).await?;
     tx.commit().await?;
-    Ok(Created(message_view(&message)))
+    Ok(Created(json!(MessageView::of(&message))))
 }
 
 /// Delete a chat
@@ -132,6 +185,15 @@ pub(crate) async fn clear(app: State<App>, caller: Caller) -> Outcome<Json<Value
     let n = tx.delete_chats(caller.user.id).await?;
     tx.commit().await?;
     Ok(Json(json!({ "status": "cleared", "deleted_count": n })))
+}
+
+/// Whether messages that take `size` and one of `more` bytes are more than `max`.
+fn full(size: ChatSize, more: usize, max: i64) -> bool {
+    size.bytes + (size.messages + 1) * MESSAGE_COST + more as i64 > max
+}
+
+fn metrics_len(message: &ChatMessage) -> usize {
+    message.metrics.as_ref().map_or(0, |it| json!(it).to_string().len())
 }
 
 fn missing(id: Uuid) -> Problem {
@@ -155,20 +217,22 @@ fn view(chat: &ChatSession) -> Value {
     })
 }
 
-fn whole(chat: &ChatSession, messages: &[ChatMessage]) -> Value {
-    let mut view = view(chat);
-    view["messages"] = messages.iter().map(message_view).collect();
-    view
+/// A message as the API shows it.
+#[derive(Serialize)]
+struct MessageView<'a> {
+    id: i64,
+    role: ChatRole,
+    content: &'a str,
+    metrics: Option<&'a Map<String, Value>>,
+    timestamp: i64,
 }
 
-fn message_view(message: &ChatMessage) -> Value {
-    json!({
-        "id": message.id,
-        "role": message.role,
-        "content": message.content,
-        "metrics": message.metrics,
-        "timestamp": epoch_ms(message.created_at),
-    })
+impl<'a> MessageView<'a> {
+    fn of(message: &'a ChatMessage) -> Self {
+        let ChatMessage { id, role, content, metrics, created_at } = message;
+        let timestamp = epoch_ms(*created_at);
+        Self { id: *id, role: *role, content, metrics: metrics.as_ref(), timestamp }
+    }
 }
 
 fn epoch_ms(at: Timestamp) -> i64 {

@@ -33,14 +33,13 @@ use crate::{
     models,
     policy::Caller,
     seats::Seat,
+    session,
 };
 
 /// After a broken connection a browser waits for so long, in milliseconds.
 const RETRY_MS: u32 = 2000;
 /// A comment after so long without an event, so that nobody on the way takes the connection for a dead one.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
-/// How often it is looked whether the session still holds.
-const CHECK_EVERY: Duration = Duration::from_millis(300);
 /// Lines of a log from before the request.
 const LOG_TAIL: usize = 200;
 
@@ -138,7 +137,7 @@ impl Reader {
                 // A session that ended comes before anything that he would see of it.
                 biased;
                 _ = self.check.tick() => {
-                    if !signed_in(&self.app, &self.session).await {
+                    if !session::holds(&self.app, &self.session).await {
                         return None;
                     }
                 }
@@ -178,34 +177,8 @@ fn text(id: Option<&str>, kind: &str, data: &Value) -> String {
     text
 }
 
-/// Returns when the session does not hold any more.
-pub(crate) async fn signed_out(app: App, session: [u8; 32]) {
-    let mut check = checks();
-    loop {
-        check.tick().await;
-        if !signed_in(&app, &session).await {
-            return;
-        }
-    }
-}
-
 fn checks() -> Interval {
-    let mut check = interval(CHECK_EVERY);
+    let mut check = interval(session::CHECK_EVERY);
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     check
-}
-
-/// Whether the session still holds. What the data plane knows is enough for a yes; it can't know a session yet whose
-/// publication was late, so that a no comes from the database.
-async fn signed_in(app: &App, session: &[u8; 32]) -> bool {
-    if app.engines.session_known(session) {
-        return true;
-    }
-    let Ok(mut tx) = app.store.read().await else { return false };
-    match tx.session(session).await {
-        Ok(Some((session, user, org_enabled))) => {
-            user.enabled && org_enabled && session.expires_at > app.clock.now()
-        }
-        Ok(None) | Err(_) => false,
-    }
 }

@@ -21,6 +21,8 @@ use crate::{error::Problem, policy::BodyLimit};
 
 /// Longest time for a body to arrive; the largest has 256 KiB.
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// Characters of `q`.
+pub(crate) const MAX_SEARCH: usize = 200;
 /// Bytes of a body that are read though it is too large already.
 const DISCARDED: u64 = 4 << 20;
 
@@ -289,6 +291,12 @@ impl Params {
                 None => Err(Problem::invalid(name, format!("`{name}` must be {allowed}"))),
             },
         }
+    }
+
+    /// `q`: a part of a name. Longer ones find nothing, and databases have bounds of their own.
+    pub(crate) fn search(&mut self) -> Result<Option<String>, Problem> {
+        let allowed = format!("a text of at most {MAX_SEARCH} characters");
+        self.parsed("q", &allowed, |it| (it.chars().count() <= MAX_SEARCH).then(|| it.to_owned()))
     }
 
     pub(crate) fn id(&mut self, name: &str) -> Result<Option<i64>, Problem> {

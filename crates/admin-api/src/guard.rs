@@ -91,9 +91,8 @@ pub(crate) fn same_site(app: &App, method: &Method, headers: &HeaderMap) -> Resu
 
 /// The client's address, with proxies taken into account. `None` only when a trusted proxy sent nonsense.
 pub(crate) fn client_ip(app: &App, peer: Peer, headers: &HeaderMap) -> Option<IpAddr> {
-    let forwarded: Vec<_> =
-        headers.get_all("x-forwarded-for").iter().filter_map(|it| it.to_str().ok()).collect();
-    net::client_ip(peer.0.ip(), &app.trusted_proxies, forwarded.into_iter())
+    let forwarded = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
+    net::client_ip(peer.0.ip(), &app.trusted_proxies, forwarded)
 }
 
 /// The answer to a path that does not exist.

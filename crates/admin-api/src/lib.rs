@@ -9,12 +9,14 @@ pub mod audit;
 mod auth;
 pub mod bootstrap;
 mod chat;
+mod disk;
 pub mod doc;
 mod error;
 pub mod events;
 mod extract;
 pub mod feed;
 mod guard;
+mod guesses;
 mod health;
 mod keys;
 mod limits;
@@ -37,8 +39,10 @@ mod users;
 pub use app::{
     Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
 };
+pub use disk::Disk;
 pub use error::Problem;
 pub use guard::{Peer, error_answer};
+pub use guesses::Guesses;
 pub use health::Leaving;
 pub use routes::router;
 pub use throttle::Throttle;

@@ -128,7 +128,7 @@ fn view(model: Model, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
 /// What files say: of the template that the record names, else the model's own.
 async fn facts(app: &App, model: &Model) -> Outcome<ChatFacts> {
     let (base, config, headers) = (app.models_dir.get(), model.config.clone(), app.headers.clone());
-    let look = tokio::task::spawn_blocking(move || {
+    let look = move || {
         let local = config.text("local_path").filter(|_| !config.is_online());
         let mut facts = local.and_then(|it| chat::facts(&base, it, &headers.0).ok()).unwrap_or_default();
         if let Some(file) = config.text("chat_template_file") {
@@ -137,6 +137,6 @@ async fn facts(app: &App, model: &Model) -> Outcome<ChatFacts> {
             facts.template = Some(template.to_owned());
         }
         facts
-    });
-    Ok(look.await.map_err(|_| ApiError::internal())?)
+    };
+    app.disk.look(look).await
 }

@@ -90,7 +90,7 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
 pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     let Some(hash) = app.cookies.verify(cookie) else { return Ok(None) };
     let now = app.clock.now();
-    let mut tx = app.store.read().await?;
+    let mut tx = app.store.read_quick().await?;
     let Some((session, user, org_enabled)) = tx.session(&hash).await? else { return Ok(None) };
     drop(tx);
     if session.expires_at <= now || !user.enabled || !org_enabled {
@@ -102,6 +102,24 @@ pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
         tx.commit().await?;
     }
     Ok(Some(Caller { user, session: hash, origin: Origin::default() }))
+}
+
+/// How often a stream looks whether its session still holds.
+pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(300);
+
+/// Whether a session still holds. What the data plane knows is enough for a yes; it can't know a session yet whose
+/// publication was late, so that a no comes from the database.
+pub(crate) async fn holds(app: &App, session: &[u8; 32]) -> bool {
+    if app.engines.session_known(session) {
+        return true;
+    }
+    let Ok(mut tx) = app.store.read_quick().await else { return false };
+    match tx.session(session).await {
+        Ok(Some((session, user, org_enabled))) => {
+            user.enabled && org_enabled && session.expires_at > app.clock.now()
+        }
+        Ok(None) | Err(_) => false,
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use gantry_dataplane::{
 };
 use gantry_domain::{
     ModelId, OrgId, Timestamp,
+    identity::{Session, User},
     key::ApiKey,
     limit::{LimitMode, Limits},
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
@@ -97,7 +98,8 @@ impl Publisher {
     /// The database does not answer; the old catalog stays in force.
     pub async fn publish(&self, control: &Control) -> StoreResult<()> {
         in_time(async {
-            let mut tx = control.store.read().await?;
+            // A key that was revoked must not go on because somebody adds up a year of usage.
+            let mut tx = control.store.read_quick().await?;
             // Held from the reading to the end, so that an older reading can't replace a newer one's catalog. Whoever
             // waits for it has its connection already: a pool without a free one would be a deadlock.
             let mut known = self.known.lock().await;
@@ -124,40 +126,11 @@ impl Publisher {
     }
 
     fn swap(&self, control: &Control, known: &mut Known, read: Read) {
-        let Read { keys, sessions, orgs, models, registry, supervisor } = read;
+        let Read { callers, models, registry, supervisor } = read;
         let reached = control.supervision.reaches(&supervisor);
         let before = control.shared.catalog.load_full();
-        let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
-
         let mut next = Catalog::default();
-        let mut books = Books { control, now: control.clock.now(), begun: false };
-        for (id, limits) in orgs {
-            let known = before.org_states.get(&id).map(Arc::clone);
-            let state = known.unwrap_or_else(|| Arc::new(AccountState::new(Holder::Org(id))));
-            if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
-                next.accounts.insert(account.holder, account);
-            }
-            next.org_states.insert(id, state);
-        }
-        for key in keys {
-            let known = states.get(&key.id).map(|it| Arc::clone(it));
-            let state = known.unwrap_or_else(|| Arc::new(KeyState::new(key.id)));
-            let limits = key.settings.limits.or(control.config.default_limits);
-            let account = books.account(limits, key.settings.limit_mode, &state.account);
-            let guard = Guard::new(account.as_ref(), next.accounts.get(&Holder::Org(key.org_id)));
-            next.accounts.extend(account.map(|it| (it.holder, it)));
-            next.keys.insert(key.token_hash, Arc::new(key_entry(key, guard, state)));
-        }
-        let begun = books.begun;
-        for (session, user) in sessions {
-            let entry = SessionEntry {
-                user_id: user.id,
-                org_id: user.org_id,
-                expires_at: session.expires_at,
-                guard: Guard::new(None, next.accounts.get(&Holder::Org(user.org_id))),
-            };
-            next.sessions.insert(session.id_hash, Arc::new(entry));
-        }
+        let begun = enter(control, &before, &mut next, callers);
         let mut upstreams = HashMap::new();
         for entry in registry {
             let place = manual_place(&entry);
@@ -233,6 +206,45 @@ impl Publisher {
     }
 }
 
+/// Enters who may ask, with what he may use up. Whether an account has a budget that was not there before.
+fn enter(
+    control: &Control,
+    before: &Catalog,
+    next: &mut Catalog,
+    Callers { orgs, keys, sessions }: Callers,
+) -> bool {
+    let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
+
+    let mut books = Books { control, now: control.clock.now(), begun: false };
+    for (id, limits) in orgs {
+        let known = before.org_states.get(&id).map(Arc::clone);
+        let state = known.unwrap_or_else(|| Arc::new(AccountState::new(Holder::Org(id))));
+        if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
+            next.accounts.insert(account.holder, account);
+        }
+        next.org_states.insert(id, state);
+    }
+    for key in keys {
+        let known = states.get(&key.id).map(|it| Arc::clone(it));
+        let state = known.unwrap_or_else(|| Arc::new(KeyState::new(key.id)));
+        let limits = key.settings.limits.or(control.config.default_limits);
+        let account = books.account(limits, key.settings.limit_mode, &state.account);
+        let guard = Guard::new(account.as_ref(), next.accounts.get(&Holder::Org(key.org_id)));
+        next.accounts.extend(account.map(|it| (it.holder, it)));
+        next.keys.insert(key.token_hash, Arc::new(key_entry(key, guard, state)));
+    }
+    for (session, user) in sessions {
+        let entry = SessionEntry {
+            user_id: user.id,
+            org_id: user.org_id,
+            expires_at: session.expires_at,
+            guard: Guard::new(None, next.accounts.get(&Holder::Org(user.org_id))),
+        };
+        next.sessions.insert(session.id_hash, Arc::new(entry));
+    }
+    books.begun
+}
+
 /// Opens the accounts of a catalog.
 struct Books<'a> {
     control: &'a Control,
@@ -258,10 +270,15 @@ impl Books<'_> {
     }
 }
 
-struct Read {
-    keys: Vec<ApiKey>,
+/// Who may ask.
+struct Callers {
     orgs: Vec<(OrgId, Limits)>,
-    sessions: Vec<(gantry_domain::identity::Session, gantry_domain::identity::User)>,
+    keys: Vec<ApiKey>,
+    sessions: Vec<(Session, User)>,
+}
+
+struct Read {
+    callers: Callers,
     models: Vec<Model>,
     registry: Vec<RegistryEntry>,
     supervisor: Supervisor,
@@ -269,9 +286,11 @@ struct Read {
 
 async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
     Ok(Read {
-        keys: tx.usable_keys(now).await?,
-        orgs: tx.limited_orgs().await?,
-        sessions: tx.live_sessions(now).await?,
+        callers: Callers {
+            orgs: tx.limited_orgs().await?,
+            keys: tx.usable_keys(now).await?,
+            sessions: tx.live_sessions(now).await?,
+        },
         models: tx.models(false).await?,
         registry: tx.registry().await?,
         supervisor: tx.supervisor().await?,
@@ -355,7 +374,7 @@ async fn changed_elsewhere(control: &Control, seen: i64) {
 }
 
 async fn changes(control: &Control) -> StoreResult<i64> {
-    in_time(async { control.store.read().await?.changes().await }).await
+    in_time(async { control.store.read_quick().await?.changes().await }).await
 }
 
 /// Publishes whenever somebody asks, when another gateway on the database changed something, and every few seconds

@@ -14,6 +14,7 @@ use gantry_domain::{
     host::{GpuNow, GpuTrends, HostNow, Point, Throughput, Trends},
     machine::{Gpu, HostMemory},
 };
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -76,6 +77,17 @@ pub struct Samples {
     ring: Mutex<VecDeque<Sample>>,
     counted: Mutex<VecDeque<Counted>>,
     last: Mutex<Last>,
+    /// Held by a look as long as it takes: of those that hang there is one.
+    looking: Looking,
+}
+
+/// One turn.
+struct Looking(Arc<Semaphore>);
+
+impl Default for Looking {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
 }
 
 /// What rates are reckoned from.
@@ -119,6 +131,25 @@ impl Samples {
             gateway: host::process(),
             ..HostNow::default()
         }
+    }
+
+    /// What `look` sees, if it comes in time.
+    async fn seen<T: Send + 'static>(
+        self: &Arc<Self>,
+        patience: Duration,
+        look: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let samples = Arc::clone(self);
+        let seen = async {
+            let turn = Arc::clone(&self.looking.0).acquire_owned().await.ok()?;
+            let look = tokio::task::spawn_blocking(move || {
+                let seen = look(&samples);
+                drop(turn);
+                seen
+            });
+            look.await.ok()
+        };
+        tokio::time::timeout(patience, seen).await.ok()?
     }
 
     fn keep(&self, at: Timestamp, now: &HostNow) {
@@ -240,10 +271,9 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Control {
     /// The machine now. Drivers that hang cost the GPUs, file systems that hang the whole answer.
     pub async fn host_now(&self) -> Option<HostNow> {
-        let (samples, at, folders) = (Arc::clone(&self.samples), self.clock.now(), self.folders());
+        let (at, folders) = (self.clock.now(), self.folders());
         let seen = self.machine.look().await;
-        let look = tokio::task::spawn_blocking(move || samples.look(at, &folders));
-        let mut now = tokio::time::timeout(EVERY / 2, look).await.ok()?.ok()?;
+        let mut now = self.samples.seen(EVERY / 2, move |it| it.look(at, &folders)).await?;
         (now.mem_total_mb, now.mem_used_mb) = memory(seen.memory);
         now.gpus = seen.gpus.iter().map(gpu).collect();
         Some(now)
@@ -320,6 +350,27 @@ mod tests {
         assert_eq!(day.cpu_util_pct.len(), 9 + 14);
         assert!(day.cpu_util_pct.iter().all(|it| [10.0, 30.0].contains(&it.value)), "{day:?}");
         assert_eq!(samples.trends(now, 1).cpu_util_pct.len(), 5);
+    }
+
+    #[tokio::test]
+    async fn looks_that_hang_are_one_at_a_time() {
+        use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+        let (samples, begun) = (Arc::new(Samples::default()), Arc::new(AtomicUsize::new(0)));
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(released));
+        for _ in 0..5 {
+            let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
+            let look = move |_: &Samples| {
+                begun.fetch_add(1, SeqCst);
+                // Until the other end is gone.
+                let _ = gate.lock().map(|it| it.recv());
+            };
+            assert_eq!(samples.seen(Duration::from_millis(20), look).await, None);
+        }
+        assert_eq!(begun.load(SeqCst), 1);
+        drop(release);
+        assert_eq!(samples.seen(Duration::from_mins(1), |_| 7).await, Some(7), "it is back");
     }
 
     #[test]

@@ -128,7 +128,11 @@ async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<(
 }
 
 async fn compact(control: &Control) -> gantry_store::StoreResult<()> {
-    let mut tx = control.store.write().await?;
-    tx.compact_usage(i64::from(COMPACT_AFTER) / 2, false).await?;
-    tx.commit().await
+    let mut place = Some(gantry_store::UsageSpan::default());
+    while let Some(after) = place {
+        let mut tx = control.store.write().await?;
+        place = tx.compact_usage(i64::from(COMPACT_AFTER) / 2, false, after).await?;
+        tx.commit().await?;
+    }
+    Ok(())
 }

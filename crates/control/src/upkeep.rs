@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use gantry_domain::{KeyId, Timestamp};
-use gantry_store::{StoreResult, in_time};
+use gantry_store::{StoreResult, UsageSpan, in_time};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -35,8 +35,8 @@ pub async fn run(control: Arc<Control>, stop: CancellationToken) {
         }
         note(in_time(keys(&control, &mut written)).await, "when keys were last used could not be stored");
         if n.is_multiple_of(REST_EVERY) {
-            note(retention(&control).await, "old rows could not be deleted");
-            note(compact(&control).await, "sums of usage could not be added up");
+            note(retention(&control, &stop).await, "old rows could not be deleted");
+            note(compact(&control, &stop).await, "sums of usage could not be added up");
         }
         n = n.wrapping_add(1);
     }
@@ -63,7 +63,9 @@ async fn keys(control: &Control, written: &mut HashMap<KeyId, Timestamp>) -> Sto
     Ok(())
 }
 
-async fn retention(control: &Control) -> StoreResult<()> {
+// Between two batches of what follows the gateway may stop: the rest is done in its next life.
+
+async fn retention(control: &Control, stop: &CancellationToken) -> StoreResult<()> {
     let now = control.clock.now();
     if !clock_is_trusted(control, now).await? {
         return Ok(());
@@ -71,8 +73,8 @@ async fn retention(control: &Control) -> StoreResult<()> {
     let mut tx = control.store.write().await?;
     tx.purge_sessions(now).await?;
     tx.commit().await?;
-    usage_retention(control, now).await?;
-    audit_retention(control, now).await
+    usage_retention(control, now, stop).await?;
+    audit_retention(control, now, stop).await
 }
 
 /// A clock that was set years ahead makes everything old. So if it moved by more than [`LEAP`] since the last look,
@@ -102,45 +104,57 @@ async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool
     Ok(trusted)
 }
 
-async fn usage_retention(control: &Control, now: Timestamp) -> StoreResult<()> {
+async fn usage_retention(control: &Control, now: Timestamp, stop: &CancellationToken) -> StoreResult<()> {
     let days = control.config.usage_retention_days;
     if days == 0 {
         return Ok(());
     }
     let oldest = now.minus(DAY * days);
-    loop {
+    while !stop.is_cancelled() {
         let mut tx = control.store.write().await?;
         let deleted = tx.delete_usage_before(oldest, DELETE_BATCH).await?;
         tx.commit().await?;
         if deleted < DELETE_BATCH as u64 {
-            return Ok(());
+            break;
         }
     }
+    // The names that clients made up go with their rows.
+    while !stop.is_cancelled() {
+        let mut tx = control.store.write().await?;
+        let more = tx.fold_usage_names().await?;
+        tx.commit().await?;
+        if !more {
+            break;
+        }
+    }
+    Ok(())
 }
 
-async fn audit_retention(control: &Control, now: Timestamp) -> StoreResult<()> {
+async fn audit_retention(control: &Control, now: Timestamp, stop: &CancellationToken) -> StoreResult<()> {
     let days = control.config.audit_retention_days;
     if days == 0 {
         return Ok(());
     }
-    loop {
+    while !stop.is_cancelled() {
         let mut tx = control.store.write().await?;
         let deleted = tx.delete_audit_before(now.minus(DAY * days), DELETE_BATCH).await?;
         tx.commit().await?;
         if deleted < DELETE_BATCH as u64 {
-            return Ok(());
+            break;
         }
     }
+    Ok(())
 }
 
 /// Leaves one roll-up for each hour and day.
-async fn compact(control: &Control) -> StoreResult<()> {
-    loop {
+async fn compact(control: &Control, stop: &CancellationToken) -> StoreResult<()> {
+    let mut place = Some(UsageSpan::default());
+    while let Some(after) = place
+        && !stop.is_cancelled()
+    {
         let mut tx = control.store.write().await?;
-        let n_spans = tx.compact_usage(2, true).await?;
+        place = tx.compact_usage(2, true, after).await?;
         tx.commit().await?;
-        if n_spans == 0 {
-            return Ok(());
-        }
     }
+    Ok(())
 }

@@ -8,7 +8,7 @@ use gantry_domain::{
     key::{self, Scope},
     net,
 };
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 
 use crate::{Catalog, Config, KeyEntry, SessionEntry, limits::Guard};
 
@@ -93,8 +93,7 @@ impl Caller {
 
 /// The client's address, with proxies taken into account; `None` when a trusted proxy sent nonsense.
 pub(crate) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr) -> Option<IpAddr> {
-    // A value that is no text becomes one that is no address, which refuses the request.
-    let forwarded = headers.get_all("x-forwarded-for").iter().map(|it| it.to_str().unwrap_or("?"));
+    let forwarded = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
     net::client_ip(peer, &config.trusted_proxies, forwarded)
 }
 

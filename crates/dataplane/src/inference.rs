@@ -240,6 +240,14 @@ async fn prepare(
     let catalog = meter.worker.shared.catalog.load();
     let Some(route) = catalog.routes.get(peeked.model.as_ref()) else {
         meter.requested(&peeked.model);
+        drop(catalog);
+        // Its row takes as much room as any other, so that it counts among the requests of its key.
+        if let Some(guard) = meter.caller.guard() {
+            let at = (meter.started, meter.begun());
+            let demand = Demand { tokens: None, stream: false };
+            let ticket = limits::admit(&meter.worker.shared.limiter, guard, demand, at)?;
+            meter.admitted(ticket);
+        }
         return Err(no_such_model().into());
     };
     let route = Arc::clone(route);

@@ -7,6 +7,15 @@ const MAX_OBJECT: usize = 4096;
 /// Longest key that matters, and one byte more.
 const MAX_WORD: usize = 9;
 
+/// Where the next byte stands.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Between,
+    String,
+    /// Behind a backslash in a string.
+    Escape,
+}
+
 /// Fed with the answer piece by piece, wherever frames end.
 #[derive(Debug)]
 pub(crate) struct Outline {
@@ -14,8 +23,7 @@ pub(crate) struct Outline {
     events: bool,
     /// Objects and arrays that are open.
     depth: usize,
-    in_string: bool,
-    escaped: bool,
+    place: Place,
     /// Beginning of the last string.
     word: Vec<u8>,
     /// The key in the outermost object is one whose value may hold a `usage`.
@@ -31,8 +39,7 @@ impl Outline {
         Self {
             events,
             depth: 0,
-            in_string: false,
-            escaped: false,
+            place: Place::Between,
             word: Vec::new(),
             carries: false,
             awaited: false,
@@ -51,23 +58,31 @@ impl Outline {
             }
             if byte == b'\n' && self.events {
                 *self = Self::new(true);
-            } else if self.in_string {
-                self.in_word(byte);
-            } else {
-                self.between(byte, &mut found);
+                continue;
+            }
+            match self.place {
+                Place::Between => self.between(byte, &mut found),
+                Place::String => self.in_string(byte),
+                Place::Escape => {
+                    self.place = Place::String;
+                    self.keep(byte);
+                }
             }
         }
     }
 
-    fn in_word(&mut self, byte: u8) {
-        if self.escaped {
-            self.escaped = false;
-        } else if byte == b'"' {
-            self.in_string = false;
-            return;
-        } else if byte == b'\\' {
-            self.escaped = true;
+    fn in_string(&mut self, byte: u8) {
+        match byte {
+            b'"' => self.place = Place::Between,
+            b'\\' => {
+                self.place = Place::Escape;
+                self.keep(byte);
+            }
+            _ => self.keep(byte),
         }
+    }
+
+    fn keep(&mut self, byte: u8) {
         if self.word.len() < MAX_WORD {
             self.word.push(byte);
         }
@@ -76,7 +91,7 @@ impl Outline {
     fn between(&mut self, byte: u8, found: &mut impl FnMut(&[u8])) {
         match byte {
             b'"' => {
-                self.in_string = true;
+                self.place = Place::String;
                 self.word.clear();
                 self.awaited = false;
             }

@@ -73,18 +73,19 @@ impl<'de> Deserialize<'de> for IpList {
 /// `X-Forwarded-For` that is not itself a trusted proxy. `None` when a trusted proxy sent something that is no
 /// address: the caller must refuse rather than guess.
 ///
-/// `forwarded` yields the header's values in the order in which they arrived; each may hold several addresses.
+/// `forwarded` yields the header's values, as bytes, in the order in which they arrived; each may hold several addresses.
+/// What is no text is no address.
 pub fn client_ip<'a>(
     peer: IpAddr,
     trusted: &IpList,
-    forwarded: impl DoubleEndedIterator<Item = &'a str>,
+    forwarded: impl DoubleEndedIterator<Item = &'a [u8]>,
 ) -> Option<IpAddr> {
     let mut client = peer.to_canonical();
-    for hop in forwarded.rev().flat_map(|value| value.rsplit(',')).map(str::trim) {
+    for hop in forwarded.rev().flat_map(|value| value.rsplit(|it| *it == b',')) {
         if !trusted.contains(client) {
             return Some(client);
         }
-        client = hop.parse::<IpAddr>().ok()?.to_canonical();
+        client = std::str::from_utf8(hop).ok()?.trim().parse::<IpAddr>().ok()?.to_canonical();
     }
     Some(client)
 }
@@ -114,12 +115,17 @@ mod tests {
     #[test]
     fn a_forwarded_address_counts_only_from_a_trusted_proxy() {
         let trusted = IpList::parse(["10.0.0.0/8"]).unwrap();
-        let from = |peer, header: &[&str]| client_ip(ip(peer), &trusted, header.iter().copied());
+        let from =
+            |peer, header: &[&str]| client_ip(ip(peer), &trusted, header.iter().map(|it| it.as_bytes()));
         assert_eq!(from("203.0.113.1", &["198.51.100.9"]), Some(ip("203.0.113.1")));
         assert_eq!(from("10.0.0.1", &["198.51.100.9"]), Some(ip("198.51.100.9")));
         assert_eq!(from("10.0.0.1", &["1.2.3.4, 198.51.100.9", "10.9.9.9"]), Some(ip("198.51.100.9")));
         assert_eq!(from("10.0.0.1", &[]), Some(ip("10.0.0.1")));
         assert_eq!(from("10.0.0.1", &["not-an-address"]), None);
+        // A line that is no text is not passed over: the one before it would be the client's own word.
+        let lines: [&[u8]; 2] = [b"198.51.100.9", b"\xff"];
+        assert_eq!(client_ip(ip("10.0.0.1"), &trusted, lines.into_iter()), None);
+        assert_eq!(client_ip(ip("10.0.0.1"), &trusted, lines.into_iter().rev()), Some(ip("198.51.100.9")));
     }
 
     proptest! {
@@ -130,7 +136,7 @@ mod tests {
             let trusted = IpList::parse(["10.0.0.0/8"]).unwrap();
             prop_assume!(!trusted.contains(client));
             let header = format!("{left},{client}");
-            prop_assert_eq!(client_ip(ip("10.0.0.1"), &trusted, [header.as_str()].into_iter()), Some(client));
+            prop_assert_eq!(client_ip(ip("10.0.0.1"), &trusted, [header.as_bytes()].into_iter()), Some(client));
         }
     }
 }

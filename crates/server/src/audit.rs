@@ -85,7 +85,7 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
         // Opening would make one.
         anyhow::ensure!(Path::new(file).exists(), "there is no database {file}");
     }
-    let store = Store::open(url.expose()).await.context("can't open the database")?;
+    let store = Store::open_to_read(url.expose()).await.context("can't open the database")?;
     let mut tx = store.read().await?;
     let (anchor, head) = tx.audit_ends().await?;
     let mut check = Check::after(anchor);

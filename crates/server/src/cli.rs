@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
 use clap::ArgMatches;
 use gantry_cli::{Exit, command};
 use gantry_control::hub;
-use gantry_settings::{Entry, Settings, SettingsError, Sources};
+use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
 use crate::{audit, doctor, release, serve};
@@ -33,6 +33,27 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The variables of the environment that are text. Others are somebody else's, unless they bear a name of ours.
+fn environment() -> Result<Vec<(String, String)>, SettingsError> {
+    let names = [Settings::names(), Settings::file_names()].concat();
+    let ours = |name: &str| names.iter().any(|it| it == name);
+    let mut found = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => found.push((name, value)),
+            (Ok(name), Err(_)) if ours(&name) => {
+                return Err(SettingsError::Malformed {
+                    name,
+                    origin: Origin::Environment,
+                    allowed: "UTF-8 text",
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
 fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<Entry>), SettingsError> {
     let given = |name: String| {
         let value = matches.get_one::<String>(&name)?.clone();
@@ -40,10 +61,7 @@ fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<Entry>), SettingsErro
     };
     let names = [Settings::names(), Settings::file_names()].concat();
     let flags: BTreeMap<_, _> = names.into_iter().filter_map(given).collect();
-    // A name that is no text is nobody's setting.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
-    let sources = Sources::from_process(flags, environment, Path::new("."))?;
+    let sources = Sources::from_process(flags, environment()?.into_iter(), Path::new("."))?;
     let (settings, entries) = Settings::load(&sources)?;
     settings.check()?;
     check_texts(&settings)?;

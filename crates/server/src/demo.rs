@@ -6,11 +6,11 @@ use std::{io::Write, net::SocketAddr, time::Duration};
 use anyhow::Context;
 use gantry_admin_api::App;
 use gantry_domain::{
-    ModelId, OrgId, Role, UserId,
+    KeyId, ModelId, OrgId, Role, UserId,
     key::{KeySettings, Token},
     model::{Model, ModelDraft, Phase, State, Wanted},
 };
-use gantry_store::{KeyFilter, NewKey, NewUser, Sort, Tx};
+use gantry_store::{NewKey, NewUser, Tx};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,9 @@ use crate::secrets;
 /// Served name of the model, and name of the organisation and user that own the key.
 const NAME: &str = "demo";
 const IMAGE: &str = "gantry/engine-sim-vllm:0.32.0";
+/// Keys in `meta`: the user and the key that were made here.
+const USER_NOTE: &str = "demo_user";
+const KEY_NOTE: &str = "demo_key";
 const KEY_LIFETIME: Duration = Duration::from_hours(24);
 /// A simulated model is up within seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -116,13 +119,12 @@ async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
     tx.command(model.id, Wanted::Running, None, app.clock.now()).await.map_err(Into::into)
 }
 
-/// A fresh key for the demo model; those of earlier starts are revoked.
+/// A fresh key for the demo model; that of the start before is revoked.
 async fn demo_key(tx: &mut Tx, app: &App) -> anyhow::Result<Token> {
     let now = app.clock.now();
     let (org_id, user_id) = demo_user(tx, app).await?;
-    let filter = KeyFilter { user_id: Some(user_id), ..KeyFilter::default() };
-    for old in tx.keys(&filter, Sort::default(), 1000, 0).await?.0 {
-        tx.revoke_key(old.id, now).await?;
+    if let Some(old) = noted(tx, KEY_NOTE).await? {
+        tx.revoke_key(KeyId(old), now).await?;
     }
     let token = Token::generate(&mut rand::rng());
     let settings = KeySettings {
@@ -132,25 +134,40 @@ async fn demo_key(tx: &mut Tx, app: &App) -> anyhow::Result<Token> {
         ..KeySettings::default()
     };
     let (prefix, token_hash) = (token.shown().to_owned(), token.hash());
-    tx.insert_key(&NewKey { settings, prefix, token_hash, org_id, user_id: Some(user_id) }, now).await?;
+    let new = NewKey { settings, prefix, token_hash, org_id, user_id: Some(user_id) };
+    let key = tx.insert_key(&new, now).await?;
+    tx.meta_set(KEY_NOTE, &key.id.to_string()).await?;
     Ok(token)
 }
 
-/// Nobody can sign in as this user: his password is thrown away.
+/// The id that was noted under a name.
+async fn noted(tx: &mut Tx, note: &str) -> anyhow::Result<Option<i64>> {
+    Ok(tx.meta_get(note).await?.and_then(|it| it.parse().ok()))
+}
+
+/// Nobody can sign in as this user: his password is thrown away. Somebody who really is called like him is another.
 async fn demo_user(tx: &mut Tx, app: &App) -> anyhow::Result<(OrgId, UserId)> {
-    if let Some(user) = tx.user_by_name(NAME).await? {
+    if let Some(id) = noted(tx, USER_NOTE).await?
+        && let Some(user) = tx.user(UserId(id)).await?
+    {
         return Ok((user.org_id, user.id));
     }
     let hash =
         app.passwords.hash(&secrets::random()).await.map_err(|error| anyhow::anyhow!(error.message))?;
-    let org = tx.insert_org("Demo", app.clock.now()).await?;
-    let user = NewUser {
-        org_id: org.id,
-        username: NAME.to_owned(),
-        password_hash: hash,
-        role: Role::User,
-        enabled: true,
+    let orgs = tx.org_lookup(None).await?;
+    let mut n = 1;
+    let (username, org_name) = loop {
+        let end = if n == 1 { String::new() } else { format!("-{n}") };
+        let (username, org_name) = (format!("{NAME}{end}"), format!("Demo{end}"));
+        let org_taken = orgs.iter().any(|it| it.1.eq_ignore_ascii_case(&org_name));
+        if !org_taken && tx.user_by_name(&username).await?.is_none() {
+            break (username, org_name);
+        }
+        n += 1;
     };
+    let org = tx.insert_org(&org_name, app.clock.now()).await?;
+    let user = NewUser { org_id: org.id, username, password_hash: hash, role: Role::User, enabled: true };
     let user = tx.insert_user(&user, app.clock.now()).await?;
+    tx.meta_set(USER_NOTE, &user.id.to_string()).await?;
     Ok((org.id, user.id))
 }

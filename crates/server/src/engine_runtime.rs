@@ -1,6 +1,6 @@
 //! Which runtime runs the engines: containers of Docker, or processes of this machine.
 
-use std::{path::Path, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use gantry_control::machine::Machine;
@@ -69,7 +69,7 @@ pub(crate) async fn choose(
         supervisor: PathBuf::from("/proc/self/exe"),
         programs: programs.clone(),
         has_gpus: !gpus.is_empty(),
-        environment: std::env::vars().collect(),
+        environment: environment(),
     };
     let runtime = gantry_runtime::process(options, owner).context("can't run engines as processes")?;
     let runtime = runtime.behind(gate);
@@ -105,7 +105,7 @@ pub(crate) struct Candidate {
 
 /// The program of each engine, whether it is there or not.
 pub(crate) fn wanted(settings: &Settings) -> [Candidate; 2] {
-    let path = std::env::vars().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default();
+    let path = environment().into_iter().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default();
     let candidate = |engine, command: Option<&CommandWords>, usual: &[&str]| {
         let words: Vec<String> = match command {
             Some(CommandWords(words)) => words.clone(),
@@ -132,6 +132,13 @@ fn real(Candidate { program, named, file }: Candidate) -> Option<Program> {
         None => return None,
     }
     Some(program)
+}
+
+/// The variables that are text; an engine gets no others.
+fn environment() -> Vec<(String, String)> {
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
 }
 
 fn simulator_instead(simulator: &Program, setting: &str) -> Program {

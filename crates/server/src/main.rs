@@ -34,7 +34,16 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|it| it == gantry_runtime::SUPERVISOR_VERB) {
         return ExitCode::from(u8::try_from(gantry_runtime::supervise(words.collect())).unwrap_or(1));
     }
-    let args: Vec<String> = std::env::args().collect();
+    let mut args = Vec::new();
+    for (n, word) in std::env::args_os().enumerate() {
+        match word.into_string() {
+            Ok(word) => args.push(word),
+            Err(word) => {
+                let word = word.to_string_lossy();
+                return cli::complain(&anyhow::anyhow!("argument {n} (`{word}`) is not UTF-8 text"));
+            }
+        }
+    }
     // The simulator's image starts this binary under the names of the real engines.
     if args.first().and_then(|it| gantry_sim::invoked_as(it)).is_some()
         || args.get(1).is_some_and(|it| it == "engine-sim")

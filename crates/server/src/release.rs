@@ -59,13 +59,15 @@ async fn release(store: &Store, is_copy: bool) -> anyhow::Result<String> {
     let it = tx.supervisor().await?;
     ensure!(!tx.is_claimed().await?, "{} supervises the models now: stop that gateway first", who(&it));
     tx.release_supervisor().await?;
-    let mut text = format!("released from {}: the next gateway supervises the models", who(&it));
-    if is_copy {
+    let released = format!("released from {}: the next gateway supervises the models", who(&it));
+    let text = if is_copy {
         let id = tx.renew_instance_id().await?;
-        text += &format!(
-            "\nthe database has an id of its own now, {id}: containers of the original are left alone"
-        );
-    }
+        format!(
+            "{released}\nthe database has an id of its own now, {id}: containers of the original are left alone"
+        )
+    } else {
+        released
+    };
     tx.commit().await?;
     Ok(text)
 }

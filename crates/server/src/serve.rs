@@ -110,10 +110,7 @@ async fn serve(
     let (limiter, share) = limiter(&settings, &base)?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
     let owner = Owner { instance: base.instance.clone() };
-    let supervision = Arc::new(match base.store.kind() {
-        DatabaseKind::Sqlite => Supervision::alone(),
-        DatabaseKind::Postgres => Supervision::among_others(base.home.clone(), home::name(&base.data_dir)),
-    });
+    let supervision = Arc::new(supervision(&base));
     let gate = (base.home.as_str(), Arc::clone(&supervision) as _);
     let engines =
         engine_runtime::choose(&settings, &base.data_dir, &base.store, owner, gate, &machine).await?;
@@ -148,14 +145,9 @@ async fn serve(
         .with_context(|| format!("can't listen on {} (METRICS_LISTEN)", settings.metrics_listen))?;
 
     let supervisor = Supervisor::default();
-    let [publisher, reconciler, keeper, asking, treasurer] = std::array::from_fn(|_| Arc::clone(&control));
-    supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
-    supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
-    supervisor.spawn("reconciler", |stop| supervise::run(reconciler, hints, stop));
+    work(&supervisor, &control, hints, requests, questions);
     let watched = app.clone();
     supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
-    supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
-    supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
     if let Some(share) = share {
         supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
     }
@@ -191,6 +183,30 @@ async fn serve(
     control.supervision.give_back().await;
     base.store.close().await;
     Ok(clean)
+}
+
+/// A SQLite database belongs to one gateway.
+fn supervision(base: &Base) -> Supervision {
+    match base.store.kind() {
+        DatabaseKind::Sqlite => Supervision::alone(),
+        DatabaseKind::Postgres => Supervision::among_others(base.home.clone(), home::name(&base.data_dir)),
+    }
+}
+
+/// The tasks that carry out what was asked for.
+fn work(
+    supervisor: &Supervisor,
+    control: &Arc<Control>,
+    hints: mpsc::Receiver<ModelId>,
+    requests: publish::Requests,
+    questions: versions::Requests,
+) {
+    let [publisher, reconciler, keeper, asking, treasurer] = std::array::from_fn(|_| Arc::clone(control));
+    supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
+    supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
+    supervisor.spawn("reconciler", |stop| supervise::run(reconciler, hints, stop));
+    supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
+    supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
 }
 
 /// The tasks that only look.
@@ -376,6 +392,8 @@ fn app(
         hub_cache_dir: base.hub_cache_dir.clone(),
         models_dir_rules: base.models_dir_rules.clone(),
         headers: Headers::default(),
+        disk: gantry_admin_api::Disk::default(),
+        guesses: gantry_admin_api::Guesses::default(),
         default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),

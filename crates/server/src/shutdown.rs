@@ -5,16 +5,21 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use gantry_control::Control;
 use gantry_dataplane::DataPlane;
+use gantry_domain::{
+    ModelId,
+    model::{ModelEvent, Phase, State},
+};
 use gantry_runtime::Gate;
 use gantry_settings::Settings;
+use gantry_store::StoreResult;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::supervisor::Supervisor;
 
-/// Time for the background work to end after the last request.
+/// Time for the usage shipper to end after the last request.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Time for the container runtime beyond what an engine gets to stop.
+/// Time for the container runtime, and for everything else, beyond what an engine gets to stop.
 const RUNTIME_GRACE: Duration = Duration::from_secs(20);
 
 /// SIGTERM and Ctrl-C.
@@ -68,10 +73,11 @@ impl End<'_> {
 
     async fn in_order(&self) -> bool {
         let drained = self.plane.drain(self.settings.drain_timeout_sec).await;
-        let mut clean = self.supervisor.shutdown(STOP_GRACE).await;
+        // A worker that stops an engine just now does so to the end.
+        let limit = self.control.config.stop_grace + RUNTIME_GRACE;
+        let mut clean = self.supervisor.shutdown(limit).await;
         clean &= self.shipping.shutdown(STOP_GRACE).await;
         if self.settings.stop_models_on_shutdown {
-            let limit = self.control.config.stop_grace + RUNTIME_GRACE;
             tokio::select! {
                 stopped = tokio::time::timeout(limit, stop_models(self.control)) => if stopped.is_err() {
                     warn!("the container runtime takes too long to stop the models; they may go on");
@@ -100,8 +106,37 @@ async fn stop_models(control: &Control) {
         control.runtime.remove(&it.instance.id).await
     });
     for (found, stopped) in found.iter().zip(futures_util::future::join_all(stops).await) {
-        if let Err(error) = stopped {
-            warn!(container = found.name, %error, "a model could not be stopped");
+        match stopped {
+            Err(error) => warn!(container = found.name, %error, "a model could not be stopped"),
+            Ok(()) => {
+                if let Err(error) = note_stop(control, found.model_id).await {
+                    let error = &error as &dyn std::error::Error;
+                    warn!(container = found.name, error, "that a model was stopped could not be stored");
+                }
+            }
         }
     }
+}
+
+/// The next life of the gateway must not take the container for one that was lost. A command that nobody followed yet
+/// stays: it is followed then.
+async fn note_stop(control: &Control, id: ModelId) -> StoreResult<()> {
+    let mut tx = control.store.write().await?;
+    let Some(model) = tx.model(id).await? else { return Ok(()) };
+    let (from, _) = model.state();
+    if !from.is_active() || model.phase.generation() != model.generation {
+        return Ok(());
+    }
+    let phase = Phase::Stopped { generation: model.generation, lost: false };
+    if tx.record_phase(&model, &phase).await? {
+        let event = ModelEvent {
+            at: control.clock.now(),
+            from,
+            to: State::Stopped,
+            reason: None,
+            detail: Some("stopped with the gateway".to_owned()),
+        };
+        tx.insert_event(id, &event).await?;
+    }
+    tx.commit().await
 }

@@ -35,7 +35,10 @@ pub use server::serve;
 /// `image …` packs the running program into a container image instead. A program started under an
 /// engine's name ([`invoked_as`]) passes `--flavour NAME` and then its own arguments.
 pub async fn run(args: Vec<String>) -> i32 {
-    let env: Env = std::env::vars().collect();
+    // What is no text is none of ours.
+    let text = |it: std::ffi::OsString| it.into_string().ok();
+    let env: Env =
+        std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
     if args.first().is_some_and(|word| word == "image") {
         return image::command::run(args.get(1..).unwrap_or_default(), &env).await;
     }

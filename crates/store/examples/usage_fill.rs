@@ -19,7 +19,7 @@ use gantry_domain::{
     model::Task,
     usage::{Outcome, UsageRow, id_at},
 };
-use gantry_store::{NewKey, NewUser, Store};
+use gantry_store::{NewKey, NewUser, Store, StoreResult, UsageSpan};
 
 /// As many as the shipper takes at once.
 const BATCH: u64 = 4096;
@@ -191,6 +191,16 @@ fn percentiles(sorted: &[u32]) -> [u32; 3] {
     [0.5, 0.95, 0.99].map(|p| sorted[((sorted.len() as f64 * p).ceil() as usize).max(1) - 1])
 }
 
+async fn compact(store: &Store, at_least: i64, thorough: bool) -> StoreResult<()> {
+    let mut place = Some(UsageSpan::default());
+    while let Some(after) = place {
+        let mut tx = store.write().await?;
+        place = tx.compact_usage(at_least, thorough, after).await?;
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
@@ -226,23 +236,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tx.insert_usage(&batch).await?;
         tx.commit().await?;
         if (n_done / BATCH).is_multiple_of(COMPACT_EVERY) {
-            let mut tx = store.write().await?;
-            tx.compact_usage(COMPACT_EVERY as i64 / 2, false).await?;
-            tx.commit().await?;
+            compact(&store, COMPACT_EVERY as i64 / 2, false).await?;
         }
         let took = start.elapsed().as_secs_f64();
         (seconds, slowest) = (seconds + took, slowest.max(took));
         n_done += batch.len() as u64;
     }
     let start = Instant::now();
-    loop {
-        let mut tx = store.write().await?;
-        let n = tx.compact_usage(2, true).await?;
-        tx.commit().await?;
-        if n == 0 {
-            break;
-        }
-    }
+    compact(&store, 2, true).await?;
     seconds += start.elapsed().as_secs_f64();
     let cpu = cpu_seconds().unwrap_or(f64::NAN);
     latencies.sort_unstable();

@@ -33,6 +33,25 @@ row! {
     }
 }
 
+/// What messages take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChatSize {
+    pub messages: i64,
+    /// Bytes of their texts and metrics.
+    pub bytes: i64,
+}
+
+impl<'r, R> sqlx::FromRow<'r, R> for ChatSize
+where
+    R: sqlx::Row,
+    for<'a> &'a str: sqlx::ColumnIndex<R>,
+    i64: sqlx::Decode<'r, R::Database> + sqlx::Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        Ok(Self { messages: row.try_get("messages")?, bytes: row.try_get("bytes")? })
+    }
+}
+
 row! {
     struct MessageRow {
         id: i64,
@@ -85,6 +104,14 @@ fn json(map: &Map<String, Value>) -> StoreResult<String> {
 macro_rules! columns {
     () => {
         "s.id, s.user_id, s.title, s.model_name, s.engine_type, s.constraints, s.created_at, s.updated_at"
+    };
+}
+
+/// Both databases know the length of a text without reading it.
+macro_rules! size {
+    () => {
+        "SELECT COUNT(*) AS messages, CAST(COALESCE(SUM(OCTET_LENGTH(m.content) \
+         + COALESCE(OCTET_LENGTH(m.metrics), 0)), 0) AS BIGINT) AS bytes"
     };
 }
 
@@ -142,18 +169,30 @@ impl Tx {
         row.map(ChatSession::try_from).transpose()
     }
 
-    /// All messages of a chat, oldest first. Whose it is was checked with [`Tx::chat`].
-    pub async fn chat_messages(&mut self, id: Uuid) -> StoreResult<Vec<ChatMessage>> {
+    /// The first `limit` messages of a chat that come after message `after` (0: all), oldest first. Whose it is was
+    /// checked with [`Tx::chat`].
+    pub async fn chat_messages(&mut self, id: Uuid, after: i64, limit: i64) -> StoreResult<Vec<ChatMessage>> {
         const SQL: &str = "SELECT id, role, content, metrics, created_at FROM chat_messages \
-                           WHERE session_id = $1 ORDER BY id";
-        let rows: Vec<MessageRow> =
-            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.to_string()).fetch_all(conn).await)?;
+                           WHERE session_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+        let rows: Vec<MessageRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(id.to_string()).bind(after).bind(limit).fetch_all(conn).await
+        })?;
         rows.into_iter().map(ChatMessage::try_from).collect()
     }
 
-    pub async fn count_chat_messages(&mut self, id: Uuid) -> StoreResult<i64> {
-        const SQL: &str = "SELECT COUNT(*) FROM chat_messages WHERE session_id = $1";
-        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(id.to_string()).fetch_one(conn).await)?)
+    /// What the messages of a chat take.
+    pub async fn chat_size(&mut self, id: Uuid) -> StoreResult<ChatSize> {
+        const SQL: &str = concat!(size!(), " FROM chat_messages m WHERE m.session_id = $1");
+        Ok(on_db!(self, |conn| sqlx::query_as(SQL).bind(id.to_string()).fetch_one(conn).await)?)
+    }
+
+    /// What the messages of all chats of a user take.
+    pub async fn chats_size(&mut self, user: UserId) -> StoreResult<ChatSize> {
+        const SQL: &str = concat!(
+            size!(),
+            " FROM chat_messages m JOIN chat_sessions s ON s.id = m.session_id WHERE s.user_id = $1"
+        );
+        Ok(on_db!(self, |conn| sqlx::query_as(SQL).bind(user.0).fetch_one(conn).await)?)
     }
 
     /// Adds a message, and gives the chat this title if there is one; `id` of the message.

@@ -341,6 +341,22 @@ impl Tx {
         rows.into_iter().map(ApiKey::try_from).collect()
     }
 
+    /// How many of those belong to this organisation, and to this user; `None` is any.
+    pub async fn count_usable_keys(
+        &mut self,
+        org: Option<OrgId>,
+        user: Option<UserId>,
+        now: Timestamp,
+    ) -> StoreResult<i64> {
+        const SQL: &str = "SELECT COUNT(*) FROM api_keys WHERE revoked_at IS NULL \
+             AND (expires_at IS NULL OR expires_at > $1) AND (CAST($2 AS BIGINT) IS NULL OR org_id = $2) \
+             AND (CAST($3 AS BIGINT) IS NULL OR user_id = $3)";
+        let (since, org, user) = (now.minus(REMEMBER_EXPIRED).0, org.map(|it| it.0), user.map(|it| it.0));
+        Ok(on_db!(self, |conn| {
+            sqlx::query_scalar(SQL).bind(since).bind(org).bind(user).fetch_one(conn).await
+        })?)
+    }
+
     /// Notes when keys were last used; a time never goes backwards. Keys that are gone are skipped.
     pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)]) -> StoreResult<()> {
         // The same order in every gateway, so that two on one Postgres can't lock each other out.

@@ -25,6 +25,7 @@ mod usage;
 mod users;
 
 pub use audit::AuditFilter;
+pub use chat::ChatSize;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use look::{Look, look};
@@ -37,6 +38,6 @@ pub use supervision::{Candidate, Claim, Supervisor};
 pub use tx::Tx;
 pub use usage::{
     Bucket, GroupBy, GroupColumn, StatusFilter, TimeKind, TokensSpent, UsageCheck, UsageFilter, UsageGroup,
-    UsageRef, UsageSums, UsageTimes,
+    UsageRef, UsageSpan, UsageSums, UsageTimes,
 };
 pub use users::{NewUser, UserChange, UserColumn, UserFilter};

@@ -19,6 +19,8 @@ const SQLITE_BUSY: Duration = Duration::from_secs(10);
 /// How long a transaction waits for its turn. On SQLite writers queue behind one connection.
 const SQLITE_ACQUIRE: Duration = Duration::from_secs(30);
 const SQLITE_READERS: u32 = 4;
+/// Connections for [`Store::read_quick`]: one for the publisher, and some for those who ask whether a session holds.
+const QUICK_READERS: u32 = 3;
 /// Page cache of the writer, in KiB (SQLite's sign says so). A batch of usage rows changes pages at the end of each of
 /// some hundred groups in six indexes; with the default of 2 MiB they were written and read again within one batch.
 const SQLITE_WRITER_CACHE: &str = "-16384";
@@ -60,8 +62,8 @@ pub struct Store(Pools);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Pools {
-    Sqlite { writer: SqlitePool, readers: SqlitePool },
-    Postgres(PgPool),
+    Sqlite { writer: SqlitePool, readers: SqlitePool, quick: SqlitePool },
+    Postgres { pool: PgPool, quick: PgPool },
 }
 
 impl Store {
@@ -88,10 +90,47 @@ impl Store {
         &self.0
     }
 
+    /// Opens a database that is there and has the schema of this program, for reading: what is not is refused, and
+    /// nothing is made or changed. A writing transaction fails.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`]; [`StoreError::Schema`] also for a database of an older program.
+    pub async fn open_to_read(url: &str) -> StoreResult<Self> {
+        let look = crate::look(url).await?;
+        if look.version != Some(look.newest) {
+            let why = match look.version {
+                None => "it has no tables of Gantry".to_owned(),
+                Some(version) => format!(
+                    "it is of version {version}, and this program reads version {} only: {}",
+                    look.newest,
+                    if version < look.newest {
+                        "start the gateway once, which brings it up to date, or use the program that wrote it"
+                    } else {
+                        "use the program that wrote it"
+                    }
+                ),
+            };
+            return Err(StoreError::Schema(why));
+        }
+        let pools = if let Some(path) = url.strip_prefix("sqlite://") {
+            let options = SqliteConnectOptions::new().filename(path).busy_timeout(SQLITE_BUSY);
+            let options = options.pragma("query_only", "ON").statement_cache_capacity(STATEMENTS);
+            let pool = SqlitePoolOptions::new().max_connections(1).connect_lazy_with(options);
+            Pools::Sqlite { writer: pool.clone(), readers: pool.clone(), quick: pool }
+        } else {
+            let options = [("default_transaction_read_only", "on")];
+            let options = postgres_options(url)?.options(options);
+            let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(POSTGRES_ACQUIRE);
+            let pool = pool.connect_lazy_with(options);
+            Pools::Postgres { pool: pool.clone(), quick: pool }
+        };
+        Ok(Self(pools))
+    }
+
     pub fn kind(&self) -> DatabaseKind {
         match &self.0 {
             Pools::Sqlite { .. } => DatabaseKind::Sqlite,
-            Pools::Postgres(_) => DatabaseKind::Postgres,
+            Pools::Postgres { .. } => DatabaseKind::Postgres,
         }
     }
 
@@ -100,7 +139,7 @@ impl Store {
         let inner = match &self.0 {
             // A deferred transaction that turns into a writer fails at once if another one wrote meanwhile.
             Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
-            Pools::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+            Pools::Postgres { pool, .. } => Inner::Postgres(pool.begin().await?),
         };
         Ok(Tx(inner, Touched::default(), None))
     }
@@ -108,21 +147,26 @@ impl Store {
     /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
     /// writers. All its statements see the database as it was at the first one.
     pub async fn read(&self) -> StoreResult<Tx> {
-        let inner = match &self.0 {
-            Pools::Sqlite { readers, .. } => Inner::Sqlite(readers.begin().await?),
-            Pools::Postgres(pool) => {
-                Inner::Postgres(pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?)
-            }
-        };
-        Ok(Tx(inner, Touched::default(), None))
+        match &self.0 {
+            Pools::Sqlite { readers, .. } => begin_sqlite(readers).await,
+            Pools::Postgres { pool, .. } => begin_postgres(pool).await,
+        }
     }
 
-    /// Whether the database answers a query; takes a connection of the pool that readers use.
+    /// The same on connections that nothing long has: for what a revoked key or an ended session must not wait for.
+    pub async fn read_quick(&self) -> StoreResult<Tx> {
+        match &self.0 {
+            Pools::Sqlite { quick, .. } => begin_sqlite(quick).await,
+            Pools::Postgres { quick, .. } => begin_postgres(quick).await,
+        }
+    }
+
+    /// Whether the database answers a query; takes a connection as [`Self::read_quick`] does.
     pub async fn ping(&self) -> StoreResult<()> {
         const SQL: &str = "SELECT 1";
         match &self.0 {
-            Pools::Sqlite { readers, .. } => sqlx::query(SQL).execute(readers).await.map(drop)?,
-            Pools::Postgres(pool) => sqlx::query(SQL).execute(pool).await.map(drop)?,
+            Pools::Sqlite { quick, .. } => sqlx::query(SQL).execute(quick).await.map(drop)?,
+            Pools::Postgres { quick, .. } => sqlx::query(SQL).execute(quick).await.map(drop)?,
         }
         Ok(())
     }
@@ -130,12 +174,16 @@ impl Store {
     /// Waits for running transactions and closes all connections. On SQLite this also folds the log into the file.
     pub async fn close(&self) {
         match &self.0 {
-            Pools::Sqlite { writer, readers } => {
+            Pools::Sqlite { writer, readers, quick } => {
                 // The writer goes last: the last connection of all removes the write-ahead log.
+                quick.close().await;
                 readers.close().await;
                 writer.close().await;
             }
-            Pools::Postgres(pool) => pool.close().await,
+            Pools::Postgres { pool, quick } => {
+                quick.close().await;
+                pool.close().await;
+            }
         }
     }
 }
@@ -148,6 +196,15 @@ impl Store {
 pub async fn in_time<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
     let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
     tokio::time::timeout(UNIT_OF_WORK, work).await.map_err(late)?
+}
+
+async fn begin_sqlite(pool: &SqlitePool) -> StoreResult<Tx> {
+    Ok(Tx(Inner::Sqlite(pool.begin().await?), Touched::default(), None))
+}
+
+async fn begin_postgres(pool: &PgPool) -> StoreResult<Tx> {
+    let tx = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+    Ok(Tx(Inner::Postgres(tx), Touched::default(), None))
 }
 
 async fn open_sqlite(path: &str) -> StoreResult<Pools> {
@@ -183,9 +240,10 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
     let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
     apply(DatabaseKind::Sqlite, &mut *tx).await?;
     tx.commit().await?;
-    let readers =
-        pool().max_connections(SQLITE_READERS).connect_lazy_with(options.pragma("query_only", "ON"));
-    Ok(Pools::Sqlite { writer, readers })
+    let options = options.pragma("query_only", "ON");
+    let readers = pool().max_connections(SQLITE_READERS).connect_lazy_with(options.clone());
+    let quick = pool().max_connections(QUICK_READERS).connect_lazy_with(options);
+    Ok(Pools::Sqlite { writer, readers, quick })
 }
 
 /// Makes the file readable for its owner only; SQLite gives its log files the same mode. An existing one is left as
@@ -197,11 +255,15 @@ fn create_private(path: &Path) -> io::Result<()> {
     }
 }
 
-async fn open_postgres(url: &str) -> StoreResult<Pools> {
-    let options = PgConnectOptions::from_str(url)
+fn postgres_options(url: &str) -> StoreResult<PgConnectOptions> {
+    Ok(PgConnectOptions::from_str(url)
         .map_err(|_| StoreError::Address("it is not a valid `postgres://` address".to_owned()))?
         .application_name("gantry")
-        .statement_cache_capacity(STATEMENTS);
+        .statement_cache_capacity(STATEMENTS))
+}
+
+async fn open_postgres(url: &str) -> StoreResult<Pools> {
+    let options = postgres_options(url)?;
     // A connection of its own: closing it also frees the advisory lock when applying the schema failed.
     let migrated = tokio::time::timeout(POSTGRES_OPEN, async {
         let mut conn = PgConnection::connect_with(&options).await?;
@@ -210,35 +272,37 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
         done
     });
     migrated.await.map_err(|_| StoreError::Database(sqlx::Error::PoolTimedOut))??;
-    let pool = PgPoolOptions::new()
-        .max_connections(POSTGRES_CONNECTIONS)
-        .acquire_timeout(POSTGRES_ACQUIRE)
-        .after_connect(|conn, _| {
-            Box::pin(async move {
-                conn.execute(POSTGRES_SESSION).await?;
-                Ok(())
+    let pool = |connections| {
+        PgPoolOptions::new()
+            .max_connections(connections)
+            .acquire_timeout(POSTGRES_ACQUIRE)
+            .after_connect(|conn, _| {
+                Box::pin(async move {
+                    conn.execute(POSTGRES_SESSION).await?;
+                    Ok(())
+                })
             })
-        })
-        // Whoever is cancelled (its client left, another command came) between sending BEGIN and the reply leaves a
-        // transaction open of which sqlx knows nothing (0.9.0, sqlx-postgres/src/transaction.rs: only a transaction
-        // that was counted is rolled back). The next user would be in it: in a read-only one, say. Outside of a
-        // transaction ROLLBACK is a notice, and as good a test of the connection as sqlx's own.
-        .test_before_acquire(false)
-        .before_acquire(|conn, _| {
-            Box::pin(async move {
-                conn.execute("ROLLBACK").await?;
-                Ok(true)
+            // Whoever is cancelled (its client left, another command came) between sending BEGIN and the reply leaves a
+            // transaction open of which sqlx knows nothing (0.9.0, sqlx-postgres/src/transaction.rs: only a transaction
+            // that was counted is rolled back). The next user would be in it: in a read-only one, say. Outside of a
+            // transaction ROLLBACK is a notice, and as good a test of the connection as sqlx's own.
+            .test_before_acquire(false)
+            .before_acquire(|conn, _| {
+                Box::pin(async move {
+                    conn.execute("ROLLBACK").await?;
+                    Ok(true)
+                })
             })
-        })
-        // sqlx asks a connection that is given back whether it lives, and waits for ever: one that is dead without having
-        // been closed would keep its place in the pool.
-        .after_release(|conn, _| {
-            Box::pin(async move {
-                let late = |_| sqlx::Error::PoolTimedOut;
-                tokio::time::timeout(POSTGRES_ACQUIRE, conn.ping()).await.map_err(late)??;
-                Ok(true)
+            // sqlx asks a connection that is given back whether it lives, and waits for ever: one that is dead without having
+            // been closed would keep its place in the pool.
+            .after_release(|conn, _| {
+                Box::pin(async move {
+                    let late = |_| sqlx::Error::PoolTimedOut;
+                    tokio::time::timeout(POSTGRES_ACQUIRE, conn.ping()).await.map_err(late)??;
+                    Ok(true)
+                })
             })
-        })
-        .connect_lazy_with(options);
-    Ok(Pools::Postgres(pool))
+            .connect_lazy_with(options.clone())
+    };
+    Ok(Pools::Postgres { pool: pool(POSTGRES_CONNECTIONS), quick: pool(QUICK_READERS) })
 }

@@ -126,7 +126,7 @@ impl Store {
     pub async fn claim(&self, silence: Duration) -> StoreResult<Option<Claim>> {
         // `SET` takes no parameters.
         const SQL: &str = "SELECT set_config('idle_session_timeout', $1, false)";
-        let Pools::Postgres(pool) = self.pools() else { return Ok(None) };
+        let Pools::Postgres { pool, .. } = self.pools() else { return Ok(None) };
         let options = PgConnectOptions::clone(&pool.connect_options()).application_name("gantry supervisor");
         let connect = async {
             let mut conn = options.connect().await?;

@@ -9,7 +9,7 @@ use crate::{
     app::Parts,
     error::Outcome,
     extract::{Created, Id, Listed, Object, Params},
-    keys::{KeyForm, KeyView, create_key, revoke_key, sort},
+    keys::{KeyForm, KeyView, Maker, create_key, revoke_key, sort},
     policy::Caller,
 };
 
@@ -17,16 +17,19 @@ use crate::{
 pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     let sort = sort(&mut params)?;
-    let filter = KeyFilter { scope_user: Some(caller.user.id), q: params.text("q"), ..KeyFilter::default() };
+    let filter = KeyFilter { scope_user: Some(caller.user.id), q: params.search()?, ..KeyFilter::default() };
     params.finish()?;
     let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
     Ok(Listed(keys.iter().map(|key| KeyView::new(&app, key)).collect(), total))
 }
 
 /// Create a key for oneself
+///
+/// At most 100 keys, revoked ones not counted.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let settings = KeyForm::create(body, app.clock.now())?.own(app.allowances.defaults())?;
-    Ok(Created(create_key(&app, &caller, settings, caller.user.org_id, Some(caller.user.id)).await?))
+    let user = &caller.user;
+    Ok(Created(create_key(&app, (&caller, Maker::Holder), settings, user.org_id, Some(user.id)).await?))
 }
 
 /// Revoke an own key

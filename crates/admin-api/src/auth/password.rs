@@ -1,7 +1,5 @@
 //! `POST /auth/password`.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{ErrorCode, audit::Action};
 use gantry_store::UserChange;
@@ -26,16 +24,17 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     let (Some(current), Some(new)) = (current, new) else {
         return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
     };
-    // Someone at an unlocked screen may guess too; the address says nothing about him.
-    let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let attempt = app.throttle.attempt(&caller.user.username, nowhere, app.steady.now())?;
+    // Someone at an unlocked screen may guess too.
+    let user = caller.user.id;
+    app.guesses.begin(user, app.steady.now())?;
     match app.passwords.verify(&current, Some(&caller.user.password_hash)).await {
-        Ok(true) => attempt.succeeded(),
+        Ok(true) => app.guesses.right(user),
         Ok(false) => {
+            app.guesses.wrong(user, app.steady.now());
             return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
         }
         Err(error) => {
-            attempt.undone();
+            app.guesses.undecided(user);
             return Err(error.into());
         }
     }

@@ -82,7 +82,10 @@ pub(crate) fn delete() -> Doc {
 
 pub(crate) fn add_message() -> Doc {
     Doc::new("addChatMessage", "Add a message")
-        .about("The first one of the user gives the chat its title.")
+        .about(
+            "The first one of the user gives the chat its title. A chat has at most 2000 messages and 4 MiB, all chats \
+             of a user 64 MiB; 512 bytes are added to those of each message.",
+        )
         .body(request(
             &["role", "content"],
             [

@@ -1,15 +1,16 @@
 //! `/admin/keys` and `/auth/keys`.
 
-use gantry_domain::limit::Limits;
+use gantry_domain::{ErrorCode, limit::Limits};
 use serde_json::{Value, json};
 
 use super::{
     Doc,
     schema::{
         count, deleted, described, flag, formatted, id, id_of, list, name, name_or_nothing, named, nullable,
-        object, one_of, request, secret, text, time, whole, word,
+        object, one_of, request, secret, text, text_of, time, whole, word,
     },
 };
+use crate::{extract::MAX_SEARCH, keys::MAX_OWN_MODELS};
 
 const SCOPES: &[&str] = &["chat", "completions", "embeddings"];
 /// Words with commas between, blanks around them ignored.
@@ -81,7 +82,7 @@ fn token() -> Value {
 }
 
 /// What both forms have.
-fn settings() -> Vec<(&'static str, Value)> {
+fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
     let scopes = json!({
         "anyOf": [
             word(SCOPE_WORDS),
@@ -98,7 +99,8 @@ fn settings() -> Vec<(&'static str, Value)> {
         ],
         "description": "IP addresses and CIDR ranges that it may be used from. `null` or `[]`: from everywhere.",
     });
-    let models = json!({ "type": ["array", "null"], "minItems": 1, "maxItems": 1000, "items": name(200) });
+    let models =
+        json!({ "type": ["array", "null"], "minItems": 1, "maxItems": max_models, "items": name(200) });
     let mut fields = vec![
         ("name", nullable(name_or_nothing(100))),
         ("scopes", scopes),
@@ -114,7 +116,7 @@ fn settings() -> Vec<(&'static str, Value)> {
 fn sort(doc: Doc) -> Doc {
     doc.paged().sorted(&["id", "name", "created_at", "last_used_at"]).query(
         "q",
-        text(),
+        text_of(0, MAX_SEARCH),
         "Part of the name, of the prefix, or of the holder's name.",
     )
 }
@@ -125,9 +127,10 @@ pub(crate) fn list_own() -> Doc {
 
 pub(crate) fn create_own() -> Doc {
     Doc::new("createOwnKey", "Create a key for oneself")
-        .about("The token is shown in this answer only.")
-        .body(request(&[], settings()))
+        .about("The token is shown in this answer only. At most 100 keys; revoked ones do not count.")
+        .body(request(&[], settings(MAX_OWN_MODELS)))
         .created(named("NewKey"))
+        .errors(&[ErrorCode::InvalidState])
 }
 
 pub(crate) fn revoke_own() -> Doc {
@@ -148,14 +151,15 @@ pub(crate) fn create() -> Doc {
             "For a user, or for an organisation as a whole; without both, for one's own organisation. The token is \
              shown in this answer only.",
         )
-        .body(request(&[], settings().into_iter().chain(holder)))
+        .body(request(&[], settings(1000).into_iter().chain(holder)))
         .created(named("NewKey"))
+        .errors(&[ErrorCode::InvalidState])
 }
 
 pub(crate) fn change() -> Doc {
     Doc::new("changeKey", "Change a key")
         .about("Everything but its token and its holder. A field that is left out stays as it is.")
-        .body(request(&[], settings()))
+        .body(request(&[], settings(1000)))
         .ok(named("Key"))
 }
 

@@ -14,7 +14,8 @@ use super::{
     },
 };
 
-const GATED: &[ErrorCode] = &[ErrorCode::PathNotAllowed, ErrorCode::ServedNameConflict];
+const GATED: &[ErrorCode] =
+    &[ErrorCode::PathNotAllowed, ErrorCode::ServedNameConflict, ErrorCode::HostUnavailable];
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let states: Vec<&str> = State::ALL.iter().map(|it| it.as_str()).collect();
@@ -250,7 +251,7 @@ pub(crate) fn change_base_dir() -> Doc {
         .about("An absolute path of a directory that exists. Choosing that of `MODELS_DIR` takes the choice back.")
         .body(request(&["base_dir"], [("base_dir", formatted("absolute-path"))]))
         .ok(named("BaseDir"))
-        .errors(&[ErrorCode::PathNotAllowed])
+        .errors(&[ErrorCode::PathNotAllowed, ErrorCode::HostUnavailable])
 }
 
 pub(crate) fn dry_run_unsaved() -> Doc {
@@ -258,11 +259,13 @@ pub(crate) fn dry_run_unsaved() -> Doc {
         .about("The body is that of a create request. Nothing is stored.")
         .body(create_form())
         .ok(named("DryRun"))
-        .errors(&[ErrorCode::PathNotAllowed])
+        .errors(&[ErrorCode::PathNotAllowed, ErrorCode::HostUnavailable])
 }
 
 pub(crate) fn dry_run_saved() -> Doc {
-    Doc::new("previewSavedModel", "Preview a saved model's command").ok(named("DryRun"))
+    Doc::new("previewSavedModel", "Preview a saved model's command")
+        .ok(named("DryRun"))
+        .errors(&[ErrorCode::HostUnavailable])
 }
 
 pub(crate) fn start() -> Doc {
@@ -420,7 +423,7 @@ pub(crate) fn local_folders() -> Doc {
             ("has_safetensors", flag()),
             ("size_bytes", count()),
         ])))
-        .errors(&[ErrorCode::InvalidState, ErrorCode::NotFound])
+        .errors(&[ErrorCode::InvalidState, ErrorCode::NotFound, ErrorCode::HostUnavailable])
 }
 
 pub(crate) fn inspect_folder() -> Doc {
@@ -429,6 +432,7 @@ pub(crate) fn inspect_folder() -> Doc {
         .needs("folder", text(), "Its path from the models base directory; `.` is the directory itself.")
         .ok(named("Inspection"))
         .errors(&[ErrorCode::InvalidState, ErrorCode::NotFound, ErrorCode::PathNotAllowed])
+        .errors(&[ErrorCode::HostUnavailable])
 }
 
 pub(crate) fn hub_config() -> Doc {

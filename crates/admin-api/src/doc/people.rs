@@ -7,8 +7,9 @@ use super::{
     Doc,
     account::new_password,
     keys::{limits_form, limits_view},
-    schema::{count, deleted, flag, id, id_of, name, named, nullable, object, request, text, time},
+    schema::{count, deleted, flag, id, id_of, name, named, nullable, object, request, text, text_of, time},
 };
+use crate::extract::MAX_SEARCH;
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
@@ -46,7 +47,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 pub(crate) fn list_orgs() -> Doc {
     Doc::new("listOrganisations", "List organisations")
         .paged()
-        .query("q", text(), "Part of the name.")
+        .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
         .list(named("Organisation"))
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn list_users() -> Doc {
     Doc::new("listUsers", "List users")
         .paged()
         .sorted(&["id", "username", "created_at", "last_login_at"])
-        .query("q", text(), "Part of the name.")
+        .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
         .query("org_id", id_of("orgs"), "Only those of this organisation.")
         .query("role", named("Role"), "Only those with this role.")
         .list(named("User"))

@@ -178,7 +178,7 @@ pub(crate) fn load_images() -> Doc {
         )
         .body(request(&["path"], [("path", name(1000))]))
         .ok(object([("loaded", list(text()))]))
-        .errors(&[ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable])
+        .errors(&[ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable, ErrorCode::HostUnavailable])
 }
 
 pub(crate) fn gpus() -> Doc {

@@ -22,6 +22,22 @@ use crate::{
     policy::Caller,
 };
 
+/// Keys of one holder that are kept in memory: those that are not revoked, and not expired for more than 30 days. All of
+/// them are read again with each change.
+const MAX_OWN: i64 = 100;
+const MAX_OF_ORG: i64 = 10_000;
+/// Served names of a key that a user makes for himself, and the bytes that they may have together.
+pub(crate) const MAX_OWN_MODELS: usize = 200;
+const MAX_OWN_MODELS_BYTES: usize = 16 << 10;
+
+/// Who makes a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// Its user himself.
+    Holder,
+    Administrator,
+}
+
 /// A key as lists show it.
 #[derive(Debug, Serialize)]
 pub(crate) struct KeyView {
@@ -124,6 +140,15 @@ impl KeyForm {
         if self.settings.limit_mode != LimitMode::Enforce {
             return Err(Problem::invalid("limit_mode", "`limit_mode` is the administrator's; leave it out"));
         }
+        let names = self.settings.models.as_deref().unwrap_or_default();
+        if names.len() > MAX_OWN_MODELS || names.iter().map(String::len).sum::<usize>() > MAX_OWN_MODELS_BYTES
+        {
+            let message = format!(
+                "`models` of an own key may have at most {MAX_OWN_MODELS} names of {} KiB together",
+                MAX_OWN_MODELS_BYTES >> 10
+            );
+            return Err(Problem::invalid("models", message));
+        }
         for (name, given) in [("org_id", self.org_id.is_some()), ("user_id", self.user_id.is_some())] {
             if given {
                 return Err(Problem::invalid(name, format!("`{name}` is yours; leave it out")));
@@ -202,7 +227,7 @@ pub(crate) fn sort(params: &mut Params) -> Outcome<Sort<KeyColumn>> {
 /// Stores a new key and makes it usable before it returns.
 pub(crate) async fn create_key(
     app: &App,
-    caller: &Caller,
+    (caller, maker): (&Caller, Maker),
     settings: KeySettings,
     org_id: OrgId,
     user_id: Option<UserId>,
@@ -212,6 +237,16 @@ pub(crate) async fn create_key(
         NewKey { settings, prefix: token.shown().to_owned(), token_hash: token.hash(), org_id, user_id };
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
+    // Of two keys at once the later one must count the earlier one.
+    tx.exclusive().await?;
+    if maker == Maker::Holder && tx.count_usable_keys(None, user_id, now).await? >= MAX_OWN {
+        return Err(Parts::invalid_state(format!("you have {MAX_OWN} keys: revoke some first")));
+    }
+    if tx.count_usable_keys(Some(org_id), None, now).await? >= MAX_OF_ORG {
+        return Err(Parts::invalid_state(format!(
+            "the organisation has {MAX_OF_ORG} keys: revoke some first"
+        )));
+    }
     let key = KeyView::new(app, &tx.insert_key(&new, now).await?);
     tx.audit(&caller.did(Action::KeyCreate, key.id).created(record(&key)), now).await?;
     tx.commit().await?;
@@ -227,7 +262,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let filter = KeyFilter {
         org_id: caller.scope().or(org),
         user_id: params.id("user_id")?.map(UserId),
-        q: params.text("q"),
+        q: params.search()?,
         scope_user: None,
     };
     params.finish()?;
@@ -260,7 +295,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         return Err(Problem::invalid("org_id", "the user belongs to another organisation"));
     }
     drop(tx);
-    Ok(Created(create_key(&app, &caller, form.settings, org, form.user_id).await?))
+    Ok(Created(create_key(&app, (&caller, Maker::Administrator), form.settings, org, form.user_id).await?))
 }
 
 /// Change a key

@@ -33,8 +33,7 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     });
     fields.finish()?;
     let wanted = wanted.unwrap_or_default();
-    let found = tokio::task::spawn_blocking(move || directory(&wanted)).await;
-    let dir = found.map_err(|_| ApiError::internal())??;
+    let dir = app.disk.look(move || directory(&wanted)).await??;
     app.models_dir_rules.check(&dir).map_err(|why| {
         let message = format!("`base_dir` can't be {}: {why}", dir.display());
         ApiError::new(ErrorCode::PathNotAllowed, message).with_param("base_dir")
@@ -74,7 +73,7 @@ async fn view(app: &App) -> Outcome<Json<Value>> {
     let dir = app.models_dir.get();
     let configured = &app.models_dir_rules.configured;
     let (shown, chosen) = (dir.display().to_string(), *dir != **configured);
-    let space = tokio::task::spawn_blocking(move || files::space(&dir)).await;
+    let space = app.disk.look(move || files::space(&dir)).await;
     let (free, total) = space.ok().flatten().unzip();
     Ok(Json(json!({
         "base_dir": shown, "free_bytes": free, "total_bytes": total,

@@ -65,17 +65,15 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let mut warnings = warnings(model, &preview);
     if !preview.simulator && !model.config.is_online() {
         let (base, paths) = (app.models_dir.get(), model.config.paths());
-        let missing = tokio::task::spawn_blocking(move || files::missing(&base, &paths)).await;
-        warnings.extend(missing.map_err(|_| ApiError::internal())?.into_iter().map(|(field, path)| {
-            Warning {
-                severity: Severity::Error,
-                category: "files",
-                title: "File not found".to_owned(),
-                message: format!("there is no `{path}` below the models base directory"),
-                fix: Some(format!("put it there, or change `{field}`")),
-                field: Some(field),
-                set: None,
-            }
+        let missing = app.disk.look(move || files::missing(&base, &paths)).await?;
+        warnings.extend(missing.into_iter().map(|(field, path)| Warning {
+            severity: Severity::Error,
+            category: "files",
+            title: "File not found".to_owned(),
+            message: format!("there is no `{path}` below the models base directory"),
+            fix: Some(format!("put it there, or change `{field}`")),
+            field: Some(field),
+            set: None,
         }));
     }
     let memory = estimate::report(app, model, &preview).await?;

@@ -55,7 +55,7 @@ pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outco
     Ok(Report { estimate: subject.view(model, &estimate), gb, warnings })
 }
 
-/// Off the runtime: files are read, and an estimate plays through many lengths.
+/// Off the runtime: an estimate plays through many lengths.
 async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal())?)
 }
@@ -87,7 +87,7 @@ impl Subject {
             _ => Precision::Half,
         };
         let (place, engine) = (Place::of(app, &model.config), model.engine);
-        let measured = match compute(move || place.measure(engine, precision)).await? {
+        let measured = match app.disk.look(move || place.measure(engine, precision)).await? {
             Ok(measured) => measured,
             Err(unknown) => return Ok(Err(unknown)),
         };

@@ -3,7 +3,6 @@
 use axum::{Json, extract::State};
 use gantry_domain::{ApiError, ErrorCode};
 use gantry_inspect::folder::{self, InspectError, Inspection, LocalFolder};
-use tokio::sync::Semaphore;
 
 use crate::{
     App,
@@ -11,14 +10,11 @@ use crate::{
     extract::Params,
 };
 
-/// One inspection at a time: each may take 64 MiB. What was looked at before takes no time.
-static ONE: Semaphore = Semaphore::const_new(1);
-
 /// Folders with model files
 pub(crate) async fn local_folders(app: State<App>, params: Params) -> Outcome<Json<Vec<LocalFolder>>> {
     params.finish()?;
     let base = app.models_dir.get();
-    look(move || folder::local_folders(&base)).await
+    answer(app.disk.look(move || folder::local_folders(&base)).await?)
 }
 
 /// What a folder (or a single `.gguf` file) holds, which engine suits it, and what is wrong with its files
@@ -28,15 +24,11 @@ pub(crate) async fn inspect_folder(app: State<App>, mut params: Params) -> Outco
     let selected = selected.ok_or_else(|| Problem::invalid("folder", "`folder` is required"))?;
     let base = app.models_dir.get();
     let headers = app.headers.clone();
-    let _turn = ONE.acquire().await.map_err(|_| ApiError::internal())?;
-    look(move || folder::inspect_cached(&base, &selected, &headers.0)).await
+    // What was looked at before takes no time.
+    answer(app.disk.inspect(move || folder::inspect_cached(&base, &selected, &headers.0)).await?)
 }
 
-/// Reads the disk off the runtime.
-async fn look<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T, InspectError> + Send + 'static,
-) -> Outcome<Json<T>> {
-    let read = tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::internal())?;
+fn answer<T>(read: Result<T, InspectError>) -> Outcome<Json<T>> {
     read.map(Json).map_err(|error| match error {
         InspectError::NotAllowed { .. } => {
             ApiError::new(ErrorCode::PathNotAllowed, error.to_string()).with_param("folder").into()

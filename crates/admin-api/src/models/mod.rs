@@ -6,6 +6,7 @@ pub(crate) mod dry_run;
 mod estimate;
 mod files;
 pub(crate) mod folders;
+mod follow;
 pub(crate) mod hub_config;
 pub(crate) mod metrics;
 pub(crate) mod spec;
@@ -13,7 +14,7 @@ pub(crate) mod watch;
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
-    ApiError, ErrorCode, ModelId,
+    ApiError, ErrorCode, ModelId, Role,
     audit::{Action, AuditEntry},
     engine,
     model::{EngineKind, Model, ModelDraft, fields},
@@ -29,8 +30,34 @@ use crate::{
     policy::Caller,
 };
 
-/// A model as the API shows it: the identity columns, the state, and every field of its engine (`null` when unset).
+/// What is shown in the place of a value that the reader may not see.
+const HIDDEN: &str = "***";
+
+/// A model as the API shows it to those who may not set everything: without the values of environment variables, since
+/// operators put tokens there.
 pub(crate) fn view(app: &App, model: &Model) -> Value {
+    let mut view = full_view(app, model);
+    hide_values(&mut view);
+    if let Some(replaced) = view.pointer_mut("/rolled_back/settings") {
+        hide_values(replaced);
+    }
+    view
+}
+
+/// The same for `caller`: who may set the variables sees their values.
+fn view_for(app: &App, caller: &Caller, model: &Model) -> Value {
+    if caller.role() == Role::Owner { full_view(app, model) } else { view(app, model) }
+}
+
+/// Takes the values out of the `extra_env` of a record.
+fn hide_values(record: &mut Value) {
+    if let Some(Value::Object(env)) = record.get_mut("extra_env") {
+        env.values_mut().for_each(|it| *it = HIDDEN.into());
+    }
+}
+
+/// The identity columns, the state, and every field of its engine (`null` when unset).
+fn full_view(app: &App, model: &Model) -> Value {
     let (state, reason) = model.state();
     let live = app.engines.live(model.id);
     let needs_apply = needs_apply(model, &live);
@@ -79,7 +106,7 @@ pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
         "diagnosis",
         "updated_at",
     ];
-    let mut view = view(app, model);
+    let mut view = full_view(app, model);
     if let Value::Object(map) = &mut view {
         map.retain(|name, value| !value.is_null() && !NOT_ITS_OWN.contains(&name.as_str()));
     }
@@ -89,9 +116,7 @@ pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
 /// Takes the values of environment variables out of a row: operators put tokens there, and rows are kept for long.
 pub(crate) fn without_values(mut entry: AuditEntry) -> AuditEntry {
     for side in [&mut entry.before, &mut entry.after].into_iter().flatten() {
-        if let Some(Value::Object(env)) = side.get_mut("extra_env") {
-            env.values_mut().for_each(|it| *it = "***".into());
-        }
+        hide_values(side);
     }
     entry
 }
@@ -108,19 +133,24 @@ pub(crate) fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
 }
 
 /// List models
-pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     let archived = params.flag("archived")?;
     params.finish()?;
     let models = app.store.read().await?.models(archived).await?;
     let window = models.iter().skip(page.offset as usize).take(page.limit as usize);
-    Ok(Listed(window.map(|it| view(&app, it)).collect(), models.len() as i64))
+    Ok(Listed(window.map(|it| view_for(&app, &caller, it)).collect(), models.len() as i64))
 }
 
 /// One model
-pub(crate) async fn show(app: State<App>, Id(id): Id, params: Params) -> Outcome<Json<Value>> {
+pub(crate) async fn show(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    params: Params,
+) -> Outcome<Json<Value>> {
     params.finish()?;
-    Ok(Json(view(&app, &find(&app, id).await?)))
+    Ok(Json(view_for(&app, &caller, &find(&app, id).await?)))
 }
 
 /// Create a model
@@ -137,7 +167,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Created(view(&app, &model)))
+    Ok(Created(view_for(&app, &caller, &model)))
 }
 
 /// Change a model
@@ -150,7 +180,8 @@ pub(crate) async fn change(
     body: Object,
 ) -> Outcome<Json<Value>> {
     let draft = |model: &Model| {
-        ModelDraft::change(model, &body.0, caller.role()).map_err(|it| Problem(ApiError::validation(it)))
+        ModelDraft::change(model, &unhidden(&body.0, model), caller.role())
+            .map_err(|it| Problem(ApiError::validation(it)))
     };
     // The file system is looked at before there is a transaction that others wait for.
     check(&app, &draft(&find(&app, id).await?)?, &body.0).await?;
@@ -177,14 +208,27 @@ pub(crate) async fn change(
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(view(&app, &model)))
+    Ok(Json(view_for(&app, &caller, &model)))
+}
+
+/// The body with the values that its sender was not shown: one that comes back as it was shown is not changed.
+fn unhidden(body: &Map<String, Value>, model: &Model) -> Map<String, Value> {
+    let mut body = body.clone();
+    let known = model.config.get("extra_env").and_then(Value::as_object);
+    if let (Some(Value::Object(env)), Some(known)) = (body.get_mut("extra_env"), known) {
+        for (name, value) in env.iter_mut().filter(|(_, value)| *value == HIDDEN) {
+            if let Some(known) = known.get(name) {
+                *value = known.clone();
+            }
+        }
+    }
+    body
 }
 
 /// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
     let (base, paths) = (app.models_dir.get(), draft.config.paths());
-    let outside = tokio::task::spawn_blocking(move || files::first_outside(&base, &paths)).await;
-    if let Some(param) = outside.map_err(|_| ApiError::internal())? {
+    if let Some(param) = app.disk.look(move || files::first_outside(&base, &paths)).await? {
         let message = format!("`{param}` leaves the models base directory");
         return Err(ApiError::new(ErrorCode::PathNotAllowed, message).with_param(param).into());
     }

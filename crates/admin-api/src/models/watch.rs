@@ -1,7 +1,5 @@
 //! Looking at a model that runs, or should: readiness, logs, a test request, and its timeline.
 
-use std::convert::Infallible;
-
 use axum::{
     Json,
     body::Body,
@@ -16,12 +14,11 @@ use gantry_domain::{
 };
 use serde_json::{Value, json};
 
-use super::{find, startup_timeout_sec};
+use super::{find, follow, startup_timeout_sec};
 use crate::{
     App,
     app::Parts,
     error::Outcome,
-    events::signed_out,
     extract::{Id, Listed, Params},
     policy::Caller,
 };
@@ -86,10 +83,9 @@ pub(crate) async fn logs(
     if follow {
         let seat = app.seats.take(caller.session)?;
         let lines = app.engines.follow(&model, tail).await?;
-        let lines = lines.take_until(Box::pin(signed_out(app.0.clone(), caller.session)));
-        let events = lines.map(move |line| {
+        let events = follow::events(app.0, caller.session, lines).map(move |event| {
             let _held = &seat;
-            Ok::<_, Infallible>(format!("data: {}\n\n", json!({ "line": line })))
+            event
         });
         let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
         return Ok((headers, Body::from_stream(events)).into_response());

@@ -48,7 +48,7 @@ impl OrgView {
 /// List organisations
 pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
-    let filter = OrgFilter { only: caller.scope(), q: params.text("q") };
+    let filter = OrgFilter { only: caller.scope(), q: params.search()? };
     params.finish()?;
     let (orgs, total) = app.store.read().await?.orgs(&filter, page.limit, page.offset).await?;
     let views = orgs.into_iter().map(|it| OrgView::new(&app, it.org, it.n_users, it.n_keys)).collect();

@@ -105,8 +105,7 @@ pub(crate) async fn load(app: State<App>, caller: Caller, body: Object) -> Outco
     fields.finish()?;
     let path = path.unwrap_or_default();
     let (dirs, object) = (app.export_dirs.clone(), path.clone());
-    let found = tokio::task::spawn_blocking(move || archive(&dirs, &path));
-    let archive = found.await.map_err(|_| ApiError::internal())??;
+    let archive = app.disk.look(move || archive(&dirs, &path)).await??;
     let loaded = load_and_tell(&app, archive, &object).await?;
     let mut tx = app.store.write().await?;
     let entry = caller.did(Action::ImageLoad, &object).created(json!({ "loaded": loaded }));

@@ -44,7 +44,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let org = params.id("org_id")?.map(OrgId);
     let role = params.parsed("role", ROLES, Role::parse)?;
     let sort = params.sort("id, username, created_at or last_login_at", UserColumn::parse)?;
-    let filter = UserFilter { org_id: caller.scope().or(org), q: params.text("q"), role };
+    let filter = UserFilter { org_id: caller.scope().or(org), q: params.search()?, role };
     params.finish()?;
     if org.is_some_and(|org| !caller.sees(org)) {
         return Ok(Listed(Vec::new(), 0));

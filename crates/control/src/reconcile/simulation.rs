@@ -298,7 +298,7 @@ impl Sim {
     /// A look that is not looked at itself.
     async fn tick_of(&mut self, id: ModelId) {
         if let Some(worker) = self.workers.get_mut(&id) {
-            worker.pass(None).await.unwrap();
+            Box::pin(worker.pass(None)).await.unwrap();
         }
     }
 

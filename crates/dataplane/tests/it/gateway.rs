@@ -111,10 +111,8 @@ fn other(request: &http::Request<hyper::body::Incoming>) -> http::Response<gantr
             .unwrap();
     }
     let leaving = request.extensions().get::<gantry_dataplane::Leaving>().is_some();
-    let body = match leaving {
-        true => "leaving".to_owned(),
-        false => format!("other {} {}", request.method(), request.uri()),
-    };
+    let body =
+        if leaving { "leaving".to_owned() } else { format!("other {} {}", request.method(), request.uri()) };
     let mut answer =
         http::Response::new(Full::new(Bytes::from(body)).map_err(|it| match it {}).boxed_unsync());
     *answer.status_mut() = if leaving { http::StatusCode::SERVICE_UNAVAILABLE } else { http::StatusCode::OK };

@@ -86,8 +86,8 @@ async fn requests_a_minute_are_told_and_kept() {
     assert!(reset.starts_with("29.") || reset == "30s", "{reset}");
     assert!(!got.head.contains("tokens") && !got.head.contains("retry-after"), "{}", got.head);
     // What is refused for another reason costs nothing, and tells the limits all the same.
-    let got = client.ask(&post(CHAT, "two", "", r#"{"model":"nope"}"#)).await;
-    assert_eq!((got.status, number(&got, "x-ratelimit-remaining-requests")), (404, 1));
+    let got = client.ask(&post("/v1/embeddings", "two", "", r#"{"model":"m","input":"x"}"#)).await;
+    assert_eq!((got.status, number(&got, "x-ratelimit-remaining-requests")), (400, 1), "{}", got.body);
     let got = client.ask(&get("/v1/models", "authorization: Bearer two\r\n")).await;
     assert_eq!((got.status, number(&got, "x-ratelimit-remaining-requests")), (200, 1));
 
@@ -101,6 +101,25 @@ async fn requests_a_minute_are_told_and_kept() {
     assert_eq!(count(&gateway.shared, Kind::Requests), (2, 1, 0));
     let rows = gateway.rows(5).await;
     assert_eq!((rows[4].status_code, rows[4].outcome, rows[4].prompt_tokens), (429, Outcome::Rejected, 0));
+}
+
+#[tokio::test]
+async fn names_that_nobody_serves_cost_a_request_and_no_tokens() {
+    let mut engine = Engine::start().await;
+    let limits = Limits { rpm_limit: Some(3), tpm_limit: Some(600), max_concurrency: Some(1), ..NONE };
+    let gateway = Gateway::with(catalog(engine.addr, vec![("k", limited(1, limits))]), |_| {});
+    let mut client = gateway.client().await;
+    for left in [2, 1] {
+        let got = client.ask(&post(CHAT, "k", "", r#"{"model":"made up"}"#)).await;
+        assert_eq!((got.status, number(&got, "x-ratelimit-remaining-requests")), (404, left));
+        assert_eq!(number(&got, "x-ratelimit-remaining-tokens"), 600);
+    }
+    assert_eq!(ask(&mut client, &mut engine, "k").await.status, 200, "its place is free again");
+    let got = client.ask(&post(CHAT, "k", "", r#"{"model":"made up"}"#)).await;
+    wait_of(&got, "rate_limit_exceeded");
+    let rows = gateway.rows(4).await;
+    let seen: Vec<_> = rows.iter().map(|it| (it.status_code, it.model_name.as_str())).collect();
+    assert_eq!(seen, [(404, "made up"), (404, "made up"), (200, "m"), (429, "made up")]);
 }
 
 #[tokio::test]

@@ -70,18 +70,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     args.words.extend(config.texts("extra_args").map(str::to_owned));
 
-    let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
-    if online {
-        env.push(("LLAMA_CACHE".into(), cx.place.hub_cache.as_str().into()));
-        if let Some(endpoint) = cx.hub_endpoint {
-            env.push(("HF_ENDPOINT".into(), endpoint.into()));
-        }
-        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
-        if cx.offline {
-            env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));
-        }
-    }
-    extra_env(model, &mut env);
+    let env = environment(model, cx, online);
     let (args, warnings) = (args.words, args.warnings);
     Launch {
         image: cx.image.to_owned(),
@@ -95,6 +84,23 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         locks_memory,
         warnings,
     }
+}
+
+/// What it reads from its environment: secrets, and where the hub and its cache are.
+fn environment(model: &Model, cx: &LaunchContext<'_>, online: bool) -> Vec<(String, SecretString)> {
+    let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
+    if online {
+        env.push(("LLAMA_CACHE".into(), cx.place.hub_cache.as_str().into()));
+        if let Some(endpoint) = cx.hub_endpoint {
+            env.push(("HF_ENDPOINT".into(), endpoint.into()));
+        }
+        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
+        if cx.offline {
+            env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));
+        }
+    }
+    extra_env(model, &mut env);
+    env
 }
 
 /// The default of `ngl` stands for "all that fit". Where there is no GPU, llama-server would only warn about it.

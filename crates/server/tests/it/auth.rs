@@ -440,3 +440,65 @@ async fn guesses_at_the_same_time_count_as_those_one_after_the_other() {
         assert_eq!(from("2001:db8::1:2:3:4", "owner-password").await, 200);
     }
 }
+
+#[tokio::test]
+async fn guesses_of_one_user_slow_down_nobody_else_and_many_at_once_do_not_help() {
+    let team = Team::with(Options::default()).await;
+    make_user(&team.owner, team.home, "eve", "user").await;
+    let eve = team.gateway.sign_in("eve", PASSWORD).await;
+    let wrong = json!({ "current_password": "wrong-password", "new_password": "another-password" });
+    let guess = async |client: &Client, n: usize| {
+        let answers = join_all((0..n).map(|_| client.post("/auth/password", &wrong))).await;
+        answers.iter().filter(|it| it.status == 401).count()
+    };
+    // At the same moment: what is not decided yet counts.
+    assert!((1..=5).contains(&guess(&team.user, 20).await));
+    for client in [&team.owner, &team.admin, &team.org_admin] {
+        for _ in 0..5 {
+            guess(client, 1).await;
+        }
+    }
+    guess(&eve, 1).await;
+    let right = json!({ "current_password": PASSWORD, "new_password": "another-password" });
+    eve.post("/auth/password", &right).await.expect(200);
+    // His own are forgotten: he knew it.
+    for _ in 0..4 {
+        assert_error(&eve.post("/auth/password", &wrong).await, 401, "invalid_credentials");
+    }
+    let again = json!({ "current_password": "another-password", "new_password": PASSWORD });
+    eve.post("/auth/password", &again).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_forwarded_address_that_is_no_text_is_refused_and_not_passed_over() {
+    let gateway = start(Options::default().env("TRUSTED_PROXIES", "127.0.0.1")).await;
+    let client = gateway.client();
+    let junk = reqwest::header::HeaderValue::from_bytes(b"\xff\xfe").unwrap();
+    let login = async |lines: &[reqwest::header::HeaderValue]| {
+        let mut request =
+            client.request(Method::POST, "/auth/login").json(&credentials("owner", "owner-password"));
+        for line in lines {
+            request = request.header("x-forwarded-for", line);
+        }
+        client.send(request).await
+    };
+    let said = reqwest::header::HeaderValue::from_static("203.0.113.9");
+    assert_error(&login(&[said.clone(), junk.clone()]).await, 400, "invalid_request");
+    assert_error(&login(std::slice::from_ref(&junk)).await, 400, "invalid_request");
+    // What stands left of the address that the proxy added is anybody's.
+    assert_eq!(login(&[junk, said]).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_looked_for_has_a_length() {
+    for database in Database::all("what_is_looked_for_has_a_length") {
+        let team = Team::on(database).await;
+        for list in ["/admin/users", "/admin/orgs", "/admin/keys", "/auth/keys"] {
+            let fits = format!("{list}?q={}", "%C3%A4".repeat(200));
+            assert_eq!(team.owner.get(&fits).await.expect(200), json!([]), "{list}");
+            for n in [201, 10_000] {
+                assert_invalid(&team.owner.get(&format!("{list}?q={}", "a".repeat(n))).await, &["q"]);
+            }
+        }
+    }
+}

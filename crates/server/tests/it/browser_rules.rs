@@ -127,22 +127,23 @@ async fn the_origin_decides_whose_page_a_change_came_from() {
     assert_eq!(n_cases, 7 * 25 * 4);
 }
 
+const READ: [(&str, &str, u16); 10] = [
+    ("GET", "/auth/me", 200),
+    ("GET", "/admin/nope", 404),
+    ("GET", "/admin/keys?limit=0", 422),
+    ("PUT", "/admin/keys", 405),
+    ("GET", "/readyz", 200),
+    ("GET", "/ui/", 200),
+    ("GET", "/v1/models", 200),
+    ("GET", "/v1/models/nope", 404),
+    ("GET", "/v1/chat/completions", 405),
+    ("GET", "/health", 200),
+];
+
 #[tokio::test]
 async fn other_origins_read_only_what_the_operator_lets_them() {
     let (gateway, owner) = open_to_ui().await;
-    let paths = [
-        ("GET", "/auth/me", 200),
-        ("GET", "/admin/nope", 404),
-        ("GET", "/admin/keys?limit=0", 422),
-        ("PUT", "/admin/keys", 405),
-        ("GET", "/readyz", 200),
-        ("GET", "/ui/", 200),
-        ("GET", "/v1/models", 200),
-        ("GET", "/v1/models/nope", 404),
-        ("GET", "/v1/chat/completions", 405),
-        ("GET", "/health", 200),
-    ];
-    for (method, path, status) in paths {
+    for (method, path, status) in READ {
         let answer = with(&owner, method, path, &[("origin", UI)]).await;
         assert_eq!(answer.status, status, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some(UI), "{path}");
@@ -178,7 +179,7 @@ async fn other_origins_read_only_what_the_operator_lets_them() {
         "chrome-extension://abc",
     ];
     for origin in hostile {
-        for (method, path, status) in paths {
+        for (method, path, status) in READ {
             let answer = with(&owner, method, path, &[("origin", origin)]).await;
             assert_eq!(answer.status, if method == "GET" { status } else { 405 }, "{origin} {path}");
             let said: Vec<_> =

@@ -93,3 +93,61 @@ async fn chats_have_bounds() {
     let system = owner.post(&path, &json!({ "role": "system", "content": "x" })).await;
     assert_eq!(system.json["error"]["param"], "role");
 }
+
+#[tokio::test]
+async fn the_bytes_of_a_chat_and_of_a_user_have_bounds() {
+    for database in Database::all("chat_sessions: bytes") {
+        let gateway = Gateway::start(GANTRY, Options::default().on(database)).await;
+        let owner = gateway.owner().await;
+        // Four bytes each.
+        let long = json!({ "role": "user", "content": "\u{1f6dd}".repeat(200_000) });
+        let said = async |path: &str| {
+            let mut n = 0;
+            loop {
+                let answer = owner.post(&format!("{path}/messages"), &long).await;
+                if answer.status != 201 {
+                    return (n, answer);
+                }
+                n += 1;
+            }
+        };
+        let refusal = loop {
+            let chat = format!("{CHATS}/{}", begin(&owner).await["id"].as_str().unwrap());
+            let (n, answer) = said(&chat).await;
+            assert_eq!(answer.code(), "invalid_state");
+            let message = answer.json["error"]["message"].as_str().unwrap().to_owned();
+            if message.starts_with("your chats") {
+                break message;
+            }
+            assert_eq!((n, message.as_str()), (5, "the chat would have more than 4 MiB: begin another one"));
+            let read = owner.get(&chat).await.expect(200);
+            assert_eq!(read["messages"].as_array().unwrap().len(), 5);
+        };
+        assert_eq!(refusal, "your chats have 64 MiB together: delete some first");
+        // Other users are not concerned, and deleting helps.
+        owner.delete(CHATS).await.expect(200);
+        assert_eq!(said(&format!("{CHATS}/{}", begin(&owner).await["id"].as_str().unwrap())).await.0, 5);
+    }
+}
+
+#[tokio::test]
+async fn a_chat_of_many_messages_is_shown_whole_and_in_order() {
+    for database in Database::all("chat_sessions: many messages") {
+        let gateway = Gateway::start(GANTRY, Options::default().on(database)).await;
+        let owner = gateway.owner().await;
+        let path = format!("{CHATS}/{}", begin(&owner).await["id"].as_str().unwrap());
+        for n in 1..=33 {
+            let body = json!({ "role": "user", "content": format!("\"{n}\"\n"), "metrics": { "n": n } });
+            owner.post(&format!("{path}/messages"), &body).await.expect(201);
+            if [1, 15, 16, 17, 32, 33].contains(&n) {
+                let answer = owner.get(&path).await;
+                assert_eq!(answer.header("content-type"), Some("application/json"));
+                let chat = answer.expect(200);
+                let told: Vec<_> =
+                    chat["messages"].as_array().unwrap().iter().map(|it| &it["metrics"]["n"]).collect();
+                assert_eq!(json!(told), json!((1..=n).collect::<Vec<_>>()));
+                assert_eq!(chat["title"], "\"1\"");
+            }
+        }
+    }
+}

@@ -375,3 +375,31 @@ async fn many_keys_at_once_are_all_made_and_all_different() {
         assert_eq!(team.owner.get("/admin/keys").await.header("x-total-count"), Some("40"));
     }
 }
+
+#[tokio::test]
+async fn own_keys_are_few_and_small() {
+    for database in Database::all("own_keys_are_few") {
+        let team = Team::on(database).await;
+        let names = |n: usize, len: usize| json!({ "models": (0..n).map(|it| format!("{it:0len$}")).collect::<Vec<_>>() });
+        for body in [names(201, 4), names(100, 200)] {
+            let many = team.user.post("/auth/keys", &body).await;
+            assert_invalid(&many, &["models"]);
+            // An administrator knows what he does.
+            make_key(&team.owner, &body).await;
+        }
+        let first = team.user.post("/auth/keys", &names(200, 4)).await.expect(201);
+        let body = json!({});
+        join_all((1..100).map(async |_| team.user.post("/auth/keys", &body).await.expect(201))).await;
+        let one_more = team.user.post("/auth/keys", &body).await;
+        assert_error(&one_more, 409, "invalid_state");
+        assert_eq!(one_more.json["error"]["message"], "you have 100 keys: revoke some first");
+        // Others still make theirs, and administrators make them for him.
+        team.org_admin.post("/auth/keys", &body).await.expect(201);
+        make_key(&team.org_admin, &json!({ "user_id": user_id(&team.owner, "uwe").await })).await;
+        let given = &team.user.get("/auth/keys?sort=id:desc&limit=1").await.expect(200)[0];
+        for key in [given, &first] {
+            team.user.delete(&format!("/auth/keys/{}", id(key))).await.expect(200);
+        }
+        team.user.post("/auth/keys", &body).await.expect(201);
+    }
+}

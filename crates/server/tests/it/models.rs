@@ -413,3 +413,30 @@ async fn forms_are_told_every_field_and_the_base_directory() {
     let (free, total) = (dir["free_bytes"].as_u64().unwrap(), dir["total_bytes"].as_u64().unwrap());
     assert!(0 < free && free <= total && dir.as_object().unwrap().len() == 5, "{dir}");
 }
+
+#[tokio::test]
+async fn values_of_variables_are_shown_to_who_may_set_them() {
+    for database in Database::all("values_of_variables_are_shown") {
+        let team = Team::on(database).await;
+        let env = json!({ "MY_TOKEN": "s3cret-value", "MODE": "fast" });
+        let body = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "extra_env": env });
+        let made = team.owner.post("/admin/models", &body).await.expect(201);
+        let path = format!("/admin/models/{}", id(&made));
+        let hidden = json!({ "MY_TOKEN": "***", "MODE": "***" });
+        let shown = team.admin.get(&path).await;
+        assert_eq!(shown.json["extra_env"], hidden);
+        let list = team.admin.get("/admin/models").await.expect(200);
+        assert_eq!(list[0]["extra_env"], hidden);
+        assert_eq!(team.owner.get(&path).await.expect(200)["extra_env"], env);
+        // A form sends back what it was given.
+        let change = json!({ "extra_env": hidden, "max_model_len": 512 });
+        let changed = team.admin.patch(&path, &change).await;
+        assert_eq!((changed.status, &changed.json["extra_env"]), (200, &hidden), "{}", changed.text);
+        assert_eq!(team.owner.get(&path).await.expect(200)["extra_env"], env);
+        let mixed = json!({ "extra_env": { "MY_TOKEN": "***", "NEW": "***" } });
+        let answer = team.admin.patch(&path, &mixed).await;
+        assert_invalid(&answer, &["extra_env"]);
+        let changed = team.owner.patch(&path, &mixed).await.expect(200);
+        assert_eq!(changed["extra_env"], json!({ "MY_TOKEN": "s3cret-value", "NEW": "***" }));
+    }
+}

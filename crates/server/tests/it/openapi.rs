@@ -127,7 +127,7 @@ async fn every_operation_has_an_example_that_was_really_sent() {
     let surroundings = Surroundings::new();
     let gateway = start(surroundings.options()).await;
     let mut record = Recorder(BTreeMap::new());
-    story::tell(&mut record, &gateway, &surroundings).await;
+    story::tell(&mut record, &gateway).await;
 
     let document: Value = serde_json::from_str(COMMITTED).unwrap();
     let operations = document["paths"].as_object().unwrap().values();

@@ -463,3 +463,46 @@ async fn what_it_keeps_on_disk_is_for_its_user_alone() {
     assert!(!log.contains("owner-password"), "{log}");
     assert!(gateway.terminate(), "SIGTERM ends it with success");
 }
+
+#[test]
+fn what_is_not_text_is_passed_over_or_refused_with_words() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
+    let dir = TempDir::new().unwrap();
+    let junk = OsStr::from_bytes(b"\xff\xfe");
+    let run = |verb: &str, args: &[&OsStr], env: &[(&OsStr, &OsStr)]| {
+        let mut command = Command::new(GANTRY);
+        command.arg(verb).args(args).current_dir(dir.path()).env_clear().env("HOME", dir.path());
+        let output = command.envs(env.iter().copied()).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let name = OsStr::new;
+    assert_eq!(
+        run("settings", &[], &[(name("SOMEBODY_S"), junk), (junk, name("x"))]),
+        (Some(0), String::new())
+    );
+    for ours in ["DATA_DIR", "SESSION_SECRET_FILE"] {
+        let (code, said) = run("settings", &[], &[(name(ours), junk)]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(&format!("{ours} (from environment) must be UTF-8 text")), "{said}");
+    }
+    let (code, said) = run("settings", &[junk], &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("argument 2") && said.contains("is not UTF-8 text"), "{said}");
+    let (code, said) = run("engine-sim", &[name("--help")], &[(name("SOMEBODY_S"), junk)]);
+    assert!(code.is_some() && !said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn the_audit_tool_makes_and_changes_no_database() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("other.db");
+    std::fs::write(&file, "").unwrap();
+    let url = format!("sqlite://{}", file.display());
+    for verb in ["verify", "export"] {
+        let said = gantry(dir.path(), &["audit", verb], &[("DATABASE_URL", &url)]);
+        assert!(!said.ok, "{}", said.out);
+        assert!(said.err.contains("it has no tables of Gantry"), "{}", said.err);
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), 0, "{verb}: it is as it was");
+    }
+}

@@ -6,7 +6,7 @@
 //! and time to first token, each with its length in front. Numbers are varints. Cells are sorted, so that the same rows
 //! give the same bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gantry_domain::{
     endpoint::Endpoint,
@@ -249,6 +249,18 @@ impl Cells {
     pub(super) fn merge(&mut self, sums: &[u8], times: &[u8], shift: i64) -> Option<()> {
         let mut whole = Some(());
         each(sums, Some(times), |cell| whole = whole.and(self.add(&cell, shift)))?;
+        whole
+    }
+
+    /// The same for a span of the same begin, but with the names that are not `known` taken out.
+    pub(super) fn fold(&mut self, sums: &[u8], times: &[u8], known: &BTreeSet<String>) -> Option<()> {
+        let mut whole = Some(());
+        each(sums, Some(times), |mut cell| {
+            if !known.contains(cell.dims.model) {
+                cell.dims.model = "";
+            }
+            whole = whole.and(self.add(&cell, 0));
+        })?;
         whole
     }
 

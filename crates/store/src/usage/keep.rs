@@ -29,6 +29,13 @@ const SMALL: i64 = 64 << 10;
 /// Spans that are compacted in one transaction; writers wait for some ten milliseconds.
 const SPANS: i64 = 8;
 
+/// A place among the spans that have sums; the default one is before all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsageSpan {
+    hours: i64,
+    start: i64,
+}
+
 /// Raw rows and sums of the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageCheck {
@@ -68,40 +75,61 @@ impl Tx {
         })?)
     }
 
-    /// Adds up the roll-ups of spans that have at least `at_least` of them; says of how many spans. A large roll-up is
-    /// left as it is until the small ones have half its size, so that it is not rewritten for every few requests;
-    /// `thorough` adds up all the same.
+    /// Adds up the roll-ups of some spans behind `after` that have at least `at_least` of them. A large roll-up is left
+    /// as it is until the small ones have half its size, so that it is not rewritten for every few requests; `thorough`
+    /// adds up all the same. Call it with the place that it gives until that is `None`, each time in a transaction of its
+    /// own.
     ///
     /// Two gateways may do so at the same time: each row is taken by one of them.
-    pub async fn compact_usage(&mut self, at_least: i64, thorough: bool) -> StoreResult<u64> {
-        const CROWDED: &str = "SELECT hours, start_at FROM usage_rollups GROUP BY hours, start_at \
-                               HAVING COUNT(*) >= $1 ORDER BY hours, start_at LIMIT $2";
+    pub async fn compact_usage(
+        &mut self,
+        at_least: i64,
+        thorough: bool,
+        after: UsageSpan,
+    ) -> StoreResult<Option<UsageSpan>> {
+        const CROWDED: &str = "SELECT hours, start_at FROM usage_rollups WHERE (hours, start_at) > ($3, $4) \
+                               GROUP BY hours, start_at HAVING COUNT(*) >= $1 ORDER BY hours, start_at LIMIT $2";
         const SIZES: &str = "SELECT CAST(LENGTH(sums) + LENGTH(times) AS BIGINT) AS size FROM usage_rollups \
                              WHERE hours = $1 AND start_at = $2 ORDER BY size";
         const TAKE: &str = "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 \
                             AND LENGTH(sums) + LENGTH(times) <= $3 RETURNING sums, times";
         let spans: Vec<(i64, i64)> = on_db!(self, |conn| {
-            sqlx::query_as(CROWDED).bind(at_least.max(2)).bind(SPANS).fetch_all(conn).await
+            let query = sqlx::query_as(CROWDED).bind(at_least.max(2)).bind(SPANS);
+            query.bind(after.hours).bind(after.start).fetch_all(conn).await
         })?;
-        let mut n_compacted = 0;
-        for (hours, start) in spans {
-            let sizes: Vec<i64> = on_db!(self, |conn| {
-                sqlx::query_scalar(SIZES).bind(hours).bind(start).fetch_all(conn).await
-            })?;
-            let Some(largest) = taken_up_to(&sizes, thorough) else { continue };
-            let mut cells = Cells::default();
-            on_db!(self, |conn| {
-                let mut rows = sqlx::query(TAKE).bind(hours).bind(start).bind(largest).fetch(conn);
-                while let Some(row) = rows.try_next().await? {
-                    let merged = cells.merge(row.try_get(0)?, row.try_get(1)?, 0);
-                    merged.ok_or_else(|| corrupt(start))?;
+        let (mut place, mut n_merged) = (after, 0);
+        for (hours, start) in &spans {
+            let (hours, start) = (*hours, *start);
+            loop {
+                let sizes: Vec<i64> = on_db!(self, |conn| {
+                    sqlx::query_scalar(SIZES).bind(hours).bind(start).fetch_all(conn).await
+                })?;
+                let Some(largest) = taken_up_to(&sizes, thorough) else { break };
+                if n_merged == SPANS {
+                    return Ok(Some(place));
                 }
-                Ok::<_, StoreError>(())
-            })?;
-            self.insert_rollup(hours, start, &cells.pack()).await?;
-            n_compacted += 1;
+                let mut cells = Cells::default();
+                let mut n_taken = 0;
+                on_db!(self, |conn| {
+                    let mut rows = sqlx::query(TAKE).bind(hours).bind(start).bind(largest).fetch(conn);
+                    while let Some(row) = rows.try_next().await? {
+                        let merged = cells.merge(row.try_get(0)?, row.try_get(1)?, 0);
+                        merged.ok_or_else(|| corrupt(start))?;
+                        n_taken += 1;
+                    }
+                    Ok::<_, StoreError>(())
+                })?;
+                if n_taken == 0 {
+                    // Another gateway was here.
+                    break;
+                }
+                self.insert_rollup(hours, start, &cells.pack()).await?;
+                n_merged += 1;
+            }
+            // Also behind one whose roll-ups are too large to be added up: it would be the first for ever.
+            place = UsageSpan { hours, start };
         }
-        Ok(n_compacted)
+        Ok((spans.len() as i64 == SPANS).then_some(place))
     }
 
     /// Compares rows and sums of the time from `from` (to the day's end, at most to `to`). Both must be full hours. In a

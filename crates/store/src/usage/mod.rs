@@ -8,11 +8,13 @@
 //! - [`analysis`]: groups, series and percentiles
 //! - [`spent`]: what counts against budgets
 //! - [`keep`]: retention, compaction, and whether sums and rows agree
+//! - [`fold`]: names of models that there never were
 //!
 //! Times are those in the ids of the rows: a range of time is a range of the primary key.
 
 mod analysis;
 mod cells;
+mod fold;
 mod insert;
 mod keep;
 mod list;
@@ -24,7 +26,7 @@ use gantry_domain::{KeyId, OrgId, Timestamp, UserId, model::Task, usage::Outcome
 
 pub use analysis::{Bucket, GroupBy, GroupColumn, TimeKind, UsageGroup, UsageTimes};
 pub use cells::UsageSums;
-pub use keep::UsageCheck;
+pub use keep::{UsageCheck, UsageSpan};
 pub use list::UsageRef;
 pub use spent::TokensSpent;
 

@@ -5,6 +5,7 @@ use gantry_domain::{
     chat::{ChatMessage, ChatRole, ChatSession},
     model::EngineKind,
 };
+use gantry_store::ChatSize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -41,9 +42,12 @@ on_both! {
             created_at: at(9),
         };
         let id = tx.insert_chat_message(first.id, &said, Some("a title")).await.unwrap();
-        let read = tx.chat_messages(first.id).await.unwrap();
+        let read = tx.chat_messages(first.id, 0, 10).await.unwrap();
         assert_eq!(read, [ChatMessage { id, content: "a\u{fffd}b".to_owned(), ..said.clone() }]);
-        assert_eq!(tx.count_chat_messages(first.id).await.unwrap(), 1);
+        assert_eq!(tx.chat_messages(first.id, id, 10).await.unwrap(), [], "what comes after it");
+        // Three and two bytes more for U+FFFD, and the metrics as JSON.
+        let size = ChatSize { messages: 1, bytes: 5 + 13 };
+        assert_eq!(tx.chat_size(first.id).await.unwrap(), size);
         let found = tx.chat(mine, first.id).await.unwrap().unwrap();
         let changed = ChatSession { title: "a title".to_owned(), updated_at: at(9), ..first.clone() };
         assert_eq!(found, changed);
@@ -53,11 +57,15 @@ on_both! {
         assert_eq!(tx.chats(mine, 1, 1).await.unwrap().0, [(changed, 1)]);
 
         // Nobody reaches another's.
+        tx.insert_chat_message(second.id, &ChatMessage { metrics: None, ..said.clone() }, None).await.unwrap();
+        let all = ChatSize { messages: 2, bytes: 5 + 13 + 5 };
+        assert_eq!(tx.chats_size(mine).await.unwrap(), all);
+        assert_eq!(tx.chats_size(other).await.unwrap(), ChatSize { messages: 0, bytes: 0 });
         assert_eq!(tx.chat(mine, foreign.id).await.unwrap(), None);
         assert!(!tx.delete_chat(mine, foreign.id).await.unwrap());
         assert!(tx.delete_chat(mine, second.id).await.unwrap());
         assert_eq!(tx.delete_chats(mine).await.unwrap(), 1);
-        assert_eq!(tx.count_chat_messages(first.id).await.unwrap(), 0, "messages go with their chat");
+        assert_eq!(tx.chat_size(first.id).await.unwrap().messages, 0, "messages go with their chat");
         assert_eq!(tx.chats(other, 10, 0).await.unwrap().1, 1);
     }
 }

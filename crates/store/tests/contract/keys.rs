@@ -173,6 +173,11 @@ on_both! {
 
         let usable: Vec<_> = tx.usable_keys(NOW).await.unwrap().into_iter().map(|it| it.id).collect();
         assert_eq!(usable, [of_org, of_user, expired]);
+        let counts = [(None, None, 5), (Some(org.id), None, 4), (Some(org.id), Some(ann.id), 1)];
+        for (org, user, n) in counts {
+            // Those whose holder may come back count.
+            assert_eq!(tx.count_usable_keys(org, user, NOW).await.unwrap(), n, "{org:?} {user:?}");
+        }
         for id in [of_disabled, of_closed] {
             assert!(!tx.key(id).await.unwrap().unwrap().holder_enabled);
         }

@@ -128,7 +128,7 @@ on_both! {
                     5 if !sent.is_empty() => {
                         insert(&db.store, dice.of(&sent)).await;
                     }
-                    6 => drop(compact(&db.store, 2, dice.roll(2) == 0).await),
+                    6 => compact(&db.store, 2, dice.roll(2) == 0).await,
                     _ => {
                         let inserted = |it: &&UsageRow| !left.iter().any(|batch| batch.contains(it));
                         assert_spent(db, &rows.iter().filter(inserted).collect::<Vec<_>>(), &mut dice).await;

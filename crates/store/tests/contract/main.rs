@@ -25,6 +25,7 @@ mod opening;
 mod parity;
 #[cfg(test)]
 mod sessions;
+#[cfg(test)]
 mod supervision;
 #[cfg(test)]
 mod usage;

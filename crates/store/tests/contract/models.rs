@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::harness::{Database, NOW, at, on_both};
 
-fn draft(served_name: &str) -> ModelDraft {
+pub(crate) fn draft(served_name: &str) -> ModelDraft {
     let config = json!({"repo_id": "Qwen/Qwen3-8B", "gpu_memory_utilization": 0.92, "ü": [1, null, "\u{0}"]});
     ModelDraft {
         name: "Qwen 3".to_owned(),

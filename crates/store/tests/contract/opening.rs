@@ -145,3 +145,47 @@ fn futures_can_be_sent_between_threads() {
     fn send<T: Send>(_: T) {}
     send(async { Store::open("").await?.write().await?.commit().await });
 }
+
+on_both! {
+    async fn quick_reads_do_not_wait_for_long_ones(db: &Database) {
+        // More than there are connections for them: each has a transaction open, as a sum over a year has.
+        let mut long = tokio::task::JoinSet::new();
+        let (begun, mut all_begun) = tokio::sync::mpsc::channel(32);
+        for _ in 0..12 {
+            let (store, begun) = (db.store.clone(), begun.clone());
+            long.spawn(async move {
+                let mut tx = store.read().await?;
+                tx.changes().await?;
+                let _ = begun.send(()).await;
+                std::future::pending::<()>().await;
+                drop(tx);
+                Ok::<_, StoreError>(())
+            });
+        }
+        let connections = if db.store.kind() == DatabaseKind::Sqlite { 4 } else { 10 };
+        for _ in 0..connections {
+            all_begun.recv().await.unwrap();
+        }
+        let quick = async { db.store.read_quick().await.unwrap().changes().await.unwrap() };
+        tokio::time::timeout(Duration::from_secs(20), quick).await.expect("a revoked key waits for nobody");
+        db.store.ping().await.unwrap();
+        long.shutdown().await;
+    }
+
+    async fn a_database_is_read_without_being_changed(db: &Database) {
+        let store = Store::open_to_read(&db.url).await.unwrap();
+        let mut tx = store.read().await.unwrap();
+        tx.changes().await.unwrap();
+        assert!(tx.meta_set("a", "b").await.is_err());
+        drop(tx);
+        if let Ok(mut tx) = store.write().await {
+            assert!(tx.meta_set("a", "b").await.is_err());
+        }
+        store.close().await;
+        db.tamper("DELETE FROM _sqlx_migrations WHERE version > 4").await.unwrap();
+        let refused = Store::open_to_read(&db.url).await.unwrap_err().to_string();
+        assert!(refused.contains("it is of version 4"), "{refused}");
+        db.tamper("DELETE FROM _sqlx_migrations").await.unwrap();
+        assert!(Store::open_to_read(&db.url).await.is_err());
+    }
+}

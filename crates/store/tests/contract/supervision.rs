@@ -57,7 +57,7 @@ on_both! {
     }
 
     async fn one_connection_has_the_lock(db: &Database) {
-        let silence = Duration::from_secs(60);
+        let silence = Duration::from_mins(1);
         let first = db.store.claim(silence).await.unwrap();
         assert_eq!(first.is_some(), db.store.kind() == DatabaseKind::Postgres);
         let Some(mut first) = first else {
@@ -83,7 +83,7 @@ on_both! {
     async fn a_silent_connection_loses_the_lock(db: &Database) {
         let Some(mut first) = db.store.claim(Duration::from_millis(200)).await.unwrap() else { return };
         assert!(first.take().await.unwrap());
-        let mut second = db.store.claim(Duration::from_secs(60)).await.unwrap().unwrap();
+        let mut second = db.store.claim(Duration::from_mins(1)).await.unwrap().unwrap();
         while !second.take().await.unwrap() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

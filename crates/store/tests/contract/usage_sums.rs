@@ -9,8 +9,8 @@ use gantry_domain::{
     usage::{Outcome, UsageRow, histogram::Histogram, time_of},
 };
 use gantry_store::{
-    Bucket, GroupBy, GroupColumn, Order, Sort, StatusFilter, Store, TimeKind, Tx, UsageFilter, UsageGroup,
-    UsageSums,
+    Bucket, DatabaseKind, GroupBy, GroupColumn, Order, RegistryEntry, Sort, StatusFilter, Store, TimeKind,
+    Tx, UsageFilter, UsageGroup, UsageSpan, UsageSums,
 };
 use tokio::task::JoinSet;
 
@@ -252,11 +252,13 @@ pub(crate) async fn insert(store: &Store, rows: &[UsageRow]) -> u64 {
     n
 }
 
-pub(crate) async fn compact(store: &Store, at_least: i64, thorough: bool) -> u64 {
-    let mut tx = store.write().await.unwrap();
-    let n = tx.compact_usage(at_least, thorough).await.unwrap();
-    tx.commit().await.unwrap();
-    n
+pub(crate) async fn compact(store: &Store, at_least: i64, thorough: bool) {
+    let mut place = Some(UsageSpan::default());
+    while let Some(after) = place {
+        let mut tx = store.write().await.unwrap();
+        place = tx.compact_usage(at_least, thorough, after).await.unwrap();
+        tx.commit().await.unwrap();
+    }
 }
 
 async fn total(store: &Store) -> UsageSums {
@@ -285,7 +287,7 @@ on_both! {
             assert_says_what_the_rows_say(&mut tx, &rows, &filter, &mut dice).await;
         }
         drop(tx);
-        while compact(&db.store, 2, true).await > 0 {}
+        compact(&db.store, 2, true).await;
         let mut tx = db.store.read().await.unwrap();
         for _ in 0..10 {
             let filter = any_filter(&mut dice, DAYS);
@@ -328,7 +330,7 @@ on_both! {
         tasks.join_all().await;
         other.close().await;
         assert_eq!(total(&db.store).await, sums(&rows));
-        while compact(&db.store, 2, true).await > 0 {}
+        compact(&db.store, 2, true).await;
         assert_eq!(total(&db.store).await, sums(&rows));
     }
 
@@ -367,6 +369,84 @@ on_both! {
             found.add(&group.sums);
         }
         assert_eq!(found, sums(whole));
+    }
+
+    async fn names_that_were_never_a_model_s_go_with_their_rows(db: &Database) {
+        let begin = at(0).0 / DAY * DAY;
+        let made_up = |n: u128| UsageRow {
+            model_name: format!("made up {n}"),
+            status_code: if n.is_multiple_of(2) { 404 } else { 429 },
+            outcome: Outcome::ClientError,
+            ..row(Timestamp(begin + n as i64 * 1_000_000), n)
+        };
+        let named = |n: u128, name: &str, status_code| UsageRow {
+            model_name: name.to_owned(),
+            status_code,
+            ..row(Timestamp(begin + n as i64), 1000 + n)
+        };
+        let mut rows: Vec<_> = (0..80).map(made_up).collect();
+        // One that has no record any more, but answered; one that a record says; one of the registry; the next day's.
+        rows.extend([named(1, "deleted", 404), named(2, "deleted", 200)]);
+        rows.extend([named(3, "recorded", 404), named(4, "registered", 429), named(DAY as u128, "later", 404)]);
+        for batch in rows.chunks(30) {
+            insert(&db.store, batch).await;
+        }
+        let mut tx = db.store.write().await.unwrap();
+        let entry = RegistryEntry {
+            served_name: "registered".to_owned(),
+            url: "http://127.0.0.1:1".to_owned(),
+            task: Task::Generate,
+            api_key: None,
+            created_at: at(0),
+        };
+        tx.upsert_registry(&entry).await.unwrap();
+        tx.insert_model(&crate::models::draft("recorded"), at(0)).await.unwrap();
+        assert!(!tx.fold_usage_names().await.unwrap(), "there are rows with these names");
+        while tx.delete_usage_before(Timestamp(begin + DAY + HOUR - 1), 50).await.unwrap() > 0 {}
+        assert!(tx.fold_usage_names().await.unwrap());
+        assert!(!tx.fold_usage_names().await.unwrap(), "the next day has rows");
+        tx.commit().await.unwrap();
+
+        let mut tx = db.store.read().await.unwrap();
+        let both = [(begin, begin + DAY), (begin, begin + 23 * HOUR)];
+        for (from, to) in both {
+            let filter = UsageFilter { from: Timestamp(from), to: Timestamp(to), ..UsageFilter::default() };
+            let mut found: Vec<_> = groups(&mut tx, &filter, GroupBy::Model)
+                .await
+                .into_iter()
+                .map(|it| (it.name.unwrap_or_default(), it.sums.requests))
+                .collect();
+            found.sort();
+            let all = [("", 80), ("deleted", 2), ("recorded", 1), ("registered", 1)];
+            let all: Vec<_> = all.map(|(name, n)| (name.to_owned(), n)).into();
+            assert_eq!(found, all);
+        }
+        assert_eq!(total(&db.store).await, sums(&rows));
+        let later = UsageFilter { model: Some("later".to_owned()), ..UsageFilter::default() };
+        assert_eq!(tx.usage(&later, 9, 0).await.unwrap().1, 1);
+    }
+
+    async fn spans_that_are_too_large_do_not_keep_others_from_being_added_up(db: &Database) {
+        // Two for each of eight hours that come before all others; together they are more than is read at once.
+        let large = match db.store.kind() {
+            DatabaseKind::Sqlite => {
+                "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 15) \
+                 INSERT INTO usage_rollups (hours, start_at, requests, sums, times) \
+                 SELECT 1, i / 2 * 3600000, 1, zeroblob(4300000), x'00' FROM n"
+            }
+            DatabaseKind::Postgres => {
+                "INSERT INTO usage_rollups (hours, start_at, requests, sums, times) \
+                 SELECT 1, i / 2 * 3600000, 1, decode(repeat('00', 4300000), 'hex'), '\\x00' \
+                 FROM generate_series(0, 15) AS n (i)"
+            }
+        };
+        assert_eq!(db.tamper(large).await.unwrap(), 16);
+        for n in 0..3 {
+            insert(&db.store, &[row(at(n as i64), n)]).await;
+        }
+        compact(&db.store, 2, true).await;
+        // One of the hour, one of the day.
+        assert_eq!(db.tamper("DELETE FROM usage_rollups WHERE start_at > 1000000000000").await.unwrap(), 2);
     }
 
     async fn rows_of_an_older_program_are_summed_up_when_it_is_opened(db: &Database) {

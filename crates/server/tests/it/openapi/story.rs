@@ -10,7 +10,7 @@ use crate::{
     team::{PASSWORD, id},
 };
 
-pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway, surroundings: &Surroundings) {
+pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway) {
     probes(record, &gateway.client()).await;
     let owner = gateway.owner().await;
     let org = record.send("createOrganisation", &owner, "POST /admin/orgs", json!({ "name": "Acme" })).await;
@@ -29,7 +29,7 @@ pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway, surroundings:
     routing(record, gateway, &owner).await;
     models(record, &owner).await;
     vectors(record, &owner).await;
-    images(record, surroundings).await;
+    images(record).await;
     record.send("deleteUser", &owner, &format!("DELETE {user_path}"), None).await;
     record.send("deleteOrganisation", &owner, &format!("DELETE {path}"), None).await;
     record.send("listAuditLog", &owner, "GET /admin/audit?action=user.delete", None).await;
@@ -181,8 +181,8 @@ async fn vectors(record: &mut Recorder, owner: &Client) {
 }
 
 /// Only where a container engine is: a gateway of its own with one that takes images.
-async fn images(record: &mut Recorder, surroundings: &Surroundings) {
-    let gateway = start(surroundings.with_containers()).await;
+async fn images(record: &mut Recorder) {
+    let gateway = start(Surroundings::with_containers()).await;
     let owner = gateway.owner().await;
     let exports = gateway.data_dir().join("exports");
     std::fs::create_dir_all(&exports).unwrap();

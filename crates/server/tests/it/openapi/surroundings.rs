@@ -58,6 +58,10 @@ impl Surroundings {
     }
 
     /// Nobody is its owner yet.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the engines' own programs come before those of the machine"
+    )]
     pub(super) fn options(&self) -> Options {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let path = format!("{}:{}", text(&self.programs()), std::env::var("PATH").unwrap_or_default());
@@ -71,7 +75,7 @@ impl Surroundings {
     }
 
     /// With a container engine, and with an owner.
-    pub(super) fn with_containers(&self) -> Options {
+    pub(super) fn with_containers() -> Options {
         let engine = serve(container_engine);
         Options::default().on(Database::Sqlite).env("CONTAINER_HOST", &format!("tcp://{engine}"))
     }

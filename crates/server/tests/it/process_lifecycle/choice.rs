@@ -88,6 +88,56 @@ async fn the_demo_needs_no_docker_and_comes_back_after_it_was_stopped() {
     }
 }
 
+/// Somebody may really be called so.
+#[tokio::test]
+async fn the_demo_touches_no_key_of_a_user_of_its_name() {
+    let mut gateway = start(Options::processes()).await;
+    let owner = gateway.owner().await;
+    let org = crate::team::make_org(&owner, "Demo").await;
+    let user = crate::team::make_user(&owner, org, "demo", "user").await;
+    let (_, key) = owner.new_key(&serde_json::json!({ "user_id": user, "name": "demo key" })).await;
+    assert!(gateway.terminate());
+    let mut old = None;
+    for life in ["first", "second"] {
+        let mut command = Command::new(GANTRY);
+        command.args(["serve", "--demo"]).current_dir(gateway.data_dir()).env_clear();
+        let settings = [
+            ("PATH", "/usr/bin:/bin"),
+            ("DATA_DIR", "."),
+            ("GATEWAY_LISTEN", "127.0.0.1:0"),
+            ("METRICS_LISTEN", "127.0.0.1:0"),
+            ("CONTAINER_RUNTIME", "process"),
+            ("STOP_MODELS_ON_SHUTDOWN", "true"),
+        ];
+        command.envs(settings).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let (url, new) = tokio::task::spawn_blocking(move || said(stdout)).await.unwrap();
+        let client = Client::new(url.trim_end_matches('/'));
+        let works = async |key: &str| client.with_key(key).get("/v1/models").await.status;
+        assert_eq!(key.at(&client.url).get("/v1/models").await.status, 200, "{life}");
+        assert_eq!(works(&new).await, 200, "{life}");
+        if let Some(old) = old.replace(new) {
+            assert_eq!(works(&old).await, 401, "that of the life before ends");
+        }
+        let asked = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(asked.success() && child.wait().unwrap().success());
+    }
+}
+
+/// The address and the key that a demo prints.
+fn said(stdout: std::process::ChildStdout) -> (String, String) {
+    let mut words: Vec<String> = Vec::new();
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        words.extend(line.split([' ', '\'']).map(str::to_owned));
+        if line.contains("Key  ") || line.contains("not running") {
+            break;
+        }
+    }
+    let find = |start: &str| words.iter().find(|it| it.starts_with(start)).cloned();
+    (find("http://").expect("an address"), find("gty_").unwrap_or_else(|| panic!("{words:?}")))
+}
+
 fn demo(dir: &Path) -> Child {
     let mut command = Command::new(GANTRY);
     command.args(["serve", "--demo"]).current_dir(dir).env_clear();

@@ -7,7 +7,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{gateway, nothing_left, process, program, word};
-use crate::support::start;
+use crate::{
+    support::start,
+    team::{PASSWORD, Team},
+};
 
 #[tokio::test]
 async fn a_model_starts_answers_and_stops() {
@@ -118,6 +121,44 @@ async fn stopping_ends_the_whole_tree_of_processes() {
     model.reaches(&owner, "stopped").await;
     assert!(tree.iter().all(|it| !lives(*it)), "{tree:?}");
     nothing_left(&gateway).await;
+}
+
+#[tokio::test]
+async fn who_may_not_look_any_more_follows_no_log() {
+    let team = Team::with(Options::processes()).await;
+    let model = Managed::run(&team.owner, &simulated("vllm", "m", &[])).await;
+    let users = team.owner.get("/admin/users?q=ada").await.expect(200);
+    let user = format!("/admin/users/{}", users[0]["id"]);
+    let ends: [(&str, Value); 2] = [("role", json!("user")), ("enabled", json!(false))];
+    for (field, value) in ends {
+        let ada = team.gateway.sign_in("ada", PASSWORD).await;
+        let request = ada.request(Method::GET, &model.path("logs?follow=true"));
+        let mut followed = EventStream::new(request.send().await.unwrap());
+        assert!(followed.next().await.unwrap().is_some());
+        team.owner.patch(&user, &json!({ field: value })).await.expect(200);
+        // The engine runs on: nothing else ends it.
+        tokio::time::timeout(Duration::from_secs(20), followed.rest()).await.expect(field).unwrap();
+        team.owner.patch(&user, &json!({ "role": "admin", "enabled": true })).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_ends_while_it_stops_an_engine_ends_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let script =
+        "sh -c \"trap '' TERM; while :; do sleep 0.1; done\" &\nGANTRY engine-sim --flavour vllm \"$@\"";
+    let wrapper = program(&dir, "vllm", script);
+    let options = Options::processes().env("PRIMARY_ENGINE_COMMAND", wrapper.to_str().unwrap());
+    // More than a gateway once gave its workers.
+    let mut gateway = start(options.env("STOP_TIMEOUT_SEC", "14")).await;
+    let owner = gateway.owner().await;
+    std::fs::create_dir(gateway.models_dir().join("m")).unwrap();
+    let body = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "device": "cpu" });
+    let model = Managed::run(&owner, &body).await;
+    model.command(&owner, "stop").await.expect(202);
+    model.reaches(&owner, "stopping").await;
+    assert!(gateway.terminate(), "{}", gateway.log());
+    assert_eq!(engine_processes(&gateway.instance()), Vec::<i64>::new());
 }
 
 #[tokio::test]

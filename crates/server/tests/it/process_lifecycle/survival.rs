@@ -126,7 +126,16 @@ async fn models_stop_with_the_gateway_if_the_operator_wants_that() {
     assert!(engine_processes(&gateway.instance()).is_empty());
     gateway.restart().await;
     let owner = gateway.owner().await;
-    assert_eq!(model.reaches(&owner, "stopped").await["state_reason"], "container_not_found");
+    assert_eq!(
+        model.reaches(&owner, "stopped").await["state_reason"],
+        Value::Null,
+        "the gateway stopped it itself"
+    );
+    let timeline = owner.get(&model.path("events")).await.expect(200);
+    assert_eq!(
+        (&timeline[0]["to"], &timeline[0]["detail"]),
+        (&json!("stopped"), &json!("stopped with the gateway"))
+    );
     model.start(&owner).await;
     model.reaches(&owner, "running").await;
 }

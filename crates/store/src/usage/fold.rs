@@ -1,0 +1,83 @@
+//! Names of models that there never were. Whoever has a key can make them up; rows keep them for as long as rows are kept,
+//! and lists find them by the sums. When the rows of a day have gone for their age, its sums lose them too: they are added
+//! to the requests without a name, so that what is kept for ever is bounded by what there is.
+
+use std::collections::BTreeSet;
+
+use futures_util::TryStreamExt;
+use gantry_domain::Timestamp;
+use sqlx::Row;
+
+use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, select::Wanted};
+use crate::{StoreError, StoreResult, Tx, tx::on_db};
+
+/// Key in `meta`: the day up to which names were folded, in milliseconds.
+const FOLDED: &str = "usage_names_folded";
+/// How requests for a name that nobody serves end: refused as unknown, or by a limit before.
+const UNROUTED: [u16; 2] = [404, 429];
+
+impl Tx {
+    /// Takes the names of models that there never were out of the sums of the oldest day whose raw rows are gone; whether
+    /// there was one. A name counts as a model's if there is a model or an engine of the registry of that name, or if one
+    /// of that day's requests for it came further than to be refused as unknown or by a limit.
+    pub async fn fold_usage_names(&mut self) -> StoreResult<bool> {
+        const NEXT: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = 24 AND start_at >= $1";
+        const NAMES: &str = "SELECT served_name FROM models UNION SELECT served_name FROM registry";
+        let folded = self.meta_get(FOLDED).await?.and_then(|it| it.parse::<i64>().ok()).unwrap_or(0);
+        let next: Option<i64> =
+            on_db!(self, |conn| sqlx::query_scalar(NEXT).bind(folded).fetch_one(conn).await)?;
+        let raw_since = self.usage_raw_since().await?;
+        let Some(day) = next.filter(|day| Timestamp(day + DAY) <= raw_since) else { return Ok(false) };
+
+        let names: Vec<String> = on_db!(self, |conn| sqlx::query_scalar(NAMES).fetch_all(conn).await)?;
+        let mut known: BTreeSet<String> = names.into_iter().collect();
+        known.insert(String::new());
+        let all = UsageFilter::default();
+        let of_day = (day, day + DAY);
+        self.each_rollup(24, of_day, &Wanted::new(&all), false, |_, cell| {
+            if !UNROUTED.contains(&cell.dims.status) && !known.contains(cell.dims.model) {
+                known.insert(cell.dims.model.to_owned());
+            }
+            Some(())
+        })
+        .await?;
+        self.fold_span(24, day, &known).await?;
+        for hour in (day..day + DAY).step_by(HOUR as usize) {
+            self.fold_span(1, hour, &known).await?;
+        }
+        self.meta_set(FOLDED, &(day + DAY).to_string()).await?;
+        Ok(true)
+    }
+
+    /// Leaves one roll-up of the span, with no names but `known` ones.
+    async fn fold_span(&mut self, hours: i64, start: i64, known: &BTreeSet<String>) -> StoreResult<()> {
+        const TAKE: &str =
+            "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 RETURNING sums, times";
+        let all = UsageFilter::default();
+        let mut made_up = false;
+        self.each_rollup(hours, (start, start + 1), &Wanted::new(&all), false, |_, cell| {
+            made_up |= !known.contains(cell.dims.model);
+            Some(())
+        })
+        .await?;
+        if !made_up {
+            return Ok(());
+        }
+        let mut cells = Cells::default();
+        let mut n_taken = 0;
+        on_db!(self, |conn| {
+            let mut rows = sqlx::query(TAKE).bind(hours).bind(start).fetch(conn);
+            while let Some(row) = rows.try_next().await? {
+                let folded = cells.fold(row.try_get(0)?, row.try_get(1)?, known);
+                folded.ok_or_else(|| corrupt(start))?;
+                n_taken += 1;
+            }
+            Ok::<_, StoreError>(())
+        })?;
+        // Unless another gateway did it just now.
+        if n_taken > 0 {
+            self.insert_rollup(hours, start, &cells.pack()).await?;
+        }
+        Ok(())
+    }
+}
