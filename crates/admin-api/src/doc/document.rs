@@ -128,7 +128,7 @@ impl Builder {
         codes: Vec<ErrorCode>,
         limit: Option<usize>,
     ) {
-        let Doc { id, summary, about, params, body, body_optional, answers, errors } = doc;
+        let Doc { id, summary, about, params, body, body_optional, answers, errors, with_status } = doc;
         let example = self.examples.get(id).cloned().unwrap_or(Value::Null);
         let mut responses = Map::new();
         for reply in answers {
@@ -137,7 +137,9 @@ impl Builder {
                 (example["response"]["status"] == reply.status).then(|| &example["response"]["body"]);
             responses.insert(status, answer(reply, recorded));
         }
-        self.errors(&mut responses, codes.into_iter().chain(errors).chain(ALWAYS.iter().copied()));
+        let codes = codes.into_iter().chain(errors).chain(ALWAYS.iter().copied());
+        let codes = codes.map(|it| (it.status(), it)).chain(with_status.iter().copied());
+        self.errors(&mut responses, codes);
         let mut description = format!("{about}\n\n{}", who.text).trim_start().to_owned();
         if let Some(limit) = limit {
             description = format!("{description} The body has at most {} KiB.", limit >> 10);
@@ -166,10 +168,10 @@ impl Builder {
     }
 
     /// One answer for each status, with the codes that it may have.
-    fn errors(&mut self, responses: &mut Map<String, Value>, codes: impl Iterator<Item = ErrorCode>) {
+    fn errors(&mut self, responses: &mut Map<String, Value>, codes: impl Iterator<Item = (u16, ErrorCode)>) {
         let mut by_status: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
-        for code in codes {
-            by_status.entry(code.status()).or_default().insert(code.as_str());
+        for (status, code) in codes {
+            by_status.entry(status).or_default().insert(code.as_str());
         }
         for (status, codes) in by_status {
             let schema = json!({ "allOf": [
@@ -302,7 +304,7 @@ fn with_key(endpoint: Option<Endpoint>) -> Who {
 }
 
 fn key_errors(endpoint: Option<Endpoint>) -> Vec<ErrorCode> {
-    let mut codes = vec![ErrorCode::InvalidApiKey, ErrorCode::IpNotAllowed];
+    let mut codes = vec![ErrorCode::InvalidApiKey, ErrorCode::IpNotAllowed, ErrorCode::UnknownHost];
     codes.extend(endpoint.map(|_| ErrorCode::InsufficientScope));
     // A cookie counts for requests of the gateway's own pages only.
     codes.extend(endpoint.map(|_| ErrorCode::CrossSiteRequest));

@@ -88,7 +88,7 @@ fn inference(endpoint: Endpoint) -> Doc {
     let doc = doc.body(body(endpoint)).answer(200, "The engine's answer.", answer(endpoint));
     let doc =
         if endpoint.streams() { doc.or("text/event-stream", event(described(text(), DATA))) } else { doc };
-    doc.errors(&[
+    doc.with_status(ENGINES).errors(&[
         ErrorCode::InvalidRequest,
         ErrorCode::DuplicateKey,
         ErrorCode::ParameterNotAllowed,
@@ -106,6 +106,16 @@ fn inference(endpoint: Endpoint) -> Doc {
         ErrorCode::UpstreamTimeout,
     ])
 }
+
+/// What stands for a word of the engine's own where it says none; the status is always the engine's.
+const ENGINES: &[(u16, ErrorCode)] = &[
+    (403, ErrorCode::Forbidden),
+    (404, ErrorCode::NotFound),
+    (422, ErrorCode::ValidationError),
+    (500, ErrorCode::BadUpstream),
+    (503, ErrorCode::ModelUnavailable),
+    (504, ErrorCode::BadUpstream),
+];
 
 const DATA: &str = "JSON as the engine made it. Where OpenAI's streams end with `[DONE]`, this one does, unless the engine \
 failed: then the last event is an error.";

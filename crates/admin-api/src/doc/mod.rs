@@ -39,6 +39,8 @@ pub struct Doc {
     body_optional: bool,
     answers: Vec<Reply>,
     errors: Vec<ErrorCode>,
+    /// Codes that come with another status than their own: an engine's.
+    with_status: &'static [(u16, ErrorCode)],
 }
 
 /// One parameter of the query string, or a header.
@@ -73,6 +75,7 @@ impl Doc {
             body_optional: false,
             answers: Vec::new(),
             errors: Vec::new(),
+            with_status: &[],
         }
     }
 
@@ -174,5 +177,9 @@ impl Doc {
     fn errors(mut self, codes: &[ErrorCode]) -> Self {
         self.errors.extend(codes);
         self
+    }
+
+    fn with_status(self, codes: &'static [(u16, ErrorCode)]) -> Self {
+        Self { with_status: codes, ..self }
     }
 }
