@@ -17,7 +17,7 @@ use super::{
     usage,
 };
 use crate::{
-    policy::Access,
+    policy::{Access, BodyLimit},
     routes::{Route, routes},
 };
 
@@ -320,7 +320,8 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if route.method != Method::GET {
         codes.push(ErrorCode::CrossSiteRequest);
     }
-    if route.method == Method::GET || !doc.params.is_empty() {
+    // A command takes no body, and says so.
+    if route.policy.body == BodyLimit::NONE || !doc.params.is_empty() {
         codes.push(ErrorCode::ValidationError);
     }
     let refers = doc.body.as_ref().is_some_and(schema::refers);

@@ -277,7 +277,7 @@ async fn a_checkpoint_is_weighed_by_its_tensors_and_split_for_vllm() {
     ] {
         let (estimate, warnings) = story.memory(&with(vllm("tiny"), &wanted)).await;
         assert_eq!(estimate, Value::Null);
-        assert_eq!((&warnings[0]["severity"], &warnings[0]["field"]), (&json!("warning"), &json!(field)));
+        assert_eq!((&warnings[0]["severity"], &warnings[0]["field"]), (&json!("error"), &json!(field)));
         assert!(warnings[0]["fix"].as_str().unwrap().contains(value), "{warnings:?}");
     }
 }

@@ -220,7 +220,7 @@ async fn every_problem_of_a_record_is_told_at_once() {
 fn bounds() -> Vec<(&'static str, &'static str, Value, Value)> {
     let rows = [
         ("vllm", "gpu_memory_utilization", json!([0.05, 0.98]), json!([0.049, 0.981, 1, "0.9", true])),
-        ("vllm", "block_size", json!([1, 8, 16, 32]), json!([0, 2, 64, "16", 16.0])),
+        ("vllm", "block_size", json!([1, 8, 16, 32]), json!([0, 2, 64, "16", 16.5])),
         ("vllm", "tensor_parallel_size", json!([1, 64]), json!([0, 65, -1, 1.5])),
         ("vllm", "max_model_len", json!([1, 100_000_000]), json!([0, 100_000_001, 1e30])),
         ("vllm", "kv_cache_memory_bytes", json!([1, i64::MAX]), json!([0, u64::MAX])),
