@@ -142,7 +142,7 @@ pub(crate) async fn without_body(request: Request) -> Result<Request, Problem> {
         return Ok(Request::from_parts(parts, Body::empty()));
     }
     let message = format!("{} {} takes no body", parts.method, parts.uri.path());
-    Err(Problem::new(ErrorCode::ValidationError, message))
+    Err(ApiError::validation(vec![FieldProblem::new("body", message)]).into())
 }
 
 /// Takes fields out of an [`Object`] one by one and collects every problem; what is left over is unknown.

@@ -328,7 +328,7 @@ mod tests {
         for (width, head) in [
             (80, "NAME         REQUESTS  ENGINE    STATE     TOKENS"),
             (38, "NAME    REQUE…  ENGINE  STATE   TOKENS"),
-            (37, "NAME     REQUES…  STATE    TOKENS"),
+            (37, "NAME       REQUESTS  STATE     TOKENS"),
             (10, "NAME"),
         ] {
             let lines = table.lines(&out(width));

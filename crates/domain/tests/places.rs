@@ -35,7 +35,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ),
     // Fields that are the gateway's own business, not the engine's.
     ("crates/control/src/lib.rs", "engine_image startup_timeout_sec"),
-    ("crates/control/src/preview.rs", "engine_image extra_env"),
+    ("crates/control/src/preview.rs", "engine_image"),
     ("crates/control/src/engines.rs", "pooling"),
     (
         "crates/control/src/publish.rs",
@@ -67,7 +67,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // Advice before a start, and the record that `--demo` makes.
     (
         "crates/admin-api/src/models/dry_run.rs",
-        "engine_image tensor_parallel_size pipeline_parallel_size tensor_split",
+        "engine_image tensor_parallel_size pipeline_parallel_size tensor_split device extra_env",
     ),
     ("crates/server/src/demo.rs", "local_path engine_image tool_call_parser enable_auto_tool_choice"),
 ];

@@ -30,7 +30,7 @@ fn launch_at(body: &Value, version: &str) -> Launch {
 
 #[test]
 fn another_value_of_a_variable_makes_another_container() {
-    let body = |value: &str| json!({ "engine_type": "vllm", "local_path": "m", "extra_env": { "A": value } });
+    let body = |value: &str| json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "extra_env": { "A": value } });
     assert!(same_container(&model(&body("1")), &model(&body("1"))));
     assert!(!same_container(&model(&body("1")), &model(&body("2"))));
 }
