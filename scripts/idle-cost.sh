@@ -51,4 +51,4 @@ join before after | awk '{ printf "  threads %-12s %8.1f ms\n", $1, ($3 - $2) / 
 # Any request through the same layers, to be taken off.
 spend /auth/me >plain
 spend /admin/system/host/summary >look
-paste plain look | awk -v n=$looks '{ printf "one look at the machine: %.2f ms (%.2f ms with its request, of which %.2f ms are any request’s; mean of %d)\n", $2 - $1, $2, $1, n }'
+paste plain look | awk -v n=$looks '{ printf "one look at the machine: %.2f ms (%.2f ms with its request, of which %.2f ms are of any request; mean of %d)\n", $2 - $1, $2, $1, n }'
