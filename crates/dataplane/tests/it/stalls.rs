@@ -74,6 +74,20 @@ impl Process {
         let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
     }
+
+    /// Stops it. A thread that runs just then goes on for a moment, and could answer what is sent next.
+    async fn freeze(&self) {
+        self.signal("-STOP");
+        let tasks = format!("/proc/{}/task", self.child.id());
+        until("all its threads have stopped", || {
+            std::fs::read_dir(&tasks).unwrap().flatten().all(|task| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                // Behind the name, which stands in brackets (proc(5)).
+                stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+            })
+        })
+        .await;
+    }
 }
 
 impl Drop for Process {
@@ -101,7 +115,7 @@ async fn an_engine_that_hangs_gets_no_new_requests_until_it_goes_on() {
     let mut client = gateway.client().await;
     acquaint(&mut client).await;
     assert_eq!(engine.health(Instant::now()), UpstreamHealth::Ok);
-    process.signal("-STOP");
+    process.freeze().await;
     let stopped = Instant::now();
     let mut waits = gateway.client().await;
     waits.send(&post(CHAT, KEY, "", BODY)).await;
@@ -127,7 +141,7 @@ async fn when_nobody_waits_any_more_one_request_tries() {
     let (gateway, engine) = gateway(process.addr, Duration::from_millis(300));
     let mut client = gateway.client().await;
     acquaint(&mut client).await;
-    process.signal("-STOP");
+    process.freeze().await;
     let mut waits = gateway.client().await;
     waits.send(&post(CHAT, KEY, "", BODY)).await;
     until("the engine is held to be stalled", || is_stalled(&engine)).await;
