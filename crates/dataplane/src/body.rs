@@ -6,7 +6,10 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::deadline::{Deadline, Over};
+use crate::{
+    bodies::Room,
+    deadline::{Deadline, Over},
+};
 
 /// What is reserved on the word of `Content-Length` alone.
 const MAX_RESERVED: u64 = 1 << 20;
@@ -36,8 +39,13 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// 413 `request_too_large`, before anything is read if `Content-Length` tells; 408 `request_timeout`; 503
-/// `shutting_down`; or the client broke off.
-pub(crate) async fn read(mut body: Incoming, max: usize, deadline: &mut Deadline) -> Result<Bytes, Problem> {
+/// `request_memory_full` or `shutting_down`; or the client broke off.
+pub(crate) async fn read(
+    mut body: Incoming,
+    max: usize,
+    room: &mut Room<'_>,
+    deadline: &mut Deadline,
+) -> Result<Bytes, Problem> {
     let declared = body.size_hint().exact();
     if declared.is_some_and(|it| it > max as u64) {
         return Err(too_large(max));
@@ -57,9 +65,11 @@ pub(crate) async fn read(mut body: Incoming, max: usize, deadline: &mut Deadline
         };
         // Trailers decide nothing here.
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + all.len() + data.len() > max {
+        let length = first.len() + all.len() + data.len();
+        if length > max {
             return Err(too_large(max));
         }
+        room.grow(length).map_err(Problem::Refused)?;
         if first.is_empty() && all.is_empty() {
             first = data;
             continue;

@@ -52,6 +52,8 @@ pub struct Config {
     pub threads: usize,
     /// Largest request body in bytes.
     pub max_body: usize,
+    /// What all request bodies together may take in memory, in bytes; at least `max_body`.
+    pub body_memory: usize,
     /// Time for a request body to arrive completely.
     pub body_timeout: Duration,
     /// Time for a request head to arrive, which is also how long an idle client connection is kept.
@@ -96,6 +98,7 @@ impl Default for Config {
             listeners: Vec::new(),
             threads: 1,
             max_body: 32 << 20,
+            body_memory: 512 << 20,
             body_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_mins(1),

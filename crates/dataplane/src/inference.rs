@@ -151,12 +151,16 @@ async fn answered(
     let allowed = meter
         .caller
         .authorize(&worker.config, &parts.headers, peer, Some(endpoint.scope()))
-        .and_then(|()| body::check_type(&parts.headers));
+        .and_then(|()| body::check_type(&parts.headers))
+        .and_then(|()| meter.enter());
     if let Err(error) = allowed {
         return refuse_with_row(&mut meter, error.into());
     }
     let mut deadline = Deadline::new(Rc::clone(&worker), meter.started + worker.config.body_timeout);
-    let bytes = match body::read(incoming, worker.config.max_body, &mut deadline).await {
+    // Given back with the body, when the engine begins to answer.
+    let key = meter.caller.key().map(|it| &it.state);
+    let mut room = worker.shared.bodies.room(worker.config.body_memory, key);
+    let bytes = match body::read(incoming, worker.config.max_body, &mut room, &mut deadline).await {
         Ok(bytes) => bytes,
         Err(Problem::Refused(error)) => {
             let mut answer = refuse_with_row(&mut meter, error.into());
@@ -242,24 +246,16 @@ async fn prepare(
         meter.requested(&peeked.model);
         drop(catalog);
         // Its row takes as much room as any other, so that it counts among the requests of its key.
-        if let Some(guard) = meter.caller.guard() {
-            let at = (meter.started, meter.begun());
-            let demand = Demand { tokens: None, stream: false };
-            let ticket = limits::admit(&meter.worker.shared.limiter, guard, demand, at)?;
-            meter.admitted(ticket);
-        }
+        meter.admit(Demand { tokens: None, stream: false })?;
         return Err(no_such_model().into());
     };
     let route = Arc::clone(route);
     drop(catalog);
     meter.routed(Arc::clone(&route));
     let found = resolve(meter, &route)?;
-    if let Some(guard) = meter.caller.guard() {
+    if meter.is_limited() {
         let tokens = meter.endpoint.runs_model().then(|| reservation(meter, &route, &peeked));
-        let demand = Demand { tokens, stream: streams };
-        let at = (meter.started, meter.begun());
-        let ticket = limits::admit(&meter.worker.shared.limiter, guard, demand, at)?;
-        meter.admitted(ticket);
+        meter.admit(Demand { tokens, stream: streams })?;
     }
     let (route, upstream) = match found {
         Found::Up(upstream) => (route, upstream),
@@ -311,7 +307,7 @@ async fn until_back(
     let worker = Rc::clone(&meter.worker);
     let name = route.served_name.as_str();
     let patience = returning::patience(headers).unwrap_or(Duration::MAX).min(route.request_timeout);
-    let (limit, bytes) = (meter.started + patience, meter.body_bytes as usize);
+    let limit = meter.started + patience;
     let look = || {
         let catalog = worker.shared.catalog.load();
         let route = catalog.routes.get(name).ok_or_else(no_such_model)?;
@@ -320,7 +316,7 @@ async fn until_back(
             Found::Returning(until) => Found::Returning(until),
         })
     };
-    let (route, upstream) = returning::wait(&worker.shared, deadline, (name, bytes), limit, look).await?;
+    let (route, upstream) = returning::wait(&worker.shared, deadline, name, limit, look).await?;
     meter.routed(Arc::clone(&route));
     Ok((route, upstream))
 }

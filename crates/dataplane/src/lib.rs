@@ -8,6 +8,7 @@
 pub mod access;
 mod answer;
 mod auth;
+pub mod bodies;
 mod body;
 pub mod breaker;
 pub mod catalog;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use gantry_domain::{
-    Timestamp,
+    ApiError, Timestamp,
     endpoint::Endpoint,
     model::Task,
     usage::{Outcome, STATUS_CLIENT_CLOSED},
@@ -23,7 +23,7 @@ use crate::{
     answer,
     auth::Caller,
     breaker::{Pass, Verdict},
-    limits::Ticket,
+    limits::{self, Demand, Ticket},
     progress::Watch,
     spans::{Call, Facts},
     spool::RowRef,
@@ -142,13 +142,31 @@ impl Meter {
         self.name = Name::Routed(route);
     }
 
-    /// When the request came, by the clock of its row.
-    pub(crate) fn begun(&self) -> Timestamp {
-        self.created_at
+    /// Takes a place among the running requests of the caller.
+    ///
+    /// # Errors
+    /// 429: it has none left.
+    pub(crate) fn enter(&mut self) -> Result<(), ApiError> {
+        if let Some(guard) = self.caller.guard() {
+            self.ticket = Some(limits::enter(&self.worker.shared.limiter, guard, self.started)?);
+        }
+        Ok(())
     }
 
-    pub(crate) fn admitted(&mut self, ticket: Ticket) {
-        self.ticket = Some(ticket);
+    pub(crate) fn is_limited(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    /// Takes all else that the request needs of its caller's limits.
+    ///
+    /// # Errors
+    /// 429: the limit that refuses it.
+    pub(crate) fn admit(&mut self, demand: Demand) -> Result<(), ApiError> {
+        let at = (self.started, self.created_at);
+        match &mut self.ticket {
+            Some(ticket) => ticket.admit(&self.worker.shared.limiter, demand, at),
+            None => Ok(()),
+        }
     }
 
     /// Writes the intent; the request may go to the engine then.

@@ -1,7 +1,7 @@
 //! Requests to a model that is being applied wait for it instead of failing: its container stops and another starts,
 //! which takes seconds to minutes. A request that waits has its place among the key's concurrent requests and its
 //! meter, so it ends like any other (client gone, shutdown); memory is bounded by the number of requests that wait for
-//! one model and by the bytes of their bodies.
+//! one model, and that of their bodies by [`crate::bodies`].
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -20,42 +20,31 @@ use crate::{
 
 /// So many requests wait for one model.
 pub(crate) const MAX_WAITING: usize = 1024;
-/// So many bytes may their bodies have together.
-pub(crate) const MAX_WAITING_BYTES: usize = 256 << 20;
 /// What clients are told when waiting was in vain. Asking again costs little, loading takes seconds at least.
 const RETRY_AFTER_SEC: u64 = 5;
 
-/// Who waits, by served name. Locked only by requests that begin or end to wait.
+/// How many wait, by served name. Locked only by requests that begin or end to wait.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(Mutex<HashMap<String, Held>>);
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Held {
-    requests: usize,
-    bytes: usize,
-}
+pub(crate) struct Waiting(Mutex<HashMap<String, usize>>);
 
 impl Waiting {
     /// A place among those who wait, given back on drop; `None` if there is none left.
-    fn enter<'a>(&'a self, served_name: &'a str, bytes: usize) -> Option<Place<'a>> {
+    fn enter<'a>(&'a self, served_name: &'a str) -> Option<Place<'a>> {
         let mut all = self.lock();
-        let held = all.get(served_name).copied().unwrap_or_default();
-        let next = Held { requests: held.requests + 1, bytes: held.bytes.saturating_add(bytes) };
-        // One body alone always fits: it is within the limit of a body.
-        let fits = next.requests <= MAX_WAITING && (next.bytes <= MAX_WAITING_BYTES || held.requests == 0);
-        if !fits {
+        let requests = all.entry(served_name.to_owned()).or_default();
+        if *requests >= MAX_WAITING {
             return None;
         }
-        all.insert(served_name.to_owned(), next);
-        Some(Place { waiting: self, served_name, bytes })
+        *requests += 1;
+        Some(Place { waiting: self, served_name })
     }
 
     /// How many wait for a model.
     pub(crate) fn requests(&self, served_name: &str) -> usize {
-        self.lock().get(served_name).map_or(0, |it| it.requests)
+        self.lock().get(served_name).copied().unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,16 +53,13 @@ impl Waiting {
 struct Place<'a> {
     waiting: &'a Waiting,
     served_name: &'a str,
-    bytes: usize,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Entry::Occupied(mut entry) = self.waiting.lock().entry(self.served_name.to_owned()) {
-            let held = entry.get_mut();
-            held.requests -= 1;
-            held.bytes = held.bytes.saturating_sub(self.bytes);
-            if held.requests == 0 {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
                 entry.remove();
             }
         }
@@ -92,19 +78,19 @@ pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Waits until `look` finds the model, asked again after each change of the catalog: up to `limit`, which is the
-/// client's and the route's, and up to the moment that `look` gave last. `bytes` are those of the body.
+/// client's and the route's, and up to the moment that `look` gave last.
 ///
 /// # Errors
 /// 503 `model_not_running` when it took too long or too many wait; 503 `shutting_down`; what `look` says.
 pub(crate) async fn wait<T>(
     shared: &Shared,
     deadline: &mut Deadline,
-    (served_name, bytes): (&str, usize),
+    served_name: &str,
     limit: Instant,
     mut look: impl FnMut() -> Result<Found<T>, ApiError>,
 ) -> Result<T, ApiError> {
     let mut changes = shared.changes();
-    let Some(_place) = shared.waiting.enter(served_name, bytes) else {
+    let Some(_place) = shared.waiting.enter(served_name) else {
         let message = format!("too many requests wait for the model `{served_name}`, which is being applied");
         return Err(refused(message));
     };
@@ -164,15 +150,11 @@ mod tests {
     #[test]
     fn places_are_bounded_and_given_back() {
         let waiting = Waiting::default();
-        let places: Vec<_> = (0..MAX_WAITING).map(|_| waiting.enter("m", 1).unwrap()).collect();
-        assert!(waiting.enter("m", 1).is_none());
-        assert!(waiting.enter("other", 1).is_some());
+        let places: Vec<_> = (0..MAX_WAITING).map(|_| waiting.enter("m").unwrap()).collect();
+        assert!(waiting.enter("m").is_none());
+        assert!(waiting.enter("other").is_some());
         drop(places);
         assert_eq!(waiting.requests("m"), 0);
-        // By bytes, too; but one alone may always wait.
-        let large = waiting.enter("m", 2 * MAX_WAITING_BYTES).unwrap();
-        assert!(waiting.enter("m", 1).is_none());
-        drop(large);
         assert!(waiting.0.lock().unwrap().is_empty());
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     Catalog,
+    bodies::Bodies,
     limits::Limiter,
     returning::Waiting,
     stats::{Fine, Stats},
@@ -26,6 +27,7 @@ pub struct Shared {
     /// The same by model; routes hold theirs.
     pub stats: Stats,
     pub limiter: Limiter,
+    pub bodies: Bodies,
     /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
     /// Requests that wait for a model that is being applied.
@@ -41,6 +43,7 @@ impl Shared {
             counters: Counters::default(),
             stats: Stats::default(),
             limiter: Limiter::default(),
+            bodies: Bodies::default(),
             usage_written: Notify::new(),
             waiting: Waiting::default(),
             changed: watch::Sender::new(()),

@@ -183,6 +183,10 @@ error_codes! {
     /// The machine can't be looked at: one of its file systems does not answer.
     HostUnavailable = "host_unavailable", 503, "service_unavailable_error", retry,
         "Look for a network file system that hangs, and bring its server back or unmount it.";
+    /// The bodies of the requests that are being read have all the memory that they may have together, or half of it for
+    /// one key.
+    RequestMemoryFull = "request_memory_full", 503, "service_unavailable_error", retry,
+        "Send again in a moment, send less at once, or raise `REQUEST_BODY_MEMORY_BYTES`.";
     /// All sessions together have as many streams of events and logs open as the gateway serves.
     StreamsExhausted = "streams_exhausted", 503, "service_unavailable_error", retry,
         "Close pages that are not needed, or raise `EVENT_STREAMS_MAX`.";

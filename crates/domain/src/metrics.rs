@@ -58,6 +58,8 @@ metrics! {
     IN_FLIGHT = Gauge "gantry_in_flight_requests" [] "Inference requests that run.";
     STREAMS = Gauge "gantry_streams" [] "Answers that are streaming.";
     WAITING = Gauge "gantry_waiting_requests" ["model"] "Requests that wait for a model that is being applied.";
+    BODY_BYTES = Gauge "gantry_request_body_bytes" []
+        "Memory that request bodies of more than 64 KiB take until the engine answers.";
     CONNECTIONS = Counter "gantry_connections_total" [] "Client connections accepted.";
     CONNECTIONS_OPEN = Gauge "gantry_connections_open" [] "Client connections open.";
     MODELS = Gauge "gantry_models" ["state"] "Models by state.";

@@ -511,6 +511,7 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
         listen: settings.gateway_listen,
         threads,
         max_body: settings.request_max_body_bytes.get(),
+        body_memory: settings.request_body_memory_bytes.get(),
         trusted_proxies: settings.trusted_proxies.clone(),
         web: web(settings),
         session: Arc::new(move |cookie| cookies.verify(cookie)),

@@ -40,6 +40,9 @@ impl Settings {
         if self.gateway_listen == self.metrics_listen && self.gateway_listen.port() != 0 {
             return refuse("METRICS_LISTEN", "must differ from GATEWAY_LISTEN");
         }
+        if self.request_body_memory_bytes < self.request_max_body_bytes {
+            return refuse("REQUEST_BODY_MEMORY_BYTES", "must be at least REQUEST_MAX_BODY_BYTES");
+        }
         Ok(())
     }
 

@@ -96,6 +96,9 @@ settings! {
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: NonZeroUsize = "33554432";
+        /// Memory for the bodies of all inference requests that have not reached their engine, in bytes. One key gets at
+        /// most half of it; what finds no room is refused.
+        request_body_memory_bytes: NonZeroUsize = "536870912";
         /// Streams of events and of logs that pages and operators may have open at the same time.
         event_streams_max: usize = "256";
         /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.

@@ -211,12 +211,13 @@ impl Worker {
         found.key_fingerprint == key_fingerprint(&self.control.config.internal_key)
     }
 
-    /// A running engine was not probed for about a period; a tick comes a little before the worker's own timer.
+    /// Time for a running engine to be probed along with a tick: half a period after its last probe, so that from then
+    /// on its turn comes with the ticks. At a turn of its own it costs a question to the database and one to the
+    /// container runtime, which a tick asks once for all.
     fn probe_is_due(&self, seen: &Sighting) -> bool {
-        const EARLY: Duration = Duration::from_secs(1);
-        let period = self.control.config.probe_every.saturating_sub(EARLY);
+        let soonest = self.control.config.probe_every / 2;
         matches!(seen.model.phase, Phase::Running { .. })
-            && self.probed_at.is_none_or(|last| last.elapsed() >= period)
+            && self.probed_at.is_none_or(|last| last.elapsed() >= soonest)
     }
 
     /// What is known before anybody was asked.

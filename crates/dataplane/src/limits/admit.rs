@@ -49,45 +49,100 @@ pub struct Ticket {
     guard: Arc<Guard>,
     /// Of the first and the second account.
     held: [Held; 2],
+    /// The same accounts would have refused it if they were not in shadow mode; it takes no more of them.
+    refused: [bool; 2],
     /// It is counted in tokens.
     metered: bool,
 }
 
-/// Admits a request, or says which limit refuses it. `begun` is the time by which its row will be counted.
+/// Takes a place among the running requests. It is the first thing that a request takes, before its body is there, so
+/// that who may have few requests at a time can't have many half sent ones in memory.
 ///
 /// # Errors
-/// 429 `rate_limit_exceeded` or `budget_exceeded`.
-pub(crate) fn admit(
-    limiter: &Limiter,
-    guard: &Arc<Guard>,
-    demand: Demand,
-    (now, begun): (Instant, Timestamp),
-) -> Result<Ticket, ApiError> {
+/// 429 `rate_limit_exceeded`.
+pub(crate) fn enter(limiter: &Limiter, guard: &Arc<Guard>, now: Instant) -> Result<Ticket, ApiError> {
+    let held = [Held::default(); 2];
+    let mut ticket = Ticket { guard: Arc::clone(guard), held, refused: [false; 2], metered: false };
     let now = nanos(now);
-    let mut ticket =
-        Ticket { guard: Arc::clone(guard), held: [Held::default(); 2], metered: demand.tokens.is_some() };
-    for (at, account) in guard.0.iter().enumerate() {
-        let shares = limiter.shares_to_decide(account, now);
-        let taken = take(limiter, account, demand, shares, (now, begun), &mut ticket.held[at]);
-        let Err(refused) = taken else { continue };
-        let counted = if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
-        counted[refused.kind as usize].fetch_add(1, Relaxed);
-        limiter.doubted(account, now);
-        // What it had taken before it was refused.
-        give_back(limiter, account, &mut ticket.held[at], now);
-        if account.enforces() {
-            for (account, held) in guard.0.iter().zip(&mut ticket.held) {
-                give_back(limiter, account, held, now);
-            }
-            return Err(refused.error(account.holder));
+    ticket.each(limiter, now, |account, held| {
+        if !account.counts_running() {
+            return Ok(());
         }
-        tracing::debug!(target: "gantry::limits", holder = %account.holder, kind = refused.kind.as_str(),
-            "a limit in shadow mode would have refused a request");
-    }
-    for account in &guard.0 {
-        limiter.changed(account);
-    }
+        let shares = limiter.shares_to_decide(account, now);
+        let others = if shares == 1 { account.state.others().0 } else { 0 };
+        held.running = place(&account.state.running, account.limits.max_concurrency, others, shares);
+        if !held.running {
+            return Err(busy(Kind::Concurrency));
+        }
+        limiter.allowed(Kind::Concurrency);
+        Ok(())
+    })?;
     Ok(ticket)
+}
+
+impl Ticket {
+    /// Takes all the rest, or says which limit refuses it; then nothing is held any more. `begun` is the time by which
+    /// the request's row will be counted.
+    ///
+    /// # Errors
+    /// 429 `rate_limit_exceeded` or `budget_exceeded`.
+    pub(crate) fn admit(
+        &mut self,
+        limiter: &Limiter,
+        demand: Demand,
+        (now, begun): (Instant, Timestamp),
+    ) -> Result<(), ApiError> {
+        let now = nanos(now);
+        self.metered = demand.tokens.is_some();
+        self.each(limiter, now, |account, held| {
+            // Counted once for each request.
+            let counted = account.counts_running();
+            let shares = if counted {
+                limiter.shares(&account.state, now)
+            } else {
+                limiter.shares_to_decide(account, now)
+            };
+            take(limiter, account, demand, shares, (now, begun), held)
+        })
+    }
+
+    fn each(
+        &mut self,
+        limiter: &Limiter,
+        now: u64,
+        mut take: impl FnMut(&Account, &mut Held) -> Result<(), Refused>,
+    ) -> Result<(), ApiError> {
+        let accounts = &self.guard.0;
+        for (at, account) in accounts.iter().enumerate() {
+            if self.refused[at] {
+                continue;
+            }
+            let Err(refused) = take(account, &mut self.held[at]) else { continue };
+            let counted =
+                if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
+            counted[refused.kind as usize].fetch_add(1, Relaxed);
+            limiter.doubted(account, now);
+            // What it had taken before it was refused.
+            give_back(limiter, account, &mut self.held[at], now);
+            if account.enforces() {
+                for (account, held) in accounts.iter().zip(&mut self.held) {
+                    give_back(limiter, account, held, now);
+                }
+                return Err(refused.error(account.holder));
+            }
+            self.refused[at] = true;
+            tracing::debug!(target: "gantry::limits", holder = %account.holder, kind = refused.kind.as_str(),
+                "a limit in shadow mode would have refused a request");
+        }
+        for account in accounts {
+            limiter.changed(account);
+        }
+        Ok(())
+    }
+}
+
+fn busy(kind: Kind) -> Refused {
+    Refused { kind, period: None, wait: BUSY }
 }
 
 fn take(
@@ -99,9 +154,6 @@ fn take(
     held: &mut Held,
 ) -> Result<(), Refused> {
     let (state, limits, linked) = (&account.state, &account.limits, limiter.is_linked());
-    let allowed = |kind: Kind| {
-        limiter.counters.allowed[kind as usize].fetch_add(1, Relaxed);
-    };
     if demand.tokens.is_some() {
         let mut has_budget = false;
         for (period, limit) in account.budgets() {
@@ -112,24 +164,16 @@ fn take(
             }
         }
         if has_budget {
-            allowed(Kind::Budget);
+            limiter.allowed(Kind::Budget);
         }
     }
-    let (others_running, others_streams) = if shares == 1 { state.others() } else { (0, 0) };
-    let busy = |kind| Refused { kind, period: None, wait: BUSY };
-    if account.counts_running() {
-        held.running = enter(&state.running, limits.max_concurrency, others_running, shares);
-        if !held.running {
-            return Err(busy(Kind::Concurrency));
+    if demand.stream && account.counts_running() {
+        let others = if shares == 1 { state.others().1 } else { 0 };
+        held.stream = place(&state.streams, limits.max_streams, others, shares);
+        if !held.stream {
+            return Err(busy(Kind::Streams));
         }
-        allowed(Kind::Concurrency);
-        if demand.stream {
-            held.stream = enter(&state.streams, limits.max_streams, others_streams, shares);
-            if !held.stream {
-                return Err(busy(Kind::Streams));
-            }
-            allowed(Kind::Streams);
-        }
+        limiter.allowed(Kind::Streams);
     }
     let late = |kind, wait| Refused { kind, period: None, wait: Duration::from_nanos(wait) };
     if let (Some(tpm), Some(tokens)) = (&account.tpm, demand.tokens) {
@@ -138,19 +182,19 @@ fn take(
         let taken = state.tokens.take(now, tpm.cost(reserved), shares, linked);
         taken.map_err(|wait| late(Kind::Tokens, wait))?;
         held.tokens = Some(reserved);
-        allowed(Kind::Tokens);
+        limiter.allowed(Kind::Tokens);
     }
     if let Some(rpm) = &account.rpm {
         let taken = state.requests.take(now, rpm.cost(1), shares, linked);
         taken.map_err(|wait| late(Kind::Requests, wait))?;
         held.request = true;
-        allowed(Kind::Requests);
+        limiter.allowed(Kind::Requests);
     }
     Ok(())
 }
 
 /// Takes a place, if there is one among those of all gateways.
-fn enter(own: &AtomicU32, max: Option<i64>, others: u32, shares: u64) -> bool {
+fn place(own: &AtomicU32, max: Option<i64>, others: u32, shares: u64) -> bool {
     let before = own.fetch_add(1, Relaxed);
     let Some(max) = max else { return true };
     let max = (max.unsigned_abs() / shares).max(1);

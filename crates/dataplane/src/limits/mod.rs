@@ -5,8 +5,9 @@
 //! - [`Ticket`]: what a request took of them, settled when it ends
 //! - [`Link`]: the way to the other gateways, if there are any (`gantry_control::limits` is at its other end)
 //!
-//! Requests a minute are taken when a request is admitted. Tokens a minute are reserved then, by a bounded estimate,
-//! and settled by the engine's count when it ends. Budgets are counted when it ends; so they may be exceeded by what the
+//! A place among the running requests is taken as soon as it is known who asks; all the rest when the body is there and
+//! says what is wanted. Requests a minute are taken then, tokens a minute reserved by a bounded estimate, and settled by
+//! the engine's count when the request ends. Budgets are counted when it ends; so they may be exceeded by what the
 //! requests in flight use.
 //!
 //! With a link every decision is still local: the state that gateways share is brought up to date behind the requests'
@@ -24,7 +25,7 @@ use std::{
     fmt,
     sync::{
         Arc, LazyLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -37,7 +38,7 @@ use http::HeaderValue;
 use tokio::sync::mpsc;
 
 pub use admit::Ticket;
-pub(crate) use admit::{Demand, admit};
+pub(crate) use admit::{Demand, enter};
 pub(crate) use headers::write as write_headers;
 pub use spending::Marks;
 pub use state::{AccountState, Report, View};
@@ -176,13 +177,19 @@ impl Guard {
 #[derive(Debug)]
 pub struct KeyState {
     pub account: Arc<AccountState>,
+    /// Bytes of its requests' bodies that are in memory.
+    pub(crate) bodies: AtomicUsize,
     /// Milliseconds since the epoch; 0 if it was not used since start.
     last_used: AtomicI64,
 }
 
 impl KeyState {
     pub fn new(key: KeyId) -> Self {
-        Self { account: Arc::new(AccountState::new(Holder::Key(key))), last_used: AtomicI64::new(0) }
+        Self {
+            account: Arc::new(AccountState::new(Holder::Key(key))),
+            bodies: AtomicUsize::new(0),
+            last_used: AtomicI64::new(0),
+        }
     }
 
     /// When a request last passed authentication, if it did since start; for the batched `last_used_at`.
@@ -277,6 +284,10 @@ impl Limiter {
             self.counters.fallbacks.fetch_add(1, Relaxed);
         }
         self.shares(&account.state, now)
+    }
+
+    fn allowed(&self, kind: Kind) {
+        self.counters.allowed[kind as usize].fetch_add(1, Relaxed);
     }
 
     fn is_linked(&self) -> bool {

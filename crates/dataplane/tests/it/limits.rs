@@ -284,7 +284,7 @@ async fn shadow_limits_count_and_let_through() {
     // 18 tokens each: the second is over the rate, the third and fourth over the budget.
     assert_eq!(count(&gateway.shared, Kind::Tokens), (1, 0, 1));
     assert_eq!(count(&gateway.shared, Kind::Budget), (2, 0, 2));
-    assert_eq!(count(&gateway.shared, Kind::Concurrency), (2, 0, 0));
+    assert_eq!(count(&gateway.shared, Kind::Concurrency), (4, 0, 0));
     assert_eq!(shadow.state.running(), 0);
     gateway.rows(4).await;
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod access;
+mod bodies;
 mod breaker;
 mod client;
 mod departures;

@@ -28,7 +28,7 @@ fn gateway(addr: std::net::SocketAddr, floor: Duration) -> (Gateway, Arc<Upstrea
     (Gateway::with(catalog, |_| {}), engine)
 }
 
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     // On a busy machine the engine was slow before, and is allowed to be so again.
     let deadline = Instant::now() + PATIENCE * 6;
     while !holds() {

@@ -232,6 +232,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("APPLY_WAIT_SEC", "-1", "must be a whole number of seconds from 0 to 31,536,000"),
     ("BREAKER_FAILURES", "0", "must be a whole number of at least 1"),
     ("REQUEST_MAX_BODY_BYTES", "0", "must be a whole number of at least 1"),
+    ("REQUEST_BODY_MEMORY_BYTES", "1000000", "must be at least REQUEST_MAX_BODY_BYTES"),
     ("SESSION_TTL_HOURS", "0", "must be a whole number of at least 1"),
     ("ALLOWED_HOSTS", "ai.example.org,http://x/", "must be host names such as ai.example.org"),
     ("ALLOWED_HOSTS", "ai.example.org:8084", "without scheme and port"),

@@ -81,7 +81,8 @@ async fn all_is_as_commanded(
         let record = record.await;
         assert_eq!((&record["state"], &record["state_reason"]), (&json!(end), &Value::Null), "{about}");
         let status = if end == "running" { 200 } else { 503 };
-        let answer = eventually(&format!("{about}: requests get {status}"), lag, async || {
+        let served = format!("{about}: requests get {status}");
+        let answer = eventually(&served, lag, async || {
             let answer = owner.chat(&model.served_name).await;
             (answer.status == status).then_some(answer)
         });
