@@ -64,7 +64,7 @@ fn complain(failure: &Failure, out: &Out) {
     use std::io::Write;
     let text = match failure {
         Failure::Closed => String::new(),
-        failure if out.json => format!("{}\n", out::harmless(&failure.json().to_string())),
+        failure if out.json => format!("{}\n", harmless(&failure.json().to_string())),
         failure => out::clean_lines(&failure.words()),
     };
     // There is nowhere left to complain to if this fails.
