@@ -75,6 +75,7 @@ async fn answer(uri: Uri) -> (HeaderMap, Json<Value>) {
 async fn no_answer_commands_the_terminal() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let shell = Shell::at(&format!("http://{}", listener.local_addr().unwrap()));
+    #[expect(clippy::disallowed_methods, reason = "tests have no supervisor")]
     drop(tokio::spawn(async { axum::serve(listener, Router::new().fallback(answer)).await }));
     for (line, code) in [
         ("login ada", 0),
