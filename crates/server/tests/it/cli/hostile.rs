@@ -1,12 +1,14 @@
 //! A server that means ill: whatever it answers, a terminal obeys none of it, and JSON stays JSON.
 
+use std::process::Stdio;
+
 use axum::{
     Json, Router,
     http::{HeaderMap, HeaderValue, Uri, header::SET_COOKIE},
 };
 use serde_json::{Value, json};
 
-use super::Shell;
+use super::{Ran, Shell};
 
 /// Clears the screen in three ways.
 const EVIL: &str = "\u{1b}[2J\u{9b}2J\u{7f}";
@@ -114,7 +116,9 @@ async fn no_answer_commands_the_terminal() {
         for json in [false, true] {
             let mut args: Vec<_> = line.split(' ').collect();
             args.extend(json.then_some("--json"));
-            let ran = shell.run_with(&args, "password");
+            let mut command = shell.command(&args);
+            command.env("GANTRY_PASSWORD", "password").env("GANTRY_NEW_PASSWORD", "password");
+            let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
             assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.err);
             for text in [&ran.out, &ran.err] {
                 assert!(!text.chars().any(|it| it.is_control() && it != '\n'), "{args:?}: {text:?}");
