@@ -70,7 +70,8 @@ pub(crate) fn bootstrap() -> Doc {
 pub(crate) fn login() -> Doc {
     Doc::new("signIn", "Sign in")
         .about(
-            "Sets the session cookie. The answer to a wrong name and to a wrong password is the same and takes as long.",
+            "Sets the session cookie. A user has at most 50 sessions: one more ends the one that was unused longest. \
+             The answer to a wrong name and to a wrong password is the same and takes as long.",
         )
         .body(request(
             &["username", "password"],
