@@ -127,7 +127,10 @@ pub(crate) fn list_own() -> Doc {
 
 pub(crate) fn create_own() -> Doc {
     Doc::new("createOwnKey", "Create a key for oneself")
-        .about("The token is shown in this answer only. At most 100 keys; revoked ones do not count.")
+        .about(
+            "The token is shown in this answer only. At most 100 keys, where revoked ones do not \
+             count, and 200 new ones within 24 hours, where they do.",
+        )
         .body(request(&[], settings(MAX_OWN_MODELS)))
         .created(named("NewKey"))
         .errors(&[ErrorCode::InvalidState])
