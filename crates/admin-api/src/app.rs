@@ -162,8 +162,9 @@ pub trait Engines: Send + Sync + 'static {
     fn live(&self, model: ModelId) -> Live;
     /// Whether the data plane accepts the session with this hash.
     fn session_known(&self, id_hash: &[u8; 32]) -> bool;
-    /// Whether the container runtime answers; the error is one line for an operator.
-    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
+    /// Whether the container runtime answers; the error is one line for anybody. Soon done, however many ask and
+    /// whatever the runtime does.
+    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>>;
     /// Whether a gateway supervises the models; the error is one line that names nobody.
     fn supervision_ok(&self) -> Result<(), String>;
     /// Whether usage can be recorded now.

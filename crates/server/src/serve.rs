@@ -59,7 +59,9 @@ use crate::{
     home, metrics,
     monitor::Watch,
     notify::Notify,
-    otlp, secrets,
+    otlp,
+    runtime_look::RuntimeLook,
+    secrets,
     shutdown::{End, Signals},
     supervisor::Supervisor,
     telemetry, ui,
@@ -370,7 +372,8 @@ fn app(
     setup_token: &SecretString,
 ) -> App {
     let spool = Arc::new(adapters::SpoolCheck::new(base.data_dir.join(SPOOL)));
-    let adapter = Arc::new(adapters::Adapter { control: Arc::clone(control), spool });
+    let runtime_look = RuntimeLook::new(Arc::clone(&control.runtime));
+    let adapter = Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_look });
     App::new(Parts {
         store: base.store.clone(),
         clock: base.clock.clone(),

@@ -33,7 +33,9 @@ pub(crate) fn ready() -> Doc {
     Doc::new("getReadiness", "Readiness")
         .about(
             "A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises \
-             the models; inference goes on. `runtime` says what runs the engines. Each check says `ok` or what is wrong.",
+             the models; inference goes on. `runtime` says what runs the engines. Each check says `ok` or what is wrong. \
+             The runtime is asked at most every 2 s, for all who want to know, and waited for at most 1 s; what is wrong \
+             with it in detail is in the log, and in the capabilities of the system.",
         )
         .ok(body(&["ready", "degraded"]))
         .answer(
