@@ -70,6 +70,8 @@ use crate::{
 /// At the end, connections are told to close with an answer for so long, before idle ones are closed: a client that
 /// asks again at that moment would find its connection gone.
 const LEAVE_GRACE: Duration = Duration::from_millis(250);
+/// For the database at the end. One that hangs would keep us for ever: a connection is closed when its statement ends.
+const CLOSE: Duration = Duration::from_secs(5);
 /// Folder of the usage spool in the data directory.
 const SPOOL: &str = "spool";
 /// More data-plane threads than this only help machines that do nothing else.
@@ -183,7 +185,9 @@ async fn serve(
     let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
     let clean = end.run(&mut signals).await;
     control.supervision.give_back().await;
-    base.store.close().await;
+    if tokio::time::timeout(CLOSE, base.store.close()).await.is_err() {
+        warn!("the database does not answer: its connections are left to it");
+    }
     Ok(clean)
 }
 
