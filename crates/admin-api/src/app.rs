@@ -98,9 +98,10 @@ pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
 pub trait Allowances: Send + Sync + 'static {
     /// Limits of keys that have none of their own.
     fn defaults(&self) -> Limits;
-    /// What was spent of the budgets of a key; nothing is counted for those without.
-    fn spent_by_key(&self, id: KeyId) -> Spent;
-    fn spent_by_org(&self, id: OrgId) -> Spent;
+    /// What was spent of the budgets of a key; `None` for one that nothing is counted for: it has no limit, or can't be
+    /// used, or nobody knows of it yet.
+    fn spent_by_key(&self, id: KeyId) -> Option<Spent>;
+    fn spent_by_org(&self, id: OrgId) -> Option<Spent>;
 }
 
 /// Tokens of the current day and month.

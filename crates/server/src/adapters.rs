@@ -89,21 +89,21 @@ impl Allowances for Adapter {
         self.control.config.default_limits
     }
 
-    fn spent_by_key(&self, id: KeyId) -> Spent {
+    fn spent_by_key(&self, id: KeyId) -> Option<Spent> {
         self.spent(Holder::Key(id))
     }
 
-    fn spent_by_org(&self, id: OrgId) -> Spent {
+    fn spent_by_org(&self, id: OrgId) -> Option<Spent> {
         self.spent(Holder::Org(id))
     }
 }
 
 impl Adapter {
-    fn spent(&self, holder: Holder) -> Spent {
+    fn spent(&self, holder: Holder) -> Option<Spent> {
         let catalog = self.control.shared.catalog.load();
-        let Some(account) = catalog.accounts.get(&holder) else { return Spent::default() };
+        let account = catalog.accounts.get(&holder)?;
         let spent = |period| account.state.spendings.spent(period, self.control.clock.now());
-        Spent { day: spent(Period::Day), month: spent(Period::Month) }
+        Some(Spent { day: spent(Period::Day), month: spent(Period::Month) })
     }
 }
 

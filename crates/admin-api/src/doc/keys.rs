@@ -20,8 +20,8 @@ const SCOPE_WORDS: &str =
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let budget = nullable(object([
         ("limit", whole(1, i64::MAX)),
-        ("used", count()),
-        ("pct", count()),
+        ("used", nullable(described(count(), "`null` where it is not counted: of keys that can't be used."))),
+        ("pct", nullable(described(count(), "Of the limit; `null` like `used`."))),
         ("warning", described(flag(), "It is nearly used up.")),
     ]));
     vec![

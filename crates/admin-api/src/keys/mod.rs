@@ -98,6 +98,12 @@ impl KeyView {
             budget: Budgets::new(&limits, app.allowances.spent_by_key(key.id)),
         }
     }
+
+    /// The same after a change was published: only then is counted what a new budget is for.
+    fn published(mut self, app: &App) -> Self {
+        self.budget = Budgets::new(&self.limits, app.allowances.spent_by_key(self.id));
+        self
+    }
 }
 
 /// A new key: the only answer that has the token.
@@ -248,12 +254,6 @@ pub(crate) async fn create_key(
     if maker == Maker::Holder && tx.count_usable_keys(None, user_id, now).await? >= MAX_OWN {
         return Err(Parts::invalid_state(format!("you have {MAX_OWN} keys: revoke some first")));
     }
-    if tx.count_usable_keys(Some(org_id), None, now).await? >= MAX_OF_ORG {
-        return Err(Parts::invalid_state(format!(
-            "the organisation has {MAX_OF_ORG} keys: revoke some first"
-        )));
-    }
-    let key = KeyView::new(app, &tx.insert_key(&new, now).await?);
     if let (Maker::Holder, Some(user)) = (maker, user_id)
         && tx.count_keys_made(user, now.minus(A_DAY), now).await? >= MAX_OWN_A_DAY
     {
@@ -261,10 +261,16 @@ pub(crate) async fn create_key(
             "{MAX_OWN_A_DAY} keys were made for you within a day: make the next one tomorrow, or ask an administrator"
         )));
     }
+    if tx.count_usable_keys(Some(org_id), None, now).await? >= MAX_OF_ORG {
+        return Err(Parts::invalid_state(format!(
+            "the organisation has {MAX_OF_ORG} keys: revoke some first"
+        )));
+    }
+    let key = KeyView::new(app, &tx.insert_key(&new, now).await?);
     tx.audit(&caller.did(Action::KeyCreate, key.id).created(record(&key)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(NewKeyView { key, token: token.expose().to_owned() })
+    Ok(NewKeyView { key: key.published(app), token: token.expose().to_owned() })
 }
 
 /// List keys
@@ -333,7 +339,7 @@ pub(crate) async fn change(
     tx.audit(&caller.did(Action::KeyChange, id).changed(&record(&old), &record(&view)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(view))
+    Ok(Json(view.published(&app)))
 }
 
 /// Revoke a key
@@ -350,6 +356,9 @@ pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outco
 /// Ends a key that was found in `tx`, which is committed. One that is revoked already stays as it is: nothing is written
 /// however often it is said.
 pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
+    if key.revoked_at.is_some() {
+        return Ok(());
+    }
     let now = app.clock.now();
     let revoked = tx.revoke_key(key.id, now).await?.ok_or_else(ApiError::internal)?;
     let (old, new) = (KeyView::new(app, key), KeyView::new(app, &revoked));
