@@ -46,8 +46,16 @@ const IMAGE_AGE: Duration = Duration::from_mins(1);
 
 impl Images {
     async fn get(&self, runtime: &dyn Runtime, reference: &str) -> Option<ImageInfo> {
-        let known = self.map().get(reference).filter(|(at, _)| at.elapsed() < IMAGE_AGE).cloned();
-        if let Some((_, info)) = known {
+        let known = match self.map().get_mut(reference) {
+            Some((at, info)) if at.elapsed() < IMAGE_AGE => Some(info.clone()),
+            // Whoever comes while this one asks takes what was known: one question for all models of an image.
+            Some((at, _)) => {
+                *at = Instant::now();
+                None
+            }
+            None => None,
+        };
+        if let Some(info) = known {
             return info;
         }
         let info = runtime.image(reference).await.ok()?;

@@ -7,7 +7,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gantry_dataplane::{
@@ -34,8 +34,10 @@ use crate::Control;
 /// Who waits for a publication.
 pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
 
-/// However lost a hint may get: the catalog is never older than this.
-const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
+/// However lost a hint may get: a change is in the catalog after this time.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(5);
+/// And what no counter tells, such as a database that was put back, after this one.
+const READ_AT_LEAST_EVERY: Duration = Duration::from_mins(1);
 /// How often a gateway looks for what others on its database changed: keys and sessions that were ended end here too
 /// within this time and that of one reading.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -377,27 +379,32 @@ async fn changes(control: &Control) -> StoreResult<i64> {
     in_time(async { control.store.read_quick().await?.changes().await }).await
 }
 
-/// Publishes whenever somebody asks, when another gateway on the database changed something, and every few seconds
-/// regardless.
+/// Publishes whenever somebody asks, when something changed since, and now and then regardless.
 pub async fn run(control: Arc<Control>, mut requests: Requests, stop: CancellationToken) {
     let mut waiting = Vec::new();
-    let mut seen = 0;
+    let (mut seen, mut read_at) = (0, Instant::now());
     loop {
-        tokio::select! {
-            () = changed_elsewhere(&control, seen) => control.changed_elsewhere.notify_one(),
+        let asked = tokio::select! {
+            () = changed_elsewhere(&control, seen) => {
+                control.changed_elsewhere.notify_one();
+                true
+            }
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
-            n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return },
-            () = tokio::time::sleep(AT_LEAST_EVERY) => {}
-        }
+            n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return } else { true },
+            () = tokio::time::sleep(LOOK_AT_LEAST_EVERY) => false,
+        };
         // Before the reading, so that what comes meanwhile is read next time. Own changes are seen as well, which costs
         // one reading too many at most.
-        seen = changes(&control).await.unwrap_or(seen);
-        if let Err(error) = control.publisher.publish(&control).await {
-            warn!(
-                error = &error as &dyn std::error::Error,
-                "the catalog could not be read; the old one stays"
-            );
+        let now = changes(&control).await.ok();
+        if asked || now != Some(seen) || read_at.elapsed() >= READ_AT_LEAST_EVERY {
+            match control.publisher.publish(&control).await {
+                Ok(()) => (seen, read_at) = (now.unwrap_or(seen), Instant::now()),
+                Err(error) => warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the catalog could not be read; the old one stays"
+                ),
+            }
         }
         for waiter in waiting.drain(..) {
             let _ = waiter.send(());

@@ -30,6 +30,7 @@ pub mod peek;
 mod plane;
 mod pool;
 pub mod progress;
+mod refusal;
 mod returning;
 mod service;
 mod shared;

@@ -4,27 +4,20 @@
 //! A seed fixes the history; at which instruction a kill hits inside SQLite's own thread it can't fix.
 //! `GANTRY_SIM_SEED=7` runs one seed, `GANTRY_SIM_SEEDS=100000` more of them.
 
+mod setup;
+
 use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{
-        Mutex,
-        atomic::{AtomicI64, Ordering::SeqCst},
-    },
+    sync::atomic::{AtomicI64, Ordering::SeqCst},
     task::{Context, Poll},
-    time::Duration,
 };
 
-use futures_util::{FutureExt, future::BoxFuture};
-use gantry_dataplane::{Catalog, RouteTarget, Shared, breaker};
+use gantry_dataplane::RouteTarget;
 use gantry_domain::{
     Clock, Role, Timestamp,
-    engine::Host,
-    model::{
-        Apply, ModelDraft, Phase, State, Wanted,
-        lifecycle::{Health, InstanceStatus},
-    },
+    model::{Apply, ModelDraft, Phase, State, Wanted, lifecycle::InstanceStatus},
 };
 use gantry_runtime::{Action, Fake, Owner, RuntimeError, Script};
 use gantry_store::Store;
@@ -32,52 +25,11 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::json;
 
 use super::{worker::Worker, *};
-use crate::{
-    Config,
-    probe::{Probed, Prober},
-    publish::Publisher,
-};
+use setup::{Engine, Engines, gateway};
 
 const SEEDS: u64 = 1000;
 const STEPS: usize = 60;
 const IMAGE: &str = "engine:b11434";
-
-/// How the engine of a model behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Engine {
-    Loads,
-    Ready,
-    Hangs,
-    RefusesTheKey,
-}
-
-type Engines = Arc<Mutex<BTreeMap<ModelId, Engine>>>;
-
-struct Probes {
-    engines: Engines,
-    fake: Fake,
-}
-
-impl Prober for Probes {
-    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed> {
-        async move {
-            task::yield_now().await;
-            let up = InstanceStatus::Running { port: Some(port) };
-            let health = if self.fake.containers().get(&model.container_name()) == Some(&up) {
-                match self.engines.lock().unwrap().get(&model.id) {
-                    Some(Engine::Ready) => Health::Ready,
-                    Some(Engine::Hangs) => Health::Slow { n: 1 },
-                    Some(Engine::RefusesTheKey) => Health::KeyRefused,
-                    _ => Health::Wrong { n: 1, detail: "503".to_owned() },
-                }
-            } else {
-                Health::Closed { detail: "connection refused".to_owned() }
-            };
-            Probed { max_model_len: Some(4096), ..health.into() }
-        }
-        .boxed()
-    }
-}
 
 /// Drops the work after so many polls, as a kill would.
 struct Mortal<F> {
@@ -419,69 +371,6 @@ impl Sim {
         if !self.fake.containers().is_empty() {
             self.fail("containers are left after everything was deleted");
         }
-    }
-}
-
-fn gateway(
-    store: Store,
-    clock: Clock,
-    fake: &Fake,
-    engines: &Engines,
-    machine: Arc<crate::machine::Machine>,
-) -> Arc<Control> {
-    let breaker = breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) };
-    Arc::new(Control {
-        config: config(breaker),
-        store,
-        clock: clock.clone(),
-        steady: clock.clone(),
-        prober: Arc::new(Probes { engines: Arc::clone(engines), fake: fake.clone() }),
-        runtime: Arc::new(fake.clone()),
-        shared: Arc::new(Shared::new(Catalog::default(), clock)),
-        publisher: Publisher::new(breaker),
-        live: Arc::default(),
-        supervision: Arc::new(crate::supervise::Supervision::alone()),
-        changed_elsewhere: Notify::new(),
-        new_budgets: Notify::new(),
-        hub: crate::hub::Hub::new(None, true),
-        versions: crate::versions::Versions::new().0,
-        machine,
-        images: crate::preview::Images::default(),
-        orphans_stopped: 0.into(),
-        samples: Arc::default(),
-        upstreams: crate::upstreams::Upstreams::default(),
-        phases: tokio::sync::broadcast::channel(16).0,
-    })
-}
-
-fn config(breaker: breaker::Settings) -> Config {
-    Config {
-        models_dir: gantry_domain::ModelsDir::new("/nowhere".as_ref()),
-        hub_cache_dir: "/nowhere".into(),
-        data_dir: "/nowhere".into(),
-        hub_endpoint: None,
-        primary_image: IMAGE.to_owned(),
-        secondary_image: IMAGE.to_owned(),
-        programs: None,
-        primary_startup: Duration::from_mins(10),
-        secondary_startup: Duration::from_mins(5),
-        internal_key: "key".into(),
-        offline: true,
-        offline_auto: false,
-        require_precache: false,
-        pull_timeout: Duration::from_mins(1),
-        // A container that ignores it really takes it.
-        stop_grace: Duration::from_millis(1),
-        drain: Duration::from_secs(30),
-        apply_wait: Duration::from_mins(5),
-        reconcile_every: Duration::from_secs(15),
-        probe_every: Duration::from_secs(15),
-        breaker,
-        default_limits: gantry_domain::limit::Limits::default(),
-        limit_mode: gantry_domain::limit::LimitMode::Enforce,
-        host: Host { cpus: 4, gpus: Vec::new() },
-        usage_retention_days: 90,
-        audit_retention_days: 365,
     }
 }
 

@@ -1,16 +1,20 @@
 //! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
 //! than in an engine's log.
 
-use std::{future::Future, path::Path, sync::Arc};
+use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
 use gantry_domain::{
     engine::{EngineVersion, key_fingerprint},
     model::{Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::{Control, live::Pull, versions::START_WAITS};
+
+/// Longest look at a model's files.
+const FILES: Duration = Duration::from_secs(20);
 
 /// Why no container was made.
 pub(super) enum NoStart {
@@ -55,9 +59,8 @@ pub(super) async fn launch(
     }
     if model.config.is_online() {
         let dir = config.hub_cache_dir.clone();
-        tokio::fs::create_dir_all(dir)
-            .await
-            .map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
+        let made = on_disk(|| std::fs::create_dir_all(dir)).await?;
+        made.map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
     let found = tokio::select! {
         found = control.version(model.engine, image, Some(&info), START_WAITS) => found,
@@ -93,7 +96,7 @@ async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
     let online = model.config.is_online();
     let paths: Vec<_> =
         model.config.paths().into_iter().filter(|(name, _)| *name != "local_path" || !online).collect();
-    let check = tokio::task::spawn_blocking(move || {
+    let check = on_disk(move || {
         let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
         for (name, path) in paths {
             match base.join(&path).canonicalize() {
@@ -106,9 +109,16 @@ async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
         }
         Ok(())
     });
-    match check.await {
-        Ok(result) => result.map_err(failed),
-        Err(_) => Err(failed("the files could not be looked at")),
+    check.await?.map_err(failed)
+}
+
+/// Runs `work`, which may touch files. Whoever touches a network file system whose server is gone is held up for ever;
+/// a model must not be.
+async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NoStart> {
+    match timeout(FILES, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(_)) => Err(failed("the files could not be looked at")),
+        Err(_) => Err(failed("the files can't be looked at: their file system does not answer")),
     }
 }
 

@@ -1,6 +1,8 @@
 //! One model's worker: looks, decides with [`lifecycle::plan`], does one step, stores what became of it, and looks
 //! again until there is nothing to do.
 
+mod record;
+
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -11,7 +13,7 @@ use gantry_domain::{
     ModelId,
     engine::key_fingerprint,
     model::{
-        Apply, Blueprint, Model, ModelEvent, Phase, RolledBack, State,
+        Model, Phase,
         lifecycle::{self, Deadlines, Failure, Health, Instance, InstanceStatus, Observed, Step},
     },
 };
@@ -35,8 +37,6 @@ const STOP_MARGIN: Duration = Duration::from_secs(30);
 const EXIT_SHOWS: Duration = Duration::from_millis(500);
 /// A plan that takes more steps than this in one pass goes in circles; the next wake-up goes on.
 const MAX_STEPS: usize = 16;
-/// Timeline entries that are kept of a model.
-const KEPT_EVENTS: i64 = 500;
 
 pub(super) struct Worker {
     id: ModelId,
@@ -211,13 +211,20 @@ impl Worker {
         found.key_fingerprint == key_fingerprint(&self.control.config.internal_key)
     }
 
-    /// Time for a running engine to be probed along with a tick: half a period after its last probe, so that from then
-    /// on its turn comes with the ticks. At a turn of its own it costs a question to the database and one to the
-    /// container runtime, which a tick asks once for all.
+    /// Whether a running engine is to be probed along with this tick: there is none nearer to the end of the period. At
+    /// a turn of its own a probe costs a question to the database and one to the container runtime more; a tick asks
+    /// them once for all.
     fn probe_is_due(&self, seen: &Sighting) -> bool {
-        let soonest = self.control.config.probe_every / 2;
+        let config = &self.control.config;
+        let soonest = config.probe_every.saturating_sub(config.reconcile_every / 2);
         matches!(seen.model.phase, Phase::Running { .. })
             && self.probed_at.is_none_or(|last| last.elapsed() >= soonest)
+    }
+
+    /// When a running engine is probed if no tick comes first, as one does that is expected at the same moment.
+    fn own_turn(&self) -> Duration {
+        let period = self.control.config.probe_every;
+        period + (period / 4).min(Duration::from_secs(1))
     }
 
     /// What is known before anybody was asked.
@@ -277,7 +284,7 @@ impl Worker {
             Phase::Running { .. } if self.answers => {
                 Next::In(self.control.config.probe_every.min(WRONG_PROBE))
             }
-            Phase::Running { .. } => Next::In(self.control.config.probe_every),
+            Phase::Running { .. } => Next::In(self.own_turn()),
             Phase::Stopping { .. } if self.draining.is_some() => Next::In(DRAINING_LOOK),
             Phase::Loading { .. } | Phase::Starting { .. } | Phase::Stopping { .. } => {
                 Next::In(LOADING_PROBE)
@@ -407,78 +414,6 @@ impl Worker {
         }
     }
 
-    /// Stores a phase with its place in the timeline, unless the operator was faster; then tells everybody.
-    async fn store(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
-        in_time(self.store_now(model, phase)).await
-    }
-
-    async fn store_now(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
-        let control = Arc::clone(&self.control);
-        let now = control.clock.now();
-        let (from, _) = model.state();
-        let diagnosis = diagnose::at_once(model, &phase);
-        let after = Model { phase: phase.clone(), diagnosis, ..model.clone() };
-        let (to, reason) = after.state();
-        let mut tx = control.store.write().await?;
-        control.supervision.fence(&mut tx)?;
-        if !tx.record_phase(model, &phase).await? {
-            return Ok(());
-        }
-        if from != to || reason.is_some() {
-            let detail = took(model, to, control.steady.now());
-            let event = ModelEvent { at: now, from, to, reason: reason.clone(), detail };
-            tx.insert_event(model.id, &event).await?;
-            tx.trim_events(model.id, KEPT_EVENTS).await?;
-        }
-        if let Some(known) = &after.diagnosis {
-            tx.record_diagnosis(model.id, model.generation, known).await?;
-        }
-        self.draining = match phase {
-            Phase::Stopping { .. } if model.apply.as_ref().is_some_and(|it| it.swap) => {
-                control.publisher.last_upstream(model.id).await.map(|it| (it, Instant::now()))
-            }
-            _ => None,
-        };
-        control.publisher.commit(&control, tx).await?;
-        if to == State::Failed {
-            warn!(model = model.id.0, from = %from, reason, "model failed");
-        } else {
-            info!(model = model.id.0, from = %from, to = %to, reason, "model state");
-        }
-        if to != State::Running {
-            control.live.change(self.id, |it| it.drift = None);
-        }
-        diagnose::note(&control, &after).await;
-        // Nobody may be listening.
-        let _ = control.phases.send((model.id, phase));
-        Ok(())
-    }
-
-    /// Starts the last good settings in place of those that failed, unless the operator was faster.
-    async fn roll_back(&self) -> StoreResult<bool> {
-        let now = self.control.clock.now();
-        let mut tx = self.control.store.write().await?;
-        self.control.supervision.fence(&mut tx)?;
-        // Read again, for its diagnosis.
-        let Some((model, false)) = tx.model_for_reconcile(self.id).await? else { return Ok(false) };
-        let (Some(apply), Some(good)) = (&model.apply, model.rollback_to()) else { return Ok(false) };
-        let rolled_back = RolledBack {
-            reason: model.state().1.unwrap_or_default(),
-            diagnosis: model.diagnosis.clone(),
-            replaced: Blueprint::of(&model),
-        };
-        let (at, swap) = (apply.at, apply.swap);
-        let apply = Apply { at, swap, rollback: false, rolled_back: Some(rolled_back) };
-        let Some(after) = tx.roll_back(&model, good, &apply, now).await? else { return Ok(false) };
-        let detail = Some("rolled back to the last settings that got ready".to_owned());
-        let (to, _) = after.state();
-        let event = ModelEvent { at: now, from: State::Failed, to, reason: None, detail };
-        tx.insert_event(model.id, &event).await?;
-        self.control.publisher.commit(&self.control, tx).await?;
-        warn!(model = model.id.0, "the new settings did not get ready: rolled back");
-        Ok(true)
-    }
-
     /// Compares the container that runs with the one that a start of its blueprint would make now.
     async fn note_drift(&self, seen: &Sighting) {
         let Some(found) = seen.found.as_ref().filter(|_| matches!(seen.model.phase, Phase::Running { .. }))
@@ -519,17 +454,4 @@ fn is_quiet(it: &Sighting) -> bool {
 fn in_flight((upstream, since): &(Arc<Upstream>, Instant)) -> u32 {
     let n = upstream.in_flight.load(Relaxed);
     if since.elapsed() < DRAINING_LOOK { n.max(1) } else { n }
-}
-
-/// How long the state before took, where that is worth knowing.
-fn took(model: &Model, to: State, now: gantry_domain::Timestamp) -> Option<String> {
-    let since = match &model.phase {
-        Phase::Starting { since, .. } | Phase::Loading { since, .. } | Phase::Stopping { since, .. } => {
-            *since
-        }
-        _ => return None,
-    };
-    let seconds = now.since(since).as_secs_f64();
-    matches!(to, State::Loading | State::Running | State::Stopped | State::Failed)
-        .then(|| format!("after {seconds:.1} s"))
 }

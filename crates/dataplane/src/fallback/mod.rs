@@ -15,8 +15,9 @@ use crate::{
     deadline::{Deadline, Over},
     engine_error,
     forward::Head,
-    inference::{self, Refusal, Unread, Wanted},
+    inference::{self, Wanted},
     meter::{End, Meter, Tokens, estimate},
+    refusal::{self, Refusal, Unread},
     tokens::Scanner,
 };
 
@@ -68,28 +69,28 @@ pub(crate) async fn serve(
     let reply = match sent.await {
         Ok(reply) => reply,
         Err(failure) => {
-            let refusal = inference::failed(&failure, meter.id);
-            return inference::refuse_with_row(&mut meter, refusal);
+            let refusal = refusal::failed(&failure, meter.id);
+            return refusal::refuse_with_row(&mut meter, refusal);
         }
     };
     if !reply.answer.status().is_success() {
-        return match inference::read_refusal(&mut deadline, reply, &meter).await {
-            Ok(refused) => inference::engine_refused(meter, refused),
-            Err(refusal) => inference::refuse_with_row(&mut meter, refusal),
+        return match refusal::read_refusal(&mut deadline, reply, &meter).await {
+            Ok(refused) => refusal::engine_refused(meter, refused),
+            Err(refusal) => refusal::refuse_with_row(&mut meter, refusal),
         };
     }
     if reply.answer.headers().get(header::CONTENT_TYPE).is_some_and(inference::is_event_stream) {
         return inference::pass(meter, deadline, reply, &wanted, Some(Box::default()));
     }
     deadline.restart(wanted.route.stream_idle_timeout);
-    let bytes = match deadline.limit(inference::read_all(reply, &meter, MAX_ANSWER)).await {
+    let bytes = match deadline.limit(refusal::read_all(reply, &meter, MAX_ANSWER)).await {
         Ok(Ok(bytes)) => bytes,
-        problem => return inference::refuse_with_row(&mut meter, unread(&problem)),
+        problem => return refusal::refuse_with_row(&mut meter, unread(&problem)),
     };
     let Some(chat) = reply::chat(&bytes) else {
         let error =
             ApiError::new(ErrorCode::BadUpstream, "the model's engine gave an answer that is no completion");
-        return inference::refuse_with_row(
+        return refusal::refuse_with_row(
             &mut meter,
             Refusal { verdict: Some(Verdict::Success), ..error.into() },
         );
@@ -117,7 +118,7 @@ fn unread<T>(problem: &Result<Result<T, Unread>, Over>) -> Refusal {
             ApiError::new(ErrorCode::BadUpstream, "the model's engine gave too long an answer"),
             Verdict::Success,
         ),
-        Ok(_) => (inference::unavailable("the model's engine broke off its answer"), Verdict::Failure),
+        Ok(_) => (refusal::unavailable("the model's engine broke off its answer"), Verdict::Failure),
     };
     Refusal { verdict: Some(verdict), ..error.into() }
 }

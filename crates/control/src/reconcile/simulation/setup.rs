@@ -1,0 +1,129 @@
+//! The gateway of a simulation: the real parts, and the imaginary ones in their place.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use gantry_dataplane::{Catalog, Shared, breaker};
+use gantry_domain::{
+    Clock, ModelId,
+    engine::Host,
+    model::{
+        Model,
+        lifecycle::{Health, InstanceStatus},
+    },
+};
+use gantry_runtime::Fake;
+use gantry_store::Store;
+use tokio::{sync::Notify, task};
+
+use super::IMAGE;
+use crate::{
+    Config, Control,
+    probe::{Probed, Prober},
+    publish::Publisher,
+};
+
+/// How the engine of a model behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Engine {
+    Loads,
+    Ready,
+    Hangs,
+    RefusesTheKey,
+}
+
+pub(super) type Engines = Arc<Mutex<BTreeMap<ModelId, Engine>>>;
+
+struct Probes {
+    engines: Engines,
+    fake: Fake,
+}
+
+impl Prober for Probes {
+    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed> {
+        async move {
+            task::yield_now().await;
+            let up = InstanceStatus::Running { port: Some(port) };
+            let health = if self.fake.containers().get(&model.container_name()) == Some(&up) {
+                match self.engines.lock().unwrap().get(&model.id) {
+                    Some(Engine::Ready) => Health::Ready,
+                    Some(Engine::Hangs) => Health::Slow { n: 1 },
+                    Some(Engine::RefusesTheKey) => Health::KeyRefused,
+                    _ => Health::Wrong { n: 1, detail: "503".to_owned() },
+                }
+            } else {
+                Health::Closed { detail: "connection refused".to_owned() }
+            };
+            Probed { max_model_len: Some(4096), ..health.into() }
+        }
+        .boxed()
+    }
+}
+
+/// A gateway in its prime, with what it sees of the world.
+pub(super) fn gateway(
+    store: Store,
+    clock: Clock,
+    fake: &Fake,
+    engines: &Engines,
+    machine: Arc<crate::machine::Machine>,
+) -> Arc<Control> {
+    let breaker = breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) };
+    Arc::new(Control {
+        config: config(breaker),
+        store,
+        clock: clock.clone(),
+        steady: clock.clone(),
+        prober: Arc::new(Probes { engines: Arc::clone(engines), fake: fake.clone() }),
+        runtime: Arc::new(fake.clone()),
+        shared: Arc::new(Shared::new(Catalog::default(), clock)),
+        publisher: Publisher::new(breaker),
+        live: Arc::default(),
+        supervision: Arc::new(crate::supervise::Supervision::alone()),
+        changed_elsewhere: Notify::new(),
+        new_budgets: Notify::new(),
+        hub: crate::hub::Hub::new(None, true),
+        versions: crate::versions::Versions::new().0,
+        machine,
+        images: crate::preview::Images::default(),
+        orphans_stopped: 0.into(),
+        samples: Arc::default(),
+        upstreams: crate::upstreams::Upstreams::default(),
+        phases: tokio::sync::broadcast::channel(16).0,
+    })
+}
+
+fn config(breaker: breaker::Settings) -> Config {
+    Config {
+        models_dir: gantry_domain::ModelsDir::new("/nowhere".as_ref()),
+        hub_cache_dir: "/nowhere".into(),
+        data_dir: "/nowhere".into(),
+        hub_endpoint: None,
+        primary_image: IMAGE.to_owned(),
+        secondary_image: IMAGE.to_owned(),
+        programs: None,
+        primary_startup: Duration::from_mins(10),
+        secondary_startup: Duration::from_mins(5),
+        internal_key: "key".into(),
+        offline: true,
+        offline_auto: false,
+        require_precache: false,
+        pull_timeout: Duration::from_mins(1),
+        // A container that ignores it really takes it.
+        stop_grace: Duration::from_millis(1),
+        drain: Duration::from_secs(30),
+        apply_wait: Duration::from_mins(5),
+        reconcile_every: Duration::from_secs(15),
+        probe_every: Duration::from_secs(15),
+        breaker,
+        default_limits: gantry_domain::limit::Limits::default(),
+        limit_mode: gantry_domain::limit::LimitMode::Enforce,
+        host: Host { cpus: 4, gpus: Vec::new() },
+        usage_retention_days: 90,
+        audit_retention_days: 365,
+    }
+}
