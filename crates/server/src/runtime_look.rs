@@ -13,22 +13,15 @@ use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
-use gantry_runtime::{Runtime, RuntimeError};
+use gantry_runtime::{Runtime, RuntimeError, RuntimeResult};
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
-/// An answer is good for so long.
+/// A question, and what it brought, is good for so long. One that has no answer by then is dropped: an answer that lay
+/// there unread would tell of a time long ago.
 const KEPT: Duration = Duration::from_secs(2);
 /// So long after it was asked the runtime counts as silent. Who asks then is told so without a wait.
 const WAIT: Duration = Duration::from_secs(1);
-/// A question without an answer is asked anew after this time, which is more than the runtime gives itself.
-const GIVEN_UP: Duration = Duration::from_secs(6);
-/// For whoever asks: what it is about is in the log and, for operators, in the capabilities of the system.
-const SILENT: &str = "it does not answer";
-
-/// What of an error anybody may know: neither paths nor what the engine said.
-type Verdict = Result<(), &'static str>;
-
 /// The last question, and what it brought.
 pub(crate) struct RuntimeLook {
     runtime: Arc<dyn Runtime>,
@@ -39,14 +32,7 @@ pub(crate) struct RuntimeLook {
 #[derive(Clone)]
 struct Question {
     asked: Instant,
-    answer: Shared<BoxFuture<'static, Verdict>>,
-}
-
-impl Question {
-    fn is_old(&self) -> bool {
-        let limit = if self.answer.peek().is_some() { KEPT } else { GIVEN_UP };
-        self.asked.elapsed() >= limit
-    }
+    answer: Shared<BoxFuture<'static, RuntimeResult<()>>>,
 }
 
 impl RuntimeLook {
@@ -55,37 +41,47 @@ impl RuntimeLook {
     }
 
     /// Whether it answers; the error is one line for anybody.
-    pub(crate) fn ok(&self) -> BoxFuture<'static, Verdict> {
+    pub(crate) fn ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {
         let Question { asked, answer } = {
             let mut question = self.question.lock().unwrap_or_else(PoisonError::into_inner);
-            question.take_if(|it| it.is_old());
+            question.take_if(|it| it.asked.elapsed() >= KEPT);
             question.get_or_insert_with(|| self.ask()).clone()
         };
-        timeout_at(asked + WAIT, answer).map(|it| it.unwrap_or(Err(SILENT))).boxed()
+        let failing = Arc::clone(&self.failing);
+        async move {
+            let silent = Err(RuntimeError::Timeout { action: "ask the version" });
+            let answer = timeout_at(asked + WAIT, answer).await.unwrap_or(silent);
+            note(&failing, &answer);
+            answer.map_err(|error| public(&error))
+        }
+        .boxed()
     }
 
     fn ask(&self) -> Question {
-        let (runtime, failing) = (Arc::clone(&self.runtime), Arc::clone(&self.failing));
-        let answer = async move {
-            let answer = runtime.info().await;
-            match &answer {
-                Ok(_) if failing.swap(false, Relaxed) => info!("the container runtime answers again"),
-                Err(error) if !failing.swap(true, Relaxed) => {
-                    warn!(%error, "the container runtime does not answer as it should; told once until it does");
-                }
-                _ => {}
-            }
-            answer.map(drop).map_err(|error| public(&error))
-        };
+        let runtime = Arc::clone(&self.runtime);
+        let answer = async move { runtime.info().await.map(drop) };
         Question { asked: Instant::now(), answer: answer.boxed().shared() }
     }
 }
 
+/// The log has what is wrong, once for each time that it begins.
+fn note(failing: &AtomicBool, answer: &RuntimeResult<()>) {
+    match answer {
+        Ok(()) if failing.swap(false, Relaxed) => info!("the container runtime answers again"),
+        Err(error) if !failing.swap(true, Relaxed) => {
+            warn!(%error, "the container runtime does not answer as it should; told once until it does");
+        }
+        _ => {}
+    }
+}
+
+/// What of an error anybody may know: neither a path nor what the engine said. Operators have the log and the capabilities
+/// of the system.
 fn public(error: &RuntimeError) -> &'static str {
     match error {
         RuntimeError::Unreachable { .. } => "it can't be reached",
         RuntimeError::PermissionDenied { .. } => "the gateway may not use it",
-        RuntimeError::Timeout { .. } => SILENT,
+        RuntimeError::Timeout { .. } => "it does not answer",
         _ => "it answers with an error",
     }
 }

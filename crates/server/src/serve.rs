@@ -185,10 +185,14 @@ async fn serve(
     let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
     let clean = end.run(&mut signals).await;
     control.supervision.give_back().await;
-    if tokio::time::timeout(CLOSE, base.store.close()).await.is_err() {
+    close(&base.store).await;
+    Ok(clean)
+}
+
+async fn close(store: &Store) {
+    if tokio::time::timeout(CLOSE, store.close()).await.is_err() {
         warn!("the database does not answer: its connections are left to it");
     }
-    Ok(clean)
 }
 
 /// A SQLite database belongs to one gateway.

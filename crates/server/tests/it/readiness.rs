@@ -88,6 +88,11 @@ async fn a_runtime_that_is_silent_is_asked_once_for_all_who_want_to_know() {
     let asked = engine.taken.load(SeqCst) - before;
     assert!(asked < 20, "{asked} connections for 60 who ask");
 
+    let said = || gateway.log().matches("the container runtime does not answer as it should").count();
+    eventually("the log says so", SOON, async || (said() > 0).then_some(())).await;
+    client.get("/readyz").await;
+    assert_eq!(said(), 1, "once");
+
     engine.answers.store(true, Relaxed);
     eventually("it is seen to answer", SOON, async || {
         (client.get("/readyz").await.json["checks"]["container_runtime"] == "ok").then_some(())
