@@ -517,7 +517,9 @@ on_both! {
         }
         assert!(of_name("").requests >= 200, "{:?}", of_name(""));
         let mut total = UsageSums::default();
-        found.iter().for_each(|it| total.add(&it.sums));
+        for group in &found {
+            total.add(&group.sums);
+        }
         assert_eq!(total, sums(&rows), "every request counts once");
     }
 
