@@ -98,9 +98,10 @@ pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
 pub trait Allowances: Send + Sync + 'static {
     /// Limits of keys that have none of their own.
     fn defaults(&self) -> Limits;
-    /// What was spent of the budgets of a key; nothing is counted for those without.
-    fn spent_by_key(&self, id: KeyId) -> Spent;
-    fn spent_by_org(&self, id: OrgId) -> Spent;
+    /// What was spent of the budgets of a key; `None` for one that nothing is counted for: it has no limit, or can't be
+    /// used, or nobody knows of it yet.
+    fn spent_by_key(&self, id: KeyId) -> Option<Spent>;
+    fn spent_by_org(&self, id: OrgId) -> Option<Spent>;
 }
 
 /// Tokens of the current day and month.
@@ -162,8 +163,9 @@ pub trait Engines: Send + Sync + 'static {
     fn live(&self, model: ModelId) -> Live;
     /// Whether the data plane accepts the session with this hash.
     fn session_known(&self, id_hash: &[u8; 32]) -> bool;
-    /// Whether the container runtime answers; the error is one line for an operator.
-    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>>;
+    /// Whether the container runtime answers; the error is one line for anybody. Soon done, however many ask and
+    /// whatever the runtime does.
+    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>>;
     /// Whether a gateway supervises the models; the error is one line that names nobody.
     fn supervision_ok(&self) -> Result<(), String>;
     /// Whether usage can be recorded now.

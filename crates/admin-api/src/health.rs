@@ -18,7 +18,7 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
         Ok(()) => Ok(()),
         Err(_) => Err("the database can't be reached".to_owned()),
     };
-    let runtime = app.engines.runtime_ok().await;
+    let runtime = app.engines.runtime_ok().await.map_err(str::to_owned);
     let supervision = app.engines.supervision_ok();
     let spool = if app.engines.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
     let works = database.is_ok() && spool.is_ok();

@@ -51,9 +51,10 @@ pub(crate) fn mode(fields: &mut Fields) -> Option<LimitMode> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Budget {
     limit: i64,
-    used: u64,
+    /// `null` if it is not counted: of a key that can't be used.
+    used: Option<u64>,
     /// Whole per cents; above 100 by what the requests in flight used when it came to its end.
-    pct: u64,
+    pct: Option<u64>,
     warning: bool,
 }
 
@@ -65,17 +66,19 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    /// `None` if none is set.
-    pub(crate) fn new(limits: &Limits, spent: Spent) -> Option<Self> {
-        let budget = |limit: Option<i64>, used: u64| {
+    /// `None` if none is set; `spent` is `None` if it is not known.
+    pub(crate) fn new(limits: &Limits, spent: Option<Spent>) -> Option<Self> {
+        let budget = |limit: Option<i64>, used: Option<u64>| {
             let limit = limit?;
-            let pct = u128::from(used) * 100 / u128::from(limit.unsigned_abs().max(1));
-            let pct = u64::try_from(pct).unwrap_or(u64::MAX);
-            Some(Budget { limit, used, pct, warning: pct >= WARN_PCT })
+            let pct = used.map(|used| {
+                let pct = u128::from(used) * 100 / u128::from(limit.unsigned_abs().max(1));
+                u64::try_from(pct).unwrap_or(u64::MAX)
+            });
+            Some(Budget { limit, used, pct, warning: pct.is_some_and(|it| it >= WARN_PCT) })
         };
         let budgets = Self {
-            day: budget(limits.budget_tokens_day, spent.day),
-            month: budget(limits.budget_tokens_month, spent.month),
+            day: budget(limits.budget_tokens_day, spent.map(|it| it.day)),
+            month: budget(limits.budget_tokens_month, spent.map(|it| it.month)),
         };
         (budgets.day.is_some() || budgets.month.is_some()).then_some(budgets)
     }

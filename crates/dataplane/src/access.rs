@@ -3,7 +3,7 @@
 
 use std::{
     cell::RefCell,
-    fmt::Write,
+    fmt::{Display, Formatter, Write},
     net::IpAddr,
     sync::{
         Arc,
@@ -107,6 +107,22 @@ impl Buffer {
     }
 }
 
+/// Text of a client's, with everything escaped that a terminal obeys or that a reader takes for the end of a line.
+struct Shown<'a>(&'a str);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        for character in self.0.chars() {
+            // `Debug` knows which characters can be printed.
+            match character {
+                '"' | '\'' | '\\' => out.write_char(character)?,
+                other => write!(out, "{}", other.escape_debug())?,
+            }
+        }
+        Ok(())
+    }
+}
+
 fn ms(it: Duration) -> f64 {
     // Tenths of a millisecond.
     (it.as_secs_f64() * 1e4).round() / 10.0
@@ -119,7 +135,7 @@ impl Line<'_> {
 
     fn text(&self, out: &mut String) -> std::fmt::Result {
         let Self { at, method, path, status, client, request_id, trace_id, .. } = self;
-        write!(out, "{at} {:>5} {TARGET}: {method} {path} status={status}", self.level())?;
+        write!(out, "{at} {:>5} {TARGET}: {method} {} status={status}", self.level(), Shown(path))?;
         if let Some(it) = &self.inference {
             write!(out, " model={:?} outcome={} stream={}", it.model, it.outcome, it.stream)?;
             if let Some(ttft) = it.ttft {

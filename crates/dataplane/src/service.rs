@@ -131,7 +131,7 @@ async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Res
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = elsewhere(Rc::clone(&worker), request, peer).await;
     // Names are shorter; the query may hold a secret of somebody's.
-    let path = uri.path().get(..MAX_PATH).unwrap_or(uri.path());
+    let path = &uri.path()[..uri.path().floor_char_boundary(MAX_PATH)];
     let (status, latency) = (answer.status().as_u16(), started.elapsed());
     let request_id = answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default();
     worker.access.write(&Line {
@@ -210,7 +210,7 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving;
 
-/// So much of a path is in the access log.
+/// So much of a path is in the access log and in spans, in bytes.
 const MAX_PATH: usize = 300;
 const READYZ: &str = "/readyz";
 

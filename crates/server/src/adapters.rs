@@ -36,10 +36,13 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::{runtime::Handle, sync::mpsc};
 use tower::ServiceExt;
 
+use crate::runtime_look::RuntimeLook;
+
 /// See [`Engines`].
 pub(crate) struct Adapter {
     pub(crate) control: Arc<Control>,
     pub(crate) spool: Arc<SpoolCheck>,
+    pub(crate) runtime: RuntimeLook,
 }
 
 /// Whether usage can be recorded. Once a write failed it can not until one has worked again, which is tried here: who
@@ -86,21 +89,21 @@ impl Allowances for Adapter {
         self.control.config.default_limits
     }
 
-    fn spent_by_key(&self, id: KeyId) -> Spent {
+    fn spent_by_key(&self, id: KeyId) -> Option<Spent> {
         self.spent(Holder::Key(id))
     }
 
-    fn spent_by_org(&self, id: OrgId) -> Spent {
+    fn spent_by_org(&self, id: OrgId) -> Option<Spent> {
         self.spent(Holder::Org(id))
     }
 }
 
 impl Adapter {
-    fn spent(&self, holder: Holder) -> Spent {
+    fn spent(&self, holder: Holder) -> Option<Spent> {
         let catalog = self.control.shared.catalog.load();
-        let Some(account) = catalog.accounts.get(&holder) else { return Spent::default() };
+        let account = catalog.accounts.get(&holder)?;
         let spent = |period| account.state.spendings.spent(period, self.control.clock.now());
-        Spent { day: spent(Period::Day), month: spent(Period::Month) }
+        Some(Spent { day: spent(Period::Day), month: spent(Period::Month) })
     }
 }
 
@@ -250,9 +253,8 @@ impl Engines for Adapter {
         self.control.shared.catalog.load().sessions.get(id_hash).is_some_and(|it| it.expires_at > now)
     }
 
-    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), String>> {
-        let runtime = Arc::clone(&self.control.runtime);
-        async move { runtime.info().await.map(|_| ()).map_err(|error| error.to_string()) }.boxed()
+    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {
+        self.runtime.ok()
     }
 
     fn supervision_ok(&self) -> Result<(), String> {

@@ -16,6 +16,7 @@ mod monitor;
 mod notify;
 mod otlp;
 mod release;
+mod runtime_look;
 mod secrets;
 mod serve;
 mod shutdown;

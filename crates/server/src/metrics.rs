@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -32,11 +32,29 @@ use gantry_domain::{
     model::State as ModelState,
     usage::Outcome,
 };
-use tokio::net::TcpListener;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::debug;
 
 use crate::otlp;
+
+/// A scraper needs one; the listener may be open to a network.
+const MAX_CONNECTIONS: usize = 64;
+/// For the head of a request, and between two.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Then a connection ends behind the answer under way, so that who does not read his keeps no place for ever.
+const LIFETIME: Duration = Duration::from_mins(1);
+/// For that answer.
+const GRACE: Duration = Duration::from_secs(2);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The socket that was handed over, or a new one at `address`.
 ///
@@ -76,9 +94,41 @@ pub(crate) async fn serve(listener: TcpListener, source: Source, stop: Cancellat
             refused(&request, ErrorCode::MethodNotAllowed, "/metrics takes GET only")
         })
         .with_state(source);
-    let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await;
-    if let Err(error) = served {
-        error!(error = &error as &dyn std::error::Error, "the metrics listener failed");
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = connections.join_next() => {}
+            // Those beyond wait in the socket's queue.
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(answer(stream, router.clone(), stop.clone()))),
+                Err(error) => {
+                    // Mostly that there are no more files; they come back.
+                    debug!(%error, "the metrics listener can't take a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    // Each ends by itself soon.
+    while connections.join_next().await.is_some() {}
+}
+
+/// Serves a connection until the other end leaves, it is told to stop, or it has had its time.
+async fn answer(stream: TcpStream, router: Router, stop: CancellationToken) {
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    let service = TowerToHyperService::new(router);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = async { tokio::select! { () = stop.cancelled() => {}, () = sleep(LIFETIME) => {} } } => {
+            connection.as_mut().graceful_shutdown();
+            timeout(GRACE, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection of the metrics listener ended early");
     }
 }
 

@@ -59,7 +59,9 @@ use crate::{
     home, metrics,
     monitor::Watch,
     notify::Notify,
-    otlp, secrets,
+    otlp,
+    runtime_look::RuntimeLook,
+    secrets,
     shutdown::{End, Signals},
     supervisor::Supervisor,
     telemetry, ui,
@@ -68,6 +70,8 @@ use crate::{
 /// At the end, connections are told to close with an answer for so long, before idle ones are closed: a client that
 /// asks again at that moment would find its connection gone.
 const LEAVE_GRACE: Duration = Duration::from_millis(250);
+/// For the database at the end. One that hangs would keep us for ever: a connection is closed when its statement ends.
+const CLOSE: Duration = Duration::from_secs(5);
 /// Folder of the usage spool in the data directory.
 const SPOOL: &str = "spool";
 /// More data-plane threads than this only help machines that do nothing else.
@@ -181,8 +185,14 @@ async fn serve(
     let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
     let clean = end.run(&mut signals).await;
     control.supervision.give_back().await;
-    base.store.close().await;
+    close(&base.store).await;
     Ok(clean)
+}
+
+async fn close(store: &Store) {
+    if tokio::time::timeout(CLOSE, store.close()).await.is_err() {
+        warn!("the database does not answer: its connections are left to it");
+    }
 }
 
 /// A SQLite database belongs to one gateway.
@@ -370,7 +380,8 @@ fn app(
     setup_token: &SecretString,
 ) -> App {
     let spool = Arc::new(adapters::SpoolCheck::new(base.data_dir.join(SPOOL)));
-    let adapter = Arc::new(adapters::Adapter { control: Arc::clone(control), spool });
+    let runtime_look = RuntimeLook::new(Arc::clone(&control.runtime));
+    let adapter = Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_look });
     App::new(Parts {
         store: base.store.clone(),
         clock: base.clock.clone(),

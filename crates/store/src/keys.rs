@@ -357,6 +357,20 @@ impl Tx {
         })?)
     }
 
+    /// How many keys of a user were made after `since`, up to `now`, revoked or not.
+    pub async fn count_keys_made(
+        &mut self,
+        user: UserId,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> StoreResult<i64> {
+        const SQL: &str =
+            "SELECT COUNT(*) FROM api_keys WHERE user_id = $1 AND created_at > $2 AND created_at <= $3";
+        Ok(on_db!(self, |conn| {
+            sqlx::query_scalar(SQL).bind(user.0).bind(since.0).bind(now.0).fetch_one(conn).await
+        })?)
+    }
+
     /// Notes when keys were last used; a time never goes backwards. Keys that are gone are skipped.
     pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)]) -> StoreResult<()> {
         // The same order in every gateway, so that two on one Postgres can't lock each other out.

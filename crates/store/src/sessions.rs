@@ -136,6 +136,17 @@ impl Tx {
         })?)
     }
 
+    /// Ends the sessions of a user but the `keep` that end last, which are those used last; says how many.
+    pub async fn trim_user_sessions(&mut self, user: UserId, keep: i64) -> StoreResult<u64> {
+        const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash NOT IN (SELECT id_hash FROM sessions \
+             WHERE user_id = $1 ORDER BY expires_at DESC, created_at DESC, id_hash LIMIT $2)";
+        self.1 = Touched::Catalog;
+        Ok(on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(user.0).bind(keep);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+
     /// Ends the sessions of all users of an organisation; how many there were.
     pub async fn delete_org_sessions(&mut self, org: OrgId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";

@@ -25,7 +25,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 
 /// Create a key for oneself
 ///
-/// At most 100 keys, revoked ones not counted.
+/// At most 100 keys, revoked ones not counted, and at most 200 new ones within 24 hours, revoked ones counted.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let settings = KeyForm::create(body, app.clock.now())?.own(app.allowances.defaults())?;
     let user = &caller.user;

@@ -25,9 +25,13 @@ use crate::{
     policy::Stranger,
 };
 
+/// Sessions of one user at once. All sessions of all users are in memory and are read again with each change, and
+/// the throttle counts only sign-ins that fail. More than anybody has browsers and scripts.
+const MAX_SESSIONS: i64 = 50;
+
 /// Sign in
 ///
-/// Sets the session cookie. The answer to a wrong name and to a wrong password is the same and takes as long.
+/// Sets the session cookie. A user has at most 50 sessions: one more ends the one that was unused longest. The answer to a wrong name and to a wrong password is the same and takes as long.
 pub(crate) async fn login(
     app: State<App>,
     Extension(peer): Extension<Peer>,
@@ -93,6 +97,7 @@ async fn enter(
         return Err(wrong());
     };
     let (session, value) = app.cookies.issue(user.id, now).ok_or_else(ApiError::internal)?;
+    tx.trim_user_sessions(user.id, MAX_SESSIONS - 1).await?;
     tx.insert_session(&session).await?;
     tx.record_login(user.id, now).await?;
     let actor = Actor::User { id: user.id, username: user.username.clone() };

@@ -33,7 +33,9 @@ pub(crate) fn ready() -> Doc {
     Doc::new("getReadiness", "Readiness")
         .about(
             "A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises \
-             the models; inference goes on. `runtime` says what runs the engines. Each check says `ok` or what is wrong.",
+             the models; inference goes on. `runtime` says what runs the engines. Each check says `ok` or what is wrong. \
+             The runtime is asked at most every 2 s, for all who want to know, and waited for at most 1 s; what is wrong \
+             with it in detail is in the log, and in the capabilities of the system.",
         )
         .ok(body(&["ready", "degraded"]))
         .answer(
@@ -70,7 +72,8 @@ pub(crate) fn bootstrap() -> Doc {
 pub(crate) fn login() -> Doc {
     Doc::new("signIn", "Sign in")
         .about(
-            "Sets the session cookie. The answer to a wrong name and to a wrong password is the same and takes as long.",
+            "Sets the session cookie. A user has at most 50 sessions: one more ends the one that was unused longest. \
+             The answer to a wrong name and to a wrong password is the same and takes as long.",
         )
         .body(request(
             &["username", "password"],

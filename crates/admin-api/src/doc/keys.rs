@@ -20,8 +20,8 @@ const SCOPE_WORDS: &str =
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let budget = nullable(object([
         ("limit", whole(1, i64::MAX)),
-        ("used", count()),
-        ("pct", count()),
+        ("used", nullable(described(count(), "`null` where it is not counted: of keys that can't be used."))),
+        ("pct", nullable(described(count(), "Of the limit; `null` like `used`."))),
         ("warning", described(flag(), "It is nearly used up.")),
     ]));
     vec![
@@ -127,7 +127,10 @@ pub(crate) fn list_own() -> Doc {
 
 pub(crate) fn create_own() -> Doc {
     Doc::new("createOwnKey", "Create a key for oneself")
-        .about("The token is shown in this answer only. At most 100 keys; revoked ones do not count.")
+        .about(
+            "The token is shown in this answer only. At most 100 keys, where revoked ones do not \
+             count, and 200 new ones within 24 hours, where they do.",
+        )
         .body(request(&[], settings(MAX_OWN_MODELS)))
         .created(named("NewKey"))
         .errors(&[ErrorCode::InvalidState])

@@ -1,5 +1,7 @@
 //! `/admin/keys`, and the forms and views that `/auth/keys` shares.
 
+use std::time::Duration;
+
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ApiError, KeyId, OrgId, Timestamp, UserId,
@@ -26,6 +28,10 @@ use crate::{
 /// them are read again with each change.
 const MAX_OWN: i64 = 100;
 const MAX_OF_ORG: i64 = 10_000;
+/// Keys that a user makes for himself within [`A_DAY`], revoked ones too. Revoked keys stay, because usage is shown by
+/// their names, so that without this anybody could fill the database with them.
+const MAX_OWN_A_DAY: i64 = 200;
+const A_DAY: Duration = Duration::from_hours(24);
 /// Served names of a key that a user makes for himself, and the bytes that they may have together.
 pub(crate) const MAX_OWN_MODELS: usize = 200;
 const MAX_OWN_MODELS_BYTES: usize = 16 << 10;
@@ -91,6 +97,12 @@ impl KeyView {
             effective_limits: limits.or(app.allowances.defaults()).capped_by(key.org_limits),
             budget: Budgets::new(&limits, app.allowances.spent_by_key(key.id)),
         }
+    }
+
+    /// The same after a change was published: only then is counted what a new budget is for.
+    fn published(mut self, app: &App) -> Self {
+        self.budget = Budgets::new(&self.limits, app.allowances.spent_by_key(self.id));
+        self
     }
 }
 
@@ -242,6 +254,13 @@ pub(crate) async fn create_key(
     if maker == Maker::Holder && tx.count_usable_keys(None, user_id, now).await? >= MAX_OWN {
         return Err(Parts::invalid_state(format!("you have {MAX_OWN} keys: revoke some first")));
     }
+    if let (Maker::Holder, Some(user)) = (maker, user_id)
+        && tx.count_keys_made(user, now.minus(A_DAY), now).await? >= MAX_OWN_A_DAY
+    {
+        return Err(Parts::invalid_state(format!(
+            "{MAX_OWN_A_DAY} keys were made for you within a day: make the next one tomorrow, or ask an administrator"
+        )));
+    }
     if tx.count_usable_keys(Some(org_id), None, now).await? >= MAX_OF_ORG {
         return Err(Parts::invalid_state(format!(
             "the organisation has {MAX_OF_ORG} keys: revoke some first"
@@ -251,7 +270,7 @@ pub(crate) async fn create_key(
     tx.audit(&caller.did(Action::KeyCreate, key.id).created(record(&key)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(NewKeyView { key, token: token.expose().to_owned() })
+    Ok(NewKeyView { key: key.published(app), token: token.expose().to_owned() })
 }
 
 /// List keys
@@ -320,7 +339,7 @@ pub(crate) async fn change(
     tx.audit(&caller.did(Action::KeyChange, id).changed(&record(&old), &record(&view)), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(view))
+    Ok(Json(view.published(&app)))
 }
 
 /// Revoke a key
@@ -334,8 +353,12 @@ pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     Ok(deleted(id))
 }
 
-/// Ends a key that was found in `tx`, which is committed.
+/// Ends a key that was found in `tx`, which is committed. One that is revoked already stays as it is: nothing is written
+/// however often it is said.
 pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
+    if key.revoked_at.is_some() {
+        return Ok(());
+    }
     let now = app.clock.now();
     let revoked = tx.revoke_key(key.id, now).await?.ok_or_else(ApiError::internal)?;
     let (old, new) = (KeyView::new(app, key), KeyView::new(app, &revoked));

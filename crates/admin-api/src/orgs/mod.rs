@@ -43,6 +43,12 @@ impl OrgView {
             budget: Budgets::new(&limits, app.allowances.spent_by_org(id)),
         }
     }
+
+    /// The same after a change was published: only then is counted what a new budget is for.
+    fn published(mut self, app: &App) -> Self {
+        self.budget = Budgets::new(&self.limits, app.allowances.spent_by_org(self.id));
+        self
+    }
 }
 
 /// List organisations
@@ -85,7 +91,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     if !limits.is_none() {
         app.refresh.publish().await;
     }
-    Ok(Created(view))
+    Ok(Created(view.published(&app)))
 }
 
 /// Change an organisation
@@ -125,7 +131,7 @@ pub(crate) async fn change(
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(view))
+    Ok(Json(view.published(&app)))
 }
 
 /// Delete an organisation

@@ -1,8 +1,14 @@
 //! Who may ask for what, and what is refused before an engine hears of it.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed, mpsc::sync_channel},
+    time::Duration,
+};
 
-use gantry_dataplane::KeyEntry;
+use gantry_dataplane::{
+    KeyEntry,
+    access::{AccessFormat, AccessLog},
+};
 use gantry_domain::{Timestamp, UserId, key::Scopes, net::IpList, usage::Outcome, web::Web};
 
 use crate::{
@@ -163,6 +169,47 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
         assert_eq!((row.status_code, row.outcome, row.prompt_tokens), (case.2, case.5, 0), "{case:?}");
     }
     assert_eq!((rows[0].model_name.as_str(), rows[3].model_name.as_str()), ("nope", "loading"));
+}
+
+/// The lines of the access log for these paths.
+async fn lines_for(format: AccessFormat, paths: &[String]) -> Vec<String> {
+    let engine = Engine::start().await;
+    let (to, lines) = sync_channel(64);
+    let gateway = Gateway::with(catalog(engine.addr, vec![]), |config| {
+        config.access = Some(AccessLog { format, failures_only: false, to, dropped: Arc::default() });
+    });
+    let mut client = gateway.client().await;
+    for path in paths {
+        assert_eq!(client.ask(&get(path, "")).await.status, 200);
+    }
+    // The last block comes when the threads end.
+    gateway.rows(0).await;
+    let text: Vec<u8> = lines.try_iter().flatten().collect();
+    String::from_utf8(text).unwrap().split_terminator('\n').map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_path_in_the_access_log_is_short() {
+    // In the second one a character lies across the place where it is cut.
+    let long = [format!("/{}", "a".repeat(5000)), format!("/{}é{}", "a".repeat(298), "b".repeat(5000))];
+    for format in [AccessFormat::Text, AccessFormat::Json] {
+        let lines = lines_for(format, &long).await;
+        assert_eq!(lines.len(), 2);
+        for (line, n) in lines.iter().zip([299, 298]) {
+            let shown = format!("/{}", "a".repeat(n));
+            assert!(line.contains(&shown) && !line.contains(&format!("{shown}a")), "{line}");
+            assert!(!line.contains("bb"), "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_in_the_access_log_tells_a_terminal_nothing() {
+    // CSI of one character, two ends of a line, an override of the writing's direction, and words.
+    let odd = "/a\u{9b}31mred\u{2028}b\u{85}c\u{202e}d/größe'x'".to_owned();
+    let lines = lines_for(AccessFormat::Text, std::slice::from_ref(&odd)).await;
+    let shown = "GET /a\\u{9b}31mred\\u{2028}b\\u{85}c\\u{202e}d/größe'x' status=200";
+    assert!(lines.len() == 1 && lines[0].contains(shown), "{lines:?}");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use super::{
 const BATCH: usize = 512;
 /// So long a batch is waited for that is not full.
 const GATHER: Duration = Duration::from_secs(1);
-/// Between two tries; doubles.
+/// Between two tries; doubles. It is the shortest one also for a collector that asks for less.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Between two tries when the gateway stops.
@@ -139,7 +139,7 @@ impl Exporter {
             };
             let wait = async {
                 tokio::select! {
-                    () = tokio::time::sleep(asked.unwrap_or(pause)) => {}
+                    () = tokio::time::sleep(asked.map_or(pause, |it| it.max(FIRST_PAUSE))) => {}
                     () = stop.cancelled() => tokio::time::sleep(LAST_PAUSE).await,
                 }
             };

@@ -291,6 +291,23 @@ async fn a_new_password_ends_all_other_sessions_of_its_user_only() {
 }
 
 #[tokio::test]
+async fn a_user_has_so_many_sessions_and_one_more_ends_the_first() {
+    for database in Database::all("a_user_has_so_many_sessions") {
+        let team = Team::on(database).await;
+        let mut sessions = vec![team.user.clone()];
+        while sessions.len() < 50 {
+            sessions.push(team.gateway.sign_in("uwe", PASSWORD).await);
+        }
+        assert!(alive(&sessions[0]).await);
+        sessions.push(team.gateway.sign_in("uwe", PASSWORD).await);
+        for (session, lives) in [(&sessions[0], false), (&sessions[1], true), (&sessions[50], true)] {
+            assert_eq!(alive(session).await, lives);
+        }
+        assert!(alive(&team.org_admin).await, "those of others stay");
+    }
+}
+
+#[tokio::test]
 async fn guessing_a_password_is_slowed_down_for_that_user_and_not_for_others() {
     let team = Team::on(Database::Sqlite).await;
     let client = team.gateway.client();

@@ -7,7 +7,7 @@ mod models;
 mod people;
 mod signing_in;
 mod terminal;
-mod tls;
+pub(crate) mod tls;
 mod usage;
 
 use std::{

@@ -154,6 +154,29 @@ async fn a_database_that_freezes_or_is_lost_without_a_word_is_done_without() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_freezes_does_not_hold_up_the_end() {
+    let Some(database) = Postgres::start("database_faults: frozen at the end") else { return };
+    let wire = Wire::to(database.addr(), b"COMMIT").await;
+    let mut it = Fixture::new(&format!("postgres://postgres@{}/postgres", wire.addr)).await;
+    // In the middle of statements to which nobody replies before the gateway is gone.
+    let locks = database.lock_all();
+    it.serves(20).await;
+    assert_error(&it.new_key().await, 503, "database_unavailable");
+    wire.hold();
+    let asked = Instant::now();
+    it.gateway.signal("TERM");
+    it.gateway.ended().await;
+    println!("frozen: it ends {:?} after SIGTERM", asked.elapsed());
+    // Nothing is lost.
+    drop(locks);
+    wire.release();
+    it.gateway.restart().await;
+    it.owner = it.gateway.owner().await;
+    it.client = it.client.at(&it.gateway.url);
+    it.rows().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_reply_is_lost_counts_once() {
     let Some(database) = Postgres::start("database_faults: replies to commits are lost") else { return };
     let wire = Wire::to(database.addr(), b"COMMIT").await;

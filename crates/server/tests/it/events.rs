@@ -11,6 +11,11 @@ use gantry_testkit::{Client, Database, Gateway, Managed, Options, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
 
 use crate::{
     support::{assert_error, gateway, start},
@@ -26,6 +31,13 @@ pub(crate) struct Event {
     pub(crate) id: Option<String>,
     pub(crate) kind: String,
     pub(crate) data: Value,
+}
+
+/// `None` if the block of lines has no data.
+fn parse(block: &str) -> Option<Event> {
+    let line = |name: &str| block.lines().find_map(|it| it.strip_prefix(name)).map(str::to_owned);
+    let data = serde_json::from_str(&line("data: ")?).unwrap();
+    Some(Event { id: line("id: "), kind: line("event: ").unwrap(), data })
 }
 
 /// The stream, read event by event.
@@ -54,18 +66,15 @@ impl Stream {
                 self.buffer = rest;
                 return Some(block);
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("something comes");
+            let chunk = timeout(PATIENCE, self.response.chunk()).await.expect("something comes");
             self.buffer += std::str::from_utf8(&chunk.unwrap()?).unwrap();
         }
     }
 
     pub(crate) async fn next(&mut self) -> Event {
         loop {
-            let block = self.block().await.expect("it goes on");
-            let line = |name: &str| block.lines().find_map(|it| it.strip_prefix(name)).map(str::to_owned);
-            if let Some(data) = line("data: ") {
-                let data = serde_json::from_str(&data).unwrap();
-                return Event { id: line("id: "), kind: line("event: ").unwrap(), data };
+            if let Some(event) = parse(&self.block().await.expect("it goes on")) {
+                return event;
             }
         }
     }
@@ -324,6 +333,88 @@ async fn a_log_is_told_line_by_line_until_the_engine_ends() {
     }
 }
 
+/// A reader of the stream whose connection holds little that he has not read.
+struct Slow(TcpStream);
+
+impl Slow {
+    /// Continues behind the event `seen`.
+    async fn open(gateway: &Gateway, cookie: &str, query: &str, seen: Option<&str>) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4 << 10).unwrap();
+        let at = gateway.url.strip_prefix("http://").unwrap().parse().unwrap();
+        let mut stream = socket.connect(at).await.unwrap();
+        let seen = seen.map(|it| format!("Last-Event-ID: {it}\r\n")).unwrap_or_default();
+        // In the old version the body is what comes until the end.
+        let request =
+            format!("GET /admin/events{query} HTTP/1.0\r\nHost: localhost\r\nCookie: {cookie}\r\n{seen}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        Self(stream)
+    }
+
+    /// All until the end, or until an event of this kind came.
+    async fn rest(mut self, last: &str) -> Vec<Event> {
+        let mut bytes = Vec::new();
+        let wanted = format!("event: {last}\n");
+        while !bytes.windows(wanted.len()).rev().take(64 << 10).any(|it| it == wanted.as_bytes()) {
+            let more = timeout(PATIENCE, self.0.read_buf(&mut bytes)).await.expect("something comes");
+            if more.unwrap() == 0 {
+                break;
+            }
+        }
+        // The event itself, if it was cut.
+        let _ = timeout(Duration::from_secs(1), self.0.read_to_end(&mut bytes)).await;
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.starts_with("HTTP/1.0 200") || text.starts_with("HTTP/1.1 200"), "{text}");
+        text.split("\n\n").filter_map(parse).collect()
+    }
+}
+
+/// Ids of the models that events tell of.
+fn told(events: &[Event]) -> Vec<i64> {
+    events.iter().filter(|it| it.kind == "model").map(|it| id(&it.data)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_is_told_cut_off_and_may_come_back() {
+    const MODELS: usize = 300;
+    let mut printer = Printer::start().await;
+    let login = json!({ "username": "owner", "password": "owner-password" });
+    let login = printer.gateway.client().post("/auth/login", &login).await;
+    let cookie = login.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let slow = Slow::open(&printer.gateway, &cookie, &printer.query(), None).await;
+    let mut other = Stream::open(&printer.owner, &printer.query(), None).await;
+    // More of the log than any buffer between them takes: from here on nothing more is taken for him.
+    for n in 0..4000 {
+        printer.print(&format!("{n} {}\n", "x".repeat(4000)));
+    }
+    printer.print("that was it\n");
+    while other.next_of("log").await.data["line"] != "that was it" {}
+    drop(other);
+    let mut made = Vec::new();
+    for n in 0..MODELS {
+        made.push(make_model(&printer.owner, &format!("m{n}")).await);
+    }
+    // Whoever reads has seen them all, so they were told.
+    let mut reader = Stream::open(&printer.owner, "", None).await;
+    assert_eq!(reader.next_of("snapshot").await.data.as_array().unwrap().len(), MODELS + 1);
+    let seen = slow.rest("lag").await;
+    let lag = seen.last().unwrap();
+    assert_eq!(lag.kind, "lag", "nothing comes behind it: {lag:?}");
+    let missed = lag.data["missed"].as_u64().unwrap();
+    assert!(missed > 0 && missed < MODELS as u64 + 10, "{missed}");
+    // He comes back with what he saw last, and gets all that he missed.
+    let last = seen.iter().rev().find_map(|it| it.id.clone()).unwrap();
+    let mut all = told(&seen);
+    let mut again = Stream::open(&printer.owner, "", Some(&last)).await;
+    while !all.contains(made.last().unwrap()) {
+        let event = again.next().await;
+        assert_eq!(event.kind, "model");
+        all.push(id(&event.data));
+    }
+    all.retain(|it| made.contains(it));
+    assert_eq!(all, made, "each once, in order");
+}
+
 #[tokio::test]
 async fn a_log_that_is_followed_ends_with_the_session() {
     let mut printer = Printer::start().await;
@@ -334,5 +425,5 @@ async fn a_log_that_is_followed_ends_with_the_session() {
     assert!(tail.chunk().await.unwrap().is_some());
     reader.command("/auth/logout").await.expect(200);
     let end = async { while tail.chunk().await.unwrap().is_some() {} };
-    tokio::time::timeout(PATIENCE, end).await.expect("it ends");
+    timeout(PATIENCE, end).await.expect("it ends");
 }

@@ -403,3 +403,49 @@ async fn own_keys_are_few_and_small() {
         team.user.post("/auth/keys", &body).await.expect(201);
     }
 }
+
+#[tokio::test]
+async fn own_keys_are_made_and_revoked_only_so_often_a_day() {
+    for database in Database::all("own_keys_are_made_and_revoked") {
+        let team = Team::on(database).await;
+        let body = json!({ "name": "short-lived" });
+        let come_and_go = async |_| {
+            let key = team.user.post("/auth/keys", &body).await.expect(201);
+            team.user.delete(&format!("/auth/keys/{}", id(&key))).await.expect(200);
+        };
+        for _ in 0..4 {
+            join_all((0..50).map(come_and_go)).await;
+        }
+        let one_more = team.user.post("/auth/keys", &body).await;
+        assert_error(&one_more, 409, "invalid_state");
+        assert_eq!(
+            one_more.json["error"]["message"],
+            "200 keys were made for you within a day: make the next one tomorrow, or ask an administrator"
+        );
+        let list = team.owner.get("/admin/keys?q=short&limit=1").await;
+        assert_eq!(list.header("x-total-count"), Some("200"), "what was made stays to be seen");
+        // Others still make theirs, and administrators make them for him.
+        team.org_admin.post("/auth/keys", &body).await.expect(201);
+        make_key(&team.org_admin, &json!({ "user_id": user_id(&team.owner, "uwe").await })).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_revoked_once_however_often_it_is_said() {
+    for database in Database::all("a_key_is_revoked_once") {
+        let team = Team::on(database).await;
+        let own = format!("/auth/keys/{}", id(&team.user.post("/auth/keys", &json!({})).await.expect(201)));
+        let other = format!("/admin/keys/{}", id(&make_key(&team.owner, &json!({})).await));
+        let audited = async || {
+            let rows = team.owner.get("/admin/audit?limit=1000").await.expect(200);
+            column(&rows, "action").iter().filter(|it| **it == "key.revoke").count()
+        };
+        for (n, (client, path)) in [(&team.user, &own), (&team.owner, &other)].into_iter().enumerate() {
+            let first = client.delete(path).await.expect(200);
+            for _ in 0..5 {
+                assert_eq!(client.delete(path).await.expect(200), first);
+            }
+            assert_eq!(audited().await, n + 1);
+        }
+    }
+}

@@ -74,6 +74,8 @@ mod prometheus;
 #[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
+mod readiness;
+#[cfg(test)]
 mod registry;
 #[cfg(test)]
 mod reliability_page;

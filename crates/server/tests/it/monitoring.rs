@@ -9,10 +9,14 @@ use std::{
     time::Duration,
 };
 
-use gantry_testkit::{Client, Gateway, Options, eventually, skip};
+use gantry_testkit::{Client, Gateway, Options, eventually, raw, skip};
 use serde_json::json;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::system::{chat, with_engine};
+use crate::{
+    support::start,
+    system::{chat, with_engine},
+};
 
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitoring")
@@ -55,6 +59,38 @@ pub(crate) async fn page(gateway: &Gateway) -> String {
 pub(crate) fn value(page: &str, start: &str) -> f64 {
     let line = page.lines().find_map(|it| it.strip_prefix(start)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{start} is not in\n{page}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn who_asks_for_nothing_keeps_no_place_at_the_listener() {
+    let mut gateway = start(Options::default()).await;
+    let at = address(&gateway);
+    // It closes the connection.
+    assert_eq!(raw(&format!("http://{at}"), b"GET /metrics HT").await, "");
+    let sockets = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap().flatten();
+        let targets = files.filter_map(|it| std::fs::read_link(it.path()).ok());
+        targets.filter(|it| it.to_string_lossy().starts_with("socket:")).count()
+    };
+    let before = sockets();
+    let mut idle = Vec::new();
+    for _ in 0..150 {
+        let mut stream = TcpStream::connect(&at).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nx: ").await.unwrap();
+        idle.push(stream);
+    }
+    let taken = eventually("it takes some of them", Duration::from_secs(10), async || {
+        let taken = sockets().saturating_sub(before);
+        (taken >= 50).then_some(taken)
+    });
+    assert!(taken.await <= 80, "and leaves the others waiting");
+    drop(idle);
+    page(&gateway).await;
+    // One that is in the middle of its request does not hold up the end.
+    let mut late = TcpStream::connect(&at).await.unwrap();
+    late.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
+    page(&gateway).await;
+    assert!(gateway.terminate(), "{}", gateway.log());
 }
 
 #[tokio::test]
@@ -236,7 +272,7 @@ async fn what_clients_make_up_adds_no_series() {
 
 #[tokio::test]
 async fn its_errors_look_like_all_others() {
-    let gateway = crate::support::start(Options::default()).await;
+    let gateway = start(Options::default()).await;
     let metrics = Client::new(&format!("http://{}", address(&gateway)));
     let nothing = metrics.get("/metric").await;
     crate::support::assert_error(&nothing, 404, "unknown_route");

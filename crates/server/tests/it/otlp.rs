@@ -6,11 +6,15 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Condvar, Mutex},
+    process::Command,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
-use gantry_testkit::{Client, Gateway, Options, eventually};
+use gantry_testkit::{Client, Gateway, Options, eventually, skip};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -20,8 +24,10 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
+    cli::tls,
     monitoring::{page, value},
     support::start,
     system::{Engine, chat, with_engine},
@@ -36,6 +42,8 @@ enum Mood {
     /// Of each request, so many spans are not wanted.
     Rejects(i64),
     Answers(u16),
+    /// 503, and come back at once.
+    Busy,
     Silent,
 }
 
@@ -49,6 +57,7 @@ struct State {
     mood: Mutex<Mood>,
     changed: Condvar,
     got: Mutex<Got>,
+    tries: AtomicUsize,
 }
 
 /// A receiver of OTLP over HTTP. Notes what it takes.
@@ -61,8 +70,12 @@ impl Collector {
     fn start(mood: Mood) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let state =
-            Arc::new(State { mood: Mutex::new(mood), changed: Condvar::new(), got: Mutex::default() });
+        let state = Arc::new(State {
+            mood: Mutex::new(mood),
+            changed: Condvar::new(),
+            got: Mutex::default(),
+            tries: AtomicUsize::new(0),
+        });
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -116,10 +129,12 @@ fn serve(stream: TcpStream, state: &State) {
             head.lines().find_map(|it| it.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
         let mut body = vec![0; length.unwrap()];
         reader.read_exact(&mut body).unwrap();
+        state.tries.fetch_add(1, SeqCst);
         let guard = state.mood.lock().unwrap();
         let mood = *state.changed.wait_while(guard, |it| *it == Mood::Silent).unwrap();
         let (status, answer) = match mood {
             Mood::Answers(status) => (status, Vec::new()),
+            Mood::Busy => (503, Vec::new()),
             Mood::Rejects(n) => {
                 let partial = ExportTracePartialSuccess { rejected_spans: n, error_message: "no".into() };
                 (200, ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec())
@@ -131,8 +146,9 @@ fn serve(stream: TcpStream, state: &State) {
             got.heads.push(head);
             got.bodies.push(body);
         }
+        let more = if mood == Mood::Busy { "retry-after: 0\r\n" } else { "" };
         let head = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: application/x-protobuf\r\ncontent-length: {}\r\n\r\n",
+            "HTTP/1.1 {status} X\r\n{more}content-type: application/x-protobuf\r\ncontent-length: {}\r\n\r\n",
             answer.len()
         );
         if writer.write_all(&[head.into_bytes(), answer].concat()).is_err() {
@@ -365,6 +381,55 @@ async fn what_there_is_no_room_for_is_dropped_and_counted() {
     collector.set(Mood::Answers(400));
     assert_eq!(ask(&key, "malformed", &chat("far", false), &[]).await, 200);
     rejected(2).await;
+}
+
+#[tokio::test]
+async fn a_collector_that_wants_it_again_at_once_is_not_hammered() {
+    let collector = Collector::start(Mood::Busy);
+    let (_gateway, _owner, _engine, key) = with_engine(collector.options()).await;
+    assert_eq!(ask(&key, "again", &chat("far", false), &[]).await, 200);
+    let tries = eventually("it tries again", SOON, async || {
+        let tries = collector.state.tries.load(SeqCst);
+        (tries >= 3).then_some(tries)
+    });
+    // They wait longer each time; without a pause there are hundreds before anybody looks.
+    assert!(tries.await < 8);
+    collector.set(Mood::Takes);
+    of(&collector.until(1).await, "again");
+}
+
+// The proxy goes on while this test waits for other programs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_behind_tls_has_to_prove_its_name() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        skip("otlp: TLS", "there is no `openssl`");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    tls::certificates(dir.path());
+    let collector = Collector::start(Mood::Takes);
+    let port = tls::proxy(dir.path(), collector.addr.to_string()).await;
+    let options = |host: &str, authority: &str| {
+        let authority = dir.path().join(authority);
+        Options::default()
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("https://{host}:{port}"))
+            .env("SSL_CERT_FILE", authority.to_str().unwrap())
+    };
+    for (host, authority) in [("127.0.0.1", "nobody.pem"), ("localhost", "ca.pem")] {
+        let (gateway, _owner, _engine, key) = with_engine(options(host, authority)).await;
+        assert_eq!(ask(&key, "refused", &chat("far", false), &[]).await, 200);
+        eventually("it says why", SOON, async || {
+            let log = gateway.log();
+            log.lines()
+                .any(|it| it.contains("spans can't be exported") && it.contains("certificate"))
+                .then_some(())
+        })
+        .await;
+        assert_eq!(collector.state.tries.load(SeqCst), 0, "nothing is said to a stranger");
+    }
+    let (_gateway, _owner, _engine, key) = with_engine(options("127.0.0.1", "ca.pem")).await;
+    assert_eq!(ask(&key, "trusted", &chat("far", false), &[]).await, 200);
+    of(&collector.until(1).await, "trusted");
 }
 
 #[tokio::test]

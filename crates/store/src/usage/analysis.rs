@@ -13,10 +13,15 @@ use sqlx::Row;
 use super::{
     DAY, HOUR, UsageFilter,
     cells::{Dims, UsageSums},
+    fold::UNROUTED,
     rollups::{Grain, range_of},
     select::{Wanted, bind, by_driver, matching},
 };
 use crate::{Order, Sort, StoreError, StoreResult, Tx, tx::on_db};
+
+/// Groups of models after which names that may be made up have none of their own: whoever has a key can ask for as many
+/// as he likes, and each group costs memory and time in every answer.
+const MOST_NAMES: usize = 10_000;
 
 /// What requests are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,7 +165,8 @@ pub struct UsageTimes {
 }
 
 impl Tx {
-    /// Totals by group, sorted, equal ones by name or id; and how many groups there are on all pages.
+    /// Totals by group, sorted, equal ones by name or id; and how many groups there are on all pages. Of models, names
+    /// that were refused and come behind 10,000 others count together, under the empty name.
     pub async fn usage_groups(
         &mut self,
         filter: &UsageFilter,
@@ -179,7 +185,12 @@ impl Tx {
         let plan = self.usage_plan(range_of(filter), Grain::Days).await?;
         let mut totals: BTreeMap<Group, Total> = BTreeMap::new();
         self.each_usage_cell(&plan, &wanted, true, |_, cell| {
-            let total = totals.entry(group_of(&cell.dims)).or_default();
+            let mut group = group_of(&cell.dims);
+            let is_unrouted = by == GroupBy::Model && UNROUTED.contains(&cell.dims.status);
+            if is_unrouted && totals.len() >= MOST_NAMES && !totals.contains_key(&group) {
+                group = Group::Model(String::new());
+            }
+            let total = totals.entry(group).or_default();
             total.sums.add(&cell.sums);
             if by == GroupBy::Key && total.key_prefix.is_none() {
                 total.key_prefix = cell.dims.key.map(|(_, prefix)| prefix.to_owned());

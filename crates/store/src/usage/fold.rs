@@ -14,7 +14,7 @@ use crate::{StoreError, StoreResult, Tx, tx::on_db};
 /// Key in `meta`: the day up to which names were folded, in milliseconds.
 const FOLDED: &str = "usage_names_folded";
 /// How requests for a name that nobody serves end: refused as unknown, or by a limit before.
-const UNROUTED: [u16; 2] = [404, 429];
+pub(super) const UNROUTED: [u16; 2] = [404, 429];
 
 impl Tx {
     /// Takes the names of models that there never were out of the sums of the oldest day whose raw rows are gone; whether

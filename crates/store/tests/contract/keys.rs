@@ -183,6 +183,22 @@ on_both! {
         }
     }
 
+    async fn keys_are_counted_by_when_they_were_made(db: &Database) {
+        let org = db.org("Acme").await;
+        let ann = db.user(org.id, "ann", Role::User).await;
+        let mut tx = db.store.write().await.unwrap();
+        for (number, user, made) in
+            [(1, Some(ann.id), 0), (2, Some(ann.id), 10), (3, Some(ann.id), 20), (4, None, 10)]
+        {
+            let new = NewKey { user_id: user, ..new_key(org.id, number, "") };
+            let id = tx.insert_key(&new, at(made)).await.unwrap().id;
+            tx.revoke_key(id, at(made)).await.unwrap();
+        }
+        for (since, now, n) in [(-1, 20, 3), (0, 20, 2), (0, 19, 1), (20, 99, 0)] {
+            assert_eq!(tx.count_keys_made(ann.id, at(since), at(now)).await.unwrap(), n, "{since} {now}");
+        }
+    }
+
     async fn the_last_use_never_goes_backwards(db: &Database) {
         let org = db.org("Acme").await;
         let mut tx = db.store.write().await.unwrap();

@@ -49,6 +49,24 @@ on_both! {
         assert!(tx.session(&[5; 32]).await.unwrap().is_none());
     }
 
+    async fn the_sessions_that_end_last_are_kept(db: &Database) {
+        let org = db.org("Acme").await;
+        let ann = db.user(org.id, "ann", Role::User).await;
+        let bob = db.user(org.id, "bob", Role::User).await;
+        let mut tx = db.store.write().await.unwrap();
+        for (number, user, end) in [(1, &ann, 40), (2, &ann, 10), (3, &ann, 30), (4, &ann, 20), (5, &bob, 5)] {
+            tx.insert_session(&session(number, user.id, at(end))).await.unwrap();
+        }
+        assert_eq!(tx.trim_user_sessions(ann.id, 4).await.unwrap(), 0);
+        assert_eq!(tx.trim_user_sessions(ann.id, 2).await.unwrap(), 2);
+        let mut left = Vec::new();
+        for number in 1..=5 {
+            left.push(tx.session(&[number; 32]).await.unwrap().is_some());
+        }
+        assert_eq!(left, [true, false, true, false, true]);
+        assert_eq!(tx.trim_user_sessions(ann.id, 0).await.unwrap(), 2);
+    }
+
     async fn sessions_end_with_their_organisation(db: &Database) {
         let org = db.org("Acme").await;
         let other = db.org("Other").await;

@@ -489,6 +489,40 @@ on_both! {
         assert_eq!(check.hours.requests - check.rows.requests, lost as i64);
     }
 
+    async fn names_that_are_made_up_without_end_are_one_group(db: &Database) {
+        const MADE_UP: i64 = 10_200;
+        let mut tx = db.store.write().await.unwrap();
+        let of = |n: i64, name: String, status_code, outcome| UsageRow {
+            model_name: name,
+            status_code,
+            outcome,
+            ..row(at(n), n as u128)
+        };
+        let mut rows: Vec<UsageRow> = (0..MADE_UP)
+            .map(|n| of(n, format!("made-up-{n:05}"), 404, Outcome::ClientError))
+            .collect();
+        // Behind them all: one that is known by then, and two models.
+        rows.push(of(DAY, "made-up-00000".to_owned(), 404, Outcome::ClientError));
+        rows.push(of(DAY + 1, "qwen".to_owned(), 200, Outcome::Ok));
+        rows.push(of(DAY + 2, "bge".to_owned(), 502, Outcome::UpstreamError));
+        for batch in rows.chunks(1000) {
+            tx.insert_usage(batch).await.unwrap();
+        }
+        let all = UsageFilter::default();
+        let (found, n) = tx.usage_groups(&all, GroupBy::Model, BY_REQUESTS, 20_000, 0).await.unwrap();
+        assert!(found.len() as i64 == n && n <= 10_003, "{n}");
+        let of_name = |name: &str| found.iter().find(|it| it.name.as_deref() == Some(name)).unwrap().sums;
+        for name in ["qwen", "bge", "made-up-00000"] {
+            assert_eq!(of_name(name), sums(rows.iter().filter(|it| it.model_name == name)), "{name}");
+        }
+        assert!(of_name("").requests >= 200, "{:?}", of_name(""));
+        let mut total = UsageSums::default();
+        for group in &found {
+            total.add(&group.sums);
+        }
+        assert_eq!(total, sums(&rows), "every request counts once");
+    }
+
     async fn groups_have_names_and_an_order(db: &Database) {
         let org = db.org("Acme").await;
         let ada = db.user(org.id, "ada", Role::User).await;

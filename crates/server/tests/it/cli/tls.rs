@@ -25,7 +25,7 @@ fn openssl(dir: &Path, line: &str) {
 }
 
 /// An authority (`ca.pem`) and a certificate of it for 127.0.0.1.
-fn certificates(dir: &Path) {
+pub(crate) fn certificates(dir: &Path) {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     openssl(dir, &format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=authority"));
     let name = "-subj /CN=gateway -addext subjectAltName=IP:127.0.0.1";
@@ -36,7 +36,7 @@ fn certificates(dir: &Path) {
 
 /// Takes the TLS away and hands everything on to `to`; gives its port.
 #[expect(clippy::disallowed_methods, reason = "tests have no supervisor")]
-async fn proxy(dir: &Path, to: String) -> u16 {
+pub(crate) async fn proxy(dir: &Path, to: String) -> u16 {
     let certs = CertificateDer::pem_file_iter(dir.join("cert.pem")).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

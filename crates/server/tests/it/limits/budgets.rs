@@ -73,6 +73,25 @@ async fn budgets_count_what_the_database_knows_and_stop() {
 }
 
 #[tokio::test]
+async fn what_nobody_counts_any_more_is_not_said_to_be_nothing() {
+    for database in Database::all("what_nobody_counts_any_more") {
+        let gateway = start(Options::default().on(database)).await;
+        let owner = gateway.owner().await;
+        engine(&owner, "m", "").await;
+        let (key, client) =
+            owner.new_key(&json!({ "name": "spender", "budget_tokens_day": 1_000_000 })).await;
+        let fresh = json!({ "limit": 1_000_000, "used": 0, "pct": 0, "warning": false });
+        assert_eq!(key["budget"]["day"], fresh, "nothing can have been spent yet");
+        let spent = client.chat("m").await.expect(200)["usage"]["total_tokens"].clone();
+        assert_eq!(used(&owner, "/admin/keys?q=spender", "day").await, spent);
+        owner.delete(&format!("/admin/keys/{}", id(&key))).await.expect(200);
+        let listed = owner.get("/admin/keys?q=spender").await.expect(200);
+        let unknown = json!({ "limit": 1_000_000, "used": null, "pct": null, "warning": false });
+        assert_eq!(listed[0]["budget"]["day"], unknown);
+    }
+}
+
+#[tokio::test]
 async fn a_budget_warns_from_80_per_cent_on_and_ends_with_the_day_of_utc() {
     // A day begins earliest on earth there, and latest: neither counts.
     for zone in ["Pacific/Kiritimati", "Etc/GMT+12"] {
