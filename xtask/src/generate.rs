@@ -296,7 +296,9 @@ fn command_line() -> String {
         "Command line",
         "`gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
          takes `--url` (else `GANTRY_URL`, else `http://127.0.0.1:8084`), `--json` for programs, and `--utc`. A model is \
-         named by its id or by its served name. Results go to standard output, everything else to standard error; with \
+         named by its id or by its served name, an organisation or a user by id or name: a number that is the id of one and \
+         the name of another is refused, and `id:12` or `name:12` says which. What others wrote is shown without control \
+         characters, and `--json` escapes them all. Results go to standard output, everything else to standard error; with \
          `--json` errors are JSON too, with `exit_code`. Colours appear at a terminal only, and not with `NO_COLOR`. \
          `gantry serve`, `gantry doctor` and `gantry settings` take every [setting](reference/settings.md) as a flag. \
          A gateway at `https://` needs a certificate that the system's or Mozilla's authorities signed; `SSL_CERT_FILE` \

@@ -67,7 +67,7 @@ async fn load(cx: &Cx, path: &str) -> Outcome<()> {
     let answer = answer?;
     cx.out.either(&answer.json, || {
         for image in answer.json["loaded"].as_array().into_iter().flatten() {
-            cx.out.line(&format!("loaded {}", clean(&cell(image))))?;
+            cx.out.line(&format!("loaded {}", cell(image)))?;
         }
         Ok(())
     })
@@ -103,7 +103,7 @@ async fn status(cx: &Cx) -> Outcome<()> {
         };
         cx.out.line(&cx.out.paint(if ready { Tone::Good } else { Tone::Busy }, text))?;
         for advice in answer.json["recommendations"].as_array().into_iter().flatten() {
-            cx.out.line(&clean(&cell(advice)))?;
+            cx.out.line(&cell(advice))?;
         }
         Ok(())
     })

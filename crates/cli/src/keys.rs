@@ -7,16 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Cx,
-    args::{connected, flag, has, int, many, number, one_of, option, place, text, texts},
+    args::{connected, flag, has, many, number, one_of, option, place, text, texts},
     exit::{Failure, Outcome},
-    http::query,
     limits,
     out::{Table, Tone, cell, clean},
-    people::{among, org_id, user_id},
+    people::{among, listed, most, org_id, search, user_id},
     times::ahead,
 };
-
-const MAX_ROWS: i64 = 1000;
 
 pub(crate) fn command() -> Command {
     let own = || flag("own", "Your own keys, as any user has them");
@@ -25,7 +22,7 @@ pub(crate) fn command() -> Command {
         option("org", "NAME", "Of this organisation (name or id)"),
         option("user", "NAME", "Of this user (name or id)"),
         option("search", "TEXT", "With this in name or prefix"),
-        number("limit", "N", "At most so many"),
+        number("limit", "N", "At most so many; all unless given"),
     ]);
     let create = Command::new("create")
         .about("Makes an API key and prints its token, this once")
@@ -97,21 +94,20 @@ fn base(matches: &ArgMatches) -> &'static str {
 }
 
 async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let mut pairs = vec![("limit", int(matches, "limit").unwrap_or(MAX_ROWS).min(MAX_ROWS).to_string())];
+    let mut pairs = search(matches);
     if let Some(org) = text(matches, "org") {
         pairs.push(("org_id", org_id(cx, org).await?.to_string()));
     }
     if let Some(user) = text(matches, "user") {
         pairs.push(("user_id", user_id(cx, user).await?.to_string()));
     }
-    if let Some(words) = text(matches, "search") {
-        pairs.push(("q", words.to_owned()));
-    }
-    let answer = cx.client.get(&format!("{}{}", base(matches), query(&pairs))).await?;
-    cx.out.either(&answer.json, || {
+    let (keys, total) = listed(cx, base(matches), &pairs, most(matches)).await?;
+    let n_shown = keys.len();
+    let keys = Value::Array(keys);
+    cx.out.either(&keys, || {
         let mut table =
             Table::new(&["ID>", "PREFIX", "NAME", "HOLDER", "SCOPES", "MODELS", "STATUS", "LAST USED"]);
-        for key in answer.list() {
+        for key in keys.as_array().into_iter().flatten() {
             let status = cell(&key["status"]);
             let holder = if key["username"].is_null() { &key["org_name"] } else { &key["username"] };
             let tone = Tone::of_state(&status);
@@ -126,15 +122,10 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
                 (cx.out.time(&key["last_used_at"]), Tone::Plain),
             ]);
         }
-        cx.out.table(&table)?;
-        if let Some(total) = answer.total().filter(|it| *it > answer.list().len()) {
-            cx.out.note(&format!(
-                "{} of {total} keys; narrow it with --org, --user or --search",
-                answer.list().len()
-            ));
-        }
-        Ok(())
-    })
+        cx.out.table(&table)
+    })?;
+    cx.out.more(n_shown, total, "keys");
+    Ok(())
 }
 
 async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -166,10 +157,10 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         cx.out.note(&format!(
             "key {} for {}: scopes {}; the token is shown this once",
             cell(&key["id"]),
-            clean(&cell(holder)),
+            cell(holder),
             cell(&key["scopes"]),
         ));
-        cx.out.line(&clean(&cell(&key["token"])))
+        cx.out.line(&cell(&key["token"]))
     })
 }
 

@@ -27,7 +27,7 @@ mod users;
 use clap::ArgMatches;
 use gantry_domain::{Role, Timestamp};
 
-pub use crate::{args::command, exit::Exit, help::page};
+pub use crate::{args::command, exit::Exit, help::page, out::harmless};
 use crate::{
     exit::{Failure, Outcome},
     http::{Client, Place},
@@ -64,8 +64,8 @@ fn complain(failure: &Failure, out: &Out) {
     use std::io::Write;
     let text = match failure {
         Failure::Closed => String::new(),
-        failure if out.json => format!("{}\n", failure.json()),
-        failure => failure.words(),
+        failure if out.json => format!("{}\n", harmless(&failure.json().to_string())),
+        failure => out::clean_lines(&failure.words()),
     };
     // There is nowhere left to complain to if this fails.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());

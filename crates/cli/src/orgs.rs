@@ -8,18 +8,18 @@ use crate::{
     Cx,
     args::{connected, flag, has, number, option, place, text},
     exit::{Failure, Outcome},
-    http::query,
     limits,
     out::{Table, Tone, cell},
-    people::{among, org_id, window},
+    people::{WHICH, among, listed, most, org_id, search},
     terminal,
 };
 
 pub(crate) fn command() -> Command {
     let org = || place("ORG", "Name or id");
-    let list = Command::new("list")
-        .about("Lists organisations")
-        .args([option("search", "TEXT", "With this in their name"), number("limit", "N", "At most so many")]);
+    let list = Command::new("list").about("Lists organisations").args([
+        option("search", "TEXT", "With this in their name"),
+        number("limit", "N", "At most so many; all unless given"),
+    ]);
     let create = Command::new("create")
         .about("Makes an organisation")
         .arg(place("NAME", "Name of the organisation"))
@@ -35,6 +35,7 @@ pub(crate) fn command() -> Command {
         ])
         .after_help(limits::EXPLAINED);
     connected(Command::new("orgs").about("Organisations: list, create, change, delete"))
+        .after_help(WHICH)
         .subcommand_required(true)
         .subcommands([
             list,
@@ -64,8 +65,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         Some(("set", sub)) => set(cx, sub).await,
         Some(("delete", sub)) => {
             let org = find(cx, sub).await?;
-            let what =
-                format!("organisation {} ({})", cell(&org["id"]), crate::out::clean(&cell(&org["name"])));
+            let what = format!("organisation {} ({})", cell(&org["id"]), cell(&org["name"]));
             let with = format!("{} users and {} keys", cell(&org["user_count"]), cell(&org["key_count"]));
             terminal::confirm(has(sub, "yes"), &what, &format!("with {with}"))?;
             let path = format!("/admin/orgs/{}", cell(&org["id"]));
@@ -117,11 +117,13 @@ fn show(cx: &Cx, org: &Value) -> Outcome<()> {
 }
 
 async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let answer = cx.client.get(&format!("/admin/orgs{}", query(&window(matches)))).await?;
-    cx.out.either(&answer.json, || {
+    let (orgs, total) = listed(cx, "/admin/orgs", &search(matches), most(matches)).await?;
+    let n_shown = orgs.len();
+    let orgs = Value::Array(orgs);
+    cx.out.either(&orgs, || {
         let mut table =
             Table::new(&["ID>", "NAME", "ENABLED", "USERS>", "KEYS>", "BUDGET USED", "LIMITS", "CREATED"]);
-        for org in answer.list() {
+        for org in orgs.as_array().into_iter().flatten() {
             let enabled = if org["enabled"] == true { Tone::Plain } else { Tone::Bad };
             let used = if limits::warns(org) { Tone::Bad } else { Tone::Plain };
             table.toned([
@@ -136,5 +138,7 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             ]);
         }
         cx.out.table(&table)
-    })
+    })?;
+    cx.out.more(n_shown, total, "organisations");
+    Ok(())
 }

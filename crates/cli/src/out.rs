@@ -1,16 +1,15 @@
 //! What is printed, and how: for people or for programs, in colours or without, never more than the terminal is wide.
 //! `println!` would panic when the reader goes away; everything here gives that back as an error instead.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal, Write},
+};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use crate::{
-    exit::{Failure, Outcome},
-    terminal,
-    times::zone,
-};
+use crate::{exit::Outcome, terminal, times::zone};
 
 /// A colour that means something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +77,7 @@ impl Out {
         Ok(writeln!(io::stdout().lock(), "{text}")?)
     }
 
-    /// Text that brings its own line ends.
+    /// Text of our own that brings its line ends.
     #[expect(clippy::unused_self, reason = "what prints holds an `Out`, so that nothing prints by the way")]
     pub(crate) fn raw(&self, bytes: &[u8]) -> Outcome<()> {
         let mut out = io::stdout().lock();
@@ -88,9 +87,12 @@ impl Out {
 
     /// The answer for programs.
     pub(crate) fn value(&self, value: &Value) -> Outcome<()> {
-        let text = serde_json::to_string_pretty(value)
-            .map_err(|error| Failure::Failed(format!("can't write the output: {error}")))?;
-        self.line(&text)
+        self.line(&harmless(&format!("{value:#}")))
+    }
+
+    /// The same on one line.
+    pub(crate) fn compact(&self, value: &Value) -> Outcome<()> {
+        self.line(&harmless(&value.to_string()))
     }
 
     /// The answer for programs, or what `people` prints.
@@ -104,6 +106,16 @@ impl Out {
             // There is nowhere left to say that this failed.
             let _ = writeln!(io::stderr().lock(), "{text}");
         }
+    }
+
+    /// Says on standard error, to programs too, that a list was cut off.
+    pub(crate) fn more(&self, n_shown: usize, total: Option<usize>, what: &str) {
+        let Some(total) = total.filter(|it| *it > n_shown) else { return };
+        let text = format!("{n_shown} of {total} {what}; a larger --limit shows more");
+        if self.json {
+            let _ = writeln!(io::stderr().lock(), "{}", json!({ "warning": text }));
+        }
+        self.note(&text);
     }
 
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
@@ -152,8 +164,10 @@ impl Out {
 
     /// `name  value` lines.
     pub(crate) fn pairs(&self, pairs: &[(&str, String)]) -> Outcome<()> {
+        // Names may be the answer's too.
+        let pairs: Vec<_> = pairs.iter().map(|(name, value)| (clean(name), value)).collect();
         let width = pairs.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
-        for (name, value) in pairs {
+        for (name, value) in &pairs {
             let label = format!("{name:<width$}");
             self.line(&format!("{}  {}", self.paint(Tone::Dim, &label), clean(value)))?;
         }
@@ -273,16 +287,74 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
 }
 
-/// A text, number or flag of the API in a cell; `-` for nothing.
+/// The same of several lines, which stay, as tabs do.
+pub(crate) fn clean_lines(text: &str) -> String {
+    let is_harmless = |it: char| !it.is_control() || matches!(it, '\n' | '\t');
+    text.chars().map(|it| if is_harmless(it) { it } else { ' ' }).collect()
+}
+
+/// JSON that means the same, without anything that a terminal would obey: `serde_json` escapes what is below U+0020, and
+/// leaves U+007F to U+009F as they are (RFC 8259 asks for no more). Such characters can stand in strings only.
+pub fn harmless(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for it in json.chars() {
+        if it.is_control() && it != '\n' {
+            // Writing to a String can't fail.
+            let _ = write!(text, "\\u{:04x}", u32::from(it));
+        } else {
+            text.push(it);
+        }
+    }
+    text
+}
+
+/// Text that others wrote on its way to standard output: at a terminal without what it would obey, elsewhere as it is.
+pub(crate) struct Foreign<'a> {
+    out: &'a Out,
+    /// `None` where there is no terminal.
+    pieces: Option<Pieces>,
+}
+
+impl<'a> Foreign<'a> {
+    pub(crate) fn new(out: &'a Out) -> Self {
+        Self { out, pieces: io::stdout().is_terminal().then(Pieces::default) }
+    }
+
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Outcome<()> {
+        match &mut self.pieces {
+            Some(pieces) => self.out.raw(pieces.take(bytes).as_bytes()),
+            None => self.out.raw(bytes),
+        }
+    }
+}
+
+/// Text out of pieces that may end within a character.
+#[derive(Default)]
+struct Pieces(Vec<u8>);
+
+impl Pieces {
+    /// What is complete now, cleaned.
+    fn take(&mut self, bytes: &[u8]) -> String {
+        self.0.extend_from_slice(bytes);
+        let is_unfinished =
+            |end: &&[u8]| std::str::from_utf8(end).is_err_and(|error| error.error_len().is_none());
+        let end = self.0.utf8_chunks().last().map(|it| it.invalid()).filter(is_unfinished);
+        let n_complete = self.0.len() - end.map_or(0, <[u8]>::len);
+        let complete: Vec<u8> = self.0.drain(..n_complete).collect();
+        clean_lines(&String::from_utf8_lossy(&complete))
+    }
+}
+
+/// A text, number or flag of the API in a cell, without anything that a terminal would obey; `-` for nothing.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::String(it) if it.is_empty() => "-".to_owned(),
-        Value::String(it) => it.clone(),
+        Value::String(it) => clean(it),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
+        other => harmless(&other.to_string()),
     }
 }
 
@@ -340,6 +412,25 @@ mod tests {
     #[test]
     fn what_others_wrote_can_not_command_the_terminal() {
         assert_eq!(clean("a\u{1b}[2Jb\nc\u{9b}d"), "a [2Jb c d");
+        let lines = "id,model\n1,\u{1b}[2J\u{9b}é\r\n";
+        for size in 1..lines.len() {
+            let mut pieces = Pieces::default();
+            let text: String = lines.as_bytes().chunks(size).map(|it| pieces.take(it)).collect();
+            assert_eq!(text, "id,model\n1, [2J é \n", "in pieces of {size}");
+        }
+        // As a terminal that is not of UTF-8 would read it.
+        assert_eq!(Pieces::default().take(b"a\x9b2Jb"), "a\u{fffd}2Jb");
+    }
+
+    #[test]
+    fn json_stays_the_same_and_can_not_command_the_terminal() {
+        let value = json!({ "\u{9b}": "\u{1b}[2J\u{9b}2J\u{7f}\n\t\"\\é" });
+        for text in [value.to_string(), format!("{value:#}")] {
+            let text = harmless(&text);
+            assert!(!text.chars().any(|it| it.is_control() && it != '\n'), "{text:?}");
+            assert!(text.contains("\\u009b2J"), "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        }
     }
 
     #[test]

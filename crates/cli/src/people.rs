@@ -1,4 +1,4 @@
-//! Whom a command means: organisations and users by name or id.
+//! Whom a command means: organisations and users by name or id; and lists, page by page.
 
 use clap::ArgMatches;
 use serde_json::Value;
@@ -8,70 +8,128 @@ use crate::{
     args::{int, text},
     exit::{Failure, Outcome},
     http::query,
-    out::clean,
+    out::{cell, clean},
 };
 
-const MAX_ROWS: i64 = 1000;
+/// Entries of one answer at most.
+const PAGE: usize = 1000;
 
-/// `--limit` and `--search` as parameters of a list.
-pub(crate) fn window(matches: &ArgMatches) -> Vec<(&'static str, String)> {
-    let mut pairs = vec![("limit", int(matches, "limit").unwrap_or(MAX_ROWS).min(MAX_ROWS).to_string())];
-    if let Some(words) = text(matches, "search") {
-        pairs.push(("q", words.to_owned()));
-    }
-    pairs
+/// For the help of verbs that take a name or an id.
+pub(crate) const WHICH: &str = "A number is an id, or else a name. Where it is the id of one and the name of another, nothing is done: `id:12` or \
+                                `name:12` says which.";
+
+/// `--search` as a parameter of a list.
+pub(crate) fn search(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+    text(matches, "search").map(|words| ("q", words.to_owned())).into_iter().collect()
 }
 
-/// The organisation of this name, else of this id.
+/// The id of the organisation that was named.
 pub(crate) async fn org_id(cx: &Cx, given: &str) -> Outcome<i64> {
-    lookup(cx, "/admin/orgs/lookup", "name", "organisation", given).await
+    Ok(lookup(cx, "/admin/orgs/lookup", "name", "organisation", given).await?.0)
 }
 
-/// The user of this name, else of this id.
+/// The id of the user who was named.
 pub(crate) async fn user_id(cx: &Cx, given: &str) -> Outcome<i64> {
+    Ok(user(cx, given).await?.0)
+}
+
+/// Id and name of the user who was named.
+pub(crate) async fn user(cx: &Cx, given: &str) -> Outcome<(i64, String)> {
     lookup(cx, "/admin/users/lookup", "username", "user", given).await
 }
 
-/// Entries of one answer.
-const LOOKUP: usize = 1000;
-
-async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Outcome<i64> {
-    let mut list = Vec::new();
-    loop {
-        let answer = cx.client.get(&format!("{path}?limit={LOOKUP}&offset={}", list.len())).await?;
-        let window = answer.list();
-        list.extend_from_slice(window);
-        if window.len() < LOOKUP {
-            break;
-        }
-    }
-    let same = |it: &&Value| it[field].as_str().is_some_and(|name| name == given);
+/// Others choose names, and a name may be a number: it must never stand in for the id that somebody meant.
+async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Outcome<(i64, String)> {
+    let (id, name) = read(given)?;
+    let (list, _) = listed(cx, path, &[], None).await?;
+    let named = |it: &&Value| it[field].as_str().zip(name).is_some_and(|(it, name)| it == name);
     // Names are compared without regard to case only where nothing is exactly the same.
-    let alike =
-        |it: &&Value| it[field].as_str().is_some_and(|name| name.to_lowercase() == given.to_lowercase());
-    let by_id = |it: &&Value| given.parse::<i64>().is_ok_and(|id| it["id"] == id);
-    let found =
-        list.iter().find(same).or_else(|| list.iter().find(alike)).or_else(|| list.iter().find(by_id));
-    let id = found.and_then(|it| it["id"].as_i64());
-    id.ok_or_else(|| Failure::NotFound(format!("there is no {what} `{}`", clean(given))))
+    let alike = |it: &&Value| {
+        it[field].as_str().zip(name).is_some_and(|(it, name)| it.to_lowercase() == name.to_lowercase())
+    };
+    let by_id = id.and_then(|id| list.iter().find(|it| it["id"] == id));
+    let by_name = list.iter().find(named).or_else(|| list.iter().find(alike));
+    if let (Some(one), Some(other)) = (by_id, by_name)
+        && one["id"] != other["id"]
+    {
+        let (given, one_name, other_id) = (clean(given), cell(&one[field]), cell(&other["id"]));
+        return Err(Failure::Usage(format!(
+            "`{given}` is the id of the {what} `{one_name}` and the name of the {what} with id {other_id}: say \
+             `id:{given}` or `name:{given}`"
+        )));
+    }
+    let found = by_id.or(by_name).and_then(|it| Some((it["id"].as_i64()?, cell(&it[field]))));
+    found.ok_or_else(|| Failure::NotFound(format!("there is no {what} `{}`", clean(given))))
+}
+
+/// The id and the name that a word may mean.
+fn read(given: &str) -> Outcome<(Option<i64>, Option<&str>)> {
+    let number = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|it| it.is_ascii_digit()));
+    match given.split_once(':') {
+        Some(("name", name)) => Ok((None, Some(name))),
+        Some(("id", id)) => match number(id) {
+            Some(id) => Ok((Some(id), None)),
+            None => Err(Failure::Usage(format!(
+                "`{0}` is no id, which is a number; a name that begins like that is `name:{0}`",
+                clean(given)
+            ))),
+        },
+        _ => Ok((number(given), Some(given))),
+    }
+}
+
+/// At most so many, as `--limit` says.
+pub(crate) fn most(matches: &ArgMatches) -> Option<usize> {
+    int(matches, "limit").and_then(|it| usize::try_from(it).ok())
+}
+
+/// The first `most` entries of a list, or all, whatever fits into one answer; and how many there are, where the gateway
+/// says so.
+pub(crate) async fn listed(
+    cx: &Cx,
+    path: &str,
+    narrow: &[(&'static str, String)],
+    most: Option<usize>,
+) -> Outcome<(Vec<Value>, Option<usize>)> {
+    let mut list = Vec::new();
+    let total = pages(cx, path, narrow, most, |page| list.extend_from_slice(page)).await?;
+    Ok((list, total))
 }
 
 /// Every entry of a list, on all its pages, that `wanted` takes.
 pub(crate) async fn among(
     cx: &Cx,
     path: &str,
-    more: &[(&'static str, String)],
+    narrow: &[(&'static str, String)],
     wanted: impl Fn(&Value) -> bool,
 ) -> Outcome<Vec<Value>> {
-    let (mut offset, mut found) = (0, Vec::new());
+    let mut found = Vec::new();
+    let take = |page: &[Value]| found.extend(page.iter().filter(|it| wanted(it)).cloned());
+    pages(cx, path, narrow, None, take).await?;
+    Ok(found)
+}
+
+/// Hands a list over page by page; says how long it is as a whole.
+async fn pages(
+    cx: &Cx,
+    path: &str,
+    narrow: &[(&'static str, String)],
+    most: Option<usize>,
+    mut take: impl FnMut(&[Value]),
+) -> Outcome<Option<usize>> {
+    let mut offset = 0;
     loop {
-        let mut pairs = vec![("limit", MAX_ROWS.to_string()), ("offset", offset.to_string())];
-        pairs.extend_from_slice(more);
+        let wanted = most.map_or(PAGE, |most| (most - offset).min(PAGE));
+        let mut pairs = vec![("limit", wanted.to_string()), ("offset", offset.to_string())];
+        pairs.extend_from_slice(narrow);
         let page = cx.client.get(&format!("{path}{}", query(&pairs))).await?;
-        found.extend(page.list().iter().filter(|it| wanted(it)).cloned());
-        offset += page.list().len();
-        if page.list().is_empty() || page.total().is_none_or(|it| offset >= it) {
-            return Ok(found);
+        let n = page.list().len();
+        take(page.list());
+        offset += n;
+        let total = page.total();
+        let is_last = n == 0 || total.map_or(n < wanted, |total| offset >= total);
+        if is_last || most.is_some_and(|most| offset >= most) {
+            return Ok(total);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! `login` and `logout`.
 
-use std::io::{self, IsTerminal, Read};
+use std::{
+    io::{self, IsTerminal, Read},
+    time::Duration,
+};
 
 use clap::{Arg, ArgMatches, Command};
 use http::header::SET_COOKIE;
@@ -11,8 +14,13 @@ use crate::{
     Cx,
     args::{connected, text},
     exit::{Failure, Outcome},
+    http::Client,
+    out::{cell, clean},
     terminal,
 };
+
+/// How long the gateway may take to end a session that nobody needs any more.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(crate) fn login_command() -> Command {
     let login = Command::new("login").about("Signs in and keeps the session for the verbs that follow");
@@ -20,7 +28,8 @@ pub(crate) fn login_command() -> Command {
     connected(login).after_help(
         "The password is asked for without showing it, or taken from GANTRY_PASSWORD, or read from standard input where that is \
          no terminal. The session is kept in ~/.config/gantry/session.json (XDG_CONFIG_HOME), readable for you alone, one for \
-         each address.",
+         each address. The session \
+         that was kept for the address before is ended.",
     )
 }
 
@@ -45,12 +54,26 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         )
     })?;
     let url = cx.client.place.url();
-    cx.sessions.keep(&url, &username, &SecretString::from(session.trim().to_owned()))?;
+    let session = SecretString::from(session.trim().to_owned());
+    match cx.sessions.keep(&url, &username, &session) {
+        Ok(Some(before)) if before.expose_secret() != session.expose_secret() => end(cx, before).await,
+        Ok(_) => {}
+        Err(failure) => {
+            end(cx, session).await;
+            return Err(failure);
+        }
+    }
     let user = &answer.json["user"];
     cx.out.either(&json!({ "url": url, "user": user }), || {
-        let role = user["role"].as_str().unwrap_or_default();
-        cx.out.line(&format!("signed in to {url} as {} ({role})", crate::out::clean(&username)))
+        let (name, role) = (clean(&username), cell(&user["role"]));
+        cx.out.line(&format!("signed in to {url} as {name} ({role})"))
     })
+}
+
+/// Ends a session that nobody has any more, if the gateway answers soon; it would hold until it expires.
+async fn end(cx: &Cx, session: SecretString) {
+    let client = Client::new(cx.client.place.clone(), Some(session));
+    let _ = tokio::time::timeout(FAREWELL, client.post("/auth/logout", None)).await;
 }
 
 pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
@@ -60,7 +83,9 @@ pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
         Some(_) => cx.client.post("/auth/logout", None).await.map(drop),
     };
     // Also where the gateway is away: whoever says this wants to have nothing left here.
-    cx.sessions.forget(&url)?;
+    if let Some(session) = &cx.client.cookie {
+        cx.sessions.forget(&url, session)?;
+    }
     match ended {
         Err(Failure::Refused(it)) if it.status == 401 => {}
         other => other?,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
 use crate::{
@@ -28,6 +28,8 @@ use crate::{
 };
 
 const EVERY: Duration = Duration::from_secs(1);
+/// A look that takes longer is spoken of.
+const LONG: Duration = Duration::from_secs(2);
 /// How long a key waits to be seen at most, in milliseconds.
 const KEY_WAIT: u32 = 200;
 
@@ -224,6 +226,15 @@ impl Drop for Screen {
     }
 }
 
+/// What the head says beside the address.
+fn state(cx: &Cx, asked: Instant, trouble: &str) -> String {
+    if asked.elapsed() >= LONG {
+        return format!("no answer for {} s; q ends", asked.elapsed().as_secs());
+    }
+    let at = cx.out.time(&crate::now().rfc3339().into());
+    format!("{at}   {}", if trouble.is_empty() { "q ends" } else { trouble })
+}
+
 async fn watch(cx: &Cx) -> Outcome<()> {
     // Before the screen changes, so that a refusal stands where one can read it.
     let mut seen = Seen::look(cx).await?;
@@ -247,26 +258,36 @@ async fn watch(cx: &Cx) -> Outcome<()> {
     let screen = Screen::open();
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let look_at = async |at| {
+        sleep_until(at).await;
+        Seen::look(cx).await
+    };
+    // A gateway may take minutes to answer, or hang: keys and signals count meanwhile.
+    let mut asked = Instant::now() + EVERY;
+    let mut look = Box::pin(look_at(asked));
     let mut trouble = String::new();
     let end = loop {
-        let at = cx.out.time(&crate::now().rfc3339().into());
-        let state = if trouble.is_empty() { "q ends" } else { &trouble };
-        let head = format!("{}   {at}   {state}", cx.client.place.url());
+        let head = format!("{}   {}", cx.client.place.url(), state(cx, asked, &trouble));
         // The terminal may have another size now.
         if let Err(gone) = Screen::draw(&seen.lines(&cx.out.refit(), &head)) {
             break Err(gone);
         }
         tokio::select! {
-            _ = tick.tick() => match Seen::look(cx).await {
-                Ok(new) => {
-                    seen = new;
-                    trouble.clear();
+            found = &mut look => {
+                match found {
+                    Ok(new) => {
+                        seen = new;
+                        trouble.clear();
+                    }
+                    Err(failure @ (Failure::Unreachable(_) | Failure::TimedOut(_))) => {
+                        trouble = clean(failure.words().trim_start_matches("gantry: ").trim_end());
+                    }
+                    Err(other) => break Err(other),
                 }
-                Err(failure @ (Failure::Unreachable(_) | Failure::TimedOut(_))) => {
-                    trouble = clean(failure.words().trim_start_matches("gantry: ").trim_end());
-                }
-                Err(other) => break Err(other),
-            },
+                asked = Instant::now().max(asked + EVERY);
+                look = Box::pin(look_at(asked));
+            }
+            _ = tick.tick() => {}
             key = pressed.recv() => match key {
                 Some(b'q' | b'Q') | None => break Ok(()),
                 Some(byte) if terminal::is_interrupt(byte) => break Err(Failure::Interrupted),

@@ -8,7 +8,7 @@ use crate::{
     args::{connected, int, number, one_of, option, text},
     exit::{Failure, Outcome},
     http::query,
-    out::{Table, Tone, cell, count},
+    out::{Foreign, Table, Tone, cell, count},
     people::{org_id, user_id},
     times::{past, zone},
 };
@@ -98,7 +98,8 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         Some(("latency", sub)) => latency(cx, sub).await,
         Some(("export", sub)) => {
             let path = format!("/admin/usage/export{}", query(&pairs(cx, sub).await?));
-            cx.client.stream(&path, |bytes| cx.out.raw(bytes)).await
+            let mut csv = Foreign::new(&cx.out);
+            cx.client.stream(&path, |bytes| csv.take(bytes)).await
         }
         Some(("integrity", _)) => integrity(cx).await,
         Some((_, sub)) => list(cx, sub).await,

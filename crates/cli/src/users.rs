@@ -9,9 +9,8 @@ use crate::{
     Cx,
     args::{connected, flag, has, number, one_of, option, place, text},
     exit::{Failure, Outcome},
-    http::query,
-    out::{Table, Tone, cell, clean},
-    people::{org_id, user_id, window},
+    out::{Table, Tone, cell},
+    people::{WHICH, listed, most, org_id, search, user, user_id},
     roles, sign_in, terminal,
 };
 
@@ -25,7 +24,7 @@ pub(crate) fn command() -> Command {
         option("org", "NAME", "Of this organisation (name or id)"),
         one_of("role", roles(), "With this role"),
         option("search", "TEXT", "With this in their name"),
-        number("limit", "N", "At most so many"),
+        number("limit", "N", "At most so many; all unless given"),
     ]);
     let create = Command::new("create")
         .about("Makes a user")
@@ -50,6 +49,7 @@ pub(crate) fn command() -> Command {
         ])
         .after_help(password);
     connected(Command::new("users").about("Users: list, create, change, delete"))
+        .after_help(WHICH)
         .subcommand_required(true)
         .subcommands([
             list,
@@ -68,8 +68,8 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         Some(("set", sub)) => set(cx, sub).await,
         Some(("delete", sub)) => {
             let given = text(sub, "USER").unwrap_or_default();
-            let id = user_id(cx, given).await?;
-            let what = format!("user {id} ({})", clean(given));
+            let (id, name) = user(cx, given).await?;
+            let what = format!("user {id} ({name})");
             terminal::confirm(has(sub, "yes"), &what, "with all keys")?;
             let answer = cx.client.call(Method::DELETE, &format!("/admin/users/{id}"), None).await?;
             cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted")))
@@ -80,17 +80,19 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 }
 
 async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let mut pairs = window(matches);
+    let mut pairs = search(matches);
     if let Some(org) = text(matches, "org") {
         pairs.push(("org_id", org_id(cx, org).await?.to_string()));
     }
     if let Some(role) = text(matches, "role") {
         pairs.push(("role", role.to_owned()));
     }
-    let answer = cx.client.get(&format!("/admin/users{}", query(&pairs))).await?;
-    cx.out.either(&answer.json, || {
+    let (users, total) = listed(cx, "/admin/users", &pairs, most(matches)).await?;
+    let n_shown = users.len();
+    let users = Value::Array(users);
+    cx.out.either(&users, || {
         let mut table = Table::new(&["ID>", "USER", "ROLE", "ORGANISATION", "ENABLED", "LAST SIGN-IN"]);
-        for user in answer.list() {
+        for user in users.as_array().into_iter().flatten() {
             let enabled = if user["enabled"] == true { Tone::Plain } else { Tone::Bad };
             table.toned([
                 (cell(&user["id"]), Tone::Plain),
@@ -102,7 +104,9 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             ]);
         }
         cx.out.table(&table)
-    })
+    })?;
+    cx.out.more(n_shown, total, "users");
+    Ok(())
 }
 
 async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -151,6 +155,6 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 
 fn summary(user: &Value) -> String {
     let off = if user["enabled"] == false { ", disabled" } else { "" };
-    let [name, role, org] = ["username", "role", "org_name"].map(|it| clean(&cell(&user[it])));
+    let [name, role, org] = ["username", "role", "org_name"].map(|it| cell(&user[it]));
     format!("{name}, {role} in {org}{off}")
 }

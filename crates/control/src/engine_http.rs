@@ -4,6 +4,7 @@
 use std::{io, net::Ipv4Addr, pin::Pin, time::Duration};
 
 use bytes::Bytes;
+use gantry_dataplane::is_own_lack;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -21,6 +22,8 @@ pub enum NoAnswer {
     /// engine does not listen.
     Closed(String),
     TimedOut,
+    /// The gateway itself lacks what it takes to ask, such as a free file descriptor. It says nothing of the engine.
+    NotAsked(io::Error),
 }
 
 /// `GET path`, or `POST` when there is a body.
@@ -79,7 +82,7 @@ impl Connection {
     /// # Errors
     /// [`NoAnswer::Closed`]: nobody listens there.
     pub async fn open(authority: &str) -> Result<Self, NoAnswer> {
-        let stream = TcpStream::connect(authority).await.map_err(|error| closed(&error))?;
+        let stream = TcpStream::connect(authority).await.map_err(no_connection)?;
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (sender, io) = handshake.map_err(|_| NoAnswer::Closed("connection reset".to_owned()))?;
         Ok(Self { authority: authority.to_owned(), sender, io: Some(Box::pin(io)) })
@@ -136,7 +139,10 @@ async fn drive<T>(io: &mut Option<Pin<Box<Io>>>, work: impl Future<Output = T>) 
     work.await
 }
 
-fn closed(error: &io::Error) -> NoAnswer {
+fn no_connection(error: io::Error) -> NoAnswer {
+    if is_own_lack(&error) {
+        return NoAnswer::NotAsked(error);
+    }
     NoAnswer::Closed(match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         io::ErrorKind::ConnectionReset => "connection reset".to_owned(),

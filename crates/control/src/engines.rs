@@ -138,6 +138,7 @@ impl Control {
 fn silent(why: engine_http::NoAnswer) -> String {
     match why {
         engine_http::NoAnswer::Closed(detail) => detail,
+        engine_http::NoAnswer::NotAsked(error) => format!("the gateway can't ask: {}", error.kind()),
         engine_http::NoAnswer::TimedOut => "the engine did not answer in time".to_owned(),
     }
 }

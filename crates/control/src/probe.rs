@@ -12,6 +12,7 @@ use gantry_domain::model::{EngineKind, Model, lifecycle::Health};
 use http::{HeaderValue, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use tracing::warn;
 
 use crate::engine_http::{Connection, NoAnswer};
 
@@ -84,7 +85,8 @@ impl From<Health> for Probed {
 
 /// How engines are asked whether they are ready.
 pub trait Prober: Send + Sync + 'static {
-    /// Probes the engine of `model` on `port` of loopback, on a connection of its own.
+    /// Probes the engine of `model` on `port` of loopback, on a connection of its own. [`Health::Unknown`] if the gateway
+    /// can't.
     fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed>;
 }
 
@@ -142,6 +144,10 @@ async fn in_time<T>(work: impl Future<Output = Result<T, NoAnswer>>) -> Result<T
         Unready::Silent(match why {
             NoAnswer::Closed(detail) => Health::Closed { detail },
             NoAnswer::TimedOut => Health::Slow { n: 1 },
+            NoAnswer::NotAsked(error) => {
+                warn!(%error, "an engine can't be probed");
+                Health::Unknown
+            }
         })
     })
 }

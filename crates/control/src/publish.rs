@@ -2,7 +2,7 @@
 //! with their breakers) is carried over.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -218,13 +218,16 @@ fn enter(
     let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
 
     let mut books = Books { control, now: control.clock.now(), begun: false };
-    for (id, limits) in orgs {
-        let known = before.org_states.get(&id).map(Arc::clone);
-        let state = known.unwrap_or_else(|| Arc::new(AccountState::new(Holder::Org(id))));
+    let orgs = orgs.into_iter().map(|(id, limits)| (Holder::Org(id), limits));
+    let users: HashSet<_> = sessions.iter().map(|(_, user)| Holder::User(user.id)).collect();
+    let users = users.into_iter().map(|it| (it, control.config.default_limits));
+    for (holder, limits) in orgs.chain(users) {
+        let known = before.states.get(&holder).map(Arc::clone);
+        let state = known.unwrap_or_else(|| Arc::new(AccountState::new(holder)));
         if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
             next.accounts.insert(account.holder, account);
         }
-        next.org_states.insert(id, state);
+        next.states.insert(holder, state);
     }
     for key in keys {
         let known = states.get(&key.id).map(|it| Arc::clone(it));
@@ -240,7 +243,10 @@ fn enter(
             user_id: user.id,
             org_id: user.org_id,
             expires_at: session.expires_at,
-            guard: Guard::new(None, next.accounts.get(&Holder::Org(user.org_id))),
+            guard: Guard::new(
+                next.accounts.get(&Holder::User(user.id)),
+                next.accounts.get(&Holder::Org(user.org_id)),
+            ),
         };
         next.sessions.insert(session.id_hash, Arc::new(entry));
     }

@@ -18,6 +18,7 @@ use gantry_domain::{
 };
 use http::StatusCode;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use crate::{
     Control,
@@ -144,7 +145,7 @@ impl Control {
         let wanted: Vec<_> = wanted.collect();
         let probes = wanted.into_iter().map(async |(name, upstream)| {
             let at = self.clock.now();
-            let look = ask(&upstream).await;
+            let Some(look) = ask(&upstream).await else { return };
             judge(&upstream, look.error.is_none());
             self.upstreams.note(&name, upstream.id, at, look);
         });
@@ -164,12 +165,12 @@ pub(crate) fn judge(upstream: &Upstream, good: bool) {
     }
 }
 
-/// Of an engine entered by hand the key is its own, if it has one: the internal key stays with our containers.
-async fn ask(upstream: &Upstream) -> Look {
+/// `None`: the gateway itself lacks what that takes. Of an engine entered by hand the key is its own, if it has one: the internal key stays with our containers.
+async fn ask(upstream: &Upstream) -> Option<Look> {
     let started = Instant::now();
     let asked = get(upstream.authority(), "/v1/models", upstream.auth(), probe::TIMEOUT).await;
     let latency = Some(started.elapsed());
-    match asked {
+    Some(match asked {
         Ok((StatusCode::OK, body)) => match probe::names(&body) {
             Some(models) => Look { latency, error: None, models: Some(models) },
             None => Look::bad(latency, probe::NO_LIST),
@@ -178,7 +179,11 @@ async fn ask(upstream: &Upstream) -> Look {
         Ok((status, _)) => Look::bad(latency, format!("/v1/models answers {}", status.as_u16())),
         Err(NoAnswer::Closed(detail)) => Look::bad(None, detail),
         Err(NoAnswer::TimedOut) => Look::bad(None, probe::NO_ANSWER),
-    }
+        Err(NoAnswer::NotAsked(error)) => {
+            warn!(%error, "an engine can't be probed");
+            return None;
+        }
+    })
 }
 
 fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {

@@ -42,10 +42,10 @@ pub struct Catalog {
     pub keys: HashMap<[u8; 32], Arc<KeyEntry>>,
     /// By SHA-256 of the session id.
     pub sessions: HashMap<[u8; 32], Arc<SessionEntry>>,
-    /// Keys and organisations that have limits.
+    /// Whoever has limits.
     pub accounts: HashMap<Holder, Arc<Account>>,
-    /// By id; carried over from snapshot to snapshot.
-    pub org_states: HashMap<OrgId, Arc<AccountState>>,
+    /// Of organisations, and of users who are signed in; carried over from snapshot to snapshot.
+    pub states: HashMap<Holder, Arc<AccountState>>,
     /// By served name.
     pub routes: HashMap<String, Arc<Route>>,
 }

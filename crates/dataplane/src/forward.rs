@@ -13,6 +13,7 @@ use gantry_domain::endpoint::Endpoint;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use rustix::io::Errno;
 
 use crate::{
     Upstream,
@@ -72,6 +73,13 @@ pub(crate) enum Failure {
     Broken(hyper::Error),
     TimedOut,
     Cut,
+}
+
+/// Whether no connection could be made because this machine, or this process, lacks file descriptors, ports or memory
+/// for one. It says nothing of the other end.
+pub fn is_own_lack(error: &io::Error) -> bool {
+    let lack = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|it| lack.contains(&it))
 }
 
 /// Sends the request, on a pooled connection if there is one. It is sent once more if no connection could be made,

@@ -47,6 +47,7 @@ pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream,
 pub use config::{BoxError, Config, Other, OtherBody, Peer, SessionCheck};
 pub use defaults::RequestDefaults;
 pub use fallback::as_completion;
+pub use forward::is_own_lack;
 pub use plane::DataPlane;
 pub use service::Leaving;
 pub use shared::{Counters, Shared};

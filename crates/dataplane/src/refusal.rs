@@ -13,7 +13,7 @@ use crate::{
     breaker::Verdict,
     deadline::{Deadline, Over},
     engine_error::{self, Shaped},
-    forward::{Failure, Reply},
+    forward::{Failure, Reply, is_own_lack},
     meter::{End, Meter, Tokens},
 };
 
@@ -62,7 +62,7 @@ pub(crate) async fn read_refusal(
         Ok(Ok(bytes)) => bytes,
         // Cut off, too long or too slow: the status alone has to do.
         Ok(Err(_)) | Err(Over::TimedOut) => Bytes::new(),
-        Err(Over::Cut) => return Err(body::shutting_down().into()),
+        Err(Over::Cut) => return Err(failed(&Failure::Cut, meter.id)),
     };
     Ok(Refused { status, retry_after, body })
 }
@@ -152,7 +152,8 @@ pub(crate) fn failed(failure: &Failure, id: uuid::Uuid) -> Refusal {
     match failure {
         Failure::Unreachable(error) => {
             tracing::debug!(%error, %id, "the engine can't be reached");
-            refusal(unavailable("the model's engine can't be reached").retry_after(1), Some(Verdict::Failure))
+            let verdict = (!is_own_lack(error)).then_some(Verdict::Failure);
+            refusal(unavailable("the model's engine can't be reached").retry_after(1), verdict)
         }
         Failure::Broken(error) => {
             tracing::debug!(%error, %id, "the engine broke the connection");

@@ -50,11 +50,15 @@ impl Sockets {
     /// # Errors
     /// An address can't be read, or may not be listened on with these settings.
     pub(crate) fn apply(&self, settings: &mut Settings) -> anyhow::Result<()> {
-        if let Some(first) = self.gateway.first() {
-            settings.gateway_listen = first.local_addr().context("an inherited socket has no address")?;
-        }
+        const NO_ADDRESS: &str = "an inherited socket has no address";
         if let Some(metrics) = &self.metrics {
-            settings.metrics_listen = metrics.local_addr().context("an inherited socket has no address")?;
+            settings.metrics_listen = metrics.local_addr().context(NO_ADDRESS)?;
+        }
+        // Each of them lets somebody in. The first is the one that stays in the settings.
+        for socket in self.gateway.iter().rev() {
+            let addr = socket.local_addr().context(NO_ADDRESS)?;
+            settings.gateway_listen = addr;
+            settings.check().with_context(|| format!("can't serve on {addr}, a socket of LISTEN_FDS"))?;
         }
         Ok(settings.check()?)
     }

@@ -20,9 +20,17 @@ pub(crate) fn run(
             settings.database().expose().starts_with("postgres"),
             "a SQLite database belongs to one gateway: there is nobody else to supervise its models"
         );
-        let store = Store::open(settings.database().expose()).await.context("can't open the database")?;
+        let url = settings.database();
+        // Refuses any schema but this program's. Bringing one up to date is a gateway's work: those of another version
+        // may run on it.
+        let refused = "can't open the database";
+        let mut store = Store::open_to_read(url.expose()).await.context(refused)?;
         let text = match name {
-            "release" => release(&store, sub.get_flag("copy")).await,
+            "release" => {
+                store.close().await;
+                store = Store::open(url.expose()).await.context(refused)?;
+                release(&store, sub.get_flag("copy")).await
+            }
             _ => show(&store).await,
         };
         store.close().await;

@@ -118,11 +118,14 @@ settings! {
         audit_retention_days: u32 = "365";
     }
     "Limits" {
-        /// Requests a minute of each key that has no such limit of its own; 0 is without limit.
+        /// Requests a minute of each key that has no such limit of its own, and of each user who is signed in; 0 is
+        /// without limit.
         rate_limit_rpm: u32 = "0";
-        /// Tokens a minute of each key that has no such limit of its own; 0 is without limit.
+        /// Tokens a minute of each key that has no such limit of its own, and of each user who is signed in; 0 is
+        /// without limit.
         rate_limit_tpm: u32 = "0";
-        /// Requests at the same time of each key that has no such limit of its own; 0 is without limit.
+        /// Requests at the same time of each key that has no such limit of its own, and of each user who is signed in; 0 is
+        /// without limit.
         max_concurrent_requests: u32 = "0";
         /// `shadow` counts what limits and budgets would refuse, and refuses nothing.
         rate_limit_mode: LimitMode = "enforce";

@@ -51,12 +51,20 @@ pub(super) fn is_given(matches: &ArgMatches) -> bool {
     names.clone().any(|it| text(matches, it).is_some()) || !texts(matches, "set").is_empty()
 }
 
-/// The body; `engine` is that of a model that exists.
-pub(super) fn body(matches: &ArgMatches, engine: Option<&str>) -> Outcome<Value> {
-    let mut body = match text(matches, "file") {
-        Some(path) => record(path)?,
-        None => Map::new(),
-    };
+/// The body for a model that does not exist yet.
+pub(super) fn of_new(matches: &ArgMatches) -> Outcome<Value> {
+    let mut record = record(matches)?;
+    // Records show what is unset as `null`, which says nothing where there is nothing to unset.
+    record.retain(|_, value| !value.is_null());
+    body(matches, record, None)
+}
+
+/// The body of a change to a model of this engine. `null` in a file unsets its field, as the API has it.
+pub(super) fn of_change(matches: &ArgMatches, engine: Option<&str>) -> Outcome<Value> {
+    body(matches, record(matches)?, engine)
+}
+
+fn body(matches: &ArgMatches, mut body: Map<String, Value>, engine: Option<&str>) -> Outcome<Value> {
     for (option, field) in OPTIONS {
         if let Some(value) = text(matches, option) {
             body.insert((*field).to_owned(), value.into());
@@ -79,7 +87,9 @@ fn split(assignment: &str) -> Outcome<(&str, &str)> {
         .ok_or_else(|| Failure::Usage(format!("`{}` is not FIELD=VALUE", crate::out::clean(assignment))))
 }
 
-fn record(path: &str) -> Outcome<Map<String, Value>> {
+/// The record that `--file` names, without what requests may not have; empty without `--file`.
+fn record(matches: &ArgMatches) -> Outcome<Map<String, Value>> {
+    let Some(path) = text(matches, "file") else { return Ok(Map::new()) };
     let wrong = |error: std::io::Error| Failure::Usage(format!("can't read {path}: {error}"));
     let text = if path == "-" {
         let mut text = String::new();
@@ -90,7 +100,7 @@ fn record(path: &str) -> Outcome<Map<String, Value>> {
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(mut record)) => {
-            record.retain(|name, value| !SHOWN_ONLY.contains(&name.as_str()) && !value.is_null());
+            record.retain(|name, _| !SHOWN_ONLY.contains(&name.as_str()));
             Ok(record)
         }
         Ok(_) => Err(Failure::Usage(format!("{path} does not hold a JSON object"))),

@@ -82,7 +82,7 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             cx.client.post(&path, None).await?
         }
         None if form::is_given(matches) => {
-            cx.client.post("/admin/models/dry-run", Some(&form::body(matches, None)?)).await?
+            cx.client.post("/admin/models/dry-run", Some(&form::of_new(matches)?)).await?
         }
         None => {
             return Err(Failure::Usage("say which model, or give values with --set or --file".to_owned()));
@@ -90,7 +90,7 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     };
     let preview = &answer.json;
     cx.out.either(preview, || {
-        cx.out.line(&clean(&cell(&preview["command_str"])))?;
+        cx.out.line(&cell(&preview["command_str"]))?;
         cx.out.line("")?;
         let cached = if preview["image_cached"] == true { "on this machine" } else { "not on this machine" };
         let gb = |it: &Value| it.as_f64().map_or_else(|| "unknown".to_owned(), |it| format!("{it:.1} GB"));
@@ -103,8 +103,8 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             let severity = cell(&warning["severity"]);
             let tone = if severity == "error" { Tone::Bad } else { Tone::Busy };
             let head = cx.out.paint(tone, &severity);
-            cx.out.line(&format!("{head}: {}", clean(&cell(&warning["title"]))))?;
-            cx.out.line(&format!("  {}", clean(&cell(&warning["message"]))))?;
+            cx.out.line(&format!("{head}: {}", cell(&warning["title"])))?;
+            cx.out.line(&format!("  {}", cell(&warning["message"])))?;
             if let Some(fix) = warning["fix"].as_str() {
                 cx.out.line(&format!("  fix: {}", clean(fix)))?;
             }
@@ -151,7 +151,7 @@ pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
             cx.out.pairs(&pairs)?;
         }
         for warning in found["warnings"].as_array().into_iter().flatten() {
-            cx.out.line(&format!("{}: {}", cx.out.paint(Tone::Busy, "warning"), clean(&cell(warning))))?;
+            cx.out.line(&format!("{}: {}", cx.out.paint(Tone::Busy, "warning"), cell(warning)))?;
         }
         Ok(())
     })
@@ -189,7 +189,7 @@ pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcom
             .stream(&format!("{path}&follow=true"), |bytes| {
                 for event in events.take(bytes) {
                     if cx.out.json {
-                        cx.out.line(&event.to_string())?;
+                        cx.out.compact(&event)?;
                     } else {
                         cx.out.line(&visible(event["line"].as_str().unwrap_or_default()))?;
                     }

@@ -82,6 +82,11 @@ pub(crate) fn command() -> Command {
 
 /// The options that make a body.
 fn values(command: Command) -> Command {
+    let file = if command.get_name() == "set" {
+        "Fields as JSON (`-`: standard input), where `null` unsets; the other options win over it"
+    } else {
+        "A record as JSON (`-`: standard input); the other options win over it"
+    };
     command.args([
         option("served-name", "NAME", "The name that clients use"),
         option("name", "TEXT", "The name that people see; the served name unless given"),
@@ -91,8 +96,7 @@ fn values(command: Command) -> Command {
         option("repo", "REPO", "Repository of the model hub (`repo_id`)"),
         many("set", "FIELD=VALUE", "Any field, as docs/model-fields.md lists them; empty unsets it")
             .short('s'),
-        option("file", "FILE", "A record as JSON (`-`: standard input); the other options win over it")
-            .short('f'),
+        option("file", "FILE", file).short('f'),
     ])
 }
 
@@ -159,7 +163,7 @@ fn id(model: &Value) -> String {
 }
 
 fn name(model: &Value) -> String {
-    clean(&cell(&model["served_name"]))
+    cell(&model["served_name"])
 }
 
 async fn list(cx: &Cx, archived: bool) -> Outcome<()> {
@@ -202,7 +206,7 @@ pub(crate) fn remark(model: &Value) -> String {
 }
 
 async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let body = form::body(matches, None)?;
+    let body = form::of_new(matches)?;
     let model = cx.client.post("/admin/models", Some(&body)).await?.json;
     if has(matches, "start") {
         cx.out.note(&format!("model {} made: {}", id(&model), name(&model)));
@@ -218,7 +222,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 
 async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let model = find(cx, text(matches, "MODEL").unwrap_or_default()).await?;
-    let body = form::body(matches, model["engine_type"].as_str())?;
+    let body = form::of_change(matches, model["engine_type"].as_str())?;
     if body.as_object().is_none_or(Map::is_empty) {
         return Err(Failure::Usage("nothing to change: say what with --set FIELD=VALUE".to_owned()));
     }

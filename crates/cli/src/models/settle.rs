@@ -42,8 +42,9 @@ pub(super) async fn wait(cx: &Cx, model: &Value, goal: Goal, limit: Option<Durat
         }
         let ready = cx.client.get(&format!("{path}/readiness")).await?.json;
         let detail = clean(ready["detail"].as_str().unwrap_or_default());
-        let (elapsed, most) = (begin.elapsed().as_secs(), &ready["timeout_sec"]);
-        let more = match state {
+        let (elapsed, most) = (begin.elapsed().as_secs(), cell(&ready["timeout_sec"]));
+        let state = cell(&record["state"]);
+        let more = match state.as_str() {
             "loading" => format!("{detail}  {elapsed} s (at most {most} s)"),
             "starting" => format!("{detail}  {elapsed} s"),
             _ => format!("{elapsed} s"),
@@ -60,7 +61,7 @@ pub(super) async fn wait(cx: &Cx, model: &Value, goal: Goal, limit: Option<Durat
 }
 
 async fn verdict(cx: &Cx, record: Value, goal: Goal, took: Duration) -> Outcome<()> {
-    let (name, state) = (name(&record), record["state"].as_str().unwrap_or_default().to_owned());
+    let (name, state) = (name(&record), cell(&record["state"]));
     let rolled_back = goal == Goal::Running && record["rolled_back"].is_object();
     match (state.as_str(), goal) {
         ("running", Goal::Running) if !rolled_back => {}
@@ -122,10 +123,11 @@ pub(super) fn lines(diagnosis: &Value, out: &Out) -> Vec<String> {
         lines.push(format!("  field: {}", text(&diagnosis["field"])));
     }
     for fix in diagnosis["fixes"].as_array().into_iter().flatten() {
-        let set = match (fix["field"].as_str(), fix.get("value")) {
-            (Some(field), Some(Value::Null)) => format!("  (--set {field}=)"),
-            (Some(field), Some(value)) => format!("  (--set {field}={})", clean(&cell_of(value))),
-            _ => String::new(),
+        let field = text(&fix["field"]);
+        let set = match fix.get("value").filter(|_| !field.is_empty()) {
+            Some(Value::Null) => format!("  (--set {field}=)"),
+            Some(value) => format!("  (--set {field}={})", clean(&cell_of(value))),
+            None => String::new(),
         };
         lines.push(format!("  fix: {}{set}", text(&fix["text"])));
     }

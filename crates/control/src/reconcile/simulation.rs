@@ -183,7 +183,7 @@ impl Sim {
         let actions =
             [Action::Find, Action::List, Action::Launch, Action::Stop, Action::Remove, Action::Image];
         let action = *actions.choose(&mut self.rng).unwrap();
-        let what = self.rng.random_range(0..24);
+        let what = self.rng.random_range(0..25);
         let engine = |it| self.engines.lock().unwrap().insert(id, it);
         match what {
             0..8 => drop(engine(Engine::Ready)),
@@ -198,7 +198,8 @@ impl Sim {
             19 => self.fake.fail_next(action, error),
             20 => self.fake.lose_next(action, error),
             21 => self.fake.script(&name, Script { exits_at_once: Some(1), ..Script::default() }),
-            22 => self.fake.script(&name, Script { ignores_stop: true, ..Script::default() }),
+            22 => drop(engine(Engine::CanNotBeAsked)),
+            23 => self.fake.script(&name, Script { ignores_stop: true, ..Script::default() }),
             _ => self.fake.script(&name, Script::default()),
         }
         self.note(format!("surroundings {what} {action:?} on {id}"));
@@ -407,11 +408,38 @@ async fn simulate(part: u64) {
             (part..all).step_by(4).collect()
         }
     };
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&format!("sqlite://{}/sim.db", dir.path().display())).await.unwrap();
+    let (_dir, store) = store().await;
     for seed in seeds {
         Sim::new(seed, store.clone()).run().await;
     }
+}
+
+async fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&format!("sqlite://{}/sim.db", dir.path().display())).await.unwrap();
+    (dir, store)
+}
+
+#[tokio::test]
+async fn an_engine_that_the_gateway_can_not_ask_goes_on() {
+    let (_dir, store) = store().await;
+    let mut sim = Sim::new(0, store);
+    sim.create(0).await;
+    let id = sim.models[0];
+    let mut tx = sim.control.store.write().await.unwrap();
+    tx.command(id, Wanted::Running, None, sim.control.clock.now()).await.unwrap();
+    tx.commit().await.unwrap();
+    sim.engines.lock().unwrap().insert(id, Engine::Ready);
+    sim.rounds(2).await;
+    assert_eq!(sim.model(id).await.unwrap().state(), (State::Running, None));
+    let before = sim.fake.containers();
+    sim.engines.lock().unwrap().insert(id, Engine::CanNotBeAsked);
+    sim.rounds(10).await;
+    let model = sim.model(id).await.unwrap();
+    assert_eq!((model.state(), sim.fake.containers()), ((State::Running, None), before));
+    assert!(sim.routed(&model));
+    let (healthy, breaker) = sim.control.route_health(&model.served_name).unwrap();
+    assert_eq!((healthy, breaker), (true, "closed"));
 }
 
 #[tokio::test]

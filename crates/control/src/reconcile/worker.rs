@@ -10,7 +10,7 @@ use std::{
 
 use gantry_dataplane::{RouteTarget, Upstream};
 use gantry_domain::{
-    ModelId,
+    ModelId, Timestamp,
     engine::key_fingerprint,
     model::{
         Model, Phase,
@@ -45,6 +45,7 @@ pub(super) struct Worker {
     stop: CancellationToken,
     /// No pass has ended yet since the gateway came up.
     boot: bool,
+    since: Timestamp,
     /// Probes in a row that got no good answer.
     bad: u32,
     /// The last of them was answered.
@@ -74,12 +75,14 @@ impl Worker {
         mailbox: Arc<Mailbox>,
         stop: CancellationToken,
     ) -> Self {
+        let since = control.steady.now();
         Self {
             id,
             control,
             mailbox,
             stop,
             boot: true,
+            since,
             bad: 0,
             answers: false,
             looked_at: None,
@@ -150,6 +153,10 @@ impl Worker {
     pub(super) async fn pass(&mut self, mut sighting: Option<Sighting>) -> StoreResult<Next> {
         let mut health = Health::Unknown;
         for _ in 0..MAX_STEPS {
+            if self.stop.is_cancelled() {
+                // The next gateway goes on from what is stored.
+                return Ok(Next::In(LOADING_PROBE));
+            }
             let (model, deleting, found) = if let Some(it) = sighting.take() {
                 (it.model, it.deleting, Ok(it.found))
             } else {
@@ -177,6 +184,7 @@ impl Worker {
                         other => other,
                     };
                     match (&health, &model.phase) {
+                        (Health::Unknown, _) => return Ok(Next::In(LOADING_PROBE)),
                         // The common case, which must cost little: all is as it was.
                         (Health::Ready, Phase::Running { .. }) => {
                             self.boot = false;
@@ -236,6 +244,7 @@ impl Worker {
             instance: None,
             health: Health::Unknown,
             boot: self.boot,
+            watched_since: self.since,
             now: self.control.steady.now(),
             deadlines: self.deadlines(model),
             in_flight: self.draining.as_ref().map_or(0, in_flight),
@@ -320,6 +329,9 @@ impl Worker {
         let launched = model.as_launched();
         let at = self.control.clock.now();
         let probed = self.control.prober.probe(&launched, port).await;
+        if probed.health == Health::Unknown {
+            return Ok(Health::Unknown);
+        }
         let health = match probed.health.clone() {
             Health::Slow { .. } => {
                 self.bad += 1;

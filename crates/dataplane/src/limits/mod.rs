@@ -1,6 +1,6 @@
 //! Limits of keys and organisations. Atomics only, nothing waits: a request is decided on what this process knows.
 //!
-//! - [`Account`]: a key or an organisation with its limits, and the [`AccountState`] that outlives catalogs
+//! - [`Account`]: a key, a user or an organisation with its limits, and the [`AccountState`] that outlives catalogs
 //! - [`Guard`]: the accounts that a caller's requests are charged to; callers without limits have none, and pay nothing
 //! - [`Ticket`]: what a request took of them, settled when it ends
 //! - [`Link`]: the way to the other gateways, if there are any (`gantry_control::limits` is at its other end)
@@ -31,7 +31,7 @@ use std::{
 };
 
 use gantry_domain::{
-    KeyId, OrgId, Timestamp,
+    KeyId, OrgId, Timestamp, UserId,
     limit::{LimitMode, Limits},
 };
 use http::HeaderValue;
@@ -55,6 +55,8 @@ const WAITING: usize = 16_384;
 pub enum Holder {
     Key(KeyId),
     Org(OrgId),
+    /// In all of his sessions together; his keys have limits of their own.
+    User(UserId),
 }
 
 impl Holder {
@@ -63,16 +65,18 @@ impl Holder {
         match self {
             Self::Key(_) => "key",
             Self::Org(_) => "organisation",
+            Self::User(_) => "user",
         }
     }
 }
 
-/// `k7` or `o7`: its name in the state that gateways share.
+/// `k7`, `o7` or `u7`: its name in the state that gateways share.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(id) => write!(f, "k{}", id.0),
             Self::Org(id) => write!(f, "o{}", id.0),
+            Self::User(id) => write!(f, "u{}", id.0),
         }
     }
 }
@@ -101,7 +105,7 @@ impl Kind {
     }
 }
 
-/// A key or an organisation that has limits.
+/// A key, a user or an organisation that has limits.
 #[derive(Debug)]
 pub struct Account {
     pub holder: Holder,
@@ -161,14 +165,15 @@ impl Account {
     }
 }
 
-/// All that a caller's requests are charged to: the key and its organisation, as far as they have limits.
+/// All that a caller's requests are charged to: the key, or the user who is signed in, and the organisation, as far as
+/// they have limits.
 #[derive(Debug)]
 pub struct Guard(Box<[Arc<Account>]>);
 
 impl Guard {
     /// `None` if there is nothing to be charged.
-    pub fn new(key: Option<&Arc<Account>>, org: Option<&Arc<Account>>) -> Option<Arc<Self>> {
-        let accounts: Box<[_]> = key.into_iter().chain(org).map(Arc::clone).collect();
+    pub fn new(own: Option<&Arc<Account>>, org: Option<&Arc<Account>>) -> Option<Arc<Self>> {
+        let accounts: Box<[_]> = own.into_iter().chain(org).map(Arc::clone).collect();
         (!accounts.is_empty()).then(|| Arc::new(Self(accounts)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use gantry_domain::ApiError;
+use gantry_domain::{ApiError, ErrorCode};
 
 use super::{MAX_DEPTH, bad_json};
 
@@ -237,7 +237,11 @@ impl<'a> Scanner<'a> {
 }
 
 fn deeper(depth: u32) -> Step<u32> {
-    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(bad_json("it is nested more than 64 deep")) }
+    if depth < MAX_DEPTH {
+        return Ok(depth + 1);
+    }
+    let message = format!("the body is nested more than {MAX_DEPTH} deep");
+    Err(ApiError::new(ErrorCode::ParameterNotAllowed, message))
 }
 
 /// The text of a checked string literal, quotes included; `None` for a lone surrogate.

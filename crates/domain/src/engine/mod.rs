@@ -96,15 +96,17 @@ impl Launch {
 }
 
 /// Whether both records lead to the same container, whatever the gateway's own settings are: they differ in nothing, or
-/// only in what the gateway does itself (time-outs, request defaults).
+/// only in what the gateway does itself (time-outs, request defaults). A setting that the engine's version can't express
+/// counts as well: where the tag of the image does not tell it, it may be one that can.
 pub fn same_container(a: &Model, b: &Model) -> bool {
     let key = SecretString::from("");
     // Large enough to cut no setting down.
     let host = Host { cpus: 4096, gpus: (0..64).collect() };
     let launched = |model: &Model| {
+        let image = model.config.text("engine_image").unwrap_or_default();
         let cx = LaunchContext {
-            image: model.config.text("engine_image").unwrap_or_default(),
-            version: EngineVersion::Unknown(model.engine),
+            image,
+            version: EngineVersion::of_image(model.engine, image),
             host: &host,
             internal_key: &key,
             offline: false,
@@ -114,7 +116,12 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
         };
         launch(model, &cx)
     };
+    let (old, new) = (a, b);
     let (a, b) = (launched(a), launched(b));
+    let mut left_out = a.warnings.iter().chain(&b.warnings).map(|it| it.field);
+    if left_out.any(|it| old.config.get(it) != new.config.get(it)) {
+        return false;
+    }
     // Values of variables are no part of the hash, which anybody can read from a container's labels.
     let values =
         |it: &Launch| it.env.iter().map(|(_, value)| value.expose_secret().to_owned()).collect::<Vec<_>>();

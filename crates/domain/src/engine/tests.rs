@@ -36,6 +36,21 @@ fn another_value_of_a_variable_makes_another_container() {
 }
 
 #[test]
+fn a_setting_that_only_older_engines_know_makes_another_container() {
+    let with = |image: Option<&str>, quantization: Option<&str>| {
+        model(&json!({
+            "served_name": "m", "engine_type": "vllm", "local_path": "m", "engine_image": image,
+            "quantization": quantization,
+        }))
+    };
+    for image in [None, Some("registry.local/vllm:v0.20.0"), Some("registry.local/vllm@sha256:0")] {
+        let changed = !same_container(&with(image, None), &with(image, Some("gguf")));
+        assert!(changed, "{image:?}");
+        assert!(same_container(&with(image, Some("gguf")), &with(image, Some("gguf"))), "{image:?}");
+    }
+}
+
+#[test]
 fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
     let body = json!({"served_name": "tiny", "engine_type": "llamacpp", "local_path": "t/x.gguf"});
     assert_eq!(

@@ -239,7 +239,7 @@ pub enum InstanceStatus {
 /// What a probe of the engine said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// Not probed in this pass.
+    /// Not probed in this pass; or it could not be, because the gateway itself lacks what that takes.
     Unknown,
     /// Refused, or closed without an answer: nobody listens, or not yet.
     Closed { detail: String },
@@ -278,6 +278,8 @@ pub struct Observed<'a> {
     pub health: Health,
     /// The first pass for this model since the gateway came up.
     pub boot: bool,
+    /// Since when this gateway looks after the model. A deadline that passed before that was nobody's fault.
+    pub watched_since: Timestamp,
     pub now: Timestamp,
     pub deadlines: Deadlines,
     /// Requests that the engine still works on, as far as this process knows.
@@ -319,6 +321,11 @@ pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
         (Phase::Running { port, .. }, _) if current && o.health == Health::Unknown => {
             Step::Probe { port: *port }
         }
+        (Phase::Loading { instance, until, .. }, _)
+            if current && is_stale(o, *until, o.deadlines.startup) =>
+        {
+            Step::Record(load(o, instance.clone()))
+        }
         (Phase::Loading { since, until, .. }, _) if current && o.now >= *until => {
             let seconds = until.since(*since).as_secs();
             Step::Record(failed(o, Failure::StartupTimeout { seconds }))
@@ -332,6 +339,9 @@ pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
         (Phase::Stopped { .. }, Wanted::Stopped) => {
             Step::Record(Phase::Stopped { generation: o.generation, lost: false })
         }
+        (Phase::Stopping { until, .. }, _) if is_stale(o, *until, o.deadlines.drain + o.deadlines.stop) => {
+            Step::Record(stop(o, o.deadlines.stop))
+        }
         (Phase::Stopping { until, .. }, _) if o.now >= *until => {
             Step::Record(failed(o, Failure::StopFailed { detail }))
         }
@@ -340,11 +350,7 @@ pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
         (Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. }, Wanted::Running) => {
             Step::Record(failed(o, Failure::StartFailed { detail }))
         }
-        (phase, _) => Step::Record(Phase::Stopping {
-            generation: phase.generation(),
-            since: o.now,
-            until: o.now.plus(o.deadlines.stop),
-        }),
+        _ => Step::Record(stop(o, o.deadlines.stop)),
     }
 }
 
@@ -406,20 +412,18 @@ fn follow(o: &Observed<'_>, phase: &Phase, it: &Instance) -> Step {
             let detail = exit_text(*code, *out_of_memory);
             Step::Record(failed(o, Failure::ContainerExited { detail }))
         }
+        (InstanceStatus::Running { .. }, Phase::Loading { until, .. })
+            if is_ahead(o, *until, o.deadlines.startup) =>
+        {
+            Step::Record(load(o, it.id.clone()))
+        }
         (InstanceStatus::Running { port }, Phase::Loading { since, until, .. }) => {
-            // Another life of the gateway wrote it, perhaps by a clock that was set back since.
-            let until = (*until).min(o.now.plus(o.deadlines.startup));
-            loading(o, it, *port, (*since, until))
+            loading(o, it, *port, (*since, *until))
         }
         (InstanceStatus::Running { port }, Phase::Running { port: known, .. }) => {
             running(o, it, *port, *known)
         }
-        (InstanceStatus::Running { .. }, _) => Step::Record(Phase::Loading {
-            generation: o.generation,
-            instance: it.id.clone(),
-            since: o.now,
-            until: o.now.plus(o.deadlines.startup),
-        }),
+        (InstanceStatus::Running { .. }, _) => Step::Record(load(o, it.id.clone())),
     }
 }
 
@@ -442,11 +446,12 @@ fn loading(
         (Health::KeyRefused | Health::OldKey, _) => {
             unhealthy("the engine refuses the gateway's internal key")
         }
+        // Before its deadline counts: while nobody looked it may have got ready.
+        (Health::Unknown, Some(port)) => Step::Probe { port },
         _ if o.now >= until => {
             let seconds = until.since(since).as_secs();
             Step::Halt(it.id.clone(), failed(o, Failure::StartupTimeout { seconds }))
         }
-        (Health::Unknown, Some(port)) => Step::Probe { port },
         _ => Step::Wait,
     }
 }
@@ -455,12 +460,7 @@ fn running(o: &Observed<'_>, it: &Instance, port: Option<u16>, known: u16) -> St
     let dead = |detail: String| Step::Halt(it.id.clone(), failed(o, Failure::EngineUnhealthy { detail }));
     match (&o.health, port) {
         // A restart by hand gives another port, and an engine that loads its model again.
-        (_, Some(port)) if port != known => Step::Record(Phase::Loading {
-            generation: o.generation,
-            instance: it.id.clone(),
-            since: o.now,
-            until: o.now.plus(o.deadlines.startup),
-        }),
+        (_, Some(port)) if port != known => Step::Record(load(o, it.id.clone())),
         (Health::Unknown, Some(port)) => Step::Probe { port },
         (Health::Closed { detail }, _) => dead(detail.clone()),
         (Health::KeyRefused, _) => dead("the engine refuses the gateway's internal key".to_owned()),
@@ -483,6 +483,7 @@ fn lost(o: &Observed<'_>, failure: impl FnOnce(String) -> Failure) -> Step {
 fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
     let limit = o.deadlines.drain + o.deadlines.stop;
     match o.phase {
+        Phase::Stopping { until, .. } if is_stale(o, *until, limit) => Step::Record(stop(o, limit)),
         Phase::Stopping { until, .. } if o.now >= *until => Step::Record(failed(
             o,
             Failure::StopFailed {
@@ -497,12 +498,32 @@ fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
         Phase::Stopping { .. } | Phase::Failed { failure: Failure::StopFailed { .. }, .. } => {
             Step::Remove(id.clone())
         }
-        phase => Step::Record(Phase::Stopping {
-            generation: phase.generation(),
-            since: o.now,
-            until: o.now.plus(limit),
-        }),
+        _ => Step::Record(stop(o, limit)),
     }
+}
+
+/// A deadline that an earlier life of the gateway set, and that means nothing now: it passed while nobody could do
+/// anything about it, or [`is_ahead`].
+fn is_stale(o: &Observed<'_>, until: Timestamp, limit: Duration) -> bool {
+    until <= o.watched_since || is_ahead(o, until, limit)
+}
+
+/// Further away than it can have been set: the clock was set back since.
+fn is_ahead(o: &Observed<'_>, until: Timestamp, limit: Duration) -> bool {
+    until > o.now.plus(limit)
+}
+
+fn load(o: &Observed<'_>, instance: InstanceId) -> Phase {
+    Phase::Loading {
+        generation: o.generation,
+        instance,
+        since: o.now,
+        until: o.now.plus(o.deadlines.startup),
+    }
+}
+
+fn stop(o: &Observed<'_>, limit: Duration) -> Phase {
+    Phase::Stopping { generation: o.phase.generation(), since: o.now, until: o.now.plus(limit) }
 }
 
 fn is_live(it: &Instance) -> bool {

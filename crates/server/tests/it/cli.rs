@@ -1,6 +1,7 @@
 //! The verbs of the command line, through the real program against a real gateway.
 
 mod doctor;
+mod hostile;
 mod local;
 mod models;
 mod people;

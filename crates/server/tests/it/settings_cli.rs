@@ -2,7 +2,7 @@
 
 use std::{
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::Path,
     process::{Command, Stdio},
     sync::mpsc,
@@ -28,13 +28,17 @@ struct Said {
 /// Runs the program in `dir` with nothing but this environment.
 fn gantry(dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Said {
     let mut command = Command::new(GANTRY);
-    command.args(args).current_dir(dir).env_clear().env("HOME", dir).envs(env.iter().copied());
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command.args(args).env_clear().envs(env.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped());
+    ended(dir, command)
+}
+
+fn ended(dir: &Path, mut command: Command) -> Said {
+    let child = command.current_dir(dir).env("HOME", dir).stderr(Stdio::piped()).spawn().unwrap();
     let (pid, (done, ended)) = (child.id(), mpsc::channel());
     std::thread::spawn(move || done.send(child.wait_with_output()));
     let Ok(output) = ended.recv_timeout(PATIENCE) else {
         Command::new("kill").arg(pid.to_string()).status().unwrap();
-        panic!("it runs on: {args:?} {env:?}");
+        panic!("it runs on: {command:?}");
     };
     let output = output.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -47,6 +51,22 @@ fn refused(dir: &Path, env: &[(&str, &str)]) -> String {
     let said = gantry(dir, &["serve"], &[&ports[..], env].concat());
     assert!(!said.ok, "{env:?}: {}", said.out);
     assert_eq!(said.out, "", "nothing is announced");
+    said.err
+}
+
+/// The same with sockets that the service manager opened.
+fn refused_with_sockets(dir: &Path, addrs: [&str; 2], env: &[(&str, &str)]) -> String {
+    // The shell puts them to where the program looks for them, under its own id.
+    let hand_over = "exec 3<&0 4<&1 0</dev/null 1>/dev/null; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=a:b; \
+                     exec \"$0\" serve --metrics-listen 127.0.0.1:0";
+    let mut command = Command::new("sh");
+    command.args(["-c", hand_over, GANTRY]).env_clear().envs(env.iter().copied());
+    let [first, second] = addrs.map(|it| Stdio::from(OwnedFd::from(TcpListener::bind(it).unwrap())));
+    let said = ended(dir, {
+        command.stdin(first).stdout(second);
+        command
+    });
+    assert!(!said.ok, "{addrs:?}: {}", said.err);
     said.err
 }
 
@@ -282,6 +302,13 @@ fn what_is_unknown_or_malformed_is_refused_by_name() {
         error.contains("GATEWAY_DEV_ALLOW_ALL_KEYS") && error.contains("GATEWAY_DEV_ALLOW_REMOTE=true"),
         "{error}"
     );
+    for (first, second) in [("127.0.0.1:0", "0.0.0.0:0"), ("0.0.0.0:0", "127.0.0.1:0")] {
+        let error = refused_with_sockets(dir.path(), [first, second], &open[1..]);
+        assert!(
+            error.contains("0.0.0.0:") && error.contains("GATEWAY_DEV_ALLOW_REMOTE=true"),
+            "{first} {second}: {error}"
+        );
+    }
     let said = gantry(dir.path(), &["settings", "--health-poll-sec", "soon"], &[]);
     assert!(said.err.contains("HEALTH_POLL_SEC (from flag)"), "{}", said.err);
     assert!(!dir.path().join(".local").exists(), "a refused start writes nothing");

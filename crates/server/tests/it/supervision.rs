@@ -167,6 +167,51 @@ async fn a_gateway_that_does_not_see_the_engines_changes_nothing_until_it_is_tol
 }
 
 #[tokio::test]
+async fn who_only_asks_who_supervises_does_not_change_the_schema() {
+    if !postgres("supervision: another schema") {
+        return;
+    }
+    let mut gateway = start(Options::processes().on(Database::Postgres)).await;
+    let database = gateway.database_url().unwrap();
+    assert!(gateway.terminate());
+    let sql = |text: &str| {
+        let output = Command::new("psql").args([&database, "-Atqc", text]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let tables = || sql("SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1");
+    let said = |verb: &str| {
+        let ran = Command::new(GANTRY).args(["supervisor", verb, "--database-url", &database]).output();
+        let ran = ran.unwrap();
+        (ran.status.success(), String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap())
+    };
+    let (well, text) = said("show");
+    assert!(well && text.contains("did last; nobody does now"), "{text}");
+
+    // As an older program left it, whose gateways may run on it.
+    sql("DROP TABLE supervisor; DELETE FROM _sqlx_migrations WHERE version >= 7");
+    let (before, version) = (tables(), sql("SELECT MAX(version) FROM _sqlx_migrations"));
+    for verb in ["show", "release"] {
+        let (well, text) = said(verb);
+        assert!(!well && text.contains("it is of version 6"), "{verb}: {text}");
+        assert_eq!(
+            (tables(), sql("SELECT MAX(version) FROM _sqlx_migrations")),
+            (before.clone(), version.clone())
+        );
+    }
+    // And one that is nobody's yet.
+    sql(
+        "DO $$ DECLARE it text; BEGIN FOR it IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() \
+         LOOP EXECUTE format('DROP TABLE %I CASCADE', it); END LOOP; END $$",
+    );
+    for verb in ["show", "release"] {
+        let (well, text) = said(verb);
+        assert!(!well && text.contains("no tables of Gantry"), "{verb}: {text}");
+        assert_eq!(tables(), "");
+    }
+}
+
+#[tokio::test]
 async fn who_loses_the_lock_s_connection_takes_it_again_and_touches_nothing() {
     if !postgres("supervision: connection lost") {
         return;

@@ -34,6 +34,8 @@ pub(super) enum Engine {
     Ready,
     Hangs,
     RefusesTheKey,
+    /// The gateway itself lacks a file descriptor for it.
+    CanNotBeAsked,
 }
 
 pub(super) type Engines = Arc<Mutex<BTreeMap<ModelId, Engine>>>;
@@ -48,8 +50,11 @@ impl Prober for Probes {
         async move {
             task::yield_now().await;
             let up = InstanceStatus::Running { port: Some(port) };
-            let health = if self.fake.containers().get(&model.container_name()) == Some(&up) {
-                match self.engines.lock().unwrap().get(&model.id) {
+            let engine = self.engines.lock().unwrap().get(&model.id).copied();
+            let health = if engine == Some(Engine::CanNotBeAsked) {
+                Health::Unknown
+            } else if self.fake.containers().get(&model.container_name()) == Some(&up) {
+                match engine {
                     Some(Engine::Ready) => Health::Ready,
                     Some(Engine::Hangs) => Health::Slow { n: 1 },
                     Some(Engine::RefusesTheKey) => Health::KeyRefused,

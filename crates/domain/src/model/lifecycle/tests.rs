@@ -40,6 +40,7 @@ fn observe<'a>(phase: &'a Phase, instance: Option<&'a Instance>, health: Health)
         instance,
         health,
         boot: false,
+        watched_since: at(0),
         now: at(10),
         deadlines: DEADLINES,
         in_flight: 0,
@@ -109,6 +110,62 @@ fn a_running_engine_fails_at_once_when_dead_and_after_three_slow_probes() {
     let moved = seen(1, InstanceStatus::Running { port: Some(5000) });
     let step = plan(&observe(&phase, Some(&moved), Health::Unknown));
     assert!(matches!(step, Step::Record(Phase::Loading { .. })), "its engine loads again: {step:?}");
+}
+
+#[test]
+fn an_engine_that_got_ready_while_nobody_looked_runs() {
+    let (phase, up) = (loading(), up(1));
+    let back =
+        Observed { now: at(900), watched_since: at(900), ..observe(&phase, Some(&up), Health::Unknown) };
+    assert_eq!(plan(&back), Step::Probe { port: 4000 });
+    let ready = plan(&Observed { health: Health::Ready, ..back.clone() });
+    assert!(matches!(ready, Step::Record(Phase::Running { port: 4000, .. })), "{ready:?}");
+    let not_yet = Health::Wrong { n: 1, detail: "/health answers 503".into() };
+    assert_eq!(reason(&plan(&Observed { health: not_yet, ..back.clone() })), "startup_timeout_after_300s");
+    // While nothing is known of its container it gets its time anew, once.
+    let blind = Observed { instance: None, ..back };
+    let Step::Record(anew) = plan_blind(&blind, "no socket") else { panic!("its time is over") };
+    assert_eq!(anew, Phase::Loading { generation: 1, instance: id("c1"), since: at(900), until: at(1200) });
+    assert_eq!(plan_blind(&Observed { phase: &anew, ..blind.clone() }, "no socket"), Step::Wait);
+    let late = Observed { phase: &anew, now: at(1200), ..blind };
+    assert_eq!(reason(&plan_blind(&late, "no socket")), "startup_timeout_after_300s");
+}
+
+#[test]
+fn a_stop_that_a_restart_of_the_gateway_interrupted_is_tried_before_it_fails() {
+    let (phase, old) = (Phase::Stopping { generation: 1, since: at(0), until: at(40) }, up(1));
+    for wanted in [Wanted::Running, Wanted::Stopped] {
+        let back = Observed {
+            wanted,
+            generation: 2,
+            now: at(900),
+            watched_since: at(900),
+            ..observe(&phase, Some(&old), Health::Unknown)
+        };
+        let anew = Phase::Stopping { generation: 1, since: at(900), until: at(940) };
+        assert_eq!(plan(&back), Step::Record(anew.clone()));
+        assert_eq!(plan_blind(&back, "no socket"), Step::Record(anew.clone()));
+        let then = Observed { phase: &anew, ..back };
+        assert_eq!(plan(&then), Step::Remove(id("c1")));
+        let gone = plan(&Observed { instance: None, ..then });
+        let follows = match wanted {
+            Wanted::Running => Phase::Starting { generation: 2, since: at(900) },
+            Wanted::Stopped => Phase::Stopped { generation: 2, lost: false },
+        };
+        assert_eq!(gone, Step::Record(follows), "the command is not lost");
+    }
+}
+
+#[test]
+fn a_deadline_of_a_clock_that_was_set_back_since_is_set_anew() {
+    let up = up(1);
+    let loading = Phase::Loading { generation: 1, instance: id("c1"), since: at(90_000), until: at(90_300) };
+    let Step::Record(anew) = plan(&observe(&loading, Some(&up), Health::Unknown)) else { panic!("waits") };
+    assert_eq!(anew, Phase::Loading { generation: 1, instance: id("c1"), since: at(10), until: at(310) });
+    let stopping = Phase::Stopping { generation: 1, since: at(90_000), until: at(90_040) };
+    let o = Observed { generation: 2, ..observe(&stopping, Some(&up), Health::Unknown) };
+    let anew = Step::Record(Phase::Stopping { generation: 1, since: at(10), until: at(50) });
+    assert_eq!((plan(&o), plan_blind(&o, "no socket")), (anew.clone(), anew));
 }
 
 #[test]
@@ -262,6 +319,7 @@ struct World {
     container: Option<Instance>,
     health: Health,
     boot: bool,
+    watched_since: Timestamp,
     now: Timestamp,
     made: u32,
     launch_refused: bool,
@@ -278,6 +336,7 @@ impl World {
                 instance: self.container.as_ref(),
                 health: std::mem::replace(&mut probed, Health::Unknown),
                 boot: self.boot,
+                watched_since: self.watched_since,
                 now: self.now,
                 deadlines: DEADLINES,
                 in_flight: 0,
@@ -326,7 +385,8 @@ proptest! {
     fn any_history_settles(events in prop::collection::vec(event(), 0..40)) {
         let mut world = World {
             wanted: Wanted::Stopped, generation: 0, phase: Phase::NEW, container: None,
-            health: Health::Closed { detail: "refused".into() }, boot: false, now: at(0), made: 0,
+            health: Health::Closed { detail: "refused".into() }, boot: false, watched_since: at(0),
+            now: at(0), made: 0,
             launch_refused: false,
         };
         let mut starts = 0;
@@ -339,7 +399,7 @@ proptest! {
                     it.status = InstanceStatus::Exited { code, out_of_memory: false };
                 },
                 Event::ContainerRemovedByHand => world.container = None,
-                Event::GatewayRestarts => world.boot = true,
+                Event::GatewayRestarts => { world.boot = true; world.watched_since = world.now; }
                 Event::LaunchRefused => world.launch_refused = true,
                 Event::Start => { world.wanted = Wanted::Running; world.generation += 1; starts += 1; }
                 Event::Stop => { world.wanted = Wanted::Stopped; world.generation += 1; }

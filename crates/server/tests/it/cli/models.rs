@@ -49,6 +49,15 @@ async fn records_are_made_from_options_and_from_records() {
     let changed = changed.ends(0).json();
     assert_eq!((&changed["tensor_parallel_size"], &changed["max_model_len"]), (&json!(null), &json!(4096)));
     shell.run(&["models", "set", "copy"]).ends(2);
+
+    // In a file `null` unsets, as the API has it; what it does not name stays.
+    let fields = r#"{"max_model_len":null,"name":"Copy of it","gpu_memory_utilization":0.5}"#;
+    let changed = shell.run_with(&["models", "set", "copy", "-f", "-", "--json"], fields).ends(0).json();
+    assert_eq!((&changed["name"], &changed["max_model_len"]), (&json!("Copy of it"), &json!(null)));
+    assert_eq!(changed["extra_args"], made["extra_args"]);
+    let record = shell.run(&["models", "show", "copy", "--json"]).ends(0).out;
+    let again = shell.run_with(&["models", "set", "copy", "-f", "-", "--json"], &record).ends(0).json();
+    assert_eq!(again["gpu_memory_utilization"], json!(0.5));
     let shown = shell.run(&["models", "show", &made["id"].to_string()]).ends(0).out;
     assert!(shown.contains("org/big") && shown.contains("--disable-log-stats,--max-log-len=5"), "{shown}");
     let listed = shell.run(&["models", "list", "--json"]).ends(0).json();

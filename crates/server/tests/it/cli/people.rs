@@ -1,6 +1,8 @@
 //! `orgs`, `users` and `keys`.
 
-use gantry_testkit::Database;
+use gantry_domain::Role;
+use gantry_store::{NewUser, Store};
+use gantry_testkit::{Database, now};
 use serde_json::json;
 
 use super::Shell;
@@ -43,6 +45,94 @@ async fn organisations_users_and_keys_are_made_listed_and_revoked() {
         shell.run(&["keys", "revoke", "99999"]).ends(5);
         let bad = shell.run(&["keys", "create", "--scopes", "nonsense", "--from", "nowhere"]).ends(6);
         assert!(bad.err.contains("  scopes") && bad.err.contains("  ip_allowlist"), "{}", bad.err);
+    }
+}
+
+#[tokio::test]
+async fn a_number_that_is_the_id_of_one_and_the_name_of_another_changes_neither() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let make = |name: &str| {
+        let args = ["users", "create", name, "--json"];
+        shell.run_with(&args, "some-password").ends(0).json()["id"].to_string()
+    };
+    let ada = make("ada");
+    let number = make(&ada);
+    for args in [
+        &["users", "set", &ada, "--role", "admin"][..],
+        &["users", "delete", &ada, "--yes"],
+        &["keys", "list", "--user", &ada],
+    ] {
+        let refused = shell.run(args).ends(2);
+        for way in
+            [format!("`id:{ada}`"), format!("`name:{ada}`"), "`ada`".to_owned(), format!("id {number}")]
+        {
+            assert!(refused.err.contains(&way), "{way}: {}", refused.err);
+        }
+    }
+    let users = shell.run(&["users", "list", "--json"]).ends(0).json();
+    assert_eq!(column(&users, "role"), ["owner", "user", "user"]);
+    let [by_id, by_name] = ["id", "name"].map(|word| format!("{word}:{ada}"));
+    let changed = shell.run(&["users", "set", &by_id, "--role", "admin"]).ends(0).out;
+    assert!(changed.contains("ada, admin in"), "{changed}");
+    let changed = shell.run(&["users", "set", &by_name, "--role", "org_admin"]).ends(0).out;
+    assert!(changed.contains(&format!("user {number} is {ada}, org_admin in")), "{changed}");
+
+    // What only one of them can mean is taken; who goes is named by name.
+    let changed = shell.run(&["users", "set", &number, "--disable"]).ends(0).out;
+    assert!(changed.contains(&format!("is {ada}, org_admin")), "{changed}");
+    make("4711");
+    shell.run(&["users", "set", "4711", "--role", "org_admin"]).ends(0);
+    let gone = shell.run(&["users", "delete", &number, "--yes"]).ends(0).out;
+    assert!(gone.contains(&format!("user {number} ({ada}) is deleted")), "{gone}");
+    shell.run(&["users", "set", &ada, "--role", "user"]).ends(0);
+    for (wrong, code) in [("id:ada", 2), ("id:4711", 5), ("name:5", 5), ("+1", 5)] {
+        shell.run(&["users", "set", wrong, "--enable"]).ends(code);
+    }
+
+    let org = shell.run(&["orgs", "create", "1", "--json"]).ends(0).json();
+    assert_ne!(org["id"], 1, "the first organisation has this id");
+    shell.run(&["orgs", "set", "1", "--disable"]).ends(2);
+    let shown = shell.run(&["orgs", "show", "name:1", "--json"]).ends(0).json();
+    assert_eq!((&shown["id"], &shown["enabled"]), (&org["id"], &json!(true)));
+    let help = shell.run(&["users", "--help"]).ends(0).out;
+    assert!(help.contains("`name:12`"), "{help}");
+}
+
+#[tokio::test]
+async fn lists_are_longer_than_one_answer_and_say_where_they_were_cut_off() {
+    const N: usize = 1100;
+    let gateway = gateway(Database::Sqlite).await;
+    let url = format!("sqlite://{}", gateway.data_dir().join("gantry.db").display());
+    let (now, store) = (now(), Store::open(&url).await.unwrap());
+    let mut tx = store.write().await.unwrap();
+    for n in 0..N {
+        let (username, password_hash) = (format!("user-{n}"), "-".to_owned());
+        let org_id = tx.insert_org(&format!("org-{n}"), now).await.unwrap().id;
+        let user = NewUser { org_id, username, password_hash, role: Role::User, enabled: true };
+        tx.insert_user(&user, now).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    store.close().await;
+
+    let shell = Shell::of_owner(&gateway);
+    for (verb, field) in [("users", "username"), ("orgs", "name")] {
+        let whole = shell.run(&[verb, "list", "--json"]).ends(0);
+        let mut names: Vec<_> = column(&whole.json(), field).into_iter().map(ToString::to_string).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!((names.len(), whole.err.as_str()), (N + 1, ""), "{verb}");
+        assert_eq!(shell.run(&[verb, "list"]).ends(0).out.lines().count(), N + 2);
+        let found = shell.run(&[verb, "list", "--search", "109", "--limit", "5000", "--json"]).ends(0);
+        assert_eq!((found.json().as_array().unwrap().len(), found.err.as_str()), (11, ""));
+
+        let cut = shell.run(&[verb, "list", "--limit", "1050"]).ends(0);
+        assert_eq!(cut.out.lines().count(), 1051);
+        assert!(cut.err.starts_with(&format!("1050 of {} ", N + 1)), "{}", cut.err);
+        let cut = shell.run(&[verb, "list", "--limit", "7", "--json"]).ends(0);
+        assert_eq!(cut.json().as_array().unwrap().len(), 7);
+        let said = cut.error()["warning"].as_str().unwrap().to_owned();
+        assert!(said.starts_with(&format!("7 of {} ", N + 1)), "{said}");
     }
 }
 

@@ -47,6 +47,38 @@ async fn an_ended_session_is_gone_for_the_command_line_too() {
 }
 
 #[tokio::test]
+async fn signing_in_again_ends_the_session_before() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    // Whoever has the old cookie.
+    let other = Shell::at(&gateway.url);
+    let file = ".config/gantry/session.json";
+    std::fs::create_dir_all(other.home.path().join(".config/gantry")).unwrap();
+    std::fs::copy(shell.home.path().join(file), other.home.path().join(file)).unwrap();
+    other.run(&["keys", "list"]).ends(0);
+    shell.run_with(&["login", "owner"], "wrong-password").ends(4);
+    other.run(&["keys", "list"]).ends(0);
+    shell.run_with(&["login", "owner"], "owner-password").ends(0);
+    other.run(&["keys", "list"]).ends(4);
+    shell.run(&["keys", "list"]).ends(0);
+}
+
+#[tokio::test]
+async fn what_a_crash_left_beside_the_session_keeps_nobody_from_signing_in() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::at(&gateway.url);
+    // As programs before this one named it, and as this one does.
+    let script = "cd .config/gantry && touch session.json.$$ session.json.new && exec \"$0\" login owner";
+    std::fs::create_dir_all(shell.home.path().join(".config/gantry")).unwrap();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, crate::support::GANTRY]).current_dir(shell.home.path());
+    command.env("HOME", shell.home.path()).env("GANTRY_URL", &gateway.url);
+    let ran = super::Ran::of(command.env("GANTRY_PASSWORD", "owner-password").output().unwrap()).ends(0);
+    assert!(ran.out.contains("signed in"), "{}", ran.out);
+    shell.run(&["keys", "list"]).ends(0);
+}
+
+#[tokio::test]
 async fn who_is_refused_is_told_why() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::at(&gateway.url);

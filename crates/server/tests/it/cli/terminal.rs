@@ -7,6 +7,7 @@ use std::{
 };
 
 use gantry_testkit::{Database, Managed, Options, docker, docker_cli, eventually, simulated, skip};
+use reqwest::{Method, header::HeaderValue};
 use serde_json::{Value, json};
 
 use super::Shell;
@@ -23,7 +24,8 @@ async fn at_terminal(
 }
 
 /// Runs `args` at a terminal of so many columns, sends `keys` one by one, each when its text has been shown, and gives
-/// what was shown in the end. `cols N` is no key but makes the terminal another one.
+/// what was shown in the end. `run COMMAND` is no key but something for a shell to do, for which `$terminal` is the
+/// terminal and `$program` the id of the program's process.
 async fn at_terminal_of(
     columns: usize,
     shell: &Shell,
@@ -36,7 +38,8 @@ async fn at_terminal_of(
         return None;
     }
     let line = format!(
-        "tty >terminal; stty cols {columns} rows 20; '{GANTRY}' {args}; code=$?; stty -a; exit $code"
+        "tty >terminal; stty cols {columns} rows 20; sh -c 'echo $$ >program; exec '\\''{GANTRY}'\\'' {args}'; \
+         code=$?; stty -a; exit $code"
     );
     let mut child = Command::new("script")
         .args(["-qec", &line, "/dev/null"])
@@ -64,10 +67,10 @@ async fn at_terminal_of(
     for (text, keys) in keys {
         let there = async || shown.lock().unwrap().contains(text).then_some(());
         eventually(&format!("`{text}` is shown"), Duration::from_secs(30), there).await;
-        if keys.starts_with("cols ") {
-            let file = std::fs::read_to_string(shell.home.path().join("terminal")).unwrap();
-            let words = keys.split(' ');
-            assert!(Command::new("stty").args(["-F", file.trim()]).args(words).status().unwrap().success());
+        if let Some(task) = keys.strip_prefix("run ") {
+            let task = format!("terminal=$(cat terminal) program=$(cat program); {task}");
+            let done = Command::new("sh").args(["-c", &task]).current_dir(shell.home.path()).status();
+            assert!(done.unwrap().success(), "{task}");
             continue;
         }
         input.write_all(keys.as_bytes()).unwrap();
@@ -189,7 +192,7 @@ async fn the_live_view_follows_the_size_of_the_terminal() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
     let wide = "requests now   latency";
-    let (keys, env) = ([("MODEL", "cols 130"), (wide, "q")], [("NO_COLOR", "1")]);
+    let (keys, env) = ([("MODEL", "run stty -F $terminal cols 130"), (wide, "q")], [("NO_COLOR", "1")]);
     let Some((shown, well)) = at_terminal_of(24, &shell, "top", &keys, &env).await else { return };
     assert!(well, "{shown}");
     let last = shown.rsplit("\u{1b}[H").next().unwrap();
@@ -211,6 +214,57 @@ async fn the_live_view_ends_with_q_and_leaves_the_terminal_as_it_was() {
             "{after}"
         );
     }
+}
+
+#[tokio::test]
+async fn the_live_view_can_be_left_while_the_gateway_hangs() {
+    let mut gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let hang = format!("run kill -STOP {}", gateway.pid());
+    for (key, ends_well) in [("q", true), ("\u{3}", false), ("run kill -TERM $program", false)] {
+        let keys = [("q ends", hang.as_str()), ("no answer for", key)];
+        let ran = at_terminal(&shell, "top", &keys, &[]).await;
+        gateway.signal("CONT");
+        let Some((shown, well)) = ran else { return };
+        assert_eq!(well, ends_well, "{shown}");
+        let (_, after) = shown.split_once("\u{1b}[?1049l").expect("the screen is given back");
+        assert!(after.contains(" icanon"), "{after}");
+    }
+    assert!(gateway.terminate());
+}
+
+#[tokio::test]
+async fn what_strangers_and_key_holders_send_can_not_command_the_operator_s_terminal() {
+    const NAME: &str = "\u{1b}[2J\u{9b}2Jé";
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let (_, client) = gateway.owner().await.new_key(&json!({})).await;
+    client.chat(NAME).await;
+    let listed = eventually("the request is listed", Duration::from_secs(20), async || {
+        let ran = shell.run(&["usage", "list", "--json"]).ends(0);
+        (ran.json() != json!([])).then_some(ran)
+    });
+    let listed = listed.await;
+    assert_eq!(listed.json()[0]["model_name"], NAME, "programs get what was sent");
+    assert!(!listed.out.chars().any(|it| it.is_control() && it != '\n'), "{:?}", listed.out);
+    let csv = shell.run(&["usage", "export"]).ends(0).out;
+    assert!(csv.contains(NAME), "and a file too: {csv:?}");
+
+    let Some((shown, well)) = at_terminal(&shell, "usage export", &[], &[]).await else { return };
+    let shown = shown.replace("\r\n", "\n");
+    assert!(well && shown.contains("[2J") && shown.contains('é') && shown.starts_with("id,"), "{shown:?}");
+    assert!(!shown.chars().any(|it| it.is_control() && it != '\n'), "{shown:?}");
+
+    let login = gateway.client().request(Method::POST, "/auth/login");
+    let login = login.header("user-agent", HeaderValue::from_bytes("\u{9b}2J".as_bytes()).unwrap());
+    let login = login.json(&json!({ "username": "owner", "password": "a guess" }));
+    assert_eq!(gateway.client().send(login).await.status, 401);
+    let dir = gateway.data_dir().display().to_string();
+    let ran = at_terminal(&shell, "audit export", &[], &[("DATA_DIR", &dir)]).await;
+    let (shown, well) = ran.unwrap();
+    let shown = shown.replace("\r\n", "\n");
+    assert!(well && shown.contains("session.login_failed") && shown.contains("\\u009b2J"), "{shown:?}");
+    assert!(!shown.chars().any(|it| it.is_control() && it != '\n'), "{shown:?}");
 }
 
 #[tokio::test]

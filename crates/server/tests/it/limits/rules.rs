@@ -29,7 +29,11 @@ async fn defaults_own_limits_and_the_organisation_s_hold_together() {
     let org = format!("/admin/orgs/{}", team.tenant);
     team.owner.patch(&org, &json!({ "rpm_limit": 3 })).await.expect(200);
     let playground = team.user.chat("m").await;
-    assert_eq!((playground.status, number(&playground, "x-ratelimit-remaining-requests")), (200, 2));
+    assert_eq!(
+        (playground.status, number(&playground, "x-ratelimit-remaining-requests")),
+        (200, 1),
+        "his own"
+    );
     assert_eq!(generous.chat("m").await.status, 200);
     let stream = json!({
         "model": "m", "stream": true, "max_tokens": 3, "messages": [{ "role": "user", "content": "hi" }],
@@ -43,10 +47,18 @@ async fn defaults_own_limits_and_the_organisation_s_hold_together() {
         let row = team.owner.usage_of(answer.header("x-request-id").unwrap()).await;
         assert_eq!((&row["outcome"], &row["total_tokens"]), (&json!("rejected"), &json!(0)));
     }
-    // Other organisations are not concerned.
-    assert_eq!(team.owner.chat("m").await.header("x-ratelimit-limit-requests"), None);
+    // Other organisations are not concerned. All sessions of a user count together, his keys by themselves.
+    let again = team.gateway.owner().await;
+    for session in [&team.owner, &again] {
+        assert_eq!(session.chat("m").await.status, 200);
+    }
+    let answer = team.owner.chat("m").await;
+    assert_error(&answer, 429, "rate_limit_exceeded");
+    assert!(answer.text.contains("this user's limit of requests a minute"), "{}", answer.text);
+    let (_, his) = team.owner.new_key(&json!({})).await;
+    assert_eq!(his.chat("m").await.status, 200);
     let refused = "gantry_limit_decisions_total{kind=\"requests\",result=\"refused\"}";
-    assert_eq!(metric(&team.gateway, refused).await, 3);
+    assert_eq!(metric(&team.gateway, refused).await, 4);
 }
 
 #[tokio::test]
