@@ -199,7 +199,8 @@ async fn an_engine_that_is_slow_but_goes_on_is_not_held_to_be_stalled() {
         // Longer than the floor since the plain request began, but not since the engine's last byte to anybody.
         assert_eq!(upstream.stalled(before + floor), None);
     }
-    until("silence to both would be noticed", || upstream.stalled(Instant::now() + 2 * floor).is_some()).await;
+    until("silence to both would be noticed", || upstream.stalled(Instant::now() + 2 * floor).is_some())
+        .await;
     slow.send(&json("{}"));
     assert_eq!(plain.answer().await.status, 200);
     streaming.send(&format!("{}0\r\n\r\n", chunk("data: [DONE]\n\n")));

@@ -153,14 +153,10 @@ async fn a_deletion_survives_a_kill_at_any_moment() {
             assert!(!answered, "{what}");
             assert_eq!(owner.chat(&model.served_name).await.status, 200, "{what}");
             owner.delete(&path).await;
-            eventually(&what, SOON, async || {
-                (owner.get(&path).await.status == 404).then_some(())
-            })
-            .await;
+            eventually(&what, SOON, async || (owner.get(&path).await.status == 404).then_some(())).await;
         }
         // The record is gone for everybody at once, its container a moment later.
-        eventually(&what, SOON, async || gateway.containers().is_empty().then_some(()))
-            .await;
+        eventually(&what, SOON, async || gateway.containers().is_empty().then_some(())).await;
         assert_eq!(owner.chat(&model.served_name).await.code(), "model_not_found", "{what}");
     }
 }
@@ -245,9 +241,8 @@ async fn requests_that_ran_when_the_gateway_was_killed_have_one_row_each() {
         assert!(row["prompt_tokens"].as_i64().unwrap() > 0 && row["key_id"].is_i64(), "{row}");
     }
     // The engine was told that nobody waits.
-    let idle = eventually("the engine is idle", SOON, async || {
-        (model.stat("in_flight").await == 0).then_some(())
-    });
+    let idle =
+        eventually("the engine is idle", SOON, async || (model.stat("in_flight").await == 0).then_some(()));
     idle.await;
     assert_eq!(owner.chat("m").await.status, 200);
 }

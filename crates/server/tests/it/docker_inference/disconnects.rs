@@ -53,10 +53,8 @@ async fn a_client_that_leaves_frees_the_engine() {
         whole["stream"] = json!(false);
         let waiting = ask("whole", whole).send();
         let begun = async {
-            eventually("the engine works", SOON, async || {
-                (model.stat("in_flight").await == 1).then_some(())
-            })
-            .await;
+            eventually("the engine works", SOON, async || (model.stat("in_flight").await == 1).then_some(()))
+                .await;
         };
         tokio::select! {
             answer = waiting => panic!("{answer:?}"),
@@ -136,10 +134,8 @@ async fn an_engine_that_dies_before_it_answers_is_a_502_and_is_not_asked_again()
         body["stream"] = json!(false);
         let request = client.request(Method::POST, CHAT).header("x-request-id", &id).json(&body);
         let (answer, died) = tokio::join!(client.send(request), async {
-            eventually("the engine works", SOON, async || {
-                (model.stat("in_flight").await == 1).then_some(())
-            })
-            .await;
+            eventually("the engine works", SOON, async || (model.stat("in_flight").await == 1).then_some(()))
+                .await;
             docker_cli(&["kill", &model.container]);
             Instant::now()
         });

@@ -84,10 +84,8 @@ async fn an_open_breaker_closes_when_a_trial_succeeds() {
     let entry = json!({ "served_name": "m", "url": format!("http://127.0.0.1:{port}") });
     owner.post("/admin/models/registry", &entry).await.expect(201);
     let up = async || {
-        eventually("the engine answers", SOON, async || {
-            (owner.chat("m").await.status == 200).then_some(())
-        })
-        .await;
+        eventually("the engine answers", SOON, async || (owner.chat("m").await.status == 200).then_some(()))
+            .await;
     };
     let breaker = async || {
         let registry = owner.get("/admin/models/registry").await.expect(200);
