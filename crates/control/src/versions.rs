@@ -18,13 +18,22 @@ use crate::Control;
 /// How long one question may take: importing vLLM takes a minute or two on a slow disk.
 const ASK: Duration = Duration::from_mins(3);
 /// What a start waits for it at most. A start with the wrong words fails at once, so waiting is the better bet.
-pub(crate) const START_WAITS: Duration = Duration::from_mins(4);
+pub(crate) const START_WAITS: Wait = Wait::OnceAsked(Duration::from_mins(4));
 /// What a preview waits: somebody looks at a form.
-pub(crate) const PREVIEW_WAITS: Duration = Duration::from_secs(3);
+pub(crate) const PREVIEW_WAITS: Wait = Wait::InAll(Duration::from_secs(3));
 /// Images that wait to be asked; more are refused until there is room.
 const QUEUE: usize = 64;
 
 type Image = (EngineKind, String);
+
+/// How long to wait for an image that has to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// So long from the moment at which it is asked. Others may come first; each of them takes a bounded time.
+    OnceAsked(Duration),
+    /// So long in all.
+    InAll(Duration),
+}
 
 /// What is known of images, and what is being found out.
 pub struct Versions {
@@ -33,6 +42,8 @@ pub struct Versions {
     known: Mutex<HashMap<Image, Option<EngineVersion>>>,
     /// Asked for, with the reference to ask by.
     wanted: mpsc::Sender<(Image, String)>,
+    /// The one that is being asked.
+    asked: watch::Sender<Option<Image>>,
     /// Changes with every answer.
     answered: watch::Sender<u64>,
 }
@@ -43,7 +54,8 @@ pub struct Requests(mpsc::Receiver<(Image, String)>);
 impl Versions {
     pub fn new() -> (Self, Requests) {
         let (wanted, requests) = mpsc::channel(QUEUE);
-        (Self { known: Mutex::default(), wanted, answered: watch::Sender::new(0) }, Requests(requests))
+        let (asked, answered) = (watch::Sender::new(None), watch::Sender::new(0));
+        (Self { known: Mutex::default(), wanted, asked, answered }, Requests(requests))
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Image, Option<EngineVersion>>> {
@@ -58,6 +70,53 @@ impl Versions {
         self.known().insert(image, version);
         self.answered.send_modify(|it| *it += 1);
     }
+
+    /// Has an image asked, and waits for the answer.
+    async fn find(&self, key: Image, image: &str, wait: Wait) -> Finding {
+        let unknown = EngineVersion::Unknown(key.0);
+        let (mut asked, mut answered) = (self.asked.subscribe(), self.answered.subscribe());
+        // A failure of before is no answer to this question.
+        self.known().remove(&key);
+        if self.wanted.try_send((key.clone(), image.to_owned())).is_err() {
+            return Finding { version: unknown, pending: true };
+        }
+        let answer = async {
+            loop {
+                let said = self.known().get(&key).copied();
+                match said {
+                    Some(version) => return version.unwrap_or(unknown),
+                    None if answered.changed().await.is_err() => return unknown,
+                    None => {}
+                }
+            }
+        };
+        let too_long = async {
+            let limit = match wait {
+                Wait::InAll(limit) => limit,
+                Wait::OnceAsked(limit) => {
+                    // Its turn can't be missed: the answer is there then.
+                    drop(asked.wait_for(|it| it.as_ref() == Some(&key)).await);
+                    limit
+                }
+            };
+            tokio::time::sleep(limit).await;
+        };
+        tokio::select! {
+            biased;
+            version = answer => Finding { version, pending: false },
+            () = too_long => Finding { version: unknown, pending: true },
+            // Nobody asks any more: the gateway is about to end.
+            () = self.wanted.closed() => Finding { version: unknown, pending: true },
+        }
+    }
+
+    /// The next image to be asked, with the reference to ask by. It is its turn until this is called again.
+    async fn next(&self, requests: &mut Requests) -> Option<(Image, String)> {
+        self.asked.send_replace(None);
+        let request = requests.0.recv().await?;
+        self.asked.send_replace(Some(request.0.clone()));
+        Some(request)
+    }
 }
 
 /// What is known of an image's version.
@@ -69,38 +128,17 @@ pub struct Finding {
 }
 
 impl Control {
-    /// The version of the engine in `image`; waits for at most `wait` where the image has to be asked.
+    /// The version of the engine in `image`; waits for `wait` at most where the image has to be asked.
     pub(crate) async fn version(
         &self,
         engine: EngineKind,
         image: &str,
         info: Option<&ImageInfo>,
-        wait: Duration,
+        wait: Wait,
     ) -> Finding {
-        let done = |version| Finding { version, pending: false };
-        let key = match self.version_unasked(engine, image, info).await {
-            Ok(version) => return done(version),
-            Err(key) => key,
-        };
-        let mut answered = self.versions.answered.subscribe();
-        // A failure of before is no answer to this question.
-        self.versions.known().remove(&key);
-        if self.versions.wanted.try_send((key.clone(), image.to_owned())).is_err() {
-            return Finding { version: EngineVersion::Unknown(engine), pending: true };
-        }
-        let answer = async {
-            loop {
-                let said = self.versions.known().get(&key).copied();
-                match said {
-                    Some(version) => return version.unwrap_or(EngineVersion::Unknown(engine)),
-                    None if answered.changed().await.is_err() => return EngineVersion::Unknown(engine),
-                    None => {}
-                }
-            }
-        };
-        match tokio::time::timeout(wait, answer).await {
-            Ok(version) => done(version),
-            Err(_) => Finding { version: EngineVersion::Unknown(engine), pending: true },
+        match self.version_unasked(engine, image, info).await {
+            Ok(version) => Finding { version, pending: false },
+            Err(key) => self.versions.find(key, image, wait).await,
         }
     }
 
@@ -207,17 +245,16 @@ fn meta_key(engine: EngineKind, id: &str) -> String {
 
 /// Asks the images that were asked for, one after the other.
 pub async fn run(control: std::sync::Arc<Control>, mut requests: Requests, stop: CancellationToken) {
-    loop {
-        let ((engine, id), image) = tokio::select! {
-            () = stop.cancelled() => return,
-            request = requests.0.recv() => match request {
-                Some(request) => request,
-                None => return,
-            },
-        };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = control.learn((engine, id), &image) => {}
+    let asks = async {
+        while let Some((key, image)) = control.versions.next(&mut requests).await {
+            control.learn(key, &image).await;
         }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = asks => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

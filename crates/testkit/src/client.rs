@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::{EventStream, contract, eventually};
 
+/// Longest time from an answer to its usage row. The gateway writes rows within 2 s; a busy machine takes longer.
+const METERED: Duration = Duration::from_mins(1);
+
 /// A complete answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
@@ -155,9 +158,9 @@ impl Client {
         EventStream::new(self.request(Method::POST, path).json(body).send().await.unwrap())
     }
 
-    /// The usage row of a request, which appears within 2 s. For who may see all usage.
+    /// The usage row of a request, which appears a moment after the answer. For who may see all usage.
     pub async fn usage_of(&self, request_id: &str) -> Value {
-        eventually(&format!("a usage row of {request_id}"), Duration::from_secs(2), async || {
+        eventually(&format!("a usage row of {request_id}"), METERED, async || {
             let rows = self.get("/admin/usage?limit=1000").await.expect(200);
             let mut rows = rows.as_array().unwrap().iter().filter(|it| it["req_id"] == request_id);
             let row = rows.next().cloned();

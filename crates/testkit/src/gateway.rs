@@ -7,8 +7,14 @@ use std::{
     os::fd::OwnedFd,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::{Arc, mpsc},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
@@ -119,8 +125,8 @@ pub struct Gateway {
     child: Child,
     /// `http://127.0.0.1:port`
     pub url: String,
-    /// Printed while there is no owner.
-    pub setup_token: Option<String>,
+    /// What it prints.
+    printed: Printed,
     postgres_schema: Option<(String, String)>,
     /// Given back last, when the containers are gone.
     _ids: Option<IdRange>,
@@ -148,8 +154,8 @@ impl Gateway {
             };
             docker::begin_ids_at(first, &url).await;
         }
-        let (child, url, setup_token) = spawn(program, &options, &dir, postgres_schema.as_ref()).await;
-        Self { program: program.into(), options, dir, child, url, setup_token, postgres_schema, _ids: ids }
+        let (child, url, printed) = spawn(program, &options, &dir, postgres_schema.as_ref()).await;
+        Self { program: program.into(), options, dir, child, url, printed, postgres_schema, _ids: ids }
     }
 
     /// The data directory.
@@ -192,7 +198,7 @@ impl Gateway {
     pub async fn restart(&mut self) {
         let program = self.program.to_str().unwrap().to_owned();
         let started = spawn(&program, &self.options, &self.dir, self.postgres_schema.as_ref()).await;
-        (self.child, self.url, self.setup_token) = started;
+        (self.child, self.url, self.printed) = started;
     }
 
     /// Sends a signal, such as `TERM`.
@@ -224,6 +230,12 @@ impl Gateway {
         let answer = client.post("/auth/login", &json!({ "username": username, "password": password })).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         client
+    }
+
+    /// What it prints while there is no owner. Fails if there is one.
+    pub async fn setup_token(&self) -> String {
+        let token = async || self.printed.word_after("#setup=", "");
+        crate::eventually("a token is printed", READY, token).await
     }
 
     /// The owner of [`Options::owner`], signed in.
@@ -306,7 +318,7 @@ async fn spawn(
     options: &Options,
     dir: &TempDir,
     schema: Option<&(String, String)>,
-) -> (Child, String, Option<String>) {
+) -> (Child, String, Printed) {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("log")).unwrap();
     let words: Vec<&str> = options.wrapper.iter().map(String::as_str).chain([program]).collect();
     let (mut command, stdin) = match &options.listener {
@@ -346,31 +358,49 @@ async fn spawn(
     command.envs(&options.env).stdin(stdin).stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().expect("the program starts");
     let stdout = child.stdout.take().unwrap();
-    let (lines, seen) = mpsc::channel();
+    let printed = Printed::default();
+    let to = printed.clone();
     // Reads to the end, so that the program never blocks on a full pipe.
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let _ = lines.send(line);
+            to.lines().push(line);
         }
+        to.ended.store(true, Release);
     });
-    let ready = tokio::task::spawn_blocking(move || {
-        let (mut url, mut token) = (None, None);
-        while url.is_none() {
-            let line = seen.recv_timeout(READY).ok()?;
-            url = line.split_once("UI and API").and_then(|(_, rest)| word(rest, "http://"));
-            // Both lines are printed at once.
-            if let Ok(next) = seen.recv_timeout(Duration::from_millis(200)) {
-                token = next.split_once("#setup=").and_then(|(_, rest)| word(rest, ""));
-            }
+    let deadline = Instant::now() + READY;
+    let url = loop {
+        // Before the look, which then sees all.
+        let over = printed.ended.load(Acquire) || Instant::now() >= deadline;
+        if let Some(url) = printed.word_after("UI and API", "http://") {
+            break url;
         }
-        Some((url?, token))
-    });
-    let Some((url, token)) = ready.await.unwrap() else {
-        let _ = child.kill();
-        let _ = child.wait();
-        panic!("it does not get ready:\n{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
+        if over {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("it does not get ready:\n{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    (child, url.trim_end_matches('/').to_owned(), token)
+    (child, url.trim_end_matches('/').to_owned(), printed)
+}
+
+/// The lines of a program's standard output so far.
+#[derive(Debug, Clone, Default)]
+struct Printed {
+    lines: Arc<Mutex<Vec<String>>>,
+    /// There will be no more.
+    ended: Arc<AtomicBool>,
+}
+
+impl Printed {
+    fn lines(&self) -> MutexGuard<'_, Vec<String>> {
+        self.lines.lock().unwrap()
+    }
+
+    /// The first word that begins with `start` behind `mark`.
+    fn word_after(&self, mark: &str, start: &str) -> Option<String> {
+        self.lines().iter().find_map(|line| word(line.split_once(mark)?.1, start))
+    }
 }
 
 /// The first word of `text` that begins with `start`.

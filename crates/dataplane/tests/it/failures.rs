@@ -12,7 +12,7 @@ use gantry_dataplane::{
 use gantry_domain::{model::Task, usage::Outcome};
 
 use crate::{
-    client::post,
+    client::{Client, post},
     engine::{Engine, SSE_HEAD, json, with_status},
     gateway::{Gateway, KEY, catalog, key_entry, route},
 };
@@ -102,10 +102,10 @@ fn with_upstream(engine: &Engine, settings: breaker::Settings) -> Catalog {
     catalog
 }
 
-#[tokio::test]
-async fn a_failing_engine_is_left_alone_and_tried_once() {
+/// A gateway whose `m` is left alone for `cooldown`, because it failed as often as it may.
+async fn failed(cooldown: Duration) -> (Engine, Gateway, Client) {
     let mut engine = Engine::start().await;
-    let settings = breaker::Settings { failures: 2, cooldown: Duration::from_millis(150) };
+    let settings = breaker::Settings { failures: 2, cooldown };
     let mut catalog = with_upstream(&engine, settings);
     // Long enough for a machine that is busy.
     let mut patient = route("m", Task::Generate, catalog.routes["m"].target.clone());
@@ -128,19 +128,26 @@ async fn a_failing_engine_is_left_alone_and_tried_once() {
     call.send(SSE_HEAD);
     call.close();
     assert!(client.answer().await.body.contains("model_unavailable"));
+    (engine, gateway, client)
+}
+
+#[tokio::test]
+async fn a_failing_engine_is_left_alone_and_tried_once() {
+    let (mut engine, _gateway, mut client) = failed(Duration::from_hours(1)).await;
     let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
-    assert_eq!(
-        (got.status, got.code().as_str(), got.header("retry-after")),
-        (502, "model_unavailable", Some("1"))
-    );
+    assert_eq!((got.status, got.code().as_str()), (502, "model_unavailable"));
+    let seconds: u64 = got.header("retry-after").unwrap().parse().unwrap();
+    assert!((3000..=3600).contains(&seconds), "what is left of the hour: {seconds}");
     assert!(engine.was_not_called());
     // After the pause one may try; while it does, others may not.
+    let (mut engine, gateway, mut client) = failed(Duration::from_millis(150)).await;
     let mut trial = gateway.client().await;
     loop {
         trial.send(&post(CHAT, KEY, "", BODY)).await;
         tokio::select! {
             call = engine.call() => {
-                assert_eq!(client.ask(&post(CHAT, KEY, "", BODY)).await.status, 502);
+                let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
+                assert_eq!((got.status, got.header("retry-after")), (502, Some("1")));
                 call.send(&json("{}"));
                 break;
             }

@@ -1,0 +1,75 @@
+//! Who waits for an image, and for how long. Time is the runtime's, which is moved on when everybody waits.
+
+use tokio::time::Instant;
+
+use super::*;
+
+const ENGINE: EngineKind = EngineKind::Llamacpp;
+const VERSION: EngineVersion = EngineVersion::Known(ENGINE, [9000, 0, 0]);
+
+const KNOWN: Finding = Finding { version: VERSION, pending: false };
+const NOT_YET: Finding = Finding { version: EngineVersion::Unknown(ENGINE), pending: true };
+
+/// What the others do while images are asked, of which each takes `takes` to say its version.
+async fn while_asked(versions: &Versions, mut requests: Requests, takes: Duration, others: impl Future) {
+    let asks = async {
+        while let Some((key, _)) = versions.next(&mut requests).await {
+            tokio::time::sleep(takes).await;
+            versions.put(key, Some(VERSION));
+        }
+    };
+    tokio::select! {
+        _ = others => {}
+        () = asks => panic!("there may be more"),
+    }
+}
+
+/// What is found of an image, and after which time.
+async fn find(versions: &Versions, image: &str, wait: Wait) -> (Finding, Duration) {
+    let begun = Instant::now();
+    let found = versions.find((ENGINE, image.to_owned()), image, wait).await;
+    (found, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_waits_for_its_turn_however_slow_the_images_before_it_are() {
+    let (versions, requests) = Versions::new();
+    let others = async {
+        let found = tokio::join!(
+            find(&versions, "one", START_WAITS),
+            find(&versions, "two", START_WAITS),
+            find(&versions, "three", START_WAITS),
+            // Somebody who looks at a form is not kept, whatever comes first.
+            find(&versions, "four", PREVIEW_WAITS),
+        );
+        let after = [found.0, found.1, found.2].map(|(finding, after)| (finding, after.as_secs()));
+        assert_eq!(after, [(KNOWN, 180), (KNOWN, 360), (KNOWN, 540)]);
+        assert_eq!((found.3.0, found.3.1.as_secs()), (NOT_YET, 3));
+    };
+    while_asked(&versions, requests, ASK, others).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_is_asked_and_says_nothing_for_long_is_waited_for_no_longer() {
+    let (versions, requests) = Versions::new();
+    let others = async {
+        let found = tokio::join!(
+            find(&versions, "one", START_WAITS),
+            find(&versions, "two", START_WAITS),
+            // The same image is asked for another model, too.
+            find(&versions, "two", START_WAITS),
+        );
+        let after = [found.0, found.1, found.2].map(|(finding, after)| (finding, after.as_secs()));
+        // Each 4 minutes after its turn began, of which the first one lasted 5.
+        assert_eq!(after, [(NOT_YET, 240), (NOT_YET, 540), (NOT_YET, 540)]);
+    };
+    while_asked(&versions, requests, Duration::from_mins(5), others).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_his_turn_when_no_image_is_asked_any_more() {
+    let (versions, requests) = Versions::new();
+    let (waits, ()) = tokio::join!(find(&versions, "one", START_WAITS), async { drop(requests) });
+    assert_eq!(waits, (NOT_YET, Duration::ZERO));
+    assert_eq!(find(&versions, "one", START_WAITS).await, (NOT_YET, Duration::ZERO));
+}
