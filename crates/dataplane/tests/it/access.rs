@@ -198,7 +198,8 @@ async fn a_path_in_the_access_log_is_short() {
         for (line, n) in lines.iter().zip([299, 298]) {
             let shown = format!("/{}", "a".repeat(n));
             assert!(line.contains(&shown) && !line.contains(&format!("{shown}a")), "{line}");
-            assert!(!line.contains("bb"), "{line}");
+            // Ids have one or two of them.
+            assert!(!line.contains(&"b".repeat(40)), "{line}");
         }
     }
 }
