@@ -389,6 +389,8 @@ async fn changes(control: &Control) -> StoreResult<i64> {
 pub async fn run(control: Arc<Control>, mut requests: Requests, stop: CancellationToken) {
     let mut waiting = Vec::new();
     let (mut seen, mut read_at) = (0, Instant::now());
+    // The last reading failed. It is tried again after a pause, whatever it was that could not be read.
+    let mut failed = false;
     loop {
         let asked = tokio::select! {
             () = changed_elsewhere(&control, seen) => {
@@ -403,13 +405,15 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
         // Before the reading, so that what comes meanwhile is read next time. Own changes are seen as well, which costs
         // one reading too many at most.
         let now = changes(&control).await.ok();
-        if asked || now != Some(seen) || read_at.elapsed() >= READ_AT_LEAST_EVERY {
-            match control.publisher.publish(&control).await {
-                Ok(()) => (seen, read_at) = (now.unwrap_or(seen), Instant::now()),
-                Err(error) => warn!(
+        if asked || failed || now != Some(seen) || read_at.elapsed() >= READ_AT_LEAST_EVERY {
+            (seen, read_at) = (now.unwrap_or(seen), Instant::now());
+            let read = control.publisher.publish(&control).await;
+            failed = read.is_err();
+            if let Err(error) = read {
+                warn!(
                     error = &error as &dyn std::error::Error,
                     "the catalog could not be read; the old one stays"
-                ),
+                );
             }
         }
         for waiter in waiting.drain(..) {

@@ -28,6 +28,8 @@ use crate::{
 
 /// Longest time to be ready; the machine may be busy with other tests.
 const READY: Duration = Duration::from_mins(1);
+/// Longest time to end. With a database that hangs it takes 40 s by itself.
+const ENDS: Duration = Duration::from_mins(2);
 pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +212,7 @@ impl Gateway {
     /// Waits until it has ended, and tells whether with success.
     pub async fn ended(&mut self) -> bool {
         let ended = async || self.child.try_wait().unwrap();
-        crate::eventually("the gateway ends", READY, ended).await.success()
+        crate::eventually("the gateway ends", ENDS, ended).await.success()
     }
 
     /// SIGTERM, and whether it ended with success.

@@ -30,15 +30,21 @@ async fn a_session_is_kept_for_its_user_alone_and_ends_with_logout() {
     shell.run(&["logout"]).ends(0);
 }
 
+/// A shell of somebody who has the file with this one's session.
+fn copy_of(shell: &Shell, url: &str) -> Shell {
+    let other = Shell::at(url);
+    let file = ".config/gantry/session.json";
+    std::fs::create_dir_all(other.home.path().join(".config/gantry")).unwrap();
+    std::fs::copy(shell.home.path().join(file), other.home.path().join(file)).unwrap();
+    other
+}
+
 #[tokio::test]
 async fn an_ended_session_is_gone_for_the_command_line_too() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
     // The session is that of the file, so that the gateway ends it behind the shell's back.
-    let other = Shell::at(&gateway.url);
-    let file = ".config/gantry/session.json";
-    std::fs::create_dir_all(other.home.path().join(".config/gantry")).unwrap();
-    std::fs::copy(shell.home.path().join(file), other.home.path().join(file)).unwrap();
+    let other = copy_of(&shell, &gateway.url);
     other.run(&["logout"]).ends(0);
     let ran = shell.run(&["keys", "list"]).ends(4);
     assert!(ran.err.contains("session has ended") && ran.err.contains("gantry login"), "{}", ran.err);
@@ -51,10 +57,7 @@ async fn signing_in_again_ends_the_session_before() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
     // Whoever has the old cookie.
-    let other = Shell::at(&gateway.url);
-    let file = ".config/gantry/session.json";
-    std::fs::create_dir_all(other.home.path().join(".config/gantry")).unwrap();
-    std::fs::copy(shell.home.path().join(file), other.home.path().join(file)).unwrap();
+    let other = copy_of(&shell, &gateway.url);
     other.run(&["keys", "list"]).ends(0);
     shell.run_with(&["login", "owner"], "wrong-password").ends(4);
     other.run(&["keys", "list"]).ends(0);
