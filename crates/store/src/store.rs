@@ -1,6 +1,12 @@
 //! Opening a database and handing out transactions.
 
-use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, str::FromStr, time::Duration};
+use std::{
+    fs, io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    str::FromStr,
+    time::{Duration, Instant},
+};
 
 use sqlx::{
     Connection, Executor, PgConnection, PgPool, SqlitePool,
@@ -18,6 +24,8 @@ use crate::{
 const SQLITE_BUSY: Duration = Duration::from_secs(10);
 /// How long a transaction waits for its turn. On SQLite writers queue behind one connection.
 const SQLITE_ACQUIRE: Duration = Duration::from_secs(30);
+/// Pause before [`connect_writer`] tries again: turning the log on takes a millisecond or two.
+const SQLITE_TURN: Duration = Duration::from_millis(10);
 const SQLITE_READERS: u32 = 4;
 /// Connections for [`Store::read_quick`]: one for the publisher, and some for those who ask whether a session holds.
 const QUICK_READERS: u32 = 3;
@@ -235,7 +243,7 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
             .max_lifetime(None)
     };
     let writer = options.clone().pragma("cache_size", SQLITE_WRITER_CACHE);
-    let writer = pool().max_connections(1).connect_with(writer).await?;
+    let writer = connect_writer(pool().max_connections(1), writer).await?;
     // Two processes may open a new file at the same time; the second waits here and finds the schema complete.
     let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
     apply(DatabaseKind::Sqlite, &mut *tx).await?;
@@ -244,6 +252,25 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
     let readers = pool().max_connections(SQLITE_READERS).connect_lazy_with(options.clone());
     let quick = pool().max_connections(QUICK_READERS).connect_lazy_with(options);
     Ok(Pools::Sqlite { writer, readers, quick })
+}
+
+/// Tries again for [`SQLITE_BUSY`] what another process is in the way of. Only for turning a new file's write-ahead log on:
+/// of two connections that do so at once SQLite gives one "database is locked" without waiting, as each holds the lock that
+/// the other one waits for (<https://sqlite.org/c3ref/busy_handler.html>). All else waits in SQLite itself.
+async fn connect_writer(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> sqlx::Result<SqlitePool> {
+    let until = Instant::now() + SQLITE_BUSY;
+    loop {
+        match pool.clone().connect_with(options.clone()).await {
+            Err(error) if is_busy(&error) && Instant::now() < until => tokio::time::sleep(SQLITE_TURN).await,
+            done => return done,
+        }
+    }
+}
+
+/// `SQLITE_BUSY`, extended codes (<https://sqlite.org/rescode.html>) included: their lowest byte is the plain one.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|it| it.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == 5)
 }
 
 /// Makes the file readable for its owner only; SQLite gives its log files the same mode. An existing one is left as
