@@ -13,7 +13,7 @@ use std::{
 use gantry_dataplane::{
     Catalog, KeyEntry, RequestDefaults, Route, RouteTarget, SessionEntry, Upstream,
     breaker::{self, Breaker},
-    limits::{Account, AccountState, Guard, Holder, KeyState},
+    limits::{Account, AccountState, Guard, Holder, KeyState, nanos},
 };
 use gantry_domain::{
     ModelId, OrgId, Timestamp,
@@ -249,6 +249,14 @@ fn enter(
             ),
         };
         next.sessions.insert(session.id_hash, Arc::new(entry));
+    }
+    // Of those without a limit just now, what they used is kept until it is earned back: nobody gets a fresh limit by
+    // signing out and in again.
+    let now = nanos(Instant::now());
+    for (holder, state) in &before.states {
+        if !next.states.contains_key(holder) && !state.is_at_rest(now) {
+            next.states.insert(*holder, Arc::clone(state));
+        }
     }
     books.begun
 }

@@ -107,20 +107,46 @@ impl Buffer {
     }
 }
 
-/// Text of a client's, with everything escaped that a terminal obeys or that a reader takes for the end of a line.
+/// Text of a client's for a line of text: everything is escaped that a terminal obeys or a reader takes for a line's end.
 struct Shown<'a>(&'a str);
 
 impl Display for Shown<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
         for character in self.0.chars() {
-            // `Debug` knows which characters can be printed.
-            match character {
-                '"' | '\'' | '\\' => out.write_char(character)?,
-                other => write!(out, "{}", other.escape_debug())?,
+            if is_printed(character) {
+                out.write_char(character)?;
+            } else {
+                write!(out, "{}", character.escape_debug())?;
             }
         }
         Ok(())
     }
+}
+
+/// The same as a JSON string. JSON itself lets the control characters above 0x7f pass, which terminals obey too.
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        out.write_char('"')?;
+        for character in self.0.chars() {
+            match character {
+                '"' | '\\' => write!(out, "\\{character}")?,
+                it if is_printed(it) => out.write_char(it)?,
+                it => {
+                    for unit in it.encode_utf16(&mut [0; 2]) {
+                        write!(out, "\\u{unit:04x}")?;
+                    }
+                }
+            }
+        }
+        out.write_char('"')
+    }
+}
+
+/// Whether it is a mark on the screen and nothing else; `Debug` knows which characters beyond ASCII are.
+fn is_printed(character: char) -> bool {
+    matches!(character, ' '..='~') || (!character.is_ascii() && character.escape_debug().len() == 1)
 }
 
 fn ms(it: Duration) -> f64 {
@@ -156,20 +182,16 @@ impl Line<'_> {
 
     fn json(&self, out: &mut String) -> std::fmt::Result {
         let Self { at, status, client, .. } = self;
-        write!(out, r#"{{"timestamp":"{at}","level":"{}","message":"request","method":"#, self.level())?;
-        let quoted = |out: &mut String, key: &str, text: &str| {
-            out.push_str(key);
-            match serde_json::to_string(text) {
-                Ok(quoted) => out.push_str(&quoted),
-                Err(_) => out.push_str("\"\""),
-            }
-        };
-        quoted(out, "", self.method);
-        quoted(out, r#","path":"#, self.path);
-        write!(out, r#","status":{status}"#)?;
+        write!(out, r#"{{"timestamp":"{at}","level":"{}","message":"request""#, self.level())?;
+        write!(out, r#","method":{},"path":{},"status":{status}"#, Quoted(self.method), Quoted(self.path))?;
         if let Some(it) = &self.inference {
-            quoted(out, r#","model":"#, it.model);
-            write!(out, r#","outcome":"{}","stream":{}"#, it.outcome, it.stream)?;
+            write!(
+                out,
+                r#","model":{},"outcome":"{}","stream":{}"#,
+                Quoted(it.model),
+                it.outcome,
+                it.stream
+            )?;
             match it.ttft {
                 Some(ttft) => write!(out, r#","ttft_ms":{}"#, ms(ttft))?,
                 None => out.push_str(r#","ttft_ms":null"#),
@@ -180,14 +202,14 @@ impl Line<'_> {
                 it.prompt_tokens, it.completion_tokens
             )?;
             match it.key_prefix {
-                Some(key) => quoted(out, r#","key":"#, key),
+                Some(key) => write!(out, r#","key":{}"#, Quoted(key))?,
                 None => out.push_str(r#","key":null"#),
             }
         }
         write!(out, r#","ms":{},"client":"{client}""#, ms(self.latency))?;
-        quoted(out, r#","request_id":"#, self.request_id);
+        write!(out, r#","request_id":{}"#, Quoted(self.request_id))?;
         if !self.trace_id.is_empty() {
-            quoted(out, r#","trace_id":"#, self.trace_id);
+            write!(out, r#","trace_id":{}"#, Quoted(self.trace_id))?;
         }
         write!(out, r#","target":"{TARGET}"}}"#)?;
         out.push('\n');
@@ -230,12 +252,16 @@ mod tests {
             let (to, blocks) = mpsc::sync_channel(1);
             let log = AccessLog { format, failures_only: false, to, dropped: Arc::default() };
             let buffer = Buffer::new(Some(log));
-            buffer.write(&line("evil\"\n\u{1b}[2J2026 ERROR", "/v1/x"));
+            let (model, path) = ("evil\"\\\n\u{1b}[2J\u{9b}2J\u{2028}2026 ERROR", "/v1/Größe/𝄞/\u{e0001}");
+            buffer.write(&line(model, path));
             buffer.flush();
             let text = String::from_utf8(blocks.recv().unwrap()).unwrap();
-            assert_eq!((text.lines().count(), text.contains('\u{1b}')), (1, false), "{text}");
+            let obeyed = |it: char| (it.is_control() && it != '\n') || matches!(it, '\u{2028}' | '\u{e0001}');
+            assert_eq!((text.lines().count(), text.contains(obeyed)), (1, false), "{text}");
+            assert!(text.contains("/v1/Größe/𝄞/"), "{text}");
             if format == AccessFormat::Json {
                 let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert_eq!((&read["model"], &read["path"]), (&model.into(), &path.into()));
                 assert_eq!((&read["ttft_ms"], &read["ms"]), (&1.2.into(), &20.into()));
             }
         }

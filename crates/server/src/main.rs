@@ -5,6 +5,7 @@
 mod activation;
 mod adapters;
 mod audit;
+mod base;
 mod cli;
 mod data_dir;
 mod demo;

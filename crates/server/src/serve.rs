@@ -1,7 +1,7 @@
 //! `gantry serve`: builds everything in dependency order, runs it, and takes it down again.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
@@ -11,10 +11,8 @@ use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh,
     app::{Headers, Parts},
-    bootstrap::{FirstOwner, create_owner},
     events,
     feed::Feed,
-    password::Passwords,
     seats::Seats,
     session::Cookies,
 };
@@ -34,14 +32,7 @@ use gantry_dataplane::{
     limits::{Limiter, Link},
     spool::Reader,
 };
-use gantry_domain::{
-    Clock, ModelId, ModelsDir,
-    audit::{Actor, Origin},
-    engine::Host,
-    limit::Limits,
-    models_dir::ModelsDirRules,
-    web::Web,
-};
+use gantry_domain::{Clock, ModelId, engine::Host, limit::Limits, web::Web};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::{DatabaseKind, Store};
@@ -54,7 +45,9 @@ use tracing::{info, warn};
 
 use crate::{
     activation::Sockets,
-    adapters, data_dir, demo,
+    adapters,
+    base::Base,
+    demo,
     engine_runtime::{self, EngineRuntime},
     home, metrics,
     monitor::Watch,
@@ -237,79 +230,6 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
     shipping
 }
 
-/// What everything else stands on: folders, secrets and the database.
-struct Base {
-    clock: Clock,
-    data_dir: PathBuf,
-    models_dir: ModelsDir,
-    models_dir_rules: ModelsDirRules,
-    hub_cache_dir: PathBuf,
-    store: Store,
-    /// Id of this database; the label of our containers.
-    instance: String,
-    /// Id of the data directory.
-    home: String,
-    passwords: Passwords,
-    cookies: Cookies,
-    internal_key: SecretString,
-    _locks: (data_dir::Lock, Option<data_dir::Lock>),
-}
-
-impl Base {
-    async fn open(settings: &Settings) -> anyhow::Result<Self> {
-        let clock = Clock::default();
-        let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
-        let lock = data_dir::lock(&data_dir)?;
-        let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
-        let hub_cache_dir =
-            std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
-        let secret = |name, given: &Option<gantry_settings::Secret>| {
-            let given = given.as_ref().map(|it| &it.0);
-            secrets::load_or_make(&data_dir.join("secrets"), name, given)
-        };
-        let cookies = Cookies::new(
-            secret("session", &settings.session_secret)?,
-            settings.session_cookie_secure,
-            Duration::from_hours(u64::from(settings.session_ttl_hours.get())),
-        );
-        let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
-        let database = settings.database();
-        let database_lock = match database.expose().strip_prefix("sqlite://") {
-            Some(file) => data_dir::lock_database(Path::new(file))?,
-            None => None,
-        };
-        let store = Store::open(database.expose()).await.context("can't open the database")?;
-        let home = home::id(&data_dir)?;
-        let instance = home::instance(&store, &data_dir, &home).await?;
-        let internal_key = match &settings.internal_engine_api_key {
-            Some(_) => internal_key,
-            None => home::engine_key(&store, internal_key).await?,
-        };
-        let models_dir_rules = ModelsDirRules {
-            data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
-            configured,
-            roots: settings.models_roots.0.iter().map(|it| real(it)).collect(),
-        };
-        let models_dir = models_dir(&store, &models_dir_rules).await?;
-        let passwords = Passwords::default();
-        bootstrap(settings, &store, &passwords, &clock).await?;
-        Ok(Self {
-            clock,
-            data_dir,
-            models_dir,
-            models_dir_rules,
-            hub_cache_dir,
-            store,
-            instance,
-            home,
-            passwords,
-            cookies,
-            internal_key,
-            _locks: (lock, database_lock),
-        })
-    }
-}
-
 /// The limiter of the data plane, and the task that shares its limits with other gateways, if there is a server for it.
 fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
@@ -413,61 +333,6 @@ fn app(
         trusted_proxies: settings.trusted_proxies.clone(),
         web: web(settings),
     })
-}
-
-/// The owner that the settings name, when there is none.
-async fn bootstrap(
-    settings: &Settings,
-    store: &Store,
-    passwords: &Passwords,
-    clock: &Clock,
-) -> anyhow::Result<()> {
-    let (Some(name), Some(password)) =
-        (&settings.admin_bootstrap_username, &settings.admin_bootstrap_password)
-    else {
-        return Ok(());
-    };
-    if store.read().await?.any_owner().await? {
-        return Ok(());
-    }
-    let first = FirstOwner { username: name, password: &password.0, org_name: "Default" };
-    let by = (Actor::Settings, Origin::default());
-    let made = create_owner(store, passwords, first, by, clock.now()).await;
-    match made {
-        Ok(Some(_)) => info!(username = name, "the owner of ADMIN_BOOTSTRAP_USERNAME is made"),
-        Ok(None) => {}
-        Err(problem) => anyhow::bail!("ADMIN_BOOTSTRAP_USERNAME: {}", problem.0.message),
-    }
-    Ok(())
-}
-
-fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
-    std::fs::create_dir_all(path)
-        .with_context(|| format!("can't create the folder {} ({name})", path.display()))?;
-    path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
-}
-
-/// A directory without links; of one that is not there (yet), its name.
-fn real(dir: &Path) -> PathBuf {
-    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
-}
-
-/// The directory that an owner chose, as long as the rules of this start allow it, else that of `MODELS_DIR`. One that is
-/// not there stays chosen: a disk that is not mounted yet must not make models appear to be elsewhere.
-async fn models_dir(store: &Store, rules: &ModelsDirRules) -> anyhow::Result<ModelsDir> {
-    let Some(chosen) = store.read().await?.models_dir().await? else {
-        return Ok(ModelsDir::new(&rules.configured));
-    };
-    if let Err(why) = rules.check(&real(&chosen)) {
-        warn!(dir = %chosen.display(), %why, "the chosen models base directory is not allowed; MODELS_DIR is used");
-        return Ok(ModelsDir::new(&rules.configured));
-    }
-    if chosen.is_dir() {
-        info!(dir = %chosen.display(), "the models base directory is the one that an owner chose");
-    } else {
-        warn!(dir = %chosen.display(), "the chosen models base directory is not there");
-    }
-    Ok(ModelsDir::new(&chosen))
 }
 
 fn control_config(

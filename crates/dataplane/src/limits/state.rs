@@ -76,6 +76,13 @@ impl AccountState {
         self.running.load(Relaxed)
     }
 
+    /// Whether it is as good as new at `now`, in [`super::nanos`]: nothing runs, and both rates are whole again. Budgets do
+    /// not count, they are read from the database.
+    pub fn is_at_rest(&self, now: u64) -> bool {
+        let idle = self.running.load(Relaxed) == 0 && self.streams.load(Relaxed) == 0;
+        idle && self.requests.tat() <= now && self.tokens.tat() <= now
+    }
+
     pub(super) fn others(&self) -> (u32, u32) {
         (self.others_running.load(Relaxed), self.others_streams.load(Relaxed))
     }

@@ -57,8 +57,14 @@ async fn defaults_own_limits_and_the_organisation_s_hold_together() {
     assert!(answer.text.contains("this user's limit of requests a minute"), "{}", answer.text);
     let (_, his) = team.owner.new_key(&json!({})).await;
     assert_eq!(his.chat("m").await.status, 200);
+    // Neither does he get a new one by ending all his sessions.
+    for session in [&team.owner, &again] {
+        session.post("/auth/logout", &json!({})).await.expect(200);
+    }
+    let answer = team.gateway.owner().await.chat("m").await;
+    assert_error(&answer, 429, "rate_limit_exceeded");
     let refused = "gantry_limit_decisions_total{kind=\"requests\",result=\"refused\"}";
-    assert_eq!(metric(&team.gateway, refused).await, 4);
+    assert_eq!(metric(&team.gateway, refused).await, 5);
 }
 
 #[tokio::test]
