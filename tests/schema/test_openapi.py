@@ -51,6 +51,7 @@ STATUSES = {
 # Where a body or a query that fits the schema may still be refused, because of other objects or other fields.
 DEPENDENT = {
     "createKey": "the user must be of the organisation",
+    "changeKey": "it must end in the future",
     "createOwnKey": "its limits may be no milder than the gateway's, and its mode is not its holder's to choose",
     "createModel": "settings depend on each other, and on the role",
     "changeModel": "settings depend on each other, and on the role",

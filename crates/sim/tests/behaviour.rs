@@ -206,6 +206,39 @@ async fn vectors_are_the_same_in_both_encodings() {
     }
 }
 
+/// What the real ones (vLLM 0.32.0, llama.cpp b11434) were seen to take and to refuse.
+#[tokio::test]
+async fn inputs_of_a_wrong_type_are_refused() {
+    let cases = [
+        ("/v1/embeddings", "input", json!("a"), [200, 200]),
+        ("/v1/embeddings", "input", json!(["a", "b"]), [200, 200]),
+        ("/v1/embeddings", "input", json!([[1, 2], [3]]), [200, 200]),
+        ("/v1/embeddings", "input", json!(["a", 5]), [400, 200]),
+        ("/v1/embeddings", "input", json!([{ "prompt_string": "a" }]), [400, 200]),
+        ("/v1/embeddings", "input", json!({}), [400, 400]),
+        ("/v1/embeddings", "input", json!([]), [400, 400]),
+        ("/v1/embeddings", "input", json!([{}]), [400, 400]),
+        ("/v1/embeddings", "input", json!([1.5]), [400, 400]),
+        ("/v1/rerank", "documents", json!("a"), [200, 400]),
+        ("/v1/rerank", "documents", json!([]), [400, 400]),
+        ("/v1/rerank", "documents", json!(["a", 5]), [400, 400]),
+        ("/v1/rerank", "query", json!(5), [400, 400]),
+    ];
+    let vllm = Sim::start("sim:e --runner pooling").await;
+    let embedding = Sim::start("--flavour llamacpp -m sim:e --embedding").await;
+    let reranking = Sim::start("--flavour llamacpp -m sim:r --reranking").await;
+    for (path, field, value, expected) in cases {
+        let mut body =
+            if path == "/v1/rerank" { json!({"query": "q", "documents": ["d"]}) } else { json!({}) };
+        body[field] = value;
+        let llama = if path == "/v1/rerank" { &reranking } else { &embedding };
+        let statuses = [vllm.post(path, &body).await.status, llama.post(path, &body).await.status];
+        assert_eq!(statuses, expected, "{path} {body}");
+    }
+    let answer = vllm.post("/score", &json!({"text_1": "one", "text_2": ["a", {}]})).await;
+    assert_eq!((answer.status, &answer.json()["error"]["param"]), (400, &json!("body.text_2")));
+}
+
 #[tokio::test]
 async fn several_answers_and_usage_in_every_chunk() {
     let sim = Sim::start("sim:m").await;

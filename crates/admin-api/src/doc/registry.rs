@@ -7,7 +7,7 @@ use super::{
     Doc,
     schema::{
         deleted, described, flag, formatted, list, name, named, nullable, object, one_of, request, secret,
-        text, word,
+        text, text_of, word,
     },
 };
 
@@ -55,7 +55,7 @@ pub(crate) fn add() -> Doc {
 pub(crate) fn remove() -> Doc {
     Doc::new("removeRegistryEntryByQuery", "Remove an engine that runs elsewhere")
         .about("The same as the one with the name in the path, for names that proxies would change there.")
-        .needs("served_name", text(), "Which.")
+        .needs("served_name", text_of(1, 200), "Which.")
         .ok(deleted(text()))
         .errors(&[ErrorCode::NotFound])
 }

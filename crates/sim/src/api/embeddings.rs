@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::answer::{check_length, check_model, new_id};
+use super::inputs;
 use super::request::Fields;
 use crate::config::{Config, Task};
 use crate::engine::{Decode, Engine, Finish, unix_now};
@@ -25,7 +26,7 @@ pub(crate) async fn embeddings(engine: &Arc<Engine>, fields: &Fields) -> Result<
     let input =
         fields.required(if config.flavour == Flavour::Vllm { &["input"] } else { &["input", "content"] })?;
     check_model(config, fields)?;
-    let inputs = texts(input);
+    let inputs = inputs::embedded(config.flavour, input)?;
     // Each input has a start and an end token.
     let tokens: Vec<u32> = inputs.iter().map(|input| text::count(input) + 2).collect();
     for (input, n) in inputs.iter().zip(&tokens) {
@@ -54,8 +55,8 @@ pub(crate) async fn rerank(engine: &Arc<Engine>, fields: &Fields) -> Result<Repl
     if config.flavour == Flavour::Llamacpp && config.task != Task::Rerank {
         return Err(unsupported("reranking", "--reranking"));
     }
-    let query = fields.required(&["query"])?.as_str().unwrap_or_default();
-    let documents = texts(fields.required(&["documents"])?);
+    let query = &inputs::query(config.flavour, fields)?;
+    let documents = inputs::documents(config.flavour, fields)?;
     check_model(config, fields)?;
     let total = pair_tokens(config, query, &documents)?;
     let top = fields.integer("top_n")?.filter(|n| *n > 0).map_or(documents.len(), |n| n as usize);
@@ -88,8 +89,8 @@ pub(crate) async fn rerank(engine: &Arc<Engine>, fields: &Fields) -> Result<Repl
 /// vLLM only.
 pub(crate) async fn score(engine: &Arc<Engine>, fields: &Fields) -> Result<Reply, Refusal> {
     let config = &engine.config;
-    let left = texts(fields.required(&["text_1", "queries"])?);
-    let right = texts(fields.required(&["text_2", "documents"])?);
+    let left = inputs::compared(fields, &["text_1", "queries"])?;
+    let right = inputs::compared(fields, &["text_2", "documents"])?;
     check_model(config, fields)?;
     let query = left.first().cloned().unwrap_or_default();
     let total = pair_tokens(config, &query, &right)?;
@@ -165,19 +166,4 @@ fn check_input(config: &Config, n_chars: usize, tokens: u32) -> Result<(), Refus
 fn unsupported(what: &str, flag: &str) -> Refusal {
     let text = format!("This server does not support {what}. Start it with `{flag}`");
     Refusal::new(501, "not_supported_error", text)
-}
-
-/// One text or a list; token ids count as words.
-fn texts(value: &Value) -> Vec<String> {
-    let one = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Array(ids) => ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-        Value::Object(object) => object.get("text").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        other => other.to_string(),
-    };
-    match value {
-        Value::Array(items) if !items.is_empty() && items.iter().all(Value::is_number) => vec![one(value)],
-        Value::Array(items) => items.iter().map(one).collect(),
-        other => vec![one(other)],
-    }
 }

@@ -7,6 +7,7 @@ mod chat_vllm;
 mod completion;
 mod embeddings;
 mod info;
+mod inputs;
 mod messages;
 mod metrics;
 pub(crate) mod request;
