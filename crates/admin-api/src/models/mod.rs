@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     App,
-    app::{Live, Parts},
+    app::{Drift, Live, Parts},
     error::{Outcome, Problem},
     extract::{Created, Id, Listed, Object, Params},
     policy::Caller,
@@ -129,7 +129,7 @@ pub(crate) fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
     if !engine::same_container(&model.as_launched(), model) {
         return Some("its settings were changed since it was started");
     }
-    live.drift
+    live.drift.map(Drift::why)
 }
 
 /// List models

@@ -64,6 +64,30 @@ async fn healthy_models_are_listed_with_the_limits_that_their_engines_report() {
 }
 
 #[tokio::test]
+async fn a_record_that_is_edited_changes_nothing_of_what_runs() {
+    if !simulator(GANTRY, "playground: edited") {
+        return;
+    }
+    let gateway = start(Options::containers()).await;
+    let owner = gateway.owner().await;
+    let mut body = simulated("vllm", "m", &[]);
+    body["max_model_len"] = 600.into();
+    let model = Managed::run(&owner, &body).await;
+    let path = format!("/admin/models/{}", model.id);
+    let before = owner.get("/v1/models/m/constraints").await.expect(200);
+    let edit = json!({ "task": "embed", "max_model_len": 500, "request_defaults": { "temperature": 0.5 } });
+    assert_eq!(owner.patch(&path, &edit).await.expect(200)["needs_apply"], true);
+
+    assert_eq!(owner.chat("m").await.status, 200);
+    let tested = owner.post(&format!("{path}/test"), &json!({})).await.expect(200);
+    assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("chat")), "{tested}");
+    // The defaults are the gateway's own, and in force at once.
+    let mut expected = before;
+    expected["request_defaults"] = edit["request_defaults"].clone();
+    assert_eq!(owner.get("/v1/models/m/constraints").await.expect(200), expected);
+}
+
+#[tokio::test]
 async fn a_model_whose_engine_keeps_failing_is_not_offered() {
     if !simulator(GANTRY, "playground: breaker") {
         return;
@@ -78,6 +102,13 @@ async fn a_model_whose_engine_keeps_failing_is_not_offered() {
     })
     .await;
     assert_eq!(owner.get("/v1/models/running").await.expect(200), json!([]));
+    let model = &owner.get("/admin/models").await.expect(200)[0];
+    let ready = owner.get(&format!("/admin/models/{}/readiness", model["id"])).await.expect(200);
+    assert_eq!((&ready["status"], &ready["state"]), (&json!("error"), &json!("running")), "{ready}");
+    assert!(ready["detail"].as_str().unwrap().contains("failed repeatedly"), "{ready}");
+    let upstream = &owner.get("/admin/upstreams").await.expect(200)[0];
+    assert_eq!(upstream["consecutive_failures"], 5, "{upstream}");
+    assert_eq!(upstream["last_error"], "5 requests to it failed in a row", "{upstream}");
     // What it takes is known all the same.
     owner.get("/v1/models/m/constraints").await.expect(200);
 }
