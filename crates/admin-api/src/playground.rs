@@ -81,10 +81,14 @@ pub(crate) async fn constraints(
     let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?.0;
     // The listener hands over what ends so, and nothing else.
     let name = path.strip_suffix("/constraints").unwrap_or(&path);
-    let models = app.store.read().await?.models(false).await?;
-    let model = models.into_iter().find(|it| it.served_name == name).ok_or_else(|| {
-        ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model")
-    })?;
+    let mut models = app.store.read().await?.models(false).await?;
+    let named = |it: &Model| it.served_name == name || it.as_launched().adapters().contains(&name);
+    // A model's own name comes first, as in routing.
+    let own = models.iter().position(|it| it.served_name == name);
+    let model =
+        own.or_else(|| models.iter().position(named)).map(|at| models.swap_remove(at)).ok_or_else(|| {
+            ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model")
+        })?;
     // The gateway puts the record's defaults into requests at once; all else is as it was when the engine started.
     let defaults =
         model.config.get("request_defaults").filter(|it| it.as_object().is_some_and(|it| !it.is_empty()));
@@ -93,7 +97,7 @@ pub(crate) async fn constraints(
     let facts = facts(&app, &model).await?;
     let mut routes = app.engines.managed_routes().into_iter();
     let reported = routes.find(|it| it.served_name == model.served_name).and_then(|it| it.max_model_len);
-    Ok(Json(view(model, defaults, reported, &facts)))
+    Ok(Json(Constraints { served_model_name: name.to_owned(), ..view(model, defaults, reported, &facts) }))
 }
 
 fn view(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &ChatFacts) -> Constraints {

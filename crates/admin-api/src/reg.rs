@@ -56,8 +56,10 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
         return Err(Problem::invalid("served_name", "the served name `running` is reserved"));
     }
     let mut tx = app.store.write().await?;
-    if tx.models(false).await?.iter().any(|it| it.served_name == served_name) {
-        let message = "a managed model has this served name";
+    let managed = tx.models(false).await?;
+    if managed.iter().any(|it| it.served_name == served_name || it.adapters().contains(&served_name.as_str()))
+    {
+        let message = "a managed model, or an adapter of one, has this served name";
         return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
     }
     let now = app.clock.now();

@@ -113,8 +113,8 @@ impl Control {
     pub fn upstreams(&self) -> Vec<UpstreamView> {
         let (catalog, now) = (self.shared.catalog.load(), Instant::now());
         let seen = self.upstreams.lock();
-        let mut views: Vec<_> =
-            catalog.routes.values().map(|route| view(route, seen.get(&route.served_name), now)).collect();
+        let engines = catalog.routes.values().filter(|it| it.adapter_of.is_none());
+        let mut views: Vec<_> = engines.map(|route| view(route, seen.get(&route.served_name), now)).collect();
         views.sort_by(|a, b| a.served_name.cmp(&b.served_name));
         views
     }
@@ -139,10 +139,11 @@ impl Control {
 
     async fn probe_routes(&self, wanted: impl Fn(&Route) -> bool) {
         let catalog = self.shared.catalog.load_full();
-        let wanted = catalog.routes.values().filter(|it| wanted(it)).filter_map(|route| {
-            let RouteTarget::Up(upstream) = &route.target else { return None };
-            Some((route.served_name.clone(), Arc::clone(upstream)))
-        });
+        let wanted =
+            catalog.routes.values().filter(|it| it.adapter_of.is_none() && wanted(it)).filter_map(|route| {
+                let RouteTarget::Up(upstream) = &route.target else { return None };
+                Some((route.served_name.clone(), Arc::clone(upstream)))
+            });
         let wanted: Vec<_> = wanted.collect();
         let probes = wanted.into_iter().map(async |(name, upstream)| {
             let at = self.clock.now();
