@@ -21,6 +21,7 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod models_dir;
+pub mod name;
 pub mod net;
 pub mod role;
 pub mod usage;
