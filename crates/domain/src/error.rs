@@ -54,7 +54,8 @@ error_codes! {
     /// The request is malformed in another way: a bad header, an unreadable path, a missing `model`.
     InvalidRequest = "invalid_request", 400, "invalid_request_error", final,
         "Mend what the message names: a header, the path, or a missing `model`.";
-    /// A top-level key that decides routing appears twice.
+    /// A key appears twice in the body: at all in those of the admin API, at the top in those of inference if it decides
+    /// routing.
     DuplicateKey = "duplicate_key", 400, "invalid_request_error", final,
         "Send each key once.";
     /// A parameter, or a value of it, that clients may not send.

@@ -3,7 +3,7 @@
 use gantry_domain::model::fields::{Field, Kind};
 use serde_json::{Map, Value, json};
 
-/// Text without control characters and outer blanks: what `read::name` takes.
+/// Text without control characters and outer blanks: what `read::line` takes.
 const NAME: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
 /// The same, or nothing.
 const NAME_OR_NOTHING: &str = r"^([^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?)?$";
@@ -11,12 +11,25 @@ const NAME_OR_NOTHING: &str = r"^([^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*
 const WORD: &str = r"^[^\x00-\x1f\x7f-\x9f-][^\x00-\x1f\x7f-\x9f]*$";
 const LINES: &str = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f-][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$";
 
+/// What names something. The format says what no pattern that all readers know can: the characters that nobody sees.
 pub(super) fn name(max: usize) -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME })
+    named_form(json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME }))
 }
 
 pub(super) fn name_or_nothing(max: usize) -> Value {
-    json!({ "type": "string", "maxLength": max, "pattern": NAME_OR_NOTHING })
+    named_form(json!({ "type": "string", "maxLength": max, "pattern": NAME_OR_NOTHING }))
+}
+
+fn named_form(mut schema: Value) -> Value {
+    schema["format"] = "name".into();
+    let rule = gantry_domain::name::RULE;
+    schema["description"] = format!("{}{}.", rule[..1].to_uppercase(), &rule[1..]).into();
+    schema
+}
+
+/// Text in one line.
+pub(super) fn line(max: usize) -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME })
 }
 
 pub(super) fn text() -> Value {

@@ -199,11 +199,16 @@ pub(crate) async fn change(
         return Err(Parts::invalid_state("stop the model before archiving it"));
     }
     let (old, now) = (audit_view(&app, &model), app.clock.now());
-    let model = tx.update_model(model.id, &draft, now).await?;
+    let before = model;
+    let model = tx.update_model(before.id, &draft, now).await?;
     let model = model.ok_or_else(|| Parts::not_found("model", id))?;
     let mut entry = caller.did(Action::ModelChange, id).changed(&old, &audit_view(&app, &model));
     if body.0.contains_key("hub_token") {
         entry = entry.noting("hub_token_given", true);
+    }
+    if entry.says_nothing() {
+        tx.rollback().await?;
+        return Ok(Json(view_for(&app, &caller, &before)));
     }
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;

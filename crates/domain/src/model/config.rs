@@ -10,7 +10,7 @@ use super::{
     check::{below_models, check},
     fields::{self, Default, Kind, SetBy},
 };
-use crate::{FieldProblem, Role};
+use crate::{FieldProblem, Role, name};
 
 /// What decides whose code a model with `trust_remote_code` runs.
 const CODE_SOURCES: &[&str] = &["mode", "repo_id", "local_path", "tokenizer", "hub_config_path"];
@@ -188,21 +188,11 @@ impl Reader {
         None
     }
 
-    fn short_text(&mut self, name: &str, value: &Value) -> Option<String> {
+    fn short_text(&mut self, param: &str, value: &Value) -> Option<String> {
         match value.as_str() {
-            Some(text)
-                if (1..=200).contains(&text.chars().count())
-                    && !text.chars().any(char::is_control)
-                    && text.trim() == text =>
-            {
-                Some(text.to_owned())
-            }
-            _ => self.problem(
-                name,
-                format!(
-                    "`{name}` must be a text of 1 to 200 characters without control characters or outer blanks"
-                ),
-            ),
+            Some(text) if name::is_name(text, 200) => Some(text.to_owned()),
+            _ => self
+                .problem(param, format!("`{param}` must be a text of 1 to 200 characters, {}", name::RULE)),
         }
     }
 

@@ -96,6 +96,7 @@ async fn what_a_key_may_not_be_is_refused_with_every_reason() {
             ("name", json!(7)),
             ("scopes", json!("")),
             ("scopes", json!([])),
+            ("scopes", json!(null)),
             ("scopes", json!("chat,admin")),
             ("scopes", json!("CHAT")),
             ("scopes", json!({ "chat": true })),
@@ -187,9 +188,7 @@ async fn a_change_touches_what_it_names_and_null_takes_back() {
             assert_eq!(team.owner.patch(&path, &json!({ field: null })).await.expect(200), record, "{field}");
         }
         record["scopes"] = json!("completions");
-        for body in [json!({ "scopes": ["completions"] }), json!({ "scopes": null })] {
-            assert_eq!(team.owner.patch(&path, &body).await.expect(200), record);
-        }
+        assert_eq!(team.owner.patch(&path, &json!({ "scopes": ["completions"] })).await.expect(200), record);
         assert_eq!(team.owner.get("/admin/keys").await.json, json!([record]));
         // Of many changes at once none is lost.
         let fields = ["rpm_limit", "tpm_limit", "max_concurrency"];

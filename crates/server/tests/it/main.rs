@@ -60,6 +60,8 @@ mod models;
 #[cfg(test)]
 mod monitoring;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod openapi;
 #[cfg(test)]
 mod orgs;
@@ -73,6 +75,8 @@ mod process_lifecycle;
 mod prometheus;
 #[cfg(test)]
 mod raw_requests;
+#[cfg(test)]
+mod reach;
 #[cfg(test)]
 mod readiness;
 #[cfg(test)]
@@ -89,6 +93,8 @@ mod shutdown;
 mod simulator;
 #[cfg(test)]
 mod storm;
+#[cfg(test)]
+mod strict;
 #[cfg(test)]
 mod supervision;
 #[cfg(test)]
