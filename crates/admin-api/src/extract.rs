@@ -176,6 +176,13 @@ impl Fields {
         self.map.shift_remove(name)
     }
 
+    /// Takes the field out if it is `null`.
+    pub(crate) fn drop_null(&mut self, name: &str) {
+        if self.map.get(name).is_some_and(Value::is_null) {
+            self.map.shift_remove(name);
+        }
+    }
+
     /// A field that `read` understands; absent and `null` are `None`.
     pub(crate) fn optional<T>(
         &mut self,

@@ -87,6 +87,15 @@ fn token() -> Value {
 
 /// What both forms have.
 fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
+    let mut fields = changes(max_models);
+    if let Some((_, scopes)) = fields.iter_mut().find(|(name, _)| *name == "scopes") {
+        *scopes = nullable(scopes.take());
+    }
+    fields
+}
+
+/// The same of a key that is there; scopes are not taken back, only changed.
+fn changes(max_models: usize) -> Vec<(&'static str, Value)> {
     let scopes = json!({
         "anyOf": [
             word(SCOPE_WORDS),
@@ -167,7 +176,7 @@ pub(crate) fn change() -> Doc {
             "Everything but its token and its holder. A field that is left out stays as it is. A revoked key can't be \
              changed, nor that of a user of a higher role than one's own.",
         )
-        .body(request(&[], settings(1000)))
+        .body(request(&[], changes(1000)))
         .ok(named("Key"))
 }
 

@@ -127,6 +127,8 @@ impl KeyForm {
         let mut fields = Fields::new(body);
         let org_id = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
         let user_id = fields.optional("user_id", "the id of a user", read::id).map(UserId);
+        // As for all else that is made, `null` is what it is without it.
+        fields.drop_null("scopes");
         let settings = settings(&mut fields, KeySettings::default(), now);
         fields.finish()?;
         Ok(Self { settings, org_id, user_id })

@@ -96,7 +96,6 @@ async fn what_a_key_may_not_be_is_refused_with_every_reason() {
             ("name", json!(7)),
             ("scopes", json!("")),
             ("scopes", json!([])),
-            ("scopes", json!(null)),
             ("scopes", json!("chat,admin")),
             ("scopes", json!("CHAT")),
             ("scopes", json!({ "chat": true })),
@@ -129,6 +128,8 @@ async fn what_a_key_may_not_be_is_refused_with_every_reason() {
             assert_invalid(&team.owner.post("/admin/keys", &json!({ *field: value })).await, &[field]);
             assert_invalid(&team.owner.patch(&path, &json!({ *field: value })).await, &[field]);
         }
+        // Where there is something already, nothing is not everything.
+        assert_invalid(&team.owner.patch(&path, &json!({ "scopes": null })).await, &["scopes"]);
         // A key never changes hands.
         for field in ["org_id", "user_id"] {
             assert_invalid(&team.owner.patch(&path, &json!({ field: 1 })).await, &[field]);
@@ -150,7 +151,8 @@ async fn what_a_key_may_not_be_is_refused_with_every_reason() {
 async fn a_change_touches_what_it_names_and_null_takes_back() {
     for database in Database::all("a_change_touches_what_it_names") {
         let team = Team::on(database).await;
-        let key = make_key(&team.owner, &json!({ "name": "before", "rpm_limit": 5 })).await;
+        let key = make_key(&team.owner, &json!({ "name": "before", "rpm_limit": 5, "scopes": null })).await;
+        assert_eq!(key["scopes"], "chat,completions,embeddings");
         let path = format!("/admin/keys/{}", id(&key));
         let mut record = key.clone();
         record.as_object_mut().unwrap().shift_remove("token");
