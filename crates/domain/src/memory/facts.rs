@@ -5,8 +5,17 @@ use super::{Hyper, PerLayer, Recurrent, Unknown, sum};
 /// More layers than any model has; a header may claim anything.
 const MAX_LAYERS: u64 = 2048;
 /// Architectures whose memory follows other rules than those here.
-const OTHER_RULES: &[&str] =
-    &["clip", "t5", "t5encoder", "wavtokenizer-dec", "deepseek4", "dflash", "eagle3"];
+const OTHER_RULES: &[&str] = &[
+    "clip",
+    "t5",
+    "t5encoder",
+    "wavtokenizer-dec",
+    "deepseek4",
+    "deepseek_v4",
+    "deepseek_v41",
+    "dflash",
+    "eagle3",
+];
 
 /// One tensor as a file lists it.
 #[derive(Debug, Clone, Copy)]

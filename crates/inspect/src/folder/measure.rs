@@ -35,6 +35,33 @@ const MIXED: &[&str] = &[
     "olmo3",
 ];
 
+/// Kinds whose compressed entries vLLM 0.32 keeps (`vllm/transformers_utils/model_arch_config_convertor.py`,
+/// `is_deepseek_mla`). Of others with a `kv_lora_rank` (MiniCPM 3) it keeps the heads.
+const LATENT: &[&str] = &[
+    "axk1",
+    "deepseek_v2",
+    "deepseek_v3",
+    "deepseek_v32",
+    "deepseek_mtp",
+    "dots3_note",
+    "k3_dspark",
+    "glm5_next",
+    "glm5_next_text",
+    "glm_moe_dsa",
+    "glm4_moe_lite",
+    "glm4_moe_lite_mtp",
+    "kimi_k2",
+    "kimi_linear",
+    "longcat_flash",
+    "pangu_ultra_moe",
+    "pangu_ultra_moe_mtp",
+    "bailing_hybrid",
+    "bailing_hybrid_mtp",
+    "bailing_hybrid_v3_mtp",
+    "hy_v4",
+    "hy_v4_mtp",
+];
+
 /// How an engine keeps weights that are not quantised. GGUF weights stay as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
@@ -132,6 +159,9 @@ fn of_headers(headers: &[GgufHeader]) -> Result<Measured, Unknown> {
 fn gguf_hyper(header: &GgufHeader) -> Hyper {
     let architecture = header.architecture().unwrap_or_default();
     let size = |key: &str| header.arch_u64(key).unwrap_or(0);
+    // Files from before April 2025, and architectures that were never changed, have their heads cached
+    // (llama.cpp `src/llama-hparams.cpp`, `is_mla`; seen with b11434).
+    let latent = header.mla().filter(|it| it.key_length > Some(0) && it.value_length > Some(0));
     Hyper {
         architecture: architecture.to_owned(),
         n_layer: header.block_count(),
@@ -151,7 +181,7 @@ fn gguf_hyper(header: &GgufHeader) -> Hyper {
             .sliding_window()
             .map(|window| SlidingWindow { window, pattern: header.sliding_window_pattern() }),
         shared_kv_layers: header.arch_u64("attention.shared_kv_layers"),
-        kv_lora_rank: header.mla().map(|it| it.kv_lora_rank),
+        kv_lora_rank: latent.map(|it| it.kv_lora_rank),
         rope_dim: header.rope_dimension_count(),
         recurrent: header.arch_u64("ssm.inner_size").map(|d_inner| Recurrent {
             d_conv: size("ssm.conv_kernel"),
@@ -239,6 +269,16 @@ fn checkpoint(folder: &HfFolder, tensors: Tensors) -> Result<Measured, Unknown> 
 
 fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
     let kind = config.model_type.clone().or_else(|| config.architecture.clone()).unwrap_or_default();
+    let text_kind = config.text_model_type.as_deref().unwrap_or(&kind);
+    let latent = config.kv_lora_rank.filter(|_| LATENT.contains(&text_kind));
+    // Without compressed entries every head has a key, and a value that is padded to the same size.
+    let whole = config.kv_lora_rank.filter(|_| latent.is_none()).and(
+        config
+            .qk_nope_head_dim
+            .zip(config.qk_rope_head_dim)
+            .map(|(plain, rotary)| plain.saturating_add(rotary)),
+    );
+    let head_size = whole.or(config.head_dim);
     let flags = |wanted: AttentionKind| {
         let each: Vec<u64> = config.attention.iter().map(|it| u64::from(*it == wanted)).collect();
         each.contains(&1).then_some(PerLayer::Each(each))
@@ -251,9 +291,12 @@ fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
         n_layer: config.num_layers,
         n_embd: config.hidden_size,
         n_head: config.num_attention_heads.map(all),
-        n_head_kv: config.num_key_value_heads.clone(),
-        key_length: config.head_dim,
-        value_length: config.head_dim,
+        n_head_kv: match whole {
+            Some(_) => config.num_attention_heads.map(all),
+            None => config.num_key_value_heads.clone(),
+        },
+        key_length: head_size,
+        value_length: head_size,
         swa_lengths: None,
         n_ff: config.intermediate_size.map(all),
         n_ff_expert: config.moe_intermediate_size,
@@ -263,7 +306,7 @@ fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
         context_train: config.context_length,
         sliding_window: window.map(|window| SlidingWindow { window, pattern }),
         shared_kv_layers: config.num_kv_shared_layers,
-        kv_lora_rank: config.kv_lora_rank,
+        kv_lora_rank: latent,
         rope_dim: config.qk_rope_head_dim,
         // Its sizes have other names in every family: unknown rather than a guess.
         recurrent: None,
