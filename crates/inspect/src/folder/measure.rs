@@ -113,7 +113,7 @@ fn gguf_set(base: &Base, rel: &str) -> Result<Measured, Unknown> {
     };
     let (mut headers, mut kept) = (Vec::<GgufHeader>::new(), 0_usize);
     for name in &names {
-        if kept > SET_BYTES {
+        if kept > SET_BYTES || base.is_spent() {
             return Err(Unknown::because("the headers of its parts are too large"));
         }
         let unreadable = |error: String| Unknown::because(format!("{name}: {error}"));
