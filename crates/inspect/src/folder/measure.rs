@@ -1,17 +1,17 @@
 //! What a model's memory depends on, from its files: all tensors of all parts, and the hyper-parameters.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use gantry_domain::memory::{Hyper, ModelFacts, PerLayer, Recurrent, SlidingWindow, Tensor, Unknown};
 
 use super::{
     base::Base,
-    groups::{SET_BYTES, split_name},
+    groups::{SET_BYTES, gguf_header, split_name},
     has_extension,
 };
 use crate::{
     TaskHint,
-    gguf::{self, GgufHeader, GgufKind},
+    gguf::{GgufHeader, GgufKind},
     hf::{self, AttentionKind, HfConfig, HfFolder},
     known,
 };
@@ -79,8 +79,6 @@ pub struct Measured {
     pub facts: ModelFacts,
     /// Bytes by the type that tensors have in the files, as in `Q4_K` or `BF16`.
     pub by_type: BTreeMap<String, u64>,
-    /// The checkpoint says how its weights were quantised. GGUF files count as quantised.
-    pub quantized: bool,
 }
 
 /// Reads the headers of the model at `rel` below `base`: a `.gguf` file with the other parts of its set, or a folder
@@ -91,14 +89,23 @@ pub struct Measured {
 pub fn measure(base: &Base, rel: &str, precision: Precision) -> Result<Measured, Unknown> {
     let path = base.resolve(rel).map_err(|error| Unknown::because(error.to_string()))?;
     if !path.is_dir() {
-        return gguf_set(base, rel);
+        return of_headers(&gguf_headers(base, rel)?);
     }
     let mut tensors = Tensors { precision, ..Tensors::default() };
     let folder = hf::read_in_with(base, &path, &mut |it| tensors.add(it));
     checkpoint(&folder, tensors)
 }
 
-fn gguf_set(base: &Base, rel: &str) -> Result<Measured, Unknown> {
+/// Bytes of the tensors of the GGUF file at `rel` below `base`, with the other parts of its set; `None` if they can't be
+/// read.
+pub fn weight_of(base: &Base, rel: &str) -> Option<u64> {
+    let headers = gguf_headers(base, rel).ok()?;
+    let sum = headers.iter().fold(0_u64, |sum, it| sum.saturating_add(it.tensor_bytes()));
+    headers.iter().all(|it| it.unknown_type().is_none()).then_some(sum)
+}
+
+/// Of all parts, the first one first.
+fn gguf_headers(base: &Base, rel: &str) -> Result<Vec<Arc<GgufHeader>>, Unknown> {
     if !has_extension(rel, "gguf") {
         return Err(Unknown::because(format!("`{rel}` is neither a folder nor a `.gguf` file")));
     }
@@ -111,23 +118,22 @@ fn gguf_set(base: &Base, rel: &str) -> Result<Measured, Unknown> {
         // A name may claim any number; the first part that is missing ends the reading.
         parts => (1..=parts).map(|it| format!("{}-{it:05}-of-{parts:05}.gguf", set.prefix)).collect(),
     };
-    let (mut headers, mut kept) = (Vec::<GgufHeader>::new(), 0_usize);
+    let (mut headers, mut kept) = (Vec::<Arc<GgufHeader>>::new(), 0_usize);
     for name in &names {
         if kept > SET_BYTES || base.is_spent() {
             return Err(Unknown::because("the headers of its parts are too large"));
         }
         let unreadable = |error: String| Unknown::because(format!("{name}: {error}"));
         let path = base.resolve(name).map_err(|error| unreadable(error.to_string()))?;
-        let (file, len) = base.open_file(&path).map_err(|error| unreadable(error.to_string()))?;
-        let header = gguf::read(file, len).map_err(|error| unreadable(error.to_string()))?;
+        let header = gguf_header(base, &path).map_err(|error| unreadable(error.to_string()))?;
         kept = kept.saturating_add(header.kept_bytes);
         headers.push(header);
     }
-    of_headers(&headers)
+    Ok(headers)
 }
 
 /// `headers` are all parts of one model, the first one first.
-fn of_headers(headers: &[GgufHeader]) -> Result<Measured, Unknown> {
+fn of_headers(headers: &[Arc<GgufHeader>]) -> Result<Measured, Unknown> {
     let first = headers.first().ok_or_else(|| Unknown::because("there is no file"))?;
     if first.kind() != GgufKind::Model {
         return Err(Unknown::because("the file is not a model that can be served"));
@@ -137,7 +143,7 @@ fn of_headers(headers: &[GgufHeader]) -> Result<Measured, Unknown> {
     if promised.is_some_and(|it| it != found) {
         return Err(Unknown::because("its parts don't hold the tensors that the first one promises"));
     }
-    if let Some(tensor) = headers.iter().find_map(GgufHeader::unknown_type) {
+    if let Some(tensor) = headers.iter().find_map(|it| it.unknown_type()) {
         return Err(Unknown::because(format!(
             "tensor `{}` has the unknown {}",
             tensor.name, tensor.ggml_type
@@ -151,8 +157,8 @@ fn of_headers(headers: &[GgufHeader]) -> Result<Measured, Unknown> {
     }
     let tensors =
         all().map(|it| Tensor { name: &it.name, n_elements: it.elements, bytes: it.bytes.unwrap_or(0) });
-    let facts = ModelFacts::new(&gguf_hyper(first), tensors)?;
-    Ok(Measured { facts, by_type, quantized: true })
+    let facts = ModelFacts { quantized: true, ..ModelFacts::new(&gguf_hyper(first), tensors)? };
+    Ok(Measured { facts, by_type })
 }
 
 /// Keys: llama.cpp `src/llama-arch.cpp` (`LLM_KV_NAMES`), b11434.
@@ -263,8 +269,8 @@ fn checkpoint(folder: &HfFolder, tensors: Tensors) -> Result<Measured, Unknown> 
         n_elements: it.elements,
         bytes: tensors.loaded(it, quantized),
     });
-    let facts = ModelFacts::new(&hf_hyper(config, folder.task), loaded)?;
-    Ok(Measured { facts, by_type: tensors.by_type, quantized })
+    let facts = ModelFacts { quantized, ..ModelFacts::new(&hf_hyper(config, folder.task), loaded)? };
+    Ok(Measured { facts, by_type: tensors.by_type })
 }
 
 fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {

@@ -238,6 +238,43 @@ async fn what_does_not_fit_is_told_with_a_value_that_does() {
 }
 
 #[tokio::test]
+async fn what_is_left_out_of_the_estimate_leaves_it_open_whether_it_fits() {
+    let story = Story::with(Some(&[(502, 0)])).await;
+    let model = gguf("tiny-moe-F16.gguf");
+    let (plain, warnings) = story.memory(&model).await;
+    assert_eq!((&plain["fits"], warnings.len()), (&json!(false), 1), "{plain}");
+    // Where a pattern puts the tensors is not known: no verdict, no advice.
+    let placed = with(model.clone(), &json!({ "override_tensor": "blk.0.=CPU" }));
+    let (estimate, warnings) = story.memory(&placed).await;
+    assert_eq!((&estimate["fits"], warnings), (&Value::Null, vec![]), "{estimate}");
+    assert!(estimate["notes"].to_string().contains("whether it fits is unknown"), "{estimate}");
+    // That of all experts is.
+    let experts = with(model.clone(), &json!({ "override_tensor": "exps=CPU" }));
+    let same = with(model, &json!({ "n_cpu_moe": 9999 }));
+    assert_eq!(story.memory(&experts).await, story.memory(&same).await);
+
+    // The weights of a draft model count, its cache is open.
+    let roomy = Story::with(Some(&[(24_000, 0)])).await;
+    let model = gguf("tiny-llama-F16.gguf");
+    let number = |it: &Value| it.as_f64().unwrap();
+    let alone = roomy.memory(&model).await.0;
+    let draft = with(model, &json!({ "draft_model_path": "tiny-draft-F16.gguf" }));
+    let (both, warnings) = roomy.memory(&draft).await;
+    let draft = roomy.memory(&gguf("tiny-draft-F16.gguf")).await.0;
+    let sum: f64 = draft["weights_by_type_gb"].as_object().unwrap().values().map(number).sum();
+    let more = number(&both["per_gpu_gb"][0]) - number(&alone["per_gpu_gb"][0]);
+    assert!((more - sum).abs() < 1e-5 && sum > 0.0, "{both}");
+    assert_eq!((&alone["fits"], &both["fits"], warnings), (&json!(true), &Value::Null, vec![]));
+
+    // Quantised while it is loaded, it may well fit.
+    add_checkpoint(&story.gateway.models_dir().join("tiny"));
+    let narrow = with(vllm("tiny"), &json!({ "gpu_memory_utilization": 0.05 }));
+    assert_eq!(story.memory(&narrow).await.0["fits"], false);
+    let (estimate, warnings) = story.memory(&with(narrow, &json!({ "quantization": "fp8" }))).await;
+    assert_eq!((&estimate["fits"], warnings), (&Value::Null, vec![]), "{estimate}");
+}
+
+#[tokio::test]
 async fn a_checkpoint_is_weighed_by_its_tensors_and_split_for_vllm() {
     let story = Story::with(Some(&[(24_000, 0), (24_000, 9000)])).await;
     let bytes = add_checkpoint(&story.gateway.models_dir().join("tiny"));
