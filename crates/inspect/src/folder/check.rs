@@ -34,6 +34,10 @@ pub struct Checked {
     pub warnings: Vec<String>,
     /// It lacks a tokenizer, as said here; whether the engine needs one depends on the settings. The flag: it is certain.
     pub no_tokenizer: Option<(String, bool)>,
+    /// vLLM finds no `config.json`, as said here, unless it is told of another one.
+    pub no_config: Option<String>,
+    /// vLLM finds no weights, as said here, unless it is told of another format.
+    pub no_weights: Option<String>,
     /// It lacks a chat template, as said here.
     pub no_template: Option<String>,
     /// `None`: unknown, or it is no model.
@@ -195,17 +199,19 @@ fn checkpoint(base: &Base, path: &Path) -> Checked {
     } else {
         out.errors = errors
     }
-    let said = out.errors.iter().any(|it| it.starts_with("config.json"));
+    let said = out.errors.iter().chain(&out.warnings).any(|it| it.starts_with("config.json"));
     if adapter.is_some() && config.is_none() {
         out.errors.push("it is a LoRA adapter, which goes beside a model".to_owned());
-    } else if config.is_none() && !said {
-        // Mistral's own layout.
-        let text = "there is no config.json, so the engine can't tell what model this is";
-        if others.mistral { out.warnings.push(text.to_owned()) } else { out.errors.push(text.to_owned()) }
+        return out;
+    }
+    // Mistral's own layout has another file.
+    if config.is_none() && !said && !others.mistral {
+        out.no_config =
+            Some("there is no config.json, so the engine can't tell what model this is".to_owned());
     }
     if weights.files.is_empty() && weights.missing.is_empty() && !others.weights {
         let hint = if others.gguf { "; GGUF files are served by the llamacpp engine" } else { "" };
-        out.errors.push(format!("there are no weights (*.safetensors) in it{hint}"));
+        out.no_weights = Some(format!("there are no weights (*.safetensors) in it{hint}"));
     }
     for Concern { about, text } in warnings {
         match about {

@@ -16,8 +16,8 @@ use serde::Serialize;
 pub use self::{
     base::{Base, InspectError},
     check::{Checked, Role, check},
-    hub::{cached_gguf, cached_snapshot},
-    measure::{Measured, Precision, measure},
+    hub::{cached_gguf, cached_snapshot, is_cached},
+    measure::{Measured, Precision, measure, weight_of},
     response::{
         EngineRecommendation, GgufGroup, GgufMetadata, GgufValidation, Inspection, SafetensorInfo, SideFile,
         Status,

@@ -33,6 +33,7 @@ mod docker_lifecycle;
 #[cfg(test)]
 mod docker_pulls;
 #[cfg(test)]
+mod dry_run;
 mod engines;
 #[cfg(test)]
 mod events;

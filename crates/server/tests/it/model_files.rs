@@ -85,7 +85,11 @@ async fn a_dry_run_shows_the_command_without_secrets_and_what_is_wrong() {
     let command = preview["command_str"].as_str().unwrap();
     assert!(command.starts_with("vllm serve /models/tiny --served-model-name big"), "{command}");
     assert!(command.contains("--swap-space 2") && command.contains("--runner pooling"), "{command}");
-    assert_eq!(named(&preview), ["error null", "warning \"tensor_parallel_size\"", "info \"local_path\""]);
+    // The folder has GGUF files, which vLLM does not look for.
+    let path = ["error \"local_path\"", "error \"local_path\"", "info \"local_path\""];
+    let named = named(&preview);
+    assert_eq!(named[..2], ["error null", "warning \"tensor_parallel_size\""]);
+    assert_eq!(named[2..], path, "{preview}");
     assert_eq!(preview["vram_estimate"], Value::Null, "unknown rather than a guess");
 }
 
