@@ -2,8 +2,8 @@
 //! defaults, versions and extra arguments are all in it.
 
 use super::{
-    Beside, CacheType, Doubt, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Slots, SplitMode, Unknown,
-    VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
+    Beside, CacheType, Doubt, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Side, Slots, SplitMode,
+    Unknown, VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
 };
 use crate::{engine::EngineVersion, model::EngineKind};
 
@@ -57,13 +57,26 @@ pub struct LlamacppCommand {
     pub main_gpu: usize,
     /// It serves vectors or scores.
     pub pooled: bool,
-    projector: bool,
-    draft: bool,
-    adapters: bool,
-    /// Layers with a sliding window keep everything.
-    swa_full: bool,
+    told: Vec<Told>,
     left_out: Vec<(Doubt, &'static str)>,
 }
+
+/// What matters only with some files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Projector,
+    Draft,
+    Adapters,
+    /// Layers with a sliding window keep everything.
+    FullWindows,
+}
+
+const TOLD: &[(&[&str], Told)] = &[
+    (&["--mmproj", "-mm"], Told::Projector),
+    (&["--model-draft", "-md", "--spec-draft-model"], Told::Draft),
+    (&["--lora", "--lora-scaled"], Told::Adapters),
+    (&["--swa-full"], Told::FullWindows),
+];
 
 /// Of vLLM.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,18 +174,7 @@ impl LlamacppCommand {
             Some(other) => return Err(odd(&["--split-mode"], other)),
         };
         let mut left_out = words.left_out(LLAMACPP_LEFT_OUT);
-        let override_tensor = ["--override-tensor", "-ot"];
-        let placed = words.last(&override_tensor);
-        // Several of them add up.
-        let known = words.count(&override_tensor) == 1 && placed.is_some_and(all_experts_in_ram);
-        let experts = if words.has(&["--cpu-moe", "-cmoe"]) || known {
-            u64::MAX
-        } else {
-            if words.has(&override_tensor) {
-                left_out.push((Doubt::Either, "not counted: the placement by `override_tensor`"));
-            }
-            words.number(&["--n-cpu-moe", "-ncmoe"])?.unwrap_or(0)
-        };
+        let experts = experts_in_ram(words, &mut left_out)?;
         let draft_layers =
             words.number(&["--spec-draft-ngl", "--gpu-layers-draft", "--n-gpu-layers-draft", "-ngld"]);
         let mapped = match words.last(&["--load-mode", "-lm"]) {
@@ -193,17 +195,14 @@ impl LlamacppCommand {
                 split_mode,
                 mmap: mapped,
                 logits_for_all: build < LOGITS_PER_SLOT,
-                projector_in_ram: words.has(&["--no-mmproj-offload"]),
-                draft_in_ram: draft_layers.is_ok_and(|it| it == Some(0)),
+                projector: if words.has(&["--no-mmproj-offload"]) { Side::Ram } else { Side::Gpu },
+                draft: if draft_layers == Ok(Some(0)) { Side::Ram } else { Side::Gpu },
                 ..given
             },
             tensor_split: split?,
             main_gpu: words.number(&["--main-gpu", "-mg"])?.unwrap_or(0) as usize,
             pooled: words.has(&["--embedding", "--embeddings", "--reranking", "--rerank"]),
-            projector: words.has(&["--mmproj", "-mm"]),
-            draft: words.has(&["--model-draft", "-md", "--spec-draft-model"]),
-            adapters: words.has(&["--lora", "--lora-scaled"]),
-            swa_full: words.has(&["--swa-full"]),
+            told: TOLD.iter().filter(|it| words.has(it.0)).map(|it| it.1).collect(),
             left_out,
         })
     }
@@ -234,26 +233,47 @@ impl LlamacppCommand {
         if !gpus.is_empty() {
             estimate.per_gpu.swap(0, main);
         }
-        let Beside { projector, adapters, draft } = facts.beside;
-        let beside = [
-            (self.projector, projector > 0, "its projector (`mmproj`)"),
-            (self.draft, draft > 0, "its draft model"),
-        ];
-        for (_, counted, what) in beside.into_iter().filter(|it| it.0) {
-            let part = if counted { "counted only by its weights" } else { "not counted" };
-            estimate.leave_out(Doubt::More, &format!("{part}: {what}"));
-        }
-        if self.adapters && adapters == 0 {
-            estimate.leave_out(Doubt::More, "not counted: LoRA adapters");
-        }
-        if self.swa_full && facts.layers.iter().any(|it| it.sliding) {
-            estimate.leave_out(Doubt::More, "not counted: `--swa-full`");
+        for told in &self.told {
+            if let Some((doubt, what)) = told.leaves_out(facts) {
+                estimate.leave_out(doubt, what);
+            }
         }
         for (doubt, what) in &self.left_out {
             estimate.leave_out(*doubt, what);
         }
         Ok(estimate)
     }
+}
+
+impl Told {
+    fn leaves_out(self, facts: &ModelFacts) -> Option<(Doubt, &'static str)> {
+        let Beside { projector, adapters, draft } = facts.beside;
+        let what = match self {
+            Self::Projector if projector > 0 => "of the projector (`mmproj`), only the weights are counted",
+            Self::Projector => "not counted: the projector (`mmproj`)",
+            Self::Draft if draft > 0 => "of the draft model, only the weights are counted",
+            Self::Draft => "not counted: the draft model",
+            Self::Adapters if adapters > 0 => return None,
+            Self::Adapters => "not counted: LoRA adapters",
+            Self::FullWindows if facts.layers.iter().any(|it| it.sliding) => "not counted: `--swa-full`",
+            Self::FullWindows => return None,
+        };
+        Some((Doubt::More, what))
+    }
+}
+
+/// Layers, from the first, whose experts stay in RAM.
+fn experts_in_ram(words: Words<'_>, left_out: &mut Vec<(Doubt, &'static str)>) -> Result<u64, Unknown> {
+    let names = ["--override-tensor", "-ot"];
+    // Several of them add up.
+    let known = words.count(&names) == 1 && words.last(&names).is_some_and(all_experts_in_ram);
+    if words.has(&["--cpu-moe", "-cmoe"]) || known {
+        return Ok(u64::MAX);
+    }
+    if words.has(&names) {
+        left_out.push((Doubt::Either, "not counted: the placement by `override_tensor`"));
+    }
+    Ok(words.number(&["--n-cpu-moe", "-ncmoe"])?.unwrap_or(0))
 }
 
 impl VllmCommand {

@@ -37,6 +37,14 @@ pub enum SplitMode {
     Row,
 }
 
+/// Where something lies on a machine with GPUs; without any, all lies in RAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Side {
+    #[default]
+    Gpu,
+    Ram,
+}
+
 /// What the command line says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlamacppSettings<'a> {
@@ -67,9 +75,9 @@ pub struct LlamacppSettings<'a> {
     /// In bytes; `None`: unknown.
     pub host_ram_free: Option<u64>,
     /// `--no-mmproj-offload`.
-    pub projector_in_ram: bool,
+    pub projector: Side,
     /// `--spec-draft-ngl 0`.
-    pub draft_in_ram: bool,
+    pub draft: Side,
 }
 
 impl Default for LlamacppSettings<'_> {
@@ -90,8 +98,8 @@ impl Default for LlamacppSettings<'_> {
             logits_for_all: false,
             gpus: &[],
             host_ram_free: None,
-            projector_in_ram: false,
-            draft_in_ram: false,
+            projector: Side::Gpu,
+            draft: Side::Gpu,
         }
     }
 }
@@ -199,11 +207,10 @@ impl<'a> Plan<'a> {
         let Beside { projector, adapters, draft } = self.facts.beside;
         let layers: Vec<u64> = gpus.iter().map(|it| it.weights).chain([host.weights]).collect();
         spread(adapters, &layers, gpus, host);
-        let free = |in_ram: bool| -> Vec<u64> {
-            self.settings.gpus.iter().map(|it| if in_ram { 0 } else { it.free.max(1) }).chain([0]).collect()
-        };
-        spread(draft, &free(self.settings.draft_in_ram), gpus, host);
-        let first = gpus.first_mut().filter(|_| !self.settings.projector_in_ram);
+        let free = |it: &GpuMemory| if self.settings.draft == Side::Ram { 0 } else { it.free.max(1) };
+        let free: Vec<u64> = self.settings.gpus.iter().map(free).chain([0]).collect();
+        spread(draft, &free, gpus, host);
+        let first = gpus.first_mut().filter(|_| self.settings.projector == Side::Gpu);
         let share = first.unwrap_or(host);
         share.weights = share.weights.saturating_add(projector);
     }

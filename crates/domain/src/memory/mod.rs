@@ -22,7 +22,7 @@ pub use doubt::{Doubt, Refusal};
 pub use facts::{Beside, Layer, ModelFacts, Tensor};
 pub use hyper::{Hyper, PerLayer, Recurrent, SlidingWindow};
 pub use kv::CacheType;
-pub use llamacpp::{LlamacppSettings, Slots, SplitMode, estimate_llamacpp};
+pub use llamacpp::{LlamacppSettings, Side, Slots, SplitMode, estimate_llamacpp};
 pub use remedy::{Number, Remedy, remedy};
 pub use vllm::{VllmKvType, VllmSettings, estimate_vllm};
 

@@ -122,9 +122,9 @@ fn gguf_model(found: &Inspection, rel: &str, engine: EngineVersion) -> Checked {
     };
     let errors = group.errors.clone();
     if group.unread {
-        out.warnings = errors
+        out.warnings = errors;
     } else {
-        out.errors = errors
+        out.errors = errors;
     }
     if group.status == Status::Ready && first != name(rel) {
         out.errors
@@ -195,9 +195,9 @@ fn checkpoint(base: &Base, path: &Path) -> Checked {
     let mut out = Checked { parts: 1, task, ..Checked::default() };
     out.context_length = config.as_ref().and_then(|it| it.context_length);
     if weights.unread {
-        out.warnings = errors
+        out.warnings = errors;
     } else {
-        out.errors = errors
+        out.errors = errors;
     }
     let said = out.errors.iter().chain(&out.warnings).any(|it| it.starts_with("config.json"));
     if adapter.is_some() && config.is_none() {
@@ -227,7 +227,7 @@ fn checkpoint(base: &Base, path: &Path) -> Checked {
 /// Files that vLLM takes beside those that inspection reads.
 #[derive(Default)]
 struct Others {
-    /// `*.bin`, `*.pt`: in the way that PyTorch writes them.
+    /// `*.bin`, `*.pt`: in the way that `PyTorch` writes them.
     weights: bool,
     gguf: bool,
     mistral: bool,

@@ -36,7 +36,7 @@ const MIXED: &[&str] = &[
 ];
 
 /// Kinds whose compressed entries vLLM 0.32 keeps (`vllm/transformers_utils/model_arch_config_convertor.py`,
-/// `is_deepseek_mla`). Of others with a `kv_lora_rank` (MiniCPM 3) it keeps the heads.
+/// `is_deepseek_mla`). Of others with a `kv_lora_rank` (`MiniCPM` 3) it keeps the heads.
 const LATENT: &[&str] = &[
     "axk1",
     "deepseek_v2",

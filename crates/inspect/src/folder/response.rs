@@ -33,6 +33,7 @@ pub struct Inspection {
 
 /// One GGUF model: a file, or all files of a split one.
 #[derive(Debug, Clone, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the answer's flags are independent facts")]
 pub struct GgufGroup {
     /// As in `Q4_K_M`; `unknown` if nothing tells.
     pub quant_type: String,

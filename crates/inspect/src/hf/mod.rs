@@ -128,7 +128,8 @@ pub(crate) fn read_in_with(
     out.has_tokenizer = TOKENIZERS.iter().any(|set| set.iter().all(|it| has(it)));
     // Families with code of their own have files of their own: `qwen.tiktoken`, `spiece.model`.
     let like_one = |it: &&str| ["token", "vocab", "piece"].iter().any(|part| it.contains(part));
-    let like_tokenizer = names.iter().any(|it| like_one(it) || it.ends_with(".model"));
+    let like_tokenizer =
+        names.iter().any(|it| like_one(it) || Path::new(it).extension().is_some_and(|it| it == "model"));
     out.has_chat_template = has("chat_template.jinja")
         || has("tekken.json")
         || has("chat_templates")

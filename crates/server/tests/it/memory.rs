@@ -182,6 +182,16 @@ async fn a_model_is_spread_over_the_gpus_that_it_is_given() {
     assert_eq!(estimate["per_gpu_gb"][0], 0.0);
     assert!(number(&estimate["per_gpu_gb"][1]) > 0.4);
 
+    // A split for more GPUs than it is given.
+    let split = json!({ "tensor_split": "0.5,0.5" });
+    assert_eq!(story.memory(&with(gguf("tiny-llama-F16.gguf"), &split)).await.1, Vec::<Value>::new());
+    let (_, warnings) = story.memory(&with(one, &split)).await;
+    assert_eq!(
+        (&warnings[0]["severity"], &warnings[0]["field"]),
+        (&json!("warning"), &json!("tensor_split"))
+    );
+    assert!(warnings[0]["message"].as_str().unwrap().contains("2 parts"), "{warnings:?}");
+
     // On a CPU by choice: the GPUs don't count.
     let cpu = with(gguf("tiny-llama-F16.gguf"), &json!({ "device": "cpu" }));
     let (estimate, warnings) = story.memory(&cpu).await;
