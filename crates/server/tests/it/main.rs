@@ -34,6 +34,7 @@ mod docker_lifecycle;
 mod docker_pulls;
 #[cfg(test)]
 mod dry_run;
+#[cfg(test)]
 mod engines;
 #[cfg(test)]
 mod events;
