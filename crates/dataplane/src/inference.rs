@@ -118,7 +118,8 @@ async fn answered(
     let request_id = meter.request_id.clone();
     let allowed = meter
         .caller
-        .authorize(&worker.config, &parts.headers, peer, Some(endpoint.scope()))
+        .authorize(&worker.config, &parts.headers, peer, endpoint.scope())
+        .and_then(|()| forward::check_loop(&worker.config, &parts.headers))
         .and_then(|()| body::check_type(&parts.headers))
         .and_then(|()| meter.enter());
     if let Err(error) = allowed {
@@ -145,7 +146,7 @@ async fn answered(
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
-    let head = Head::new(&mut parts.headers, request_id, &meter.trace);
+    let head = Head::new(&mut parts.headers, request_id, &meter.trace, &worker.config.via);
     drop(parts);
     if endpoint == Endpoint::ChatCompletions
         && wanted.upstream.lacks_chat_template.load(Relaxed)
@@ -305,6 +306,10 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiErro
         return Err(
             ApiError::new(ErrorCode::ModelNotAllowed, "this key may not call this model").with_param("model")
         );
+    }
+    if !meter.caller.fits(route.task) && meter.endpoint.scope().is_none() {
+        let message = format!("this key lacks the scopes of models for `{}`", route.task);
+        return Err(ApiError::new(ErrorCode::InsufficientScope, message));
     }
     if meter.endpoint.task().is_some_and(|it| it != route.task) {
         let message = format!("`{}` is a model for `{}`", route.served_name, route.task);
