@@ -108,7 +108,7 @@ pub struct SessionEntry {
 #[derive(Debug)]
 pub struct Route {
     pub served_name: String,
-    /// The model that this is a LoRA adapter of: the engine is the same, and is looked after under that name.
+    /// The model that this is an adapter of: the engine is the same, and is looked after under that name.
     pub adapter_of: Option<String>,
     pub task: Task,
     /// `None` for an upstream of the registry.

@@ -207,7 +207,11 @@ async fn prepare(
     bytes: Bytes,
 ) -> Result<Wanted, Refusal> {
     meter.body_bytes = bytes.len() as u64;
-    let peeked = peek::peek(&bytes)?;
+    let peeked = peek::peek(&bytes).inspect_err(|_| {
+        if let Some(name) = peek::named(&bytes) {
+            meter.requested(&name);
+        }
+    })?;
     let streams = peeked.stream && meter.endpoint.streams();
     meter.stream = streams;
     let catalog = meter.worker.shared.catalog.load();

@@ -233,7 +233,10 @@ pub(crate) fn change() -> Doc {
 
 pub(crate) fn delete() -> Doc {
     Doc::new("deleteModel", "Delete a model")
-        .about("Stops it first. Only the record is deleted: files stay.")
+        .about(
+            "Nobody sees it any more at once; the answer waits for its engine to end, for 15 s at most. Only the record \
+             is deleted: files stay.",
+        )
         .ok(deleted(id()))
 }
 

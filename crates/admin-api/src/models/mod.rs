@@ -291,8 +291,7 @@ fn image_allowed(app: &App, image: &str) -> bool {
         Some(start) => repository.starts_with(start),
         None => self::repository(entry) == repository,
     };
-    let legal = image.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-/:@".contains(&it));
-    legal
+    gantry_domain::image::is_reference(image)
         && (app.default_images.iter().any(|it| self::repository(it) == repository)
             || repository.starts_with("gantry/engine-sim-")
             || app.image_allowlist.iter().any(listed))

@@ -187,6 +187,9 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
         "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ncontent-type: text/plain\r\ncontent-length: 13\r\n\r\n{BODY}"
     );
     assert_eq!(client.ask(&typed).await.code(), "unsupported_media_type");
+    let packed = client.ask(&post(CHAT, KEY, "content-encoding: gzip\r\n", BODY)).await;
+    assert_eq!((packed.status, packed.code().as_str()), (415, "unsupported_media_type"));
+    assert!(packed.json()["error"]["message"].as_str().unwrap().contains("Content-Encoding"));
     let long = "x".repeat(1001);
     let got = client.ask(&post(CHAT, KEY, "", &long)).await;
     assert_eq!(
@@ -200,11 +203,14 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
     );
     assert_eq!(gateway.client().await.ask(&chunked).await.status, 413);
     assert!(engine.was_not_called());
-    let rows = gateway.rows(cases.len() + 3).await;
+    let rows = gateway.rows(cases.len() + 4).await;
     for (row, case) in rows.iter().zip(&cases) {
         assert_eq!((row.status_code, row.outcome, row.prompt_tokens), (case.2, case.5, 0), "{case:?}");
     }
-    assert_eq!((rows[0].model_name.as_str(), rows[3].model_name.as_str()), ("nope", "loading"));
+    // The guards' refusal, too, is of the model that was asked for; of two there is none.
+    for (at, name) in [(0, "nope"), (3, "loading"), (7, "m"), (8, "")] {
+        assert_eq!(rows[at].model_name, name, "{:?}", cases[at]);
+    }
 }
 
 /// The lines of the access log for these paths.

@@ -51,7 +51,7 @@ impl ModelConfig {
         self.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Names of the LoRA adapters that requests choose by: vLLM serves each as a model, llama.cpp has all in force at once.
+    /// Names of the adapters that requests choose by: vLLM serves each as a model, llama.cpp has all in force at once.
     pub fn adapters(&self, engine: EngineKind) -> Vec<&str> {
         match engine {
             EngineKind::Vllm => {
