@@ -4,6 +4,7 @@ pub(crate) mod base_dir;
 pub(crate) mod command;
 pub(crate) mod dry_run;
 mod estimate;
+mod file_checks;
 mod files;
 pub(crate) mod folders;
 mod follow;

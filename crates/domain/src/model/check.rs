@@ -100,16 +100,31 @@ fn texts(value: &Value, max: usize) -> Option<Vec<&str>> {
 
 /// `owner/name` or `name`, as the hub allows; for llama.cpp a quantisation may follow.
 fn is_repo(text: &str, engine: EngineKind) -> bool {
-    let word = |it: &str| {
-        !it.is_empty()
-            && !it.starts_with(['-', '.'])
-            && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-".contains(&it))
-    };
     let (repo, quant) = match text.split_once(':') {
         Some((repo, quant)) if engine == EngineKind::Llamacpp => (repo, Some(quant)),
         _ => (text, None),
     };
-    text.len() <= 200 && repo.split('/').count() <= 2 && repo.split('/').all(word) && quant.is_none_or(word)
+    is_repo_id(repo) && quant.is_none_or(is_repo_word)
+}
+
+/// `owner/name` or `name` as the hub allows them: letters, digits, `_`, `-` and `.`, of which the last two neither begin
+/// nor end a part nor follow themselves (`huggingface_hub` `utils/_validators.py`, `validate_repo_id`). So it can't be a
+/// path of a file system.
+pub fn is_repo_id(text: &str) -> bool {
+    let (owner, name) = match text.split_once('/') {
+        Some((owner, name)) => (Some(owner), name),
+        None => (None, text),
+    };
+    owner.is_none_or(is_repo_word) && is_repo_word(name) && name.strip_suffix(".git").is_none()
+}
+
+fn is_repo_word(text: &str) -> bool {
+    (1..=96).contains(&text.len())
+        && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it))
+        && !text.starts_with(['-', '.'])
+        && !text.ends_with(['-', '.'])
+        && !text.contains("--")
+        && !text.contains("..")
 }
 
 fn gateways(name: &str, what: &str) -> Wrong {
@@ -203,7 +218,9 @@ mod tests {
         for good in ["Qwen/Qwen3-8B", "gpt2", "a/b.c_d-E"] {
             assert!(is_repo(good, EngineKind::Vllm), "{good}");
         }
-        for bad in ["/etc", "../x", "a/b/c", "a b", "a/", "a/b:Q4_K_M", "http://h/x", "a/.."] {
+        for bad in
+            ["/etc", "../x", "a/b/c", "a b", "a/", "a/b:Q4_K_M", "http://h/x", "a/..", "a--b", "a/b.git"]
+        {
             assert!(!is_repo(bad, EngineKind::Vllm), "{bad}");
         }
         assert!(is_repo("a/b:Q4_K_M", EngineKind::Llamacpp));

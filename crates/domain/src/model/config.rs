@@ -10,7 +10,7 @@ use super::{
     check::{below_models, check},
     fields::{self, Default, Kind, SetBy},
 };
-use crate::{FieldProblem, Role, name};
+use crate::{FieldProblem, Role, memory::CacheType, name};
 
 /// What decides whose code a model with `trust_remote_code` runs.
 const CODE_SOURCES: &[&str] = &["mode", "repo_id", "local_path", "tokenizer", "hub_config_path"];
@@ -357,6 +357,16 @@ impl Reader {
                 || config.text("chat_template").is_some_and(|it| it.contains('{')))
         {
             self.problem::<()>("jinja", "a Jinja template needs `jinja`");
+        }
+        // llama.cpp `src/llama-context.cpp`: "quantized V cache requires flash_attn to be enabled".
+        let quantized = |it: &str| CacheType::parse(it).is_some_and(CacheType::is_quantized);
+        if config.text("flash_attn") == Some("off")
+            && let Some(kind) = config.text("cache_type_v").filter(|it| quantized(it))
+        {
+            self.problem::<()>(
+                "cache_type_v",
+                format!("`cache_type_v` {kind} is quantised, which needs `flash_attn` on or auto"),
+            );
         }
     }
 

@@ -33,6 +33,8 @@ mod docker_lifecycle;
 #[cfg(test)]
 mod docker_pulls;
 #[cfg(test)]
+mod dry_run;
+#[cfg(test)]
 mod engines;
 #[cfg(test)]
 mod events;

@@ -289,6 +289,26 @@ async fn values_are_held_to_their_bounds() {
 }
 
 #[tokio::test]
+async fn a_quantised_v_cache_is_not_saved_without_flash_attention() {
+    let team = Team::on(Database::Sqlite).await;
+    let off = with(llamacpp("l"), "flash_attn", json!("off"));
+    for kind in ["q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"] {
+        let body = with(off.clone(), "cache_type_v", json!(kind));
+        assert_invalid(&create(&team.owner, &body).await, &["cache_type_v"]);
+        assert_invalid(&team.owner.post("/admin/models/dry-run", &body).await, &["cache_type_v"]);
+    }
+    // What it may be without.
+    let plain = with(with(off, "cache_type_v", json!("bf16")), "cache_type_k", json!("q8_0"));
+    let path = format!("/admin/models/{}", id(&create(&team.owner, &plain).await.expect(201)));
+    assert_invalid(&team.owner.patch(&path, &json!({ "cache_type_v": "q8_0" })).await, &["cache_type_v"]);
+    for flash in [json!("auto"), json!("on"), json!(null)] {
+        let both = json!({ "cache_type_v": "q8_0", "flash_attn": flash });
+        team.owner.patch(&path, &both).await.expect(200);
+    }
+    assert_invalid(&team.owner.patch(&path, &json!({ "flash_attn": "off" })).await, &["cache_type_v"]);
+}
+
+#[tokio::test]
 async fn what_gives_power_over_the_host_is_for_owners() {
     for database in Database::all("what_gives_power_over_the_host_is_for_owners") {
         let team = Team::on(database).await;
