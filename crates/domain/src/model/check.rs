@@ -72,9 +72,15 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             None => fits(false, format!("an array of at most {max} texts like `name=folder/file`")),
         },
         Kind::TextList { max } => match texts(value, max) {
-            Some(items) => items.into_iter().try_for_each(|it| match owned::argument(engine, it) {
-                Some(owned) => Err(gateways(name, owned)),
-                None => Ok(()),
+            Some(items) => items.into_iter().try_for_each(|it| {
+                match (owned::argument(engine, it), owned::field(engine, it)) {
+                    (Some(owned), _) => Err(gateways(name, owned)),
+                    (None, Some(field)) => Err((
+                        ErrorCode::ValidationError,
+                        format!("`{name}` can't set `{it}`: use the field `{field}`"),
+                    )),
+                    (None, None) => Ok(()),
+                }
             }),
             None => fits(false, format!("an array of at most {max} texts without control characters")),
         },

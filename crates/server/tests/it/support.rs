@@ -53,6 +53,18 @@ pub(crate) fn assert_error(answer: &Answer, status: u16, code: &str) {
 #[track_caller]
 pub(crate) fn assert_invalid(answer: &Answer, params: &[&str]) {
     assert_error(answer, 422, "validation_error");
+    assert_details(answer, params);
+}
+
+/// 403 about these fields, which need another role.
+#[track_caller]
+pub(crate) fn assert_forbidden_fields(answer: &Answer, params: &[&str]) {
+    assert_error(answer, 403, "forbidden");
+    assert_details(answer, params);
+}
+
+#[track_caller]
+fn assert_details(answer: &Answer, params: &[&str]) {
     let error = &answer.json["error"];
     assert_eq!(error["param"], params[0], "{}", answer.text);
     let details = error["details"].as_array().unwrap();
