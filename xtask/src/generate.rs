@@ -139,6 +139,7 @@ fn kind(kind: Kind) -> String {
         Kind::Repo => "repository of the hub".to_owned(),
         Kind::Path => "path below the base directory".to_owned(),
         Kind::ModelPath => "path below the base directory, or below `/models/`".to_owned(),
+        Kind::RepoOrPath => "repository of the hub, or path below `/models/`".to_owned(),
         Kind::NamedPaths { max } => format!("array of at most {max} texts `name=path`"),
         Kind::IntList { min, max } => format!("array of integers {min}–{max}"),
         Kind::TextList { max } => format!("array of at most {max} texts"),

@@ -240,6 +240,9 @@ pub(crate) fn field(field: &Field) -> Value {
         Kind::ModelPath => {
             json!({ "type": "string", "format": "model-path", "minLength": 1, "maxLength": 1008 })
         }
+        Kind::RepoOrPath => {
+            json!({ "type": "string", "format": "repository-or-path", "minLength": 1, "maxLength": 1008 })
+        }
         Kind::NamedPaths { max } => {
             json!({ "type": "array", "maxItems": max, "items": { "type": "string", "format": "named-path" } })
         }

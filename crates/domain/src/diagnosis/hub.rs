@@ -3,7 +3,14 @@
 //! vLLM's texts are those of `huggingface_hub` 2.4 and `transformers` 5.19, provoked with a hub that answers 403, 401
 //! and 404; llama.cpp's (b11434) likewise.
 
-use super::signature::{Advice, Signature, Try::Text, When, change, set, tip};
+use super::{
+    signature::{
+        Advice, Signature, Target,
+        Try::{Made, Text},
+        When, change, set, tip,
+    },
+    values,
+};
 
 const fn log(
     id: &'static str,
@@ -89,10 +96,16 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "hub_tokenizer_not_cached",
         &["outgoing traffic has been disabled", "LocalEntryNotFoundError", "OfflineModeIsEnabled"],
         "Tokenizer not downloaded",
-        "the weights are here, but the tokenizer has to be fetched from the hub, and the system is in offline mode",
+        "the weights are here, but the tokenizer has to be fetched from the hub, and the model or the system is in \
+         offline mode",
         &[
             change("tokenizer", "point it to a folder on this machine, as the container sees it (below `/models/`)"),
-            tip("or fetch the tokenizer while the machine is online; it stays in the cache"),
+            Advice {
+                text: "or start the model once while the system is online, without `mode` `offline`: the tokenizer is \
+                       fetched and stays in the cache",
+                target: Target::Field("mode"),
+                value: Made(values::unset),
+            },
         ],
     )
     .unless(|config| config.is_online() || config.text("tokenizer").is_none()),

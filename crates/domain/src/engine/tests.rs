@@ -140,6 +140,33 @@ fn secrets_travel_by_environment_only_and_do_not_change_the_hash() {
 }
 
 #[test]
+fn a_local_file_may_take_its_tokenizer_from_the_hub() {
+    let body = |tokenizer: &str| {
+        json!({
+            "served_name": "m", "engine_type": "vllm", "local_path": "m.gguf", "tokenizer": tokenizer,
+            "hub_token": "hf_x",
+        })
+    };
+    let names = |launch: &Launch| {
+        launch.env.iter().map(|it| it.0.clone()).filter(|it| it != "VLLM_API_KEY").collect::<Vec<_>>()
+    };
+    let hub = launch_at(&body("Qwen/Qwen3-8B"), "v0.23.0");
+    assert!(hub.args.join(" ").contains("--tokenizer Qwen/Qwen3-8B"), "{:?}", hub.args);
+    assert_eq!(names(&hub), ["HF_HOME", "HF_TOKEN"]);
+    assert!(hub.mounts_hub_cache);
+    // What is in the cache can be used without a network.
+    let mut offline = body("Qwen/Qwen3-8B");
+    offline["mode"] = json!("offline");
+    let offline = launch_at(&offline, "v0.23.0");
+    assert_eq!(names(&offline), ["HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]);
+    assert!(offline.mounts_hub_cache);
+    let folder = launch_at(&body("/models/qwen/tokenizer/"), "v0.23.0");
+    assert!(folder.args.join(" ").contains("--tokenizer /models/qwen/tokenizer"), "{:?}", folder.args);
+    assert_eq!(names(&folder), ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]);
+    assert!(!folder.mounts_hub_cache);
+}
+
+#[test]
 fn a_process_sees_real_paths_and_loopback() {
     let (models, hub) = (std::path::Path::new("/srv/models/"), std::path::Path::new("/srv/hub"));
     let place = Place::process(models, hub);
@@ -174,7 +201,13 @@ fn a_process_sees_real_paths_and_loopback() {
     }
     assert!(!line.contains("0.0.0.0") && !line.contains(" /models"), "{line}");
     assert_eq!(llama.entrypoint.as_deref().unwrap(), program);
-    let vllm = at(&json!({"served_name": "m", "engine_type": "vllm", "repo_id": "a/b"}));
+    let vllm = at(&json!({
+        "served_name": "m", "engine_type": "vllm", "repo_id": "a/b", "tokenizer": "/models/t",
+        "hub_config_path": "c", "lora_adapters": ["a=l"],
+    }));
+    let line = vllm.args.join(" ");
+    assert!(line.contains("--tokenizer /srv/models/t --hf-config-path /srv/models/c"), "{line}");
+    assert!(line.contains("a=/srv/models/l") && !line.contains(" /models"), "{line}");
     let home = vllm.env.iter().find(|(name, _)| name == "HF_HOME").unwrap();
     assert_eq!(home.1.expose_secret(), "/srv/hub");
 }

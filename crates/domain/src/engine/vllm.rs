@@ -44,7 +44,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
     if let Some(tokenizer) = config.text("tokenizer") {
-        args.push(&["--tokenizer", tokenizer]);
+        args.push(&["--tokenizer", &cx.place.seen_below_models(tokenizer)]);
     }
     if let Some(path) = config.text("hub_config_path") {
         args.push(&["--hf-config-path", &args.file(path)]);
@@ -70,15 +70,18 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     args.words.extend(config.texts("extra_args").map(str::to_owned));
 
+    // A local GGUF file may take its tokenizer from the hub.
+    let from_hub = online || config.text("tokenizer").is_some_and(|it| !it.starts_with('/'));
     let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
-    if online {
+    if from_hub {
         env.push(("HF_HOME".into(), cx.place.hub_cache.as_str().into()));
         if let Some(endpoint) = cx.hub_endpoint {
             env.push(("HF_ENDPOINT".into(), endpoint.into()));
         }
         env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
     }
-    if !online || cx.offline {
+    // `offline` means local files only, and the cache is one.
+    if !from_hub || cx.offline || config.text("mode") == Some("offline") {
         env.push(("HF_HUB_OFFLINE".into(), "1".into()));
         env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
     }
@@ -92,7 +95,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         env,
         gpus,
         shm_bytes: Some(1 << 30),
-        mounts_hub_cache: online,
+        mounts_hub_cache: from_hub,
         locks_memory: false,
         warnings,
     }

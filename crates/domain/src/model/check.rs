@@ -61,6 +61,16 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             Some(path) => path_of(name, below_models(path)),
             None => fits(false, "a path relative to the models base directory, or below `/models/`".into()),
         },
+        Kind::RepoOrPath => match value.as_str() {
+            Some(text) if is_repo(text, EngineKind::Vllm) => Ok(()),
+            Some(text) if text.starts_with('/') || text.split('/').any(|it| it == "..") => {
+                path_of(name, below_models(text))
+            }
+            _ => fits(
+                false,
+                "a repository of the hub such as `owner/name`, or a folder below `/models/`".into(),
+            ),
+        },
         Kind::IntList { min, max } => fits(
             value
                 .as_array()

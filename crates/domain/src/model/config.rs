@@ -68,6 +68,10 @@ impl ModelConfig {
                 Kind::Path | Kind::ModelPath => {
                     paths.extend(self.text(field.name).map(|it| (field.name, below_models(it).to_owned())));
                 }
+                Kind::RepoOrPath => {
+                    let path = self.text(field.name).and_then(|it| it.strip_prefix("/models/"));
+                    paths.extend(path.map(|it| (field.name, it.to_owned())));
+                }
                 Kind::NamedPaths { .. } => paths.extend(
                     self.texts(field.name)
                         .filter_map(|it| it.split_once('='))

@@ -44,6 +44,8 @@ pub enum Kind {
     Path,
     /// The same, or as the container sees it: below `/models/`.
     ModelPath,
+    /// A model-hub repository, or a path as the container sees it: below `/models/`.
+    RepoOrPath,
     /// Array of `name=path`, paths as in `Path`.
     NamedPaths {
         max: usize,

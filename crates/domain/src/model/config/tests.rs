@@ -77,6 +77,31 @@ fn extra_arguments_cannot_take_over_what_the_gateway_owns() {
     }
 }
 
+#[test]
+fn a_tokenizer_is_a_repository_or_lies_below_the_models() {
+    let body = |tokenizer: &str| json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "tokenizer": tokenizer });
+    for good in ["Qwen/Qwen3-8B", "gpt2", "/models/qwen", "/models/a/b c/"] {
+        assert!(create(&body(good), Role::Admin).is_ok(), "{good}");
+    }
+    for (bad, code) in [
+        ("/etc/passwd", ErrorCode::PathNotAllowed),
+        ("/models/../etc", ErrorCode::PathNotAllowed),
+        ("../../etc/x", ErrorCode::PathNotAllowed),
+        ("a/../../b", ErrorCode::PathNotAllowed),
+        ("/models", ErrorCode::PathNotAllowed),
+        ("/models/", ErrorCode::ValidationError),
+        ("a/b/c", ErrorCode::ValidationError),
+        ("", ErrorCode::ValidationError),
+        ("--x", ErrorCode::ValidationError),
+    ] {
+        let found = create(&body(bad), Role::Admin).unwrap_err();
+        assert_eq!((found[0].param.as_str(), found[0].code), ("tokenizer", code), "{bad:?}");
+    }
+    // Links below the base directory are looked at as those of other paths.
+    let paths = create(&body("/models/qwen"), Role::Admin).unwrap().config.paths();
+    assert!(paths.contains(&("tokenizer", "qwen".to_owned())), "{paths:?}");
+}
+
 /// A record as an older version of the gateway left it in the database.
 fn stored(values: &Value) -> Model {
     let body = json!({ "served_name": "m", "engine_type": "vllm", "repo_id": "good/model" });

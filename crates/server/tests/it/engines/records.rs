@@ -107,7 +107,7 @@ fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
             let words = "[a-zA-Zü \n\t'\"]{0,60}";
             words.prop_map(|it| json!(format!("{{{{ bos_token }}}}{it}{{# - #}}"))).boxed()
         }
-        (_, Kind::Text { .. } | Kind::Repo) => {
+        (_, Kind::Text { .. } | Kind::Repo | Kind::RepoOrPath) => {
             assert!(!field.examples.is_empty(), "`{}` needs examples", field.name);
             select(field.examples).prop_map(|it| json!(it)).boxed()
         }
