@@ -274,6 +274,23 @@ fn a_tokenizer_from_the_hub_is_told_from_a_model() {
 }
 
 #[test]
+fn fewer_layers_are_proposed_where_that_changes_the_command() {
+    for (set, field, value) in [
+        (json!({}), "fit_memory", json!("on")),
+        (json!({"ngl": 999}), "fit_memory", json!("on")),
+        (json!({"ngl": 33}), "ngl", json!(16)),
+        (json!({"ngl": 33, "fit_memory": "on"}), "ngl", json!(16)),
+        (json!({"ngl": 1}), "ngl", json!(0)),
+        // The engine has chosen already.
+        (json!({"fit_memory": "on"}), "context_size", json!(4096)),
+        (json!({"ngl": 0}), "context_size", json!(4096)),
+    ] {
+        let found = failed(EngineKind::Llamacpp, &read("sim-llamacpp-oom"), &set);
+        assert_eq!((found.field.as_deref(), self::value(&found)), (Some(field), Some(value)), "{set}");
+    }
+}
+
+#[test]
 fn a_cpu_that_was_asked_for_is_no_warning() {
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-ngl-999-cpu"), &json!({"device": "cpu"}));
     assert!(!found.detected, "{found:?}");

@@ -32,7 +32,7 @@ const SPECIAL: &[(&str, &str)] = &[
     (
         "crates/domain/src/engine/llamacpp.rs",
         "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
-         extra_env ngl batch_size ubatch_size threads flash_attn mlock no_mmap load_mode numa draft_model_path draft_n \
+         extra_env context_size ngl batch_size ubatch_size fit_memory threads flash_attn mlock no_mmap load_mode numa draft_model_path draft_n \
          draft_p_min mmproj pooling jinja",
     ),
     // Fields that are the gateway's own business, not the engine's.

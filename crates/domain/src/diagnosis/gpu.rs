@@ -6,7 +6,7 @@
 
 use super::{
     signature::{
-        Advice, Signature,
+        Advice, Signature, Target,
         Try::{Bool, Captured, Made, Number, Text, Unset},
         When, change, set, tip,
     },
@@ -132,7 +132,12 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "GPU out of memory",
         "the model, its KV cache or the compute buffers do not fit into the GPU's memory",
         &[
-            set("ngl", Unset, "let the engine choose how many layers fit, with `fit_memory` on"),
+            Advice {
+                text: "keep fewer layers on the GPU: with `fit_memory` on and no `ngl`, builds from b7400 choose as many \
+                       as fit",
+                target: Target::Helping("fit_memory", values::layers_field),
+                value: Made(values::fewer_layers),
+            },
             set("context_size", Made(values::half), "use a shorter context"),
             set("cache_type_k", Text("q8_0"), "halve the KV cache (`cache_type_v` as well)"),
             change("n_cpu_moe", "keep experts in RAM, for mixture-of-experts models"),

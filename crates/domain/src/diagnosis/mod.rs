@@ -229,6 +229,9 @@ fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis
             continue;
         }
         known.field = known.target(advice.target);
+        if known.field.is_none() && matches!(advice.target, Target::Helping(..)) {
+            continue;
+        }
         let value = known.value(advice.value);
         let mut captures = known.captures.clone();
         captures.push(("field", known.field.or_else(|| known.capture("flag")).unwrap_or("the setting")));

@@ -62,7 +62,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
 fn field(advice: &Advice) -> Option<&'static str> {
     match advice.target {
         Target::None => None,
-        Target::Field(name) | Target::Path(name) => Some(name),
+        Target::Field(name) | Target::Path(name) | Target::Helping(name, _) => Some(name),
         Target::FirstSet(names) => names.first().copied(),
         Target::Flag => Some("…"),
     }

@@ -42,6 +42,9 @@ pub(super) enum Target {
     Path(&'static str),
     /// The first of these fields that is set, or else the first.
     FirstSet(&'static [&'static str]),
+    /// The field that helps as things are set, of which the first is the most frequent; where there is none the advice
+    /// is left out.
+    Helping(&'static str, fn(&ModelConfig) -> Option<&'static str>),
 }
 
 /// Value to try.
@@ -193,6 +196,7 @@ impl Found<'_> {
                 let known = self.capture("path").and_then(|it| flags::field_of_path(it, self.config));
                 Some(known.unwrap_or(or))
             }
+            Target::Helping(_, choose) => choose(self.config),
             Target::FirstSet(names) => {
                 let set = names.iter().find(|it| self.config.get(it).is_some());
                 set.or(names.first()).copied()

@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use super::signature::Found;
-use crate::model::fields::{self, Default};
+use crate::model::{
+    ModelConfig,
+    fields::{self, Default},
+};
 
 /// A number as JSON, whole where it is whole.
 pub(super) fn json(number: f64) -> Value {
@@ -35,6 +38,24 @@ pub(super) fn half(found: &Found<'_>) -> Option<Value> {
     let now = current(found)? as i64;
     let half = if now >= 1024 { now / 2 / 256 * 256 } else { now / 2 };
     (half >= 1).then(|| half.into())
+}
+
+/// What keeps layers off a GPU: `fit_memory`, whose effect begins where no smaller `ngl` is set, or that.
+pub(super) fn layers_field(config: &ModelConfig) -> Option<&'static str> {
+    match (config.int("ngl"), config.text("fit_memory")) {
+        (Some(0), _) => None,
+        (Some(1..999), _) => Some("ngl"),
+        (_, Some("on")) => None,
+        _ => Some("fit_memory"),
+    }
+}
+
+/// The value for it: the engine's choice, or half of the layers.
+pub(super) fn fewer_layers(found: &Found<'_>) -> Option<Value> {
+    match found.field? {
+        "fit_memory" => Some("on".into()),
+        _ => half(found).or(Some(0.into())),
+    }
 }
 
 /// Twice what is set.

@@ -65,6 +65,85 @@ fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
     );
 }
 
+fn llama_on_a_gpu(body: &Value, version: &str, offline: bool) -> Launch {
+    let model = model(body);
+    launch(
+        &model,
+        &LaunchContext {
+            image: "image:tag",
+            version: EngineVersion::parse(model.engine, version),
+            host: &Host { cpus: 8, gpus: vec![0] },
+            internal_key: &"internal".into(),
+            offline,
+            hub_endpoint: None,
+            place: &Place::container(),
+            program: None,
+        },
+    )
+}
+
+#[test]
+fn the_engine_chooses_the_layers_where_it_is_told_to_fit() {
+    let line = |more: Value, version: &str| {
+        let mut body = json!({"served_name": "t", "engine_type": "llamacpp", "local_path": "x.gguf"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        llama_on_a_gpu(&body, version, false).args.join(" ")
+    };
+    for ngl in [json!({}), json!({"ngl": 999})] {
+        assert!(line(ngl.clone(), "b11434").contains("--n-gpu-layers 999"), "{ngl}");
+        let mut fitted = ngl.clone();
+        fitted["fit_memory"] = json!("on");
+        let command = line(fitted.clone(), "b11434");
+        assert!(command.contains("--fit on") && !command.contains("--n-gpu-layers"), "{command}");
+        // Without the feature all layers are asked for, as before.
+        assert!(line(fitted, "b7000").contains("--n-gpu-layers 999"), "{ngl}");
+    }
+    assert!(line(json!({"ngl": 20, "fit_memory": "on"}), "b11434").contains("--n-gpu-layers 20"));
+    assert!(line(json!({"fit_memory": "off"}), "b11434").contains("--n-gpu-layers 999"));
+}
+
+#[test]
+fn embedding_inputs_may_be_as_long_as_the_context() {
+    let batches = |more: Value| {
+        let mut body =
+            json!({"served_name": "t", "engine_type": "llamacpp", "local_path": "x.gguf", "task": "embed"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let args = launch_at(&body, "b11434").args;
+        let of = |flag: &str| {
+            let mut found =
+                args.iter().zip(args.iter().skip(1)).filter(|it| it.0 == flag).map(|it| it.1.clone());
+            (found.next().unwrap_or_default(), found.next())
+        };
+        let ((batch, None), (ubatch, None)) = (of("--batch-size"), of("--ubatch-size")) else {
+            panic!("given twice: {args:?}");
+        };
+        (batch, ubatch)
+    };
+    let both = |it: &str| (it.to_owned(), it.to_owned());
+    assert_eq!(batches(json!({})), both("8192"));
+    assert_eq!(batches(json!({"context_size": 2048})), both("2048"));
+    // The model's own length, and one that is out of all proportion.
+    assert_eq!(batches(json!({"context_size": 0})), both("8192"));
+    assert_eq!(batches(json!({"context_size": 131_072})), both("8192"));
+    assert_eq!(batches(json!({"batch_size": 300})), both("300"));
+    assert_eq!(batches(json!({"ubatch_size": 16_384, "context_size": 100})), both("16384"));
+    assert_eq!(
+        batches(json!({"ubatch_size": 64, "context_size": 1000})),
+        ("1000".to_owned(), "64".to_owned())
+    );
+    assert_eq!(batches(json!({"ubatch_size": 64, "batch_size": 128})), ("128".to_owned(), "64".to_owned()));
+}
+
+#[test]
+fn old_and_new_builds_are_told_that_they_may_not_use_the_network() {
+    let body = json!({"served_name": "t", "engine_type": "llamacpp", "repo_id": "a/b", "mode": "online"});
+    for name in ["LLAMA_ARG_OFFLINE", "LLAMA_OFFLINE"] {
+        let has = |launch: &Launch| launch.env.iter().any(|it| it.0 == name);
+        assert!(has(&llama_on_a_gpu(&body, "b6000", true)), "{name}");
+        assert!(!has(&llama_on_a_gpu(&body, "b6000", false)), "{name}");
+    }
+}
+
 #[test]
 fn what_no_version_accepts_is_left_out() {
     let body = json!({

@@ -10,7 +10,7 @@ mod vllm;
 /// Builds of llama-server in which the meaning of a field changed.
 pub(crate) mod llamacpp_builds {
     pub(crate) use super::llamacpp::{
-        FLASH_ATTN_VALUE, JINJA_DEFAULT, LOAD_MODE, MMPROJ, OPTIONS, SPEC_TYPE,
+        FIT, FLASH_ATTN_VALUE, JINJA_DEFAULT, LOAD_MODE, MMPROJ, OPTIONS, SPEC_TYPE,
     };
 }
 
