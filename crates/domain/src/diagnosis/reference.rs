@@ -41,7 +41,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
         let sign = match row.when {
             When::Log(patterns) | When::Reason(patterns) | When::Either(patterns) => Sign::Text {
                 first: patterns.first().map(|it| blank(it)).unwrap_or_default(),
-                others: patterns.len().saturating_sub(1),
+                others: (patterns.len() + row.vague.len()).saturating_sub(1),
             },
             When::Exit(codes) => Sign::ExitCodes(codes),
             When::OutOfMemory => Sign::OutOfMemory,

@@ -78,6 +78,9 @@ pub(super) struct Signature {
     /// `None`: both engines.
     pub engine: Option<EngineKind>,
     pub when: When,
+    /// Patterns of the log that count where no cause stands in plainer words: Python prints the exception that a
+    /// library began with before the one that says what it means.
+    pub vague: &'static [&'static str],
     pub weight: Weight,
     pub severity: Severity,
     pub title: &'static str,
@@ -110,6 +113,7 @@ impl Signature {
             id,
             engine,
             when,
+            vague: &[],
             weight: Weight::Cause,
             severity: Severity::Error,
             title,
@@ -117,6 +121,11 @@ impl Signature {
             fixes,
             unless: None,
         }
+    }
+
+    pub(super) const fn or(mut self, vague: &'static [&'static str]) -> Self {
+        self.vague = vague;
+        self
     }
 
     pub(super) const fn symptom(mut self) -> Self {
@@ -159,6 +168,11 @@ pub(super) const fn tip(text: &'static str) -> Advice {
 /// Advice to change `field`, to what is for the reader to say.
 pub(super) const fn change(field: &'static str, text: &'static str) -> Advice {
     Advice { text, target: Target::Field(field), value: Try::Nothing }
+}
+
+/// Advice to change the first of `fields` that is set.
+pub(super) const fn change_first(fields: &'static [&'static str], text: &'static str) -> Advice {
+    Advice { text, target: Target::FirstSet(fields), value: Try::Nothing }
 }
 
 /// Advice to set `field` to `value`.
