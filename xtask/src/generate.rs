@@ -141,7 +141,7 @@ fn kind(kind: Kind) -> String {
         Kind::ModelPath => "path below the base directory, or below `/models/`".to_owned(),
         Kind::RepoOrPath => "repository of the hub, or path below `/models/`".to_owned(),
         Kind::NamedPaths { max } => format!("array of at most {max} texts `name=path`"),
-        Kind::IntList { min, max } => format!("array of integers {min}–{max}"),
+        Kind::IntList { min, max } => format!("array of different integers {min}–{max}"),
         Kind::TextList { max } => format!("array of at most {max} texts"),
         Kind::TextMap => "object of texts".to_owned(),
         Kind::Object => "object".to_owned(),

@@ -247,7 +247,7 @@ pub(crate) fn field(field: &Field) -> Value {
             json!({ "type": "array", "maxItems": max, "items": { "type": "string", "format": "named-path" } })
         }
         Kind::IntList { min, max } => json!({
-            "type": "array", "maxItems": 64, "items": { "type": "integer", "minimum": min, "maximum": max }
+            "type": "array", "maxItems": 64, "uniqueItems": true, "items": { "type": "integer", "minimum": min, "maximum": max }
         }),
         Kind::TextList { max } => json!({
             "type": "array", "maxItems": max,

@@ -103,6 +103,16 @@ fn the_engine_chooses_the_layers_where_it_is_told_to_fit() {
 }
 
 #[test]
+fn a_gpu_that_is_named_twice_counts_once() {
+    let mut stored =
+        model(&json!({"served_name": "t", "engine_type": "vllm", "local_path": "m"})).config.values().clone();
+    stored.insert("selected_gpus".to_owned(), json!([1, 0, 1]));
+    let mut model = model(&json!({"served_name": "t", "engine_type": "vllm", "local_path": "m"}));
+    model.config = crate::model::ModelConfig::from_stored(stored);
+    assert_eq!(gpus(&model, &Host { cpus: 8, gpus: vec![0, 1] }), [1, 0]);
+}
+
+#[test]
 fn embedding_inputs_may_be_as_long_as_the_context() {
     let batches = |more: Value| {
         let mut body =

@@ -74,8 +74,9 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
         Kind::IntList { min, max } => fits(
             value
                 .as_array()
-                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max))),
-            format!("an array of whole numbers from {min} to {max}"),
+                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max)))
+                && !repeats(value),
+            format!("an array of whole numbers from {min} to {max}, none of them twice"),
         ),
         Kind::NamedPaths { max } => match texts(value, max) {
             Some(items) => items.into_iter().try_for_each(|it| named_path(name, it)),
@@ -100,6 +101,12 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
         },
         Kind::Object => fits(value.is_object(), "an object".into()),
     }
+}
+
+/// An array that holds something twice.
+fn repeats(value: &Value) -> bool {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().enumerate().any(|(at, it)| items[..at].contains(it))
 }
 
 /// A text that can stand behind an option.

@@ -50,7 +50,7 @@ pub enum Kind {
     NamedPaths {
         max: usize,
     },
-    /// Array of whole numbers.
+    /// Array of different whole numbers.
     IntList {
         min: i64,
         max: i64,

@@ -102,6 +102,14 @@ fn a_tokenizer_is_a_repository_or_lies_below_the_models() {
     assert!(paths.contains(&("tokenizer", "qwen".to_owned())), "{paths:?}");
 }
 
+#[test]
+fn a_gpu_is_chosen_once() {
+    let body = |gpus: Value| json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "selected_gpus": gpus });
+    assert_eq!(params(create(&body(json!([0, 1, 0])), Role::Admin)), ["selected_gpus"]);
+    assert!(create(&body(json!([1, 0])), Role::Admin).is_ok());
+    assert!(create(&body(json!([])), Role::Admin).is_ok());
+}
+
 /// A record as an older version of the gateway left it in the database.
 fn stored(values: &Value) -> Model {
     let body = json!({ "served_name": "m", "engine_type": "vllm", "repo_id": "good/model" });

@@ -118,7 +118,7 @@ fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
             proptest::collection::vec(entry, 0..4).prop_map(|it| json!(it)).boxed()
         }
         (_, Kind::IntList { min, max }) => {
-            proptest::collection::vec(min..=max, 0..4).prop_map(|it| json!(it)).boxed()
+            proptest::collection::btree_set(min..=max, 0..4).prop_map(|it| json!(it)).boxed()
         }
         (_, Kind::Object) => Just(json!({ "temperature": 0 })).boxed(),
         (name, Kind::TextList { .. } | Kind::TextMap) => panic!("`{name}` of {engine} needs a strategy"),
