@@ -211,7 +211,8 @@ fn memory(args: &mut Args<'_>) -> bool {
             (false, true) => Some("none"),
             (false, false) => None,
         });
-        if let Some(mode) = mode {
+        // `auto` is what it does by itself, and what builds that don't know the option do.
+        if let Some(mode) = mode.filter(|it| *it != "auto") {
             args.push(&["--load-mode", mode]);
         }
         return mode.is_some_and(|it| it.ends_with("mlock"));

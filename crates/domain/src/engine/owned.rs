@@ -127,7 +127,8 @@ pub fn argument(engine: EngineKind, word: &str) -> Option<&'static str> {
         EngineKind::Llamacpp => {
             let flag = if flag.starts_with("--") { flag.replace('_', "-") } else { flag.to_owned() };
             // `--gpt-oss-20b-default` and its like choose and fetch a model of their own.
-            let presets = flag.ends_with("-default") || flag.ends_with("-spec");
+            // `--spec-default` only sets how it drafts.
+            let presets = (flag.ends_with("-default") && flag != "--spec-default") || flag.ends_with("-spec");
             LLAMACPP_ARGS.iter().find(|it| **it == flag).copied().or(presets.then_some("--model"))
         }
     }
@@ -175,7 +176,7 @@ mod tests {
         for word in ["-m", "--api_key", "--hf-repo", "-hft", "--gpt-oss-20b-default", "--fim-qwen-7b-spec"] {
             assert!(llama(word).is_some(), "{word}");
         }
-        for word in ["-md", "--api-k", "--mod", "--cache-ram", "-c"] {
+        for word in ["-md", "--spec-default", "--api-k", "--mod", "--cache-ram", "-c"] {
             assert_eq!(llama(word), None, "{word}");
         }
     }

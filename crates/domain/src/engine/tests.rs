@@ -66,13 +66,17 @@ fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
 }
 
 fn llama_on_a_gpu(body: &Value, version: &str, offline: bool) -> Launch {
+    launch_on(body, version, &[0], offline)
+}
+
+fn launch_on(body: &Value, version: &str, gpus: &[u32], offline: bool) -> Launch {
     let model = model(body);
     launch(
         &model,
         &LaunchContext {
             image: "image:tag",
             version: EngineVersion::parse(model.engine, version),
-            host: &Host { cpus: 8, gpus: vec![0] },
+            host: &Host { cpus: 8, gpus: gpus.to_vec() },
             internal_key: &"internal".into(),
             offline,
             hub_endpoint: None,
@@ -184,12 +188,31 @@ fn vllm_serves_a_local_folder_offline() {
     assert_eq!(launch.entrypoint.as_deref().unwrap(), ["vllm", "serve"]);
     assert_eq!(
         launch.args.join(" "),
-        "/models/hf/tiny --served-model-name org/tiny --host 0.0.0.0 --port 8000 --dtype auto \
-         --gpu-memory-utilization 0.9 --max-model-len 512 --max-num-seqs 256 --max-num-batched-tokens 2048 \
+        "/models/hf/tiny --served-model-name org/tiny --host 0.0.0.0 --port 8000 --dtype auto --max-model-len 512 --max-num-seqs 256 --max-num-batched-tokens 2048 \
          --kv-cache-dtype auto --enforce-eager"
     );
     let names: Vec<_> = launch.env.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["VLLM_API_KEY", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]);
+    assert_eq!(names, ["VLLM_API_KEY", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_CPU_KVCACHE_SPACE"]);
+}
+
+#[test]
+fn without_gpus_vllm_does_not_ask_for_all_ram() {
+    let launched = |more: Value, gpus: &[u32]| {
+        let mut body = json!({"served_name": "t", "engine_type": "vllm", "local_path": "m"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let made = launch_on(&body, "v0.32.0", gpus, false);
+        let space: Vec<_> = made.env.iter().filter(|it| it.0 == "VLLM_CPU_KVCACHE_SPACE").collect();
+        let space = space.iter().map(|it| it.1.expose_secret().to_owned()).collect::<Vec<_>>().join(" ");
+        (made.args.join(" ").contains("--gpu-memory-utilization"), space)
+    };
+    assert_eq!(launched(json!({}), &[]), (false, "4".to_owned()));
+    assert_eq!(launched(json!({"device": "cpu"}), &[0]), (false, "4".to_owned()));
+    assert_eq!(launched(json!({}), &[0]), (true, String::new()));
+    // What is said counts.
+    assert_eq!(launched(json!({"gpu_memory_utilization": 0.3}), &[]), (true, String::new()));
+    assert_eq!(launched(json!({"kv_cache_memory_bytes": 1 << 30}), &[]), (false, String::new()));
+    let own = json!({"extra_env": {"VLLM_CPU_KVCACHE_SPACE": "1"}});
+    assert_eq!(launched(own, &[]), (false, "1".to_owned()));
 }
 
 #[test]
@@ -237,7 +260,7 @@ fn a_local_file_may_take_its_tokenizer_from_the_hub() {
         })
     };
     let names = |launch: &Launch| {
-        launch.env.iter().map(|it| it.0.clone()).filter(|it| it != "VLLM_API_KEY").collect::<Vec<_>>()
+        launch.env.iter().map(|it| it.0.clone()).filter(|it| !it.starts_with("VLLM_")).collect::<Vec<_>>()
     };
     let hub = launch_at(&body("Qwen/Qwen3-8B"), "v0.23.0");
     assert!(hub.args.join(" ").contains("--tokenizer Qwen/Qwen3-8B"), "{:?}", hub.args);

@@ -11,6 +11,11 @@ const RUNNER: [u32; 3] = [0, 10, 2];
 /// GGUF left vLLM in 0.24.0.
 const NO_GGUF: [u32; 3] = [0, 24, 0];
 
+/// Variable of engines without GPUs; it counts more than `--kv-cache-memory-bytes`.
+const CPU_CACHE: &str = "VLLM_CPU_KVCACHE_SPACE";
+/// What it is set to, in GiB.
+const CPU_CACHE_GIB: u32 = 4;
+
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
     let online = config.is_online();
@@ -41,6 +46,10 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         );
     }
     let gpus = gpus(model, cx.host);
+    if gpus.is_empty() && config.get("gpu_memory_utilization").is_none() {
+        // Without GPUs it is the share of the machine's RAM that has to be free, and is taken.
+        skip.push("gpu_memory_utilization");
+    }
     super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
     if let Some(tokenizer) = config.text("tokenizer") {
@@ -85,6 +94,9 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         env.push(("HF_HUB_OFFLINE".into(), "1".into()));
         env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
     }
+    if gpus.is_empty() {
+        env.extend(cpu_cache(model));
+    }
     super::llamacpp::extra_env(model, &mut env);
     let (args, warnings) = (args.words, args.warnings);
     Launch {
@@ -99,6 +111,17 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         locks_memory: false,
         warnings,
     }
+}
+
+/// Size of the KV cache of an engine without GPUs, unless a setting says it. Left to itself vLLM takes 0.92 of all RAM
+/// (0.32.0: `v1/worker/cpu_worker.py`), and does not start where less is free; older versions took 4 GiB. By variable,
+/// since versions before 0.32 read nothing else.
+fn cpu_cache(model: &Model) -> Option<(String, SecretString)> {
+    let config = &model.config;
+    let variables = config.get("extra_env").and_then(serde_json::Value::as_object);
+    let said = ["gpu_memory_utilization", "kv_cache_memory_bytes"].iter().any(|it| config.get(it).is_some())
+        || variables.is_some_and(|it| it.contains_key(CPU_CACHE));
+    (!said).then(|| (CPU_CACHE.to_owned(), CPU_CACHE_GIB.to_string().into()))
 }
 
 /// `name=folder` with the folder as the engine sees it.
