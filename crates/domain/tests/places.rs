@@ -27,7 +27,8 @@ const SPECIAL: &[(&str, &str)] = &[
     (
         "crates/domain/src/engine/vllm.rs",
         "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
-         enforce_eager cuda_graph_sizes gguf_weight_format mode pooling", // `pooling` is a word of vLLM's own
+         enforce_eager cuda_graph_sizes gguf_weight_format mode extra_env gpu_memory_utilization \
+         kv_cache_memory_bytes pooling", // `pooling` is a word of vLLM's own
     ),
     (
         "crates/domain/src/engine/llamacpp.rs",

@@ -52,7 +52,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
             engine: row.engine,
             title: row.title,
             sign,
-            fix: row.fixes.first().map(|it| blank(it.text)).unwrap_or_default(),
+            fix: row.fixes.first().map(|it| plain(it.text)).unwrap_or_default(),
             field: with_field.and_then(field),
             value: with_field.and_then(value),
         }
@@ -77,6 +77,11 @@ fn value(advice: &Advice) -> Option<String> {
         Try::Number(it) => Some(it.to_string()),
         Try::Captured(_) | Try::Made(_) => Some("…".to_owned()),
     }
+}
+
+/// A text of ours, without the marks of its optional parts.
+fn plain(text: &str) -> String {
+    blank(&text.replace(['[', ']'], ""))
 }
 
 /// `…` for each `{name}`.
