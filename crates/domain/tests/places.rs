@@ -16,7 +16,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // Rules over several fields, and what an engine refuses about one.
     (
         "crates/domain/src/model/config.rs",
-        "mode repo_id local_path tokenizer hub_config_path trust_remote_code extra_args chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
+        "mode repo_id local_path tokenizer hub_config_path trust_remote_code extra_args pooling chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
          cuda_graph_sizes enable_chunked_prefill tool_call_parser enable_auto_tool_choice tensor_split \
          override_tensor jinja",
     ),

@@ -1,6 +1,9 @@
 //! The words in which requests and answers are described: JSON Schema 2020-12, as `OpenAPI` 3.1 has it.
 
-use gantry_domain::model::fields::{Field, Kind};
+use gantry_domain::model::{
+    check::NOT_DEFAULTS,
+    fields::{Field, Kind},
+};
 use serde_json::{Map, Value, json};
 
 /// Text without control characters and outer blanks: what `read::name` takes.
@@ -259,6 +262,6 @@ pub(crate) fn field(field: &Field) -> Value {
             "additionalProperties":
                 { "type": "string", "maxLength": 4000, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$" },
         }),
-        Kind::Object => json!({ "type": "object" }),
+        Kind::Object => json!({ "type": "object", "propertyNames": { "not": { "enum": NOT_DEFAULTS } } }),
     }
 }

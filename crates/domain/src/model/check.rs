@@ -11,6 +11,8 @@ use crate::{ErrorCode, engine::owned};
 /// What is wrong with a value: a code for programs, a sentence for people.
 pub(super) type Wrong = (ErrorCode, String);
 
+/// Parameters of requests that can't have defaults: they decide what happens to a request, or are the request.
+pub const NOT_DEFAULTS: &[&str] = &["model", "stream", "stream_options", "messages", "prompt", "input"];
 const LONGEST_PATH: usize = 1000;
 /// Bytes of one argument or variable.
 const LONGEST_WORD: usize = 4000;
@@ -99,7 +101,16 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             Some(map) if map.len() <= 200 => variables(name, map),
             _ => fits(false, "an object of texts".into()),
         },
-        Kind::Object => fits(value.is_object(), "an object".into()),
+        Kind::Object => match value.as_object() {
+            Some(map) => match NOT_DEFAULTS.iter().find(|it| map.contains_key(**it)) {
+                Some(key) => Err((
+                    ErrorCode::ValidationError,
+                    format!("`{name}` can't hold `{key}`, which each request says for itself"),
+                )),
+                None => Ok(()),
+            },
+            None => fits(false, "an object".into()),
+        },
     }
 }
 

@@ -161,6 +161,12 @@ impl ModelDraft {
         let config = engine.map(|engine| read.config(base, body, engine));
         if let (Some(config), Some(engine)) = (&config, engine) {
             read.cross_field(config, engine);
+            if task != Some(Task::Embed) && config.text("pooling") == Some("rank") {
+                read.problem::<()>(
+                    "pooling",
+                    "`pooling` `rank` makes a reranker: it needs the `task` `embed`",
+                );
+            }
             if let Some(name) = &served_name {
                 read.name_for_engine(name, engine);
             }
@@ -395,6 +401,12 @@ impl Reader {
                 );
             }
             _ => {}
+        }
+        if config.get("chat_template").is_some() && config.get("chat_template_file").is_some() {
+            self.problem::<()>(
+                "chat_template",
+                "`chat_template` and `chat_template_file` exclude each other: unset one of them",
+            );
         }
         match engine {
             EngineKind::Vllm => self.vllm(config),

@@ -61,7 +61,7 @@ pub enum Kind {
     },
     /// Object of text values: environment variables.
     TextMap,
-    /// Any JSON object.
+    /// Parameters of requests: a JSON object without [`NOT_DEFAULTS`](crate::model::check::NOT_DEFAULTS).
     Object,
 }
 

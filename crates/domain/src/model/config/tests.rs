@@ -110,6 +110,39 @@ fn a_gpu_is_chosen_once() {
     assert!(create(&body(json!([])), Role::Admin).is_ok());
 }
 
+#[test]
+fn what_would_not_count_is_refused() {
+    let vllm = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m" });
+    let llama = json!({ "served_name": "m", "engine_type": "llamacpp", "local_path": "m.gguf" });
+    let with = |base: &Value, more: Value| {
+        let mut body = base.clone();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        create(&body, Role::Admin)
+    };
+    for base in [&vllm, &llama] {
+        let both = json!({ "chat_template": "{{ x }}", "chat_template_file": "t.jinja" });
+        assert_eq!(params(with(base, both)), ["chat_template"]);
+        for key in ["model", "stream", "stream_options", "messages", "prompt", "input"] {
+            let found = with(base, json!({ "request_defaults": { "top_k": 1, key: null } })).unwrap_err();
+            assert_eq!(found[0].param, "request_defaults");
+            assert!(found[0].message.contains(&format!("`{key}`")), "{}", found[0].message);
+        }
+        assert!(with(base, json!({ "request_defaults": { "top_k": 1, "max_tokens": 5 } })).is_ok());
+    }
+    for task in [json!({}), json!({ "task": "generate" })] {
+        let mut body = task.clone();
+        body["pooling"] = json!("rank");
+        assert_eq!(params(with(&llama, body)), ["pooling"], "{task}");
+    }
+    assert!(with(&llama, json!({ "task": "embed", "pooling": "rank" })).is_ok());
+    // A change of the task alone is held to it as well.
+    let reranker = with(&llama, json!({ "task": "embed", "pooling": "rank" })).unwrap();
+    let reranker = Model::new(ModelId(1), reranker, Timestamp(0));
+    let change = json!({ "task": "generate" });
+    let found = ModelDraft::change(&reranker, change.as_object().unwrap(), Role::Admin);
+    assert_eq!(params(found), ["pooling"]);
+}
+
 /// A record as an older version of the gateway left it in the database.
 fn stored(values: &Value) -> Model {
     let body = json!({ "served_name": "m", "engine_type": "vllm", "repo_id": "good/model" });
