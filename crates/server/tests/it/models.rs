@@ -390,7 +390,9 @@ async fn forms_are_told_every_field_and_the_base_directory() {
     let wanted = json!({
         "name": "gpu_memory_utilization", "engine_type": "vllm", "group": "memory",
         "schema": { "type": "number", "minimum": 0.05, "maximum": 0.98 }, "default": 0.9, "unit": null,
-        "help": "Share of each GPU's memory that the engine may use.", "owner_only": false,
+        "help": "Share of each GPU's memory that the engine may use; without GPUs, where the default does not count, of \
+                 the RAM.",
+        "owner_only": false,
         "examples": [],
     });
     assert_eq!(row("gpu_memory_utilization"), &wanted);

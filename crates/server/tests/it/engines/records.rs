@@ -23,7 +23,8 @@ const FILES: &[&str] = &["m.gguf", "dir/with blank/ü.gguf", "a..b/%2e.GGUF"];
 /// The operator's own words are not the table's.
 const LEFT_OUT: &[&str] = &["extra_args", "extra_env", "engine_image", "mode", "repo_id"];
 /// Where values of two fields can be refused together.
-const CROSS_FIELD: &[&str] = &["max_num_batched_tokens", "tool_call_parser", "jinja"];
+const CROSS_FIELD: &[&str] =
+    &["max_num_batched_tokens", "tool_call_parser", "jinja", "chat_template", "pooling"];
 
 /// Arguments of `count` random valid records on the newest version of `engine` that the table describes.
 pub(super) fn command_lines(engine: EngineKind, count: usize) -> Vec<Vec<String>> {
