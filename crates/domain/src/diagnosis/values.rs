@@ -45,9 +45,8 @@ pub(super) fn half(found: &Found<'_>) -> Option<Value> {
 /// What keeps layers off a GPU: `fit_memory`, whose effect begins where no smaller `ngl` is set, or that.
 pub(super) fn layers_field(config: &ModelConfig) -> Option<&'static str> {
     match (config.int("ngl"), config.text("fit_memory")) {
-        (Some(0), _) => None,
         (Some(1..999), _) => Some("ngl"),
-        (_, Some("on")) => None,
+        (Some(0), _) | (_, Some("on")) => None,
         _ => Some("fit_memory"),
     }
 }

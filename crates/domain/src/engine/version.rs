@@ -25,7 +25,7 @@ impl EngineVersion {
     /// Reads a tag or a label: `v0.32.0`, `0.10.2+cpu`, `server-cuda-b10731`, `b11434`.
     ///
     /// A word with a `v` comes first, wherever it stands. Without one, three numbers are a version of vLLM's at the
-    /// beginning or behind `vllm`, and two never: tags name the versions of CUDA, ROCm and Python, too
+    /// beginning or behind `vllm`, and two never: tags name the versions of CUDA, `ROCm` and Python, too
     /// (`cuda-12.8.1-v0.10.0`, `cu12.4`), and images inherit the label of the Ubuntu that they are made from (`22.04`).
     /// Small numbers are no builds of llama.cpp's but GPUs (`b200`).
     pub fn parse(engine: EngineKind, text: &str) -> Self {

@@ -81,23 +81,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
 
     // A local GGUF file may take its tokenizer from the hub.
     let from_hub = online || config.text("tokenizer").is_some_and(|it| !it.starts_with('/'));
-    let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
-    if from_hub {
-        env.push(("HF_HOME".into(), cx.place.hub_cache.as_str().into()));
-        if let Some(endpoint) = cx.hub_endpoint {
-            env.push(("HF_ENDPOINT".into(), endpoint.into()));
-        }
-        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
-    }
-    // `offline` means local files only, and the cache is one.
-    if !from_hub || cx.offline || config.text("mode") == Some("offline") {
-        env.push(("HF_HUB_OFFLINE".into(), "1".into()));
-        env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
-    }
-    if gpus.is_empty() {
-        env.extend(cpu_cache(model));
-    }
-    super::llamacpp::extra_env(model, &mut env);
+    let env = environment(model, cx, from_hub, &gpus);
     let (args, warnings) = (args.words, args.warnings);
     Launch {
         image: cx.image.to_owned(),
@@ -113,9 +97,36 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
 }
 
+/// What it reads from its environment: secrets, where the hub and its cache are, and what has no argument.
+fn environment(
+    model: &Model,
+    cx: &LaunchContext<'_>,
+    from_hub: bool,
+    gpus: &[u32],
+) -> Vec<(String, SecretString)> {
+    let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
+    if from_hub {
+        env.push(("HF_HOME".into(), cx.place.hub_cache.as_str().into()));
+        if let Some(endpoint) = cx.hub_endpoint {
+            env.push(("HF_ENDPOINT".into(), endpoint.into()));
+        }
+        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
+    }
+    // `offline` means local files only, and the cache is one.
+    if !from_hub || cx.offline || model.config.text("mode") == Some("offline") {
+        env.push(("HF_HUB_OFFLINE".into(), "1".into()));
+        env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
+    }
+    if gpus.is_empty() {
+        env.extend(cpu_cache(model));
+    }
+    super::llamacpp::extra_env(model, &mut env);
+    env
+}
+
 /// Size of the KV cache of an engine without GPUs, unless a setting says it. Left to itself vLLM takes 0.92 of all RAM
-/// (0.32.0: `v1/worker/cpu_worker.py`), and does not start where less is free; older versions took 4 GiB. By variable,
-/// since versions before 0.32 read nothing else.
+/// (0.32.0: `v1/worker/cpu_worker.py`), and does not start where less is free. By variable, which is the older way
+/// (`platforms/cpu.py` calls it that), so that versions without the argument heed it too.
 fn cpu_cache(model: &Model) -> Option<(String, SecretString)> {
     let config = &model.config;
     let variables = config.get("extra_env").and_then(serde_json::Value::as_object);

@@ -68,10 +68,7 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             Some(text) if text.starts_with('/') || text.split('/').any(|it| it == "..") => {
                 path_of(name, below_models(text))
             }
-            _ => fits(
-                false,
-                "a repository of the hub such as `owner/name`, or a folder below `/models/`".into(),
-            ),
+            _ => fits(false, "a repository such as `owner/name`, or a folder below `/models/`".into()),
         },
         Kind::IntList { min, max } => fits(
             value
@@ -85,16 +82,7 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             None => fits(false, format!("an array of at most {max} texts like `name=folder/file`")),
         },
         Kind::TextList { max } => match texts(value, max) {
-            Some(items) => items.into_iter().try_for_each(|it| {
-                match (owned::argument(engine, it), owned::field(engine, it)) {
-                    (Some(owned), _) => Err(gateways(name, owned)),
-                    (None, Some(field)) => Err((
-                        ErrorCode::ValidationError,
-                        format!("`{name}` can't set `{it}`: use the field `{field}`"),
-                    )),
-                    (None, None) => Ok(()),
-                }
-            }),
+            Some(items) => items.into_iter().try_for_each(|it| argument(name, engine, it)),
             None => fits(false, format!("an array of at most {max} texts without control characters")),
         },
         Kind::TextMap => match value.as_object() {
@@ -102,13 +90,7 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             _ => fits(false, "an object of texts".into()),
         },
         Kind::Object => match value.as_object() {
-            Some(map) => match NOT_DEFAULTS.iter().find(|it| map.contains_key(**it)) {
-                Some(key) => Err((
-                    ErrorCode::ValidationError,
-                    format!("`{name}` can't hold `{key}`, which each request says for itself"),
-                )),
-                None => Ok(()),
-            },
+            Some(map) => defaults(name, map),
             None => fits(false, "an object".into()),
         },
     }
@@ -144,6 +126,28 @@ fn is_repo(text: &str, engine: EngineKind) -> bool {
         _ => (text, None),
     };
     text.len() <= 200 && repo.split('/').count() <= 2 && repo.split('/').all(word) && quant.is_none_or(word)
+}
+
+/// One argument of the operator's own.
+fn argument(name: &str, engine: EngineKind, word: &str) -> Result<(), Wrong> {
+    match (owned::argument(engine, word), owned::field(engine, word)) {
+        (Some(owned), _) => Err(gateways(name, owned)),
+        (None, Some(field)) => {
+            Err((ErrorCode::ValidationError, format!("`{name}` can't set `{word}`: use the field `{field}`")))
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// Parameters that requests get which don't carry them.
+fn defaults(name: &str, map: &Map<String, Value>) -> Result<(), Wrong> {
+    match NOT_DEFAULTS.iter().find(|it| map.contains_key(**it)) {
+        Some(key) => Err((
+            ErrorCode::ValidationError,
+            format!("`{name}` can't hold `{key}`, which each request says for itself"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn gateways(name: &str, what: &str) -> Wrong {
