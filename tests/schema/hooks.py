@@ -24,6 +24,7 @@ FORMATS = {
     "hub-repository": st.tuples(WORD, WORD).map("/".join),
     "relative-path": FOLDER,
     "model-path": FOLDER,
+    "repository-or-path": st.tuples(WORD, WORD).map("/".join) | FOLDER.map("/models/{}".format),
     "named-path": st.tuples(WORD, WORD).map("=".join),
     "name": st.text(st.characters(categories=("L", "N")), min_size=1, max_size=20),
     "absolute-path": WORD.map(lambda it: f"/nowhere/{it}"),

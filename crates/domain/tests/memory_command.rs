@@ -140,6 +140,26 @@ fn the_remedy_helps_and_a_shorter_context_comes_first() {
 }
 
 #[test]
+fn a_wider_split_shares_out_the_heads_of_keys_and_values_too() {
+    let mut facts = model();
+    for layer in &mut facts.layers {
+        (layer.n_head, layer.n_head_kv) = (12, 4);
+    }
+    let wider = |gpus: usize| {
+        let gpus: Vec<_> = std::iter::repeat_n(GpuMemory { total: 80 * GIB, free: 4 * GIB }, gpus).collect();
+        let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+        let line = "--gpu-memory-utilization 0.05 --max-model-len 64 --enforce-eager";
+        let command = read(EngineKind::Vllm, "", line).unwrap();
+        let estimate = command.estimate(&facts, room).unwrap();
+        assert_eq!(estimate.fits, Some(false));
+        remedy(&command, &facts, room, &estimate).map(|it| it.0[0].1.to_string())
+    };
+    // Three would do for memory and divide 12 heads, but not 4.
+    assert_eq!(wider(3), None);
+    assert_eq!(wider(4).as_deref(), Some("4"));
+}
+
+#[test]
 fn what_is_not_split_goes_to_the_main_gpu() {
     let (facts, gpus) = (model(), on(&[GIB, 20 * GIB, 30 * GIB]));
     let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };

@@ -1,6 +1,9 @@
 //! The words in which requests and answers are described: JSON Schema 2020-12, as `OpenAPI` 3.1 has it.
 
-use gantry_domain::model::fields::{Field, Kind};
+use gantry_domain::model::{
+    check::NOT_DEFAULTS,
+    fields::{Field, Kind},
+};
 use serde_json::{Map, Value, json};
 
 /// Text without control characters and outer blanks: what `read::line` takes.
@@ -253,11 +256,14 @@ pub(crate) fn field(field: &Field) -> Value {
         Kind::ModelPath => {
             json!({ "type": "string", "format": "model-path", "minLength": 1, "maxLength": 1008 })
         }
+        Kind::RepoOrPath => {
+            json!({ "type": "string", "format": "repository-or-path", "minLength": 1, "maxLength": 1008 })
+        }
         Kind::NamedPaths { max } => {
             json!({ "type": "array", "maxItems": max, "items": { "type": "string", "format": "named-path" } })
         }
         Kind::IntList { min, max } => json!({
-            "type": "array", "maxItems": 64, "items": { "type": "integer", "minimum": min, "maximum": max }
+            "type": "array", "maxItems": 64, "uniqueItems": true, "items": { "type": "integer", "minimum": min, "maximum": max }
         }),
         Kind::TextList { max } => json!({
             "type": "array", "maxItems": max,
@@ -269,6 +275,6 @@ pub(crate) fn field(field: &Field) -> Value {
             "additionalProperties":
                 { "type": "string", "maxLength": 4000, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$" },
         }),
-        Kind::Object => json!({ "type": "object" }),
+        Kind::Object => json!({ "type": "object", "propertyNames": { "not": { "enum": NOT_DEFAULTS } } }),
     }
 }

@@ -156,7 +156,7 @@ pub(crate) async fn show(
 
 /// Create a model
 ///
-/// Nothing is started.
+/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
     check(&app, &draft, &body.0).await?;

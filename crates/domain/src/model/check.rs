@@ -11,6 +11,8 @@ use crate::{ErrorCode, engine::owned};
 /// What is wrong with a value: a code for programs, a sentence for people.
 pub(super) type Wrong = (ErrorCode, String);
 
+/// Parameters of requests that can't have defaults: they decide what happens to a request, or are the request.
+pub const NOT_DEFAULTS: &[&str] = &["model", "stream", "stream_options", "messages", "prompt", "input"];
 const LONGEST_PATH: usize = 1000;
 /// Bytes of one argument or variable.
 const LONGEST_WORD: usize = 4000;
@@ -61,29 +63,43 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             Some(path) => path_of(name, below_models(path)),
             None => fits(false, "a path relative to the models base directory, or below `/models/`".into()),
         },
+        Kind::RepoOrPath => match value.as_str() {
+            Some(text) if is_repo(text, EngineKind::Vllm) => Ok(()),
+            Some(text) if text.starts_with('/') || text.split('/').any(|it| it == "..") => {
+                path_of(name, below_models(text))
+            }
+            _ => fits(false, "a repository such as `owner/name`, or a folder below `/models/`".into()),
+        },
         Kind::IntList { min, max } => fits(
             value
                 .as_array()
-                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max))),
-            format!("an array of whole numbers from {min} to {max}"),
+                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max)))
+                && !repeats(value),
+            format!("an array of whole numbers from {min} to {max}, none of them twice"),
         ),
         Kind::NamedPaths { max } => match texts(value, max) {
             Some(items) => items.into_iter().try_for_each(|it| named_path(name, it)),
             None => fits(false, format!("an array of at most {max} texts like `name=folder/file`")),
         },
         Kind::TextList { max } => match texts(value, max) {
-            Some(items) => items.into_iter().try_for_each(|it| match owned::argument(engine, it) {
-                Some(owned) => Err(gateways(name, owned)),
-                None => Ok(()),
-            }),
+            Some(items) => items.into_iter().try_for_each(|it| argument(name, engine, it)),
             None => fits(false, format!("an array of at most {max} texts without control characters")),
         },
         Kind::TextMap => match value.as_object() {
             Some(map) if map.len() <= 200 => variables(name, map),
             _ => fits(false, "an object of texts".into()),
         },
-        Kind::Object => fits(value.is_object(), "an object".into()),
+        Kind::Object => match value.as_object() {
+            Some(map) => defaults(name, map),
+            None => fits(false, "an object".into()),
+        },
     }
+}
+
+/// An array that holds something twice.
+fn repeats(value: &Value) -> bool {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().enumerate().any(|(at, it)| items[..at].contains(it))
 }
 
 /// A text that can stand behind an option.
@@ -125,6 +141,28 @@ fn is_repo_word(text: &str) -> bool {
         && !text.ends_with(['-', '.'])
         && !text.contains("--")
         && !text.contains("..")
+}
+
+/// One argument of the operator's own.
+fn argument(name: &str, engine: EngineKind, word: &str) -> Result<(), Wrong> {
+    match (owned::argument(engine, word), owned::field(engine, word)) {
+        (Some(owned), _) => Err(gateways(name, owned)),
+        (None, Some(field)) => {
+            Err((ErrorCode::ValidationError, format!("`{name}` can't set `{word}`: use the field `{field}`")))
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// Parameters that requests get which don't carry them.
+fn defaults(name: &str, map: &Map<String, Value>) -> Result<(), Wrong> {
+    match NOT_DEFAULTS.iter().find(|it| map.contains_key(**it)) {
+        Some(key) => Err((
+            ErrorCode::ValidationError,
+            format!("`{name}` can't hold `{key}`, which each request says for itself"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn gateways(name: &str, what: &str) -> Wrong {
