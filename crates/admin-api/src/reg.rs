@@ -6,7 +6,11 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     response::IntoResponse,
 };
-use gantry_domain::{ApiError, ErrorCode, audit::Action, model::Task};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    audit::Action,
+    model::{RESERVED, Task, is_reserved},
+};
 use gantry_store::{RegistryEntry, Tx};
 use http::StatusCode;
 use secrecy::SecretString;
@@ -52,8 +56,8 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
     });
     fields.finish()?;
     let (served_name, url) = (name.unwrap_or_default(), url.unwrap_or_default());
-    if served_name == "running" {
-        return Err(Problem::invalid("served_name", "the served name `running` is reserved"));
+    if is_reserved(&served_name) {
+        return Err(Problem::invalid("served_name", RESERVED));
     }
     let mut tx = app.store.write().await?;
     let managed = tx.models(false).await?;

@@ -12,6 +12,14 @@ use super::{
 };
 use crate::{ErrorCode, FieldProblem, Role, engine::owned, memory::CacheType, name};
 
+/// See [`is_reserved`].
+pub const RESERVED: &str = "the served name `running` and names that end with `/constraints` are reserved";
+
+/// Names of which the path below `/v1/models` means something else.
+pub fn is_reserved(served_name: &str) -> bool {
+    served_name == "running" || served_name.ends_with("/constraints")
+}
+
 /// What decides whose code a model with `trust_remote_code` runs.
 const CODE_SOURCES: &[&str] = &["mode", "repo_id", "local_path", "tokenizer", "hub_config_path"];
 
@@ -266,8 +274,8 @@ impl Reader {
             }
         };
         let name = self.short_text(param, value)?;
-        if name == "running" {
-            return self.problem(param, "the served name `running` is reserved");
+        if is_reserved(&name) {
+            return self.problem(param, RESERVED);
         }
         Some(name)
     }

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 pub use blueprint::{Apply, Blueprint, RolledBack};
-pub use config::{ModelConfig, ModelDraft};
+pub use config::{ModelConfig, ModelDraft, RESERVED, is_reserved};
 pub use lifecycle::{Phase, State, Wanted};
 
 use crate::{ModelId, Timestamp, diagnosis::Diagnosis};

@@ -198,6 +198,7 @@ async fn every_problem_of_a_record_is_told_at_once() {
             (json!({ "engine_type": "vllm", "served_name": "m" }), &["local_path"]),
             (json!({ "engine_type": "vllm", "served_name": "m", "local_path": 7 }), &["local_path"]),
             (with(vllm("running"), "name", json!("n")), &["served_name"]),
+            (with(vllm("a/constraints"), "name", json!("n")), &["served_name"]),
             (with(vllm("m"), "served_model_name", json!("m")), &["served_model_name"]),
             (with(vllm("m"), "mode", json!("online")), &["repo_id"]),
             (with(vllm("m"), "enable_auto_tool_choice", json!(true)), &["tool_call_parser"]),

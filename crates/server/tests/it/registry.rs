@@ -164,6 +164,7 @@ async fn what_is_no_plain_address_of_an_engine_is_refused() {
         (entry("m\u{0}", "http://h"), &["served_name"]),
         (entry(&"x".repeat(201), "http://h"), &["served_name"]),
         (entry("running", "http://h"), &["served_name"]),
+        (entry("a/constraints", "http://h"), &["served_name"]),
         (json!({ "served_name": "m", "url": "http://h", "task": "chat" }), &["task"]),
         (json!({ "served_name": "m", "url": "http://h", "api_key": "" }), &["api_key"]),
         (json!({ "served_name": "m", "url": "http://h", "api_key": "a\r\nb: c" }), &["api_key"]),

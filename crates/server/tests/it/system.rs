@@ -210,7 +210,7 @@ async fn engines_are_probed_with_their_own_key_and_their_past_is_kept() {
     let json = owner.request(reqwest::Method::POST, path).header("content-type", "application/json");
     let empty = owner.send(json.body("")).await.expect(200);
     assert_eq!((bare.as_array().unwrap().len(), empty.as_array().unwrap().len()), (2, 2));
-    assert_eq!(empty[1]["consecutive_failures"], 74);
+    assert_eq!(empty[1]["consecutive_failures"], 75);
     let text = owner.send(owner.request(reqwest::Method::POST, path).body("{}")).await;
     assert_error(&text, 415, "unsupported_media_type");
     let (_, key) = owner.new_key(&json!({})).await;
