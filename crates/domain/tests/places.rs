@@ -19,7 +19,7 @@ const SPECIAL: &[(&str, &str)] = &[
         "mode repo_id local_path tokenizer hub_config_path trust_remote_code extra_args lora_adapters pooling \
          chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
          cuda_graph_sizes enable_chunked_prefill tool_call_parser enable_auto_tool_choice tensor_split \
-         override_tensor jinja",
+         override_tensor jinja cache_type_v flash_attn",
     ),
     // An argument that has to be given as a field.
     ("crates/domain/src/engine/owned.rs", "trust_remote_code"),
@@ -57,7 +57,14 @@ const SPECIAL: &[(&str, &str)] = &[
     // vLLM's command.
     (
         "crates/admin-api/src/models/estimate.rs",
-        "context_size device extra_args extra_env local_path max_model_len repo_id",
+        "context_size device extra_args extra_env local_path max_model_len repo_id draft_model_path lora_adapters mmproj",
+    ),
+    ("crates/domain/src/memory/doubt.rs", "cache_type_k cache_type_v"),
+    // Files that a dry run looks into, and settings that have to go with what they are.
+    (
+        "crates/admin-api/src/models/file_checks.rs",
+        "local_path draft_model_path mmproj lora_adapters hub_config_path tokenizer chat_template chat_template_file \
+         context_size max_model_len extra_args",
     ),
     ("crates/domain/src/memory/command.rs", "pooling"),
     (
@@ -71,7 +78,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // Advice before a start, and the record that `--demo` makes.
     (
         "crates/admin-api/src/models/dry_run.rs",
-        "engine_image tensor_parallel_size pipeline_parallel_size tensor_split device extra_env",
+        "engine_image tensor_parallel_size pipeline_parallel_size tensor_split device extra_env local_path repo_id",
     ),
     ("crates/server/src/demo.rs", "local_path engine_image tool_call_parser enable_auto_tool_choice"),
 ];
