@@ -187,24 +187,30 @@ impl Tx {
     }
 
     /// Deletes up to `limit` rows from the old end that were written before `time`; says how many. The last of them
-    /// becomes the anchor, so that the rest can still be checked. Never deletes the newest row.
-    pub async fn delete_audit_before(&mut self, time: Timestamp, limit: i64) -> StoreResult<u64> {
+    /// becomes the anchor, so that the rest can still be checked. Never deletes the newest row. A row from after `now`,
+    /// which a wrong clock wrote, keeps none of those behind it.
+    pub async fn delete_audit_before(
+        &mut self,
+        time: Timestamp,
+        now: Timestamp,
+        limit: i64,
+    ) -> StoreResult<u64> {
         // Locks the row: of two gateways the second one begins where the first one ended.
         const LOCK: &str = "UPDATE audit_chain SET seq = seq WHERE name = $1 RETURNING seq";
         // What a clock that was set back wrote out of order stays until all before it may go.
         const LAST: &str = "SELECT MAX(seq) FROM audit WHERE seq > $1 AND seq <= $1 + $2 \
-                            AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3) ";
+                            AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3 AND at <= $4) ";
         const ALL_OLD: &str =
-            "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1)";
+            "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1 AND at <= $2)";
         const MOVE: &str = "UPDATE audit_chain SET seq = $2, hash = (SELECT hash FROM audit WHERE seq = $2) \
                             WHERE name = $1";
         const SQL: &str = "DELETE FROM audit WHERE seq <= $1";
         let anchor: i64 = on_db!(self, |conn| sqlx::query_scalar(LOCK).bind(ANCHOR).fetch_one(conn).await)?;
         let young: Option<i64> = on_db!(self, |conn| {
-            sqlx::query_scalar(LAST).bind(anchor).bind(limit).bind(time.0).fetch_one(conn).await
+            sqlx::query_scalar(LAST).bind(anchor).bind(limit).bind(time.0).bind(now.0).fetch_one(conn).await
         })?;
         let all: Option<i64> =
-            on_db!(self, |conn| sqlx::query_scalar(ALL_OLD).bind(time.0).fetch_one(conn).await)?;
+            on_db!(self, |conn| sqlx::query_scalar(ALL_OLD).bind(time.0).bind(now.0).fetch_one(conn).await)?;
         let last = young.or(all.map(|it| it.min(anchor.saturating_add(limit))));
         let Some(last) = last.filter(|it| *it > anchor) else { return Ok(0) };
         on_db!(self, |conn| sqlx::query(MOVE).bind(ANCHOR).bind(last).execute(conn).await.map(drop))?;
