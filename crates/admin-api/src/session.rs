@@ -133,7 +133,9 @@ pub(crate) async fn holds(app: &App, session: &[u8; 32]) -> bool {
     let Ok(mut tx) = app.store.read_quick().await else { return false };
     match tx.session(session).await {
         Ok(Some((session, user, org_enabled))) => {
-            user.enabled && org_enabled && Session::is_current(session.created_at, session.expires_at, app.clock.now())
+            user.enabled
+                && org_enabled
+                && Session::is_current(session.created_at, session.expires_at, app.clock.now())
         }
         Ok(None) | Err(_) => false,
     }

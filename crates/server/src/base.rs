@@ -106,10 +106,11 @@ async fn open(url: &str) -> StoreResult<Store> {
     let until = Instant::now() + DATABASE_STARTS;
     loop {
         match Store::open(url).await {
-            Err(error)
-                if error.is_unavailable() && !url.starts_with("sqlite:") && Instant::now() < until =>
-            {
-                warn!(error = &error as &dyn std::error::Error, "the database does not answer yet: trying again");
+            Err(error) if error.is_unavailable() && !url.starts_with("sqlite:") && Instant::now() < until => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the database does not answer yet: trying again"
+                );
                 tokio::time::sleep(DATABASE_PAUSE).await;
             }
             done => return done,

@@ -432,3 +432,29 @@ async fn announce(
     demo::say(&lines.join("\n"));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_signal_is_an_end_that_somebody_asked_for() {
+        let mut signals = Signals::listen().unwrap();
+        for broken in 0..2 {
+            let tasks = [Supervisor::default(), Supervisor::default()];
+            for (n, supervisor) in tasks.iter().enumerate() {
+                supervisor.spawn("task", |stop| async move {
+                    if n == broken {
+                        panic!("boom");
+                    }
+                    stop.cancelled().await;
+                });
+            }
+            assert!(!until_the_end(&mut signals, [&tasks[0], &tasks[1]]).await);
+        }
+        let calm = [Supervisor::default(), Supervisor::default()];
+        let own = std::process::id().to_string();
+        assert!(std::process::Command::new("kill").args(["-TERM", &own]).status().unwrap().success());
+        assert!(until_the_end(&mut signals, [&calm[0], &calm[1]]).await);
+    }
+}

@@ -200,8 +200,7 @@ impl Tx {
         // What a clock that was set back wrote out of order stays until all before it may go.
         const LAST: &str = "SELECT MAX(seq) FROM audit WHERE seq > $1 AND seq <= $1 + $2 \
                             AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3 AND at <= $4) ";
-        const ALL_OLD: &str =
-            "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1 AND at <= $2)";
+        const ALL_OLD: &str = "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1 AND at <= $2)";
         const MOVE: &str = "UPDATE audit_chain SET seq = $2, hash = (SELECT hash FROM audit WHERE seq = $2) \
                             WHERE name = $1";
         const SQL: &str = "DELETE FROM audit WHERE seq <= $1";

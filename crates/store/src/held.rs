@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sqlx::{
-    Connection, PgConnection, PgPool, Postgres, SqlSafeStr, pool::PoolConnection, postgres::PgTransactionManager,
+    Connection, PgConnection, PgPool, Postgres, SqlSafeStr, pool::PoolConnection,
+    postgres::PgTransactionManager,
 };
 use sqlx_core::transaction::TransactionManager;
 use tokio::time::timeout;

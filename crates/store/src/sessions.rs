@@ -166,8 +166,9 @@ impl Tx {
 
     /// All sessions that are good at `now`: current ([`Session::is_current`]), user and organisation enabled.
     pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Vec<(Session, User)>> {
-        const SQL: &str =
-            select!("s.expires_at > $1 AND s.created_at <= $2 AND u.enabled AND o.enabled ORDER BY s.id_hash");
+        const SQL: &str = select!(
+            "s.expires_at > $1 AND s.created_at <= $2 AND u.enabled AND o.enabled ORDER BY s.id_hash"
+        );
         let latest = now.plus(Session::CLOCK_SLACK);
         let rows: Vec<Joined> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(now.0).bind(latest.0).fetch_all(conn).await)?;

@@ -216,7 +216,8 @@ impl Dir {
         let part = self.0.join(format!("{file}.part"));
         let text = serde_json::to_vec_pretty(value)?;
         let written = || {
-            let mut out = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
+            let mut out =
+                OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
             out.write_all(&text)?;
             out.sync_all()?;
             fs::rename(&part, path)

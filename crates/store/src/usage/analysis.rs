@@ -16,7 +16,10 @@ use super::{
     rollups::{Grain, range_of},
     select::{Wanted, bind, by_driver, matching},
 };
-use crate::{Order, Sort, StoreError, StoreResult, Tx, tx::{next, on_db}};
+use crate::{
+    Order, Sort, StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// Groups of models after which names that may be made up have none of their own: whoever has a key can ask for as many
 /// as he likes, and each group costs memory and time in every answer.

@@ -8,7 +8,10 @@ use gantry_domain::Timestamp;
 use sqlx::Row;
 
 use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, select::Wanted};
-use crate::{StoreError, StoreResult, Tx, tx::{next, on_db}};
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// Key in `meta`: the day up to which names were folded, in milliseconds.
 const FOLDED: &str = "usage_names_folded";

@@ -17,7 +17,10 @@ use super::{
     rollups::{Grain, Plan, Range, range_of},
     select::{UsageRecord, Wanted, bind, by_driver, columns, matching},
 };
-use crate::{StoreError, StoreResult, Tx, tx::{next, on_db}};
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// A row as it lies in the database; see [`UsageRow`] for the fields.
 #[derive(Debug, Clone, Copy)]

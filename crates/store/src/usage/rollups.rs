@@ -18,7 +18,10 @@ use super::{
     insert::corrupt,
     select::{Wanted, bind, by_driver, matching},
 };
-use crate::{StoreError, StoreResult, Tx, tx::{next, on_db}};
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// End of the times that an id holds, in milliseconds.
 const END_OF_TIME: i64 = 1 << 48;
