@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_testkit::{Answer, Client, Gateway, Options, Postgres, Wire, eventually};
+use gantry_store::Store;
+use gantry_testkit::{Answer, Client, Gateway, Options, Postgres, Wire, eventually, now};
 use serde_json::{Value, json};
 
 use crate::{
@@ -240,6 +241,31 @@ async fn an_old_session_reads_on_while_nothing_can_be_written() {
     eventually("it is extended", SOON, async || {
         it.owner.get("/admin/keys").await.expect(200);
         (ends() != before).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_old_session_reads_on_while_another_program_writes() {
+    let gateway = start(Options::default()).await;
+    let owner = gateway.owner().await;
+    let file = gateway.data_dir().join("gantry.db");
+    let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+    let mut tx = store.write().await.unwrap();
+    let sessions = tx.live_sessions(now()).await.unwrap();
+    let (session, _) = sessions.last().unwrap();
+    let early = session.expires_at.minus(Duration::from_hours(1));
+    assert!(tx.touch_session(&session.id_hash, early).await.unwrap());
+    tx.commit().await.unwrap();
+    // A copy or a clean-up by hand, say, that takes longer than SQLite waits.
+    let long = store.write().await.unwrap();
+    assert_eq!(owner.get("/admin/keys").await.status, 200);
+    long.rollback().await.unwrap();
+    eventually("it is extended", SOON, async || {
+        owner.get("/admin/keys").await.expect(200);
+        let mut tx = store.read().await.unwrap();
+        let (now, ..) = tx.session(&session.id_hash).await.unwrap().unwrap();
+        (now.expires_at > early).then_some(())
     })
     .await;
 }
