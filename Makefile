@@ -1,11 +1,14 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 run: ## build, start with the demo model, print where it is
 	@scripts/run.sh
+
+install: ## build it for use, and put it among Cargo's programs
+	@cargo install --locked --profile dist --path crates/server
 
 test: ## everything that can run here; lists what was skipped and why
 	@scripts/test.sh

@@ -194,11 +194,29 @@ pub trait Monitor: Send + Sync + 'static {
     fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>>;
 }
 
+/// Why what runs is not what a start would make now, though the record was not edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drift {
+    /// Settings of the gateway, or the engine's image.
+    Launch,
+    /// The internal key: the engine refuses the gateway.
+    InternalKey,
+}
+
+impl Drift {
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::Launch => "the gateway's settings or the engine's image changed since it was started",
+            Self::InternalKey => "the internal engine key was changed since it was started",
+        }
+    }
+}
+
 /// What is known of a model while this process runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Live {
     /// Why what runs is not what a start would make now, though the record was not edited.
-    pub drift: Option<&'static str>,
+    pub drift: Option<Drift>,
     /// An image that is being pulled: bytes done and bytes known so far.
     pub pull: Option<(u64, u64)>,
 }

@@ -81,17 +81,26 @@ pub(crate) async fn constraints(
     let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?.0;
     // The listener hands over what ends so, and nothing else.
     let name = path.strip_suffix("/constraints").unwrap_or(&path);
-    let models = app.store.read().await?.models(false).await?;
-    let model = models.into_iter().find(|it| it.served_name == name).ok_or_else(|| {
-        ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model")
-    })?;
+    let mut models = app.store.read().await?.models(false).await?;
+    let named = |it: &Model| it.served_name == name || it.as_launched().adapters().contains(&name);
+    // A model's own name comes first, as in routing.
+    let own = models.iter().position(|it| it.served_name == name);
+    let model =
+        own.or_else(|| models.iter().position(named)).map(|at| models.swap_remove(at)).ok_or_else(|| {
+            ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model")
+        })?;
+    // The gateway puts the record's defaults into requests at once; all else is as it was when the engine started.
+    let defaults =
+        model.config.get("request_defaults").filter(|it| it.as_object().is_some_and(|it| !it.is_empty()));
+    let defaults = defaults.cloned();
+    let model = if model.state().0.is_active() { model.as_launched() } else { model };
     let facts = facts(&app, &model).await?;
     let mut routes = app.engines.managed_routes().into_iter();
     let reported = routes.find(|it| it.served_name == model.served_name).and_then(|it| it.max_model_len);
-    Ok(Json(view(model, reported, &facts)))
+    Ok(Json(Constraints { served_model_name: name.to_owned(), ..view(model, defaults, reported, &facts) }))
 }
 
-fn view(model: Model, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
+fn view(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
     let config = &model.config;
     let trained = facts.context_length.and_then(|it| i64::try_from(it).ok());
     let (context_size, max_model_len) = match model.engine {
@@ -105,18 +114,16 @@ fn view(model: Model, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
         EngineKind::Vllm => (None, reported.or(config.int("max_model_len")).or(trained)),
     };
     let max_model_len = max_model_len.unwrap_or(UNKNOWN_CONTEXT);
-    let defaults =
-        config.get("request_defaults").filter(|it| it.as_object().is_some_and(|it| !it.is_empty()));
     let own_limit = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
         .iter()
-        .find_map(|it| defaults?.get(it)?.as_i64().filter(|it| *it > 0));
+        .find_map(|it| defaults.as_ref()?.get(it)?.as_i64().filter(|it| *it > 0));
     Constraints {
         engine_type: model.engine,
         task: model.task,
         context_size,
         max_model_len,
         max_tokens_default: own_limit.unwrap_or_else(|| ANSWER.min(max_model_len / 2).max(1)),
-        request_defaults: defaults.cloned(),
+        request_defaults: defaults,
         // Vectors come at once.
         supports_streaming: model.task == Task::Generate,
         // Without a template the gateway or the engine writes the prompt, and both have a place for it.

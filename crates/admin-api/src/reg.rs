@@ -8,6 +8,7 @@ use axum::{
 };
 use gantry_domain::{ApiError, ErrorCode, audit::Action, model::Task};
 use gantry_store::{RegistryEntry, Tx};
+use http::StatusCode;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -15,12 +16,13 @@ use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    extract::{Created, Fields, Object, Params, deleted, read, typed},
+    extract::{Fields, Object, Params, deleted, read, typed},
     policy::Caller,
 };
 
 /// The routing table
-pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Value>> {
+pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
     let entries = app.store.read().await?.registry().await?;
     let managed = app.engines.managed_routes().into_iter().map(|it| {
@@ -31,19 +33,19 @@ pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Value>
         })
     });
     let manual = entries.iter().map(|it| view(&app, it));
-    Ok(Json(managed.chain(manual).collect()))
+    Ok(page.of(managed.chain(manual).collect()))
 }
 
-/// Add an engine that runs elsewhere
+/// Add an engine that runs elsewhere, or change it
 ///
-/// The gateway's internal key is never sent there; it may have an `api_key` of its own.
+/// The gateway's internal key is never sent there; it may have an `api_key` of its own. Answers when the engine was probed.
 pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.required("served_name", "a name of 1 to 200 characters", read::name(200));
     let url =
         fields.required("url", "an address such as http://10.0.0.5:8000", |it| engine_url(it.as_str()?));
     let task = fields.optional("task", "generate or embed", typed::<Task>).unwrap_or(Task::Generate);
-    let api_key = fields.optional("api_key", "a text of 1 to 500 printable characters", |it| {
+    let api_key = fields.change("api_key", "a text of 1 to 500 printable characters", |it| {
         let text = it.as_str()?;
         let legal = (1..=500).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
         legal.then(|| SecretString::from(text.to_owned()))
@@ -54,13 +56,18 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
         return Err(Problem::invalid("served_name", "the served name `running` is reserved"));
     }
     let mut tx = app.store.write().await?;
-    if tx.models(false).await?.iter().any(|it| it.served_name == served_name) {
-        let message = "a managed model has this served name";
+    let managed = tx.models(false).await?;
+    if managed.iter().any(|it| it.served_name == served_name || it.adapters().contains(&served_name.as_str()))
+    {
+        let message = "a managed model, or an adapter of one, has this served name";
         return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
     }
     let now = app.clock.now();
+    let replaced = find(&mut tx, &served_name).await?;
+    // Never to another address than the one that it was given for.
+    let kept = || replaced.as_ref().filter(|old| old.url == url)?.api_key.clone();
+    let api_key = api_key.unwrap_or_else(kept);
     let entry = RegistryEntry { served_name, url, task, api_key, created_at: now };
-    let replaced = find(&mut tx, &entry.served_name).await?;
     tx.upsert_registry(&entry).await?;
     let did = caller.did(Action::RegistryAdd, &entry.served_name);
     let did = match &replaced {
@@ -70,7 +77,9 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
     tx.audit(&did, now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Created(view(&app, &entry)))
+    app.monitor.probe(Some(vec![entry.served_name.clone()])).await;
+    let status = if replaced.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(view(&app, &entry))))
 }
 
 /// Remove an engine that runs elsewhere

@@ -1,6 +1,6 @@
 //! `/admin/upstreams`: the engines that requests go to, as the gateway's probes see them.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::host::UpstreamView;
 
 use crate::{
@@ -16,9 +16,10 @@ const MAX_NAMES: usize = 1000;
 ///
 /// Managed models and engines entered by hand, by served name. Each is probed at `/v1/models` every `HEALTH_POLL_SEC`
 /// seconds; `history` has its last 60 probes. A model that does not run has no `url` and is not healthy.
-pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Vec<UpstreamView>>> {
+pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
-    Ok(Json(app.monitor.upstreams()))
+    Ok(page.of(app.monitor.upstreams()))
 }
 
 /// Probe engines now

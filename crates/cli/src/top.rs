@@ -65,7 +65,7 @@ impl Seen {
         };
         let (models, metrics, throughput, gpus) = tokio::try_join!(
             cx.client.get("/admin/models?limit=1000"),
-            optional("/admin/models/metrics"),
+            optional("/admin/models/metrics?limit=1000"),
             optional("/admin/system/throughput"),
             optional("/admin/system/gpus"),
         )?;

@@ -147,6 +147,7 @@ impl Publisher {
         let mut last = std::mem::take(&mut known.last);
         last.retain(|_, it| it.strong_count() > 0);
         let mut phases = HashMap::new();
+        let mut adapters = Vec::new();
         for model in models {
             // What the reconciler of another gateway stored.
             if !control.supervision.is_open()
@@ -183,7 +184,14 @@ impl Publisher {
             let context = model.phase.instance().and_then(|it| Some((it, *known.contexts.get(it)?)));
             contexts.extend(context.map(|(instance, context)| (instance.clone(), context)));
             let route = managed_route(control, &model, target, context.map(|(_, context)| context));
+            for name in model.as_launched().adapters() {
+                adapters.push(adapter_route(control, &route, name));
+            }
             next.routes.insert(model.served_name.clone(), Arc::new(route));
+        }
+        // After the models: a name of theirs goes to them.
+        for route in adapters {
+            next.routes.entry(route.served_name.clone()).or_insert_with(|| Arc::new(route));
         }
         *known = Known { upstreams, contexts, phases, last };
         control.shared.stats.keep(|name| next.routes.contains_key(name));
@@ -338,6 +346,7 @@ fn managed_route(control: &Control, model: &Model, target: RouteTarget, max_mode
     };
     Route {
         served_name: model.served_name.clone(),
+        adapter_of: None,
         task: launched.task,
         engine: Some(model.engine),
         target,
@@ -350,10 +359,22 @@ fn managed_route(control: &Control, model: &Model, target: RouteTarget, max_mode
     }
 }
 
+fn adapter_route(control: &Control, model: &Route, name: &str) -> Route {
+    Route {
+        served_name: name.to_owned(),
+        adapter_of: Some(model.served_name.clone()),
+        target: model.target.clone(),
+        request_defaults: model.request_defaults.clone(),
+        stats: control.shared.stats.of(name),
+        ..*model
+    }
+}
+
 fn manual_route(control: &Control, entry: RegistryEntry, target: RouteTarget) -> Route {
     Route {
         stats: control.shared.stats.of(&entry.served_name),
         served_name: entry.served_name,
+        adapter_of: None,
         task: entry.task,
         engine: None,
         target,

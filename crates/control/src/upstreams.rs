@@ -113,8 +113,8 @@ impl Control {
     pub fn upstreams(&self) -> Vec<UpstreamView> {
         let (catalog, now) = (self.shared.catalog.load(), Instant::now());
         let seen = self.upstreams.lock();
-        let mut views: Vec<_> =
-            catalog.routes.values().map(|route| view(route, seen.get(&route.served_name), now)).collect();
+        let engines = catalog.routes.values().filter(|it| it.adapter_of.is_none());
+        let mut views: Vec<_> = engines.map(|route| view(route, seen.get(&route.served_name), now)).collect();
         views.sort_by(|a, b| a.served_name.cmp(&b.served_name));
         views
     }
@@ -123,12 +123,13 @@ impl Control {
     /// `half_open`); `None` if nothing has the name.
     pub fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
         let catalog = self.shared.catalog.load();
-        let RouteTarget::Up(upstream) = &catalog.routes.get(served_name)?.target else {
+        let route = catalog.routes.get(served_name)?;
+        let RouteTarget::Up(upstream) = &route.target else {
             return Some((false, "closed"));
         };
         let (seen, now) = (self.upstreams.lock(), Instant::now());
         let seen = seen.get(served_name).filter(|it| it.upstream == upstream.id);
-        Some((is_healthy(upstream, seen, now), breaker_text(upstream.breaker.snapshot(now).state)))
+        Some((is_healthy(route, upstream, seen, now), breaker_text(upstream.breaker.snapshot(now).state)))
     }
 
     /// Probes the engines of these served names now, of all without a list. Names without an engine are left out.
@@ -138,10 +139,11 @@ impl Control {
 
     async fn probe_routes(&self, wanted: impl Fn(&Route) -> bool) {
         let catalog = self.shared.catalog.load_full();
-        let wanted = catalog.routes.values().filter(|it| wanted(it)).filter_map(|route| {
-            let RouteTarget::Up(upstream) = &route.target else { return None };
-            Some((route.served_name.clone(), Arc::clone(upstream)))
-        });
+        let wanted =
+            catalog.routes.values().filter(|it| it.adapter_of.is_none() && wanted(it)).filter_map(|route| {
+                let RouteTarget::Up(upstream) = &route.target else { return None };
+                Some((route.served_name.clone(), Arc::clone(upstream)))
+            });
         let wanted: Vec<_> = wanted.collect();
         let probes = wanted.into_iter().map(async |(name, upstream)| {
             let at = self.clock.now();
@@ -201,11 +203,15 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
         task: route.task,
         engine_type: route.engine,
         source: if route.engine.is_some() { "managed" } else { "manual" },
-        healthy: upstream.is_some_and(|it| is_healthy(it, seen, now)),
+        healthy: upstream.is_some_and(|it| is_healthy(route, it, seen, now)),
         last_ok_at: seen.and_then(|it| it.last_ok_at).map(Timestamp::rfc3339),
-        last_error: seen.and_then(|it| it.last_error.clone()),
+        last_error: seen.and_then(|it| it.last_error.clone()).or_else(|| {
+            let failed = snapshot.filter(|it| it.state != breaker::State::Closed);
+            failed.map(|it| format!("{} requests to it failed in a row", it.failures))
+        }),
         latency_ms: seen.and_then(|it| it.latency).map(ms),
-        consecutive_failures: seen.map_or(0, |it| it.failures),
+        // Of probes, or of requests, as far as they are not forgiven.
+        consecutive_failures: seen.map_or(0, |it| it.failures).max(snapshot.map_or(0, |it| it.failures)),
         breaker: BreakerView {
             state: breaker_text(snapshot.map_or(breaker::State::Closed, |it| it.state)),
             cooldown_remaining_sec: snapshot
@@ -218,8 +224,11 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
     }
 }
 
-fn is_healthy(upstream: &Upstream, seen: Option<&Seen>, now: Instant) -> bool {
-    upstream.health(now) == UpstreamHealth::Ok && seen.is_none_or(|it| it.failures == 0)
+/// Of an engine of ours that was not probed here yet another probe said that it is ready; of one that was entered by hand
+/// nobody did.
+fn is_healthy(route: &Route, upstream: &Upstream, seen: Option<&Seen>, now: Instant) -> bool {
+    let answers = seen.map_or(route.engine.is_some(), |it| it.failures == 0);
+    answers && upstream.health(now) == UpstreamHealth::Ok
 }
 
 fn breaker_text(state: breaker::State) -> &'static str {

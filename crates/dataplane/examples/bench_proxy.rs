@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         state: Arc::new(KeyState::new(KeyId(1))),
     };
     let route = Route {
+        adapter_of: None,
         served_name: "m".into(),
         task: Task::Generate,
         engine: None,

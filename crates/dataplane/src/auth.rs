@@ -6,6 +6,7 @@ use gantry_domain::{
     ApiError, ErrorCode, KeyId, OrgId, Timestamp, UserId,
     identity::session_cookie,
     key::{self, Scope},
+    model::Task,
     net,
 };
 use http::{HeaderMap, HeaderValue, header};
@@ -62,6 +63,11 @@ impl Caller {
         self.key().is_none_or(|key| key.may_call(served_name))
     }
 
+    /// Whether it has a scope that models of this task are called with.
+    pub(crate) fn fits(&self, task: Task) -> bool {
+        self.key().is_none_or(|key| key.scopes.fit(task))
+    }
+
     /// Whether the caller may do this from here. Refusals are of a known caller, so they have a usage row.
     ///
     /// # Errors
@@ -113,7 +119,15 @@ pub(crate) fn authenticate(
         if changes && !config.web.is_same_site(headers) {
             return cross_site("without keys, requests must not come from pages of other sites");
         }
-        return Ok(Caller::Anyone);
+        let key = token(headers).and_then(|token| catalog.keys.get(&key::hash(token)));
+        return Ok(match (key, session(config, catalog, headers, now)) {
+            (Some(key), _) => {
+                key.state.touch(now);
+                Caller::Key(Arc::new(key.with_everything_allowed()))
+            }
+            (None, Some(session)) if token(headers).is_none() => Caller::Session(session),
+            _ => Caller::Anyone,
+        });
     }
     let Some(token) = token(headers) else {
         if let Some(session) = session(config, catalog, headers, now) {

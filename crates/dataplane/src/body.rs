@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use gantry_domain::{ApiError, ErrorCode};
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
@@ -27,6 +27,11 @@ pub(crate) enum Problem {
 /// # Errors
 /// 415 `unsupported_media_type`.
 pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let packed = |it: &HeaderValue| !it.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    if headers.get_all(header::CONTENT_ENCODING).iter().any(packed) {
+        let message = "the body must not be compressed: send it without `Content-Encoding`";
+        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));
+    }
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let essence = value.as_bytes().split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
     if essence.eq_ignore_ascii_case(b"application/json") {

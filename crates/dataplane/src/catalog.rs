@@ -73,6 +73,22 @@ pub struct KeyEntry {
 }
 
 impl KeyEntry {
+    /// The same key where any key may do anything, see [`crate::Config::allow_all_keys`]: who asks is still known.
+    pub(crate) fn with_everything_allowed(&self) -> Self {
+        Self {
+            id: self.id,
+            prefix: self.prefix.clone(),
+            user_id: self.user_id,
+            org_id: self.org_id,
+            scopes: Scopes::ALL,
+            models: None,
+            ip_allowlist: IpList::default(),
+            expires_at: None,
+            guard: self.guard.clone(),
+            state: Arc::clone(&self.state),
+        }
+    }
+
     /// Whether the key may call the model of this served name.
     pub fn may_call(&self, served_name: &str) -> bool {
         self.models.as_ref().is_none_or(|names| names.iter().any(|it| it == served_name))
@@ -100,6 +116,8 @@ impl SessionEntry {
 #[derive(Debug)]
 pub struct Route {
     pub served_name: String,
+    /// The model that this is an adapter of: the engine is the same, and is looked after under that name.
+    pub adapter_of: Option<String>,
     pub task: Task,
     /// `None` for an upstream of the registry.
     pub engine: Option<EngineKind>,

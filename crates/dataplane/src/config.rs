@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use gantry_domain::{net::IpList, web::Web};
+use http::HeaderValue;
 use http_body_util::combinators::UnsyncBoxBody;
 
 use crate::{access::AccessLog, spans::Spans};
@@ -72,7 +73,10 @@ pub struct Config {
     pub web: Web,
     /// Verifies the session cookie.
     pub session: SessionCheck,
-    /// Development only: every bearer, or none, has all scopes and no limits; rows have no key.
+    /// What requests to engines say under `Via`, unlike any other gateway. One that comes back with it is refused: an entry
+    /// of the registry leads here.
+    pub via: HeaderValue,
+    /// Development only: every bearer, or none, has all scopes. Who is known all the same is metered as himself.
     pub allow_all_keys: bool,
     /// Directory of the usage spool, on a local disk; created if missing.
     pub spool_dir: PathBuf,
@@ -108,6 +112,7 @@ impl Default for Config {
             trusted_proxies: IpList::default(),
             web: Web::default(),
             session: Arc::new(|_| None),
+            via: HeaderValue::from_static("1.1 gantry"),
             allow_all_keys: false,
             spool_dir: PathBuf::from("spool"),
             spool_segment_bytes: 16 << 20,

@@ -3,7 +3,7 @@
 //! 0.10.1; llama-server `{"error":{"code":400,"message":…,"type":…}}`.
 
 use bytes::Bytes;
-use gantry_domain::{ApiError, ErrorCode};
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
 use serde_json::{Map, Value, json};
 
 /// What the client gets.
@@ -15,14 +15,19 @@ pub(crate) enum Shaped {
     Engine(Bytes),
 }
 
-/// Shapes an answer that is not a success. `status` is the engine's; `typed` adds `"type": "error"`.
-pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, typed: bool) -> Shaped {
+/// Shapes an answer that is not a success. `status` is the engine's; `managed` says whether the gateway started it; `typed`
+/// adds `"type": "error"`.
+pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, managed: bool, typed: bool) -> Shaped {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let message = parsed.as_ref().and_then(message);
     match (status, message.as_deref()) {
         (401, _) => Shaped::Own(ApiError::new(
             ErrorCode::EngineKeyMismatch,
-            "the engine refuses the gateway's key: an operator has to apply the model",
+            if managed {
+                "the engine refuses the gateway's key: an operator has to apply the model"
+            } else {
+                "the engine refuses the key that the registry has for it: an operator has to enter another `api_key`"
+            },
         )),
         (404, Some("Not Found" | "File Not Found")) | (501, _) => Shaped::Own(ApiError::new(
             ErrorCode::UnsupportedByEngine,
@@ -42,6 +47,24 @@ pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, typed: bool) ->
             Shaped::Engine(shaped.to_string().into())
         }
     }
+}
+
+/// The status that an engine's refusal should have had. llama-server b11434 answers some requests that can never succeed with
+/// 500, as if it were broken (each text was provoked there): they are the client's to mend, and no engine may be taken
+/// away from everybody for them.
+pub(crate) fn meant(status: u16, body: &Bytes, endpoint: Endpoint) -> u16 {
+    let clients_fault = |text: &str| {
+        text.contains(" input is not supported - hint: ")
+            || text.contains(" is too large to process. increase the physical batch size ")
+            || text.starts_with("Failed to parse messages: ")
+            || text.starts_with("Failed to parse tools: ")
+            || (endpoint == Endpoint::Detokenize && text.starts_with("vector::_M_range_check: "))
+    };
+    if status != 500 {
+        return status;
+    }
+    let message = serde_json::from_slice(body).ok().and_then(|it| message(&it));
+    if message.is_some_and(|it| clients_fault(&it)) { 400 } else { status }
 }
 
 /// Whether the same request may be answered better later.
@@ -77,7 +100,9 @@ fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_
     error.insert("type".into(), kind.into());
     error
         .insert("param".into(), source.get("param").filter(|it| it.is_string()).cloned().unwrap_or_default());
-    error.insert("code".into(), word("code").or_else(|| word("type")).unwrap_or(fallback).into());
+    // An engine that was taken at another word than its own has no fitting one.
+    let own = || word("code").or_else(|| word("type")).filter(|it| status >= 500 || *it != "server_error");
+    error.insert("code".into(), own().unwrap_or(fallback).into());
     for (key, value) in source {
         if !["message", "type", "param", "code", "error", "detail", "object"].contains(&key.as_str()) {
             error.insert(key.clone(), value.clone());
@@ -111,7 +136,7 @@ mod tests {
     use super::*;
 
     fn shaped(status: u16, body: &str) -> Value {
-        match shape(status, &Bytes::from(body.to_owned()), "r", false) {
+        match shape(status, &Bytes::from(body.to_owned()), "r", true, false) {
             Shaped::Engine(bytes) => serde_json::from_slice(&bytes).unwrap(),
             Shaped::Own(error) => error.body("r"),
         }
@@ -156,9 +181,36 @@ mod tests {
     }
 
     #[test]
+    fn what_can_never_succeed_is_the_clients_to_mend() {
+        let llama = |text: &str| {
+            Bytes::from(json!({"error": {"code": 500, "message": text, "type": "server_error"}}).to_string())
+        };
+        for text in [
+            "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+            "Failed to parse messages: Missing 'role' in message: {}",
+            "Failed to parse tools: Expected 'tools' to be an array, got \"zz\"; tools = \"zz\"",
+            "input (302 tokens) is too large to process. increase the physical batch size (current batch size: 32)",
+        ] {
+            let body = llama(text);
+            assert_eq!(meant(500, &body, Endpoint::ChatCompletions), 400, "{text}");
+            let Shaped::Engine(bytes) = shape(400, &body, "r", true, false) else { panic!() };
+            let got: Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(
+                (&got["error"]["code"], &got["error"]["message"]),
+                (&json!("invalid_request"), &json!(text))
+            );
+        }
+        let range = llama("vector::_M_range_check: __n (which is 99999999) >= this->size() (which is 960)");
+        assert_eq!(meant(500, &range, Endpoint::Detokenize), 400);
+        for (status, body) in [(500, range), (500, llama("oops")), (502, llama("Failed to parse tools: "))] {
+            assert_eq!(meant(status, &body, Endpoint::ChatCompletions), status);
+        }
+    }
+
+    #[test]
     fn our_own_shape_passes_as_it_is() {
         let body = Bytes::from_static(br#"{ "error": {"message":"m","type":"t","param":null,"code":"c"} }"#);
-        assert_eq!(shape(400, &body, "r", false), Shaped::Engine(body.clone()));
+        assert_eq!(shape(400, &body, "r", true, false), Shaped::Engine(body.clone()));
     }
 
     #[test]
@@ -167,7 +219,7 @@ mod tests {
             r#"{"type":"error","error":{"type":"BadRequestError","message":"m"}}"#,
             r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#,
         ] {
-            let Shaped::Engine(bytes) = shape(400, &Bytes::from(body.to_owned()), "r", true) else {
+            let Shaped::Engine(bytes) = shape(400, &Bytes::from(body.to_owned()), "r", true, true) else {
                 panic!()
             };
             let got: Value = serde_json::from_slice(&bytes).unwrap();

@@ -9,14 +9,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use gantry_domain::endpoint::Endpoint;
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use rustix::io::Errno;
 
 use crate::{
-    Upstream,
+    Config, Upstream,
     answer::X_REQUEST_ID,
     deadline::{Deadline, Over},
     pool::Link,
@@ -24,16 +24,26 @@ use crate::{
     worker::Worker,
 };
 
+/// Bytes of a client's `Via` that are passed on.
+const MAX_VIA: usize = 1024;
+
 /// Headers that an engine gets: these of the client, and the gateway's own. Cookies, keys and addresses stay here.
 pub(crate) struct Head {
     accept: Option<HeaderValue>,
     trace: Trace,
     request_id: HeaderValue,
+    via: HeaderValue,
 }
 
 impl Head {
-    pub(crate) fn new(client: &mut HeaderMap, request_id: HeaderValue, trace: &Trace) -> Self {
-        Self { accept: client.remove(header::ACCEPT), trace: trace.clone(), request_id }
+    pub(crate) fn new(
+        client: &mut HeaderMap,
+        request_id: HeaderValue,
+        trace: &Trace,
+        own: &HeaderValue,
+    ) -> Self {
+        let via = client.get(header::VIA).and_then(|came| chained(came, own)).unwrap_or_else(|| own.clone());
+        Self { accept: client.remove(header::ACCEPT), trace: trace.clone(), request_id, via }
     }
 
     fn request(&self, upstream: &Upstream, endpoint: Endpoint, body: Bytes) -> Request<Full<Bytes>> {
@@ -49,6 +59,7 @@ impl Head {
         }
         headers.insert(&X_REQUEST_ID, self.request_id.clone());
         headers.insert(&TRACEPARENT, self.trace.parent.clone());
+        headers.insert(header::VIA, self.via.clone());
         for (name, value) in [(&header::ACCEPT, &self.accept), (&TRACESTATE, &self.trace.state)] {
             if let Some(value) = value {
                 headers.insert(name, value.clone());
@@ -57,6 +68,29 @@ impl Head {
         *request.headers_mut() = headers;
         request
     }
+}
+
+/// The way that a request came, with this gateway at its end (RFC 9110 §7.6.3); `None` if it is longer than any real one.
+fn chained(came: &HeaderValue, own: &HeaderValue) -> Option<HeaderValue> {
+    if came.len() > MAX_VIA {
+        return None;
+    }
+    HeaderValue::from_bytes(&[came.as_bytes(), b", ", own.as_bytes()].concat()).ok()
+}
+
+/// Refuses a request that this gateway has sent itself: it would go round until nothing is left to go round with.
+///
+/// # Errors
+/// 508 `request_loop`.
+pub(crate) fn check_loop(config: &Config, headers: &HeaderMap) -> Result<(), ApiError> {
+    let own = config.via.as_bytes();
+    let mut hops = headers.get_all(header::VIA).iter().flat_map(|it| it.as_bytes().split(|it| *it == b','));
+    if hops.any(|hop| hop.trim_ascii() == own) {
+        let message =
+            "the request comes from this gateway: the engine's address in the registry leads back to it";
+        return Err(ApiError::new(ErrorCode::RequestLoop, message));
+    }
+    Ok(())
 }
 
 /// The head of the answer, its body, and the connection that has to be driven while the body is read.

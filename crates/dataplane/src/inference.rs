@@ -118,7 +118,8 @@ async fn answered(
     let request_id = meter.request_id.clone();
     let allowed = meter
         .caller
-        .authorize(&worker.config, &parts.headers, peer, Some(endpoint.scope()))
+        .authorize(&worker.config, &parts.headers, peer, endpoint.scope())
+        .and_then(|()| forward::check_loop(&worker.config, &parts.headers))
         .and_then(|()| body::check_type(&parts.headers))
         .and_then(|()| meter.enter());
     if let Err(error) = allowed {
@@ -145,7 +146,7 @@ async fn answered(
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
-    let head = Head::new(&mut parts.headers, request_id, &meter.trace);
+    let head = Head::new(&mut parts.headers, request_id, &meter.trace, &worker.config.via);
     drop(parts);
     if endpoint == Endpoint::ChatCompletions
         && wanted.upstream.lacks_chat_template.load(Relaxed)
@@ -206,7 +207,11 @@ async fn prepare(
     bytes: Bytes,
 ) -> Result<Wanted, Refusal> {
     meter.body_bytes = bytes.len() as u64;
-    let peeked = peek::peek(&bytes)?;
+    let peeked = peek::peek(&bytes).inspect_err(|_| {
+        if let Some(name) = peek::named(&bytes) {
+            meter.requested(&name);
+        }
+    })?;
     let streams = peeked.stream && meter.endpoint.streams();
     meter.stream = streams;
     let catalog = meter.worker.shared.catalog.load();
@@ -305,6 +310,10 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiErro
         return Err(
             ApiError::new(ErrorCode::ModelNotAllowed, "this key may not call this model").with_param("model")
         );
+    }
+    if !meter.caller.fits(route.task) && meter.endpoint.scope().is_none() {
+        let message = format!("this key lacks the scopes of models for `{}`", route.task);
+        return Err(ApiError::new(ErrorCode::InsufficientScope, message));
     }
     if meter.endpoint.task().is_some_and(|it| it != route.task) {
         let message = format!("`{}` is a model for `{}`", route.served_name, route.task);

@@ -142,6 +142,11 @@ impl Meter {
         self.name = Name::Routed(route);
     }
 
+    /// Whether its engine is one that the gateway started.
+    pub(crate) fn is_managed(&self) -> bool {
+        matches!(&self.name, Name::Routed(route) if route.engine.is_some())
+    }
+
     /// Takes a place among the running requests of the caller.
     ///
     /// # Errors

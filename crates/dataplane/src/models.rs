@@ -66,7 +66,7 @@ pub(crate) fn serve(
 fn body(catalog: &Catalog, caller: &Caller, wanted: &Wanted) -> Result<Value, ApiError> {
     // One that is being applied can be called, too: the request waits.
     let callable = |it: &Route| matches!(it.target, RouteTarget::Up(_) | RouteTarget::Returning { .. });
-    let shown = |it: &Route| callable(it) && caller.may_call(&it.served_name);
+    let shown = |it: &Route| callable(it) && caller.may_call(&it.served_name) && caller.fits(it.task);
     match wanted {
         Wanted::List => {
             let mut routes: Vec<_> = catalog.routes.values().filter(|it| shown(it)).collect();

@@ -69,7 +69,7 @@ pub(crate) async fn read_refusal(
 
 /// Brings an engine's refusal into shape.
 pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: Refused) -> Response<Answer> {
-    let status = refused.status.as_u16();
+    let status = engine_error::meant(refused.status.as_u16(), &refused.body, meter.endpoint);
     let verdict = if matches!(status, 500 | 502 | 504) { Verdict::Failure } else { Verdict::Success };
     if !(400..600).contains(&status) {
         let error =
@@ -77,7 +77,8 @@ pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: Refused) -> Respons
         return refuse_with_row(&mut meter, error.into());
     }
     let typed = meter.endpoint.types_errors();
-    match engine_error::shape(status, &refused.body, answer::text(&meter.request_id), typed) {
+    let (request_id, managed) = (answer::text(&meter.request_id), meter.is_managed());
+    match engine_error::shape(status, &refused.body, request_id, managed, typed) {
         Shaped::Own(error) => {
             if error.code == ErrorCode::EngineKeyMismatch
                 && let Some(upstream) = meter.upstream()
@@ -96,7 +97,8 @@ pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: Refused) -> Respons
             };
             let verdict = Some(verdict);
             meter.finish(&End { status, outcome, tokens: Tokens::None, ttft: None, verdict });
-            let mut answer = answer::json(refused.status, &meter.request_id, body);
+            let code = StatusCode::from_u16(status).unwrap_or(refused.status);
+            let mut answer = answer::json(code, &meter.request_id, body);
             answer::should_retry(answer.headers_mut(), engine_error::should_retry(status));
             if let Some(seconds) = refused.retry_after {
                 answer.headers_mut().insert(header::RETRY_AFTER, seconds);

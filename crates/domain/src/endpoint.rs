@@ -69,17 +69,13 @@ impl Endpoint {
         Self::ALL.into_iter().find(|it| it.path() == path)
     }
 
-    /// What a key must be allowed to call it.
-    pub fn scope(self) -> Scope {
+    /// What a key must be allowed to call it; `None` if any scope will do that its model is for.
+    pub fn scope(self) -> Option<Scope> {
         match self {
-            Self::ChatCompletions
-            | Self::Responses
-            | Self::Messages
-            | Self::CountTokens
-            | Self::Tokenize
-            | Self::Detokenize => Scope::Chat,
-            Self::Completions => Scope::Completions,
-            Self::Embeddings | Self::Rerank | Self::Score => Scope::Embeddings,
+            Self::ChatCompletions | Self::Responses | Self::Messages | Self::CountTokens => Some(Scope::Chat),
+            Self::Completions => Some(Scope::Completions),
+            Self::Embeddings | Self::Rerank | Self::Score => Some(Scope::Embeddings),
+            Self::Tokenize | Self::Detokenize => None,
         }
     }
 

@@ -168,6 +168,9 @@ error_codes! {
     /// The answer of an engine, or of the model hub, made no sense.
     BadUpstream = "bad_upstream", 502, "server_error", retry,
         "Send again; if it stays, look at the engine's log, or at `HUB_ENDPOINT`.";
+    /// The request came back to the gateway that had sent it to an engine of the registry.
+    RequestLoop = "request_loop", 508, "server_error", final,
+        "Remove or change the entry of `/admin/models/registry` whose address is this gateway's.";
     /// The model exists but does not run.
     ModelNotRunning = "model_not_running", 503, "service_unavailable_error", final,
         "Start the model, or call one that `GET /v1/models` lists.";

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     KeyId, OrgId, Timestamp, UserId,
     limit::{LimitMode, Limits},
+    model::Task,
     net::IpList,
 };
 
@@ -137,6 +138,14 @@ impl Scopes {
 
     pub fn allows(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
+    }
+
+    /// Whether a model of this task can be called at all.
+    pub fn fit(self, task: Task) -> bool {
+        match task {
+            Task::Generate => self.allows(Scope::Chat) || self.allows(Scope::Completions),
+            Task::Embed => self.allows(Scope::Embeddings),
+        }
     }
 }
 

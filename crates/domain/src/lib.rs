@@ -14,6 +14,7 @@ pub mod error;
 pub mod host;
 pub mod id;
 pub mod identity;
+pub mod image;
 pub mod key;
 pub mod limit;
 pub mod machine;

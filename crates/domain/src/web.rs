@@ -12,7 +12,8 @@ use http::{
 const MAX_ASKED: usize = 2048;
 const EXPOSED: &str = "x-total-count, x-request-id, retry-after, retry-after-ms, x-ratelimit-limit-requests, \
                        x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, \
-                       x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
+                       x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, x-should-retry, \
+                       x-gantry-budget-warning";
 
 /// Names and origins that the operator has listed.
 #[derive(Debug, Clone, Default)]

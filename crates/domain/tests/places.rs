@@ -16,7 +16,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // Rules over several fields, and what an engine refuses about one.
     (
         "crates/domain/src/model/config.rs",
-        "mode repo_id local_path tokenizer hub_config_path trust_remote_code chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
+        "mode repo_id local_path tokenizer hub_config_path trust_remote_code lora_adapters chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
          cuda_graph_sizes enable_chunked_prefill tool_call_parser enable_auto_tool_choice tensor_split \
          override_tensor jinja",
     ),
@@ -42,7 +42,7 @@ const SPECIAL: &[(&str, &str)] = &[
         "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len",
     ),
     ("crates/control/src/reconcile/start.rs", "local_path"),
-    ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec extra_env"),
+    ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec extra_env lora_adapters"),
     ("crates/admin-api/src/system/images.rs", "engine_image"),
     // What the chat page is told of a model.
     (

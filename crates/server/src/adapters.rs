@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture, stream};
 use gantry_admin_api::{
     Allowances, EngineLog, Engines, LogStream, Spent, SpoolReport, TestReport, TestType,
-    app::{HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
+    app::{self, HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
 };
 use gantry_control::{Control, live::Drift};
 use gantry_dataplane::{Other, RouteTarget, limits::Holder};
@@ -241,8 +241,8 @@ impl Engines for Adapter {
         let seen = self.control.live.of(model);
         Live {
             drift: seen.drift.map(|it| match it {
-                Drift::Launch => "the gateway's settings or the engine's image changed since it was started",
-                Drift::InternalKey => "the internal engine key was changed since it was started",
+                Drift::Launch => app::Drift::Launch,
+                Drift::InternalKey => app::Drift::InternalKey,
             }),
             pull: seen.pull.map(|it| (it.done, it.known)),
         }

@@ -141,8 +141,8 @@ async fn engines(settings: &Settings) -> Vec<Check> {
                 format!("{} {} (API {})", info.name, info.version, info.api_version),
             )];
             for (name, image) in [
-                ("primary_image", &settings.primary_engine_image),
-                ("secondary_image", &settings.secondary_engine_image),
+                ("primary_image", &settings.primary_engine_image.0),
+                ("secondary_image", &settings.secondary_engine_image.0),
             ] {
                 checks.push(cached(&docker, name, image, settings.offline_mode).await);
             }

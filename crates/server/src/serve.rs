@@ -14,7 +14,6 @@ use gantry_admin_api::{
     events,
     feed::Feed,
     seats::Seats,
-    session::Cookies,
 };
 use gantry_control::{
     Control, budgets, hub,
@@ -36,6 +35,7 @@ use gantry_domain::{Clock, ModelId, engine::Host, limit::Limits, web::Web};
 use gantry_runtime::Owner;
 use gantry_settings::Settings;
 use gantry_store::{DatabaseKind, Store};
+use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
@@ -131,7 +131,7 @@ async fn serve(
             listeners: sockets.gateway,
             access,
             spans,
-            ..plane_config(&settings, spool_dir, base.cookies.clone())
+            ..plane_config(&settings, &base, spool_dir)?
         },
         Arc::clone(&shared),
         adapters::other(router, Handle::current()),
@@ -335,7 +335,7 @@ fn app(
         headers: Headers::default(),
         disk: gantry_admin_api::Disk::default(),
         guesses: gantry_admin_api::Guesses::default(),
-        default_images: [settings.primary_engine_image.clone(), settings.secondary_engine_image.clone()],
+        default_images: [settings.primary_engine_image.0.clone(), settings.secondary_engine_image.0.clone()],
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),
         image_allowlist: settings.engine_image_allowlist.0.clone(),
@@ -356,8 +356,8 @@ fn control_config(
         hub_cache_dir: base.hub_cache_dir.clone(),
         data_dir: base.data_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
-        primary_image: settings.primary_engine_image.clone(),
-        secondary_image: settings.secondary_engine_image.clone(),
+        primary_image: settings.primary_engine_image.0.clone(),
+        secondary_image: settings.secondary_engine_image.0.clone(),
         programs: engines.programs.clone(),
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
@@ -388,12 +388,20 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> gantry_dataplane::Config {
+fn plane_config(
+    settings: &Settings,
+    base: &Base,
+    spool_dir: PathBuf,
+) -> anyhow::Result<gantry_dataplane::Config> {
     let threads = match settings.dataplane_threads {
         0 => cpus().min(MAX_AUTO_THREADS),
         n => n,
     };
-    gantry_dataplane::Config {
+    let cookies = base.cookies.clone();
+    // All gateways of one database have the same registry, so that each of them would go on with the loop of another.
+    let via = HeaderValue::try_from(format!("1.1 gantry-{}", base.instance))
+        .context("the id of the database is no word")?;
+    Ok(gantry_dataplane::Config {
         listen: settings.gateway_listen,
         threads,
         max_body: settings.request_max_body_bytes.get(),
@@ -406,8 +414,9 @@ fn plane_config(settings: &Settings, spool_dir: PathBuf, cookies: Cookies) -> ga
         trace_sampled: settings.trace_sampled,
         leave_grace: Duration::from_secs(settings.shutdown_delay_sec.into()).max(LEAVE_GRACE),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        via,
         ..gantry_dataplane::Config::default()
-    }
+    })
 }
 
 /// Tells the operator where to go next.

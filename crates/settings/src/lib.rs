@@ -4,11 +4,13 @@
 //! A value comes from a flag (`--gateway-listen`), else the environment (`GATEWAY_LISTEN`), else a `.env` file, else
 //! the default. Secrets may also be given as a file (`SESSION_SECRET_FILE`), in each of these ways.
 
+mod images;
 mod load;
 mod otel;
 mod table;
 mod value;
 
+pub use images::{ImageName, ImagePatterns};
 pub use load::{Origin, SettingsError, Sources};
 pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
 pub use table::{BootstrapPassword, Entry, Settings};

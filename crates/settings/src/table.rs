@@ -10,11 +10,12 @@ use std::{
 use gantry_domain::{limit::LimitMode, net::IpList};
 
 use crate::{
+    images::{ImageName, ImagePatterns},
     load::{Origin, SettingsError, Sources},
     otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler},
     value::{
         CommandWords, ContainerRuntime, DatabaseUrl, HostNames, LogFormat, Origins, Paths, RedisUrl, Secret,
-        Value, Wait, Words,
+        Value, Wait,
     },
 };
 
@@ -166,12 +167,12 @@ settings! {
         /// (`hub-config`).
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.
-        primary_engine_image: String = "vllm/vllm-openai:v0.32.0";
+        primary_engine_image: ImageName = "vllm/vllm-openai:v0.32.0";
         /// Image of the secondary engine, llama.cpp.
-        secondary_engine_image: String = "ghcr.io/ggml-org/llama.cpp:server-cuda-b11434";
+        secondary_engine_image: ImageName = "ghcr.io/ggml-org/llama.cpp:server-cuda-b11434";
         /// Images (without tag) that models may name in `engine_image`, besides the two above; a trailing `*` matches
         /// any end.
-        engine_image_allowlist: Words = "";
+        engine_image_allowlist: ImagePatterns = "";
         /// Never pulls images.
         offline_mode: bool = "false";
         /// Behaves as in offline mode when the image's registry can't be reached.

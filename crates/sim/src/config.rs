@@ -98,10 +98,14 @@ impl Config {
         // The default model of vLLM; nobody means it, but it is what the real one loads.
         let model = command.model.unwrap_or_else(|| "Qwen/Qwen3-0.6B".to_owned());
         startup::check_vllm(&model, &given, version, &faults)?;
-        let names = match given.all("--served-model-name") {
+        let mut names = match given.all("--served-model-name") {
             [] => vec![model.clone()],
             names => names.to_vec(),
         };
+        // Each adapter is a model of its own to clients.
+        let adapters =
+            given.all("--lora-modules").iter().filter_map(|it| Some(it.split_once('=')?.0.to_owned()));
+        names.extend(adapters);
         let keys = match given.all("--api-key") {
             [] => env.get("VLLM_API_KEY").filter(|key| !key.is_empty()).cloned().into_iter().collect(),
             keys => keys.to_vec(),

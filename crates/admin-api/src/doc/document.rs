@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::http::Method;
-use gantry_domain::{ErrorCode, endpoint::Endpoint};
+use gantry_domain::{ErrorCode, endpoint::Endpoint, key::Scope};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -293,11 +293,14 @@ fn who(access: Access) -> Who {
 fn with_key(endpoint: Option<Endpoint>) -> Who {
     let text = match endpoint {
         None => "For any key, and for signed-in users.".to_owned(),
-        Some(it) => format!("For keys with the scope `{}`, and for signed-in users.", it.scope().as_str()),
+        Some(it) => match it.scope() {
+            Some(scope) => format!("For keys with the scope `{}`, and for signed-in users.", scope.as_str()),
+            None => "For keys with a scope that the model is for, and for signed-in users.".to_owned(),
+        },
     };
     Who {
         role: "user".into(),
-        scope: endpoint.map(|it| it.scope().as_str()).into(),
+        scope: endpoint.and_then(Endpoint::scope).map(Scope::as_str).into(),
         security: json!([{ "key": [] }, { "x-api-key": [] }, { "session": [] }]),
         text,
     }

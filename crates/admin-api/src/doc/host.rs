@@ -183,7 +183,8 @@ pub(crate) fn upstreams() -> Doc {
              `HEALTH_POLL_SEC` seconds; `history` has its last 60 probes. A model that does not run has no `url` and is \
              not healthy.",
         )
-        .ok(list(named("Upstream")))
+        .paged()
+        .list(named("Upstream"))
 }
 
 pub(crate) fn refresh() -> Doc {

@@ -104,6 +104,7 @@ fn inference(endpoint: Endpoint) -> Doc {
         ErrorCode::ModelNotRunning,
         ErrorCode::MeteringUnavailable,
         ErrorCode::UpstreamTimeout,
+        ErrorCode::RequestLoop,
     ])
 }
 
@@ -123,6 +124,7 @@ failed: then the last event is an error.";
 /// What the gateway and all engines agree on. Open: engines have fields of their own.
 fn body(endpoint: Endpoint) -> Value {
     let texts = || json!({ "anyOf": [text(), { "type": "array", "items": text() }] });
+    let one_or_more = || json!({ "anyOf": [text(), { "type": "array" }] });
     let messages = || json!({ "type": "array", "items": { "type": "object" } });
     let (mut required, mut fields) = (vec!["model"], vec![("model", described(text(), "A served name."))]);
     match endpoint {
@@ -132,15 +134,15 @@ fn body(endpoint: Endpoint) -> Value {
         }
         Endpoint::Completions => {
             required.push("prompt");
-            fields.push(("prompt", json!({ "anyOf": [text(), { "type": "array" }] })));
+            fields.push(("prompt", one_or_more()));
         }
         Endpoint::Embeddings | Endpoint::Responses => {
             required.push("input");
-            fields.push(("input", json!({ "anyOf": [text(), { "type": "array" }] })));
+            fields.push(("input", one_or_more()));
         }
         Endpoint::Rerank => {
             required.extend(["query", "documents"]);
-            fields.extend([("query", text()), ("documents", json!({ "type": "array" }))]);
+            fields.extend([("query", text()), ("documents", one_or_more())]);
         }
         Endpoint::Score => fields.extend([("text_1", texts()), ("text_2", texts())]),
         Endpoint::Tokenize => fields.extend([("prompt", text()), ("messages", messages())]),

@@ -233,7 +233,10 @@ pub(crate) fn change() -> Doc {
 
 pub(crate) fn delete() -> Doc {
     Doc::new("deleteModel", "Delete a model")
-        .about("Stops it first. Only the record is deleted: files stay.")
+        .about(
+            "Nobody sees it any more at once; the answer waits for its engine to end, for 15 s at most. Only the record \
+             is deleted: files stay.",
+        )
         .ok(deleted(id()))
 }
 
@@ -376,7 +379,8 @@ pub(crate) fn metrics() -> Doc {
             "Read from each engine's own `/metrics`; counters and percentiles are over the engine's life. What an \
              engine does not say is `null`: llama.cpp has no histograms.",
         )
-        .ok(list(object([
+        .paged()
+        .list(object([
             ("model_id", id()),
             ("served_name", text()),
             ("engine_type", named("Engine")),
@@ -392,7 +396,7 @@ pub(crate) fn metrics() -> Doc {
             ("latency_p95_ms", nullable(number())),
             ("prefix_cache_hit_rate", share()),
             ("error", nullable(text())),
-        ])))
+        ]))
 }
 
 pub(crate) fn spec() -> Doc {
@@ -416,13 +420,14 @@ pub(crate) fn spec() -> Doc {
 
 pub(crate) fn local_folders() -> Doc {
     Doc::new("listLocalFolders", "Folders of the models base directory")
-        .ok(list(object([
+        .paged()
+        .list(object([
             ("name", text()),
             ("path", text()),
             ("has_gguf", flag()),
             ("has_safetensors", flag()),
             ("size_bytes", count()),
-        ])))
+        ]))
         .errors(&[ErrorCode::InvalidState, ErrorCode::NotFound, ErrorCode::HostUnavailable])
 }
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{
     Doc,
     schema::{
-        deleted, described, flag, formatted, list, name, named, nullable, object, one_of, request, secret,
-        text, text_of, word,
+        deleted, described, flag, formatted, name, named, nullable, object, one_of, request, secret, text,
+        text_of, word,
     },
 };
 
@@ -29,15 +29,17 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 pub(crate) fn list_entries() -> Doc {
     Doc::new("listRegistry", "The routing table")
         .about("Which served name goes where: managed models that run, and engines that an owner added.")
-        .ok(list(named("RegistryEntry")))
+        .paged()
+        .list(named("RegistryEntry"))
 }
 
 pub(crate) fn add() -> Doc {
     let url = described(formatted("engine-url"), "`http://host[:port]`, without user, path or query.");
-    Doc::new("addRegistryEntry", "Add an engine that runs elsewhere")
+    Doc::new("addRegistryEntry", "Add an engine that runs elsewhere, or change it")
         .about(
-            "Or change it, if there is one of this name. The gateway's internal key is never sent there; it may have \
-             an `api_key` of its own.",
+            "An entry of this name is replaced. The gateway's internal key is never sent there; it may have an \
+             `api_key` of its own. That of an entry which is replaced stays if none is sent (not even `null`) and the \
+             address is the same. Answers when the engine was probed.",
         )
         .body(request(
             &["served_name", "url"],
@@ -49,6 +51,7 @@ pub(crate) fn add() -> Doc {
             ],
         ))
         .created(named("RegistryEntry"))
+        .answer(200, "It was changed.", named("RegistryEntry"))
         .errors(&[ErrorCode::ServedNameConflict])
 }
 

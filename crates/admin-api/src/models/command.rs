@@ -24,6 +24,9 @@ use crate::{
 
 /// How long a start waits for an immediate refusal.
 const VERDICT: Duration = Duration::from_secs(2);
+/// How long the answer to a deletion waits for the engine's end, and how often it looks.
+const GONE: Duration = Duration::from_secs(15);
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Start a model
 ///
@@ -85,7 +88,8 @@ pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome
 
 /// Delete a model
 ///
-/// Stops it first. Only the record is deleted: files stay.
+/// Nobody sees it any more at once; the answer waits for its engine to end, for 15 s at most. Only the record is deleted:
+/// files stay.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
     // One that is being deleted is gone for everybody.
@@ -97,7 +101,18 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     info!(model = id, by = %caller.user.username, "model deleted");
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
+    // Who starts another model next wants this one's memory. One that is slow to end is stopped all the same.
+    let _ = tokio::time::timeout(GONE, gone(&app, model.id)).await;
     Ok(deleted(id))
+}
+
+/// Comes back when the record is gone, which it is once there is no container. Asks the database, because the gateway that
+/// stops the engine may be another one.
+async fn gone(app: &App, id: ModelId) -> Outcome<()> {
+    while app.store.read_quick().await?.model_for_reconcile(id).await?.is_some() {
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+    Ok(())
 }
 
 fn refuse_archived(model: &Model) -> Outcome<()> {

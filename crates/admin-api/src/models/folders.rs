@@ -1,8 +1,8 @@
 //! `GET /admin/models/local-folders` and `inspect-folder`: what lies below the models base directory, and what it is.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{ApiError, ErrorCode};
-use gantry_inspect::folder::{self, InspectError, Inspection, LocalFolder};
+use gantry_inspect::folder::{self, InspectError, Inspection};
 
 use crate::{
     App,
@@ -11,10 +11,12 @@ use crate::{
 };
 
 /// Folders with model files
-pub(crate) async fn local_folders(app: State<App>, params: Params) -> Outcome<Json<Vec<LocalFolder>>> {
+pub(crate) async fn local_folders(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
     let base = app.models_dir.get();
-    answer(app.disk.look(move || folder::local_folders(&base)).await?)
+    let Json(folders) = answer(app.disk.look(move || folder::local_folders(&base)).await?)?;
+    Ok(page.of(folders))
 }
 
 /// What a folder (or a single `.gguf` file) holds, which engine suits it, and what is wrong with its files

@@ -1,7 +1,7 @@
 //! `GET /admin/models/metrics`: what the engines count, one entry for each model. Those that run are asked, all at once;
 //! the others are there with their state.
 
-use axum::{Json, extract::State};
+use axum::{extract::State, response::IntoResponse};
 use futures_util::future::join_all;
 use gantry_domain::{
     ModelId,
@@ -10,7 +10,11 @@ use gantry_domain::{
 };
 use serde::Serialize;
 
-use crate::{App, error::Outcome, extract::Params};
+use crate::{
+    App,
+    error::Outcome,
+    extract::{Listed, Params},
+};
 
 /// One model.
 #[derive(Debug, Serialize)]
@@ -30,10 +34,12 @@ pub(crate) struct ModelMetrics {
 ///
 /// Read from each engine's own `/metrics`; counters and percentiles are over the engine's life. What an engine does not
 /// say is `null`: llama.cpp has no histograms.
-pub(crate) async fn list(app: State<App>, params: Params) -> Outcome<Json<Vec<ModelMetrics>>> {
+pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
     let models = app.store.read().await?.models(false).await?;
-    Ok(Json(join_all(models.into_iter().map(|it| ask(&app, it))).await))
+    let Listed(window, n) = page.of(models);
+    Ok(Listed(join_all(window.into_iter().map(|it| ask(&app, it))).await, n))
 }
 
 async fn ask(app: &App, model: Model) -> ModelMetrics {

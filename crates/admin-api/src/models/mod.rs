@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     App,
-    app::{Live, Parts},
+    app::{Drift, Live, Parts},
     error::{Outcome, Problem},
     extract::{Created, Id, Listed, Object, Params},
     policy::Caller,
@@ -129,7 +129,7 @@ pub(crate) fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
     if !engine::same_container(&model.as_launched(), model) {
         return Some("its settings were changed since it was started");
     }
-    live.drift
+    live.drift.map(Drift::why)
 }
 
 /// List models
@@ -160,7 +160,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
     check(&app, &draft, &body.0).await?;
     let mut tx = app.store.write().await?;
-    not_in_registry(&mut tx, &draft).await?;
+    names_are_free(&mut tx, None, &draft).await?;
     let now = app.clock.now();
     let model = tx.insert_model(&draft, now).await?;
     let entry = caller.did(Action::ModelCreate, model.id).created(audit_view(&app, &model));
@@ -190,7 +190,7 @@ pub(crate) async fn change(
     tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     let draft = draft(&model)?;
-    not_in_registry(&mut tx, &draft).await?;
+    names_are_free(&mut tx, Some(model.id), &draft).await?;
     let active = model.state().0.is_active();
     if active && draft.served_name != model.served_name {
         return Err(Parts::invalid_state("stop the model before changing its served name"));
@@ -232,6 +232,10 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
         let message = format!("`{param}` leaves the models base directory");
         return Err(ApiError::new(ErrorCode::PathNotAllowed, message).with_param(param).into());
     }
+    if let Some(name) = named_twice(draft) {
+        let message = format!("`lora_adapters` names `{name}` twice, or as the model itself");
+        return Err(Problem::invalid("lora_adapters", message));
+    }
     if body.contains_key("engine_image")
         && let Some(image) = draft.config.text("engine_image")
         && !image_allowed(app, image)
@@ -242,13 +246,41 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
     Ok(())
 }
 
-async fn not_in_registry(tx: &mut Tx, draft: &ModelDraft) -> Outcome<()> {
-    let registry = tx.registry().await?;
-    if registry.iter().any(|it| it.served_name == draft.served_name) {
-        let message = "an engine of the registry has this served name";
-        return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
+/// Names of models, their adapters and the registry's engines lead to one place each. Two models of one served name the
+/// database refuses by itself.
+async fn names_are_free(tx: &mut Tx, id: Option<ModelId>, draft: &ModelDraft) -> Outcome<()> {
+    if draft.archived {
+        return Ok(());
+    }
+    let own = draft.config.adapters(draft.engine);
+    let mut others = Vec::new();
+    for model in tx.models(false).await?.into_iter().filter(|it| Some(it.id) != id) {
+        others.extend(model.adapters().into_iter().map(|it| (it.to_owned(), "an adapter of another model")));
+        if !own.is_empty() {
+            others.push((model.served_name, "another model"));
+        }
+    }
+    let registry = tx.registry().await?.into_iter();
+    others.extend(registry.map(|it| (it.served_name, "an engine of the registry")));
+    let wanted = [("served_name", draft.served_name.as_str())].into_iter();
+    for (param, name) in wanted.chain(own.iter().map(|it| ("lora_adapters", *it))) {
+        if let Some((_, whose)) = others.iter().find(|(other, _)| other == name) {
+            let message = format!("{whose} is served as `{name}`");
+            return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param(param).into());
+        }
     }
     Ok(())
+}
+
+/// A name that the model's engine would have twice.
+fn named_twice(draft: &ModelDraft) -> Option<&str> {
+    let names = draft.config.adapters(draft.engine);
+    let mut seen = vec![draft.served_name.as_str()];
+    names.into_iter().find(|name| {
+        let twice = seen.contains(name);
+        seen.push(name);
+        twice
+    })
 }
 
 /// Whether the image's repository is that of a default image, our simulator, or on the operator's list.
@@ -258,8 +290,7 @@ fn image_allowed(app: &App, image: &str) -> bool {
         Some(start) => repository.starts_with(start),
         None => self::repository(entry) == repository,
     };
-    let legal = image.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-/:@".contains(&it));
-    legal
+    gantry_domain::image::is_reference(image)
         && (app.default_images.iter().any(|it| self::repository(it) == repository)
             || repository.starts_with("gantry/engine-sim-")
             || app.image_allowlist.iter().any(listed))

@@ -10,14 +10,14 @@ use axum::{
 use futures_util::StreamExt;
 use gantry_domain::{
     diagnosis,
-    model::{ModelEvent, Phase, State as ModelState},
+    model::{Model, ModelEvent, Phase, State as ModelState},
 };
 use serde_json::{Value, json};
 
 use super::{find, follow, startup_timeout_sec};
 use crate::{
     App,
-    app::Parts,
+    app::{Drift, Parts},
     error::Outcome,
     extract::{Id, Listed, Params},
     policy::Caller,
@@ -34,7 +34,7 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
     let model = find(&app, id).await?;
     let (state, reason) = model.state();
     let (status, detail) = match state {
-        ModelState::Running => ("ready", "the engine answers".to_owned()),
+        ModelState::Running => running(&app, &model),
         ModelState::Starting => ("loading", starting(app.engines.live(model.id).pull)),
         ModelState::Loading => ("loading", "the container runs, the engine does not answer yet".to_owned()),
         ModelState::Stopping => ("stopped", "the container is being stopped".to_owned()),
@@ -53,6 +53,24 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
         "status": status, "detail": detail, "state": state, "state_reason": reason,
         "elapsed_sec": elapsed, "timeout_sec": startup_timeout_sec(&app, &model),
     })))
+}
+
+/// What requests to a running model would meet now.
+fn running(app: &App, model: &Model) -> (&'static str, String) {
+    if app.engines.live(model.id).drift == Some(Drift::InternalKey) {
+        let why = "the engine has the gateway's key of before, and refuses every request: apply the model";
+        return ("error", why.to_owned());
+    }
+    match app.engines.route_health(&model.served_name) {
+        Some((_, breaker @ ("open" | "half_open"))) => {
+            let why = format!(
+                "requests to the engine failed repeatedly, and it is given a pause (its breaker is {breaker}); \
+                 `GET /admin/upstreams` says more"
+            );
+            ("error", why)
+        }
+        _ => ("ready", "the engine answers".to_owned()),
+    }
 }
 
 fn starting(pull: Option<(u64, u64)>) -> String {
@@ -121,7 +139,8 @@ pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<impl IntoRespon
     if state != ModelState::Running {
         return Err(Parts::invalid_state(format!("the model is {state}, not running")));
     }
-    Ok(Json(app.engines.test(&model).await))
+    // What is tested is what runs, whatever the record says by now.
+    Ok(Json(app.engines.test(&model.as_launched()).await))
 }
 
 /// The timeline of a model

@@ -111,7 +111,12 @@ impl Mailbox {
     }
 
     fn take(&self) -> Mail {
-        std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut mail = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        if mail.hinted {
+            // Whether the tick read the record before the command was stored is not known.
+            mail.sighting = None;
+        }
+        mail
     }
 }
 
@@ -213,4 +218,42 @@ impl Crew {
 
 fn by_name(found: RuntimeResult<Vec<Found>>) -> Option<HashMap<String, Found>> {
     Some(found.ok()?.into_iter().map(|it| (it.name.clone(), it)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_domain::{
+        Timestamp,
+        model::{EngineKind, ModelConfig, ModelDraft, Task},
+    };
+
+    use super::*;
+
+    fn sighting() -> Sighting {
+        let draft = ModelDraft {
+            name: "m".into(),
+            served_name: "m".into(),
+            task: Task::Generate,
+            engine: EngineKind::Vllm,
+            config: ModelConfig::default(),
+            hub_token: None,
+            archived: false,
+        };
+        let model = Model::new(ModelId(1), draft, Timestamp(0));
+        Sighting { at: Instant::now(), model, deleting: false, found: None }
+    }
+
+    #[test]
+    fn a_command_is_never_answered_by_what_a_tick_saw_before_it() {
+        let mailbox = Mailbox::default();
+        for mails in [[None, Some(sighting())], [Some(sighting()), None]] {
+            for mail in mails {
+                mailbox.put(mail);
+            }
+            let mail = mailbox.take();
+            assert!(mail.hinted && mail.sighting.is_none());
+        }
+        mailbox.put(Some(sighting()));
+        assert!(mailbox.take().sighting.is_some());
+    }
 }

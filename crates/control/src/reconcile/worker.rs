@@ -132,8 +132,10 @@ impl Worker {
                 () = &mut timer => return Some(None),
                 () = mailbox.wake.notified() => {
                     let Mail { hinted, sighting } = mailbox.take();
+                    if hinted {
+                        return Some(None);
+                    }
                     match sighting.filter(|it| self.looked_at.is_none_or(|last| it.at > last)) {
-                        fresh if hinted => return Some(fresh),
                         Some(it) if is_quiet(&it) => {
                             self.note_drift(&it).await;
                             // The tick's look serves the probe too, which then costs no look of its own.

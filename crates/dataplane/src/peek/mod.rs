@@ -103,6 +103,15 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
     Ok(Peek { model, stream, include_usage, max_tokens: top.max_tokens, choices: top.choices, usage_slot })
 }
 
+/// The model that a body names which [`peek`] refuses, for its row; `None` if that is not clear.
+pub(crate) fn named(body: &[u8]) -> Option<String> {
+    let mut models = members(body)?.into_iter().filter(|(key, _)| key == "model");
+    match (models.next(), models.next()) {
+        (Some((_, raw)), None) => serde_json::from_str(raw).ok(),
+        _ => None,
+    }
+}
+
 /// Keys and raw values of a checked body's outermost object, in their order.
 pub(crate) fn members(body: &[u8]) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let text = std::str::from_utf8(body).ok()?;

@@ -9,7 +9,7 @@ use gantry_dataplane::{
     KeyEntry,
     access::{AccessFormat, AccessLog},
 };
-use gantry_domain::{Timestamp, UserId, key::Scopes, net::IpList, usage::Outcome, web::Web};
+use gantry_domain::{KeyId, Timestamp, UserId, key::Scopes, net::IpList, usage::Outcome, web::Web};
 
 use crate::{
     client::{get, post},
@@ -109,11 +109,47 @@ async fn a_session_may_ask_from_the_gateway_s_own_pages() {
 #[tokio::test]
 async fn in_development_anyone_may() {
     let engine = Engine::start().await;
-    let gateway = Gateway::with(catalog(engine.addr, vec![]), |config| config.allow_all_keys = true);
+    let chats_with_nothing = KeyEntry {
+        scopes: Scopes::parse("embeddings").unwrap(),
+        models: Some([].into()),
+        expires_at: Some(Timestamp(0)),
+        ..key_entry(7)
+    };
+    let keys = vec![("known", chats_with_nothing)];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |config| {
+        config.allow_all_keys = true;
+        config.session = Arc::new(|cookie| (cookie == COOKIE).then_some([7; 32]));
+    });
     engine.always(&json("{}"));
-    assert_eq!(gateway.client().await.ask(&post(CHAT, "whatever", "", BODY)).await.status, 200);
-    let row = gateway.row().await;
-    assert_eq!((row.key_id, row.user_id, row.org_id), (None, None, None));
+    let mut client = gateway.client().await;
+    assert_eq!(client.ask(&post(CHAT, "whatever", "", BODY)).await.status, 200);
+    assert_eq!(client.ask(&post(CHAT, "known", "", BODY)).await.status, 200);
+    // Who is known is metered all the same.
+    let rows = gateway.rows(2).await;
+    assert_eq!((rows[0].key_id, rows[0].user_id, rows[0].org_id), (None, None, None));
+    assert_eq!((rows[1].key_id, rows[1].org_id.is_some()), (Some(KeyId(7)), true));
+}
+
+#[tokio::test]
+async fn a_request_that_comes_back_goes_no_second_round() {
+    let mut engine = Engine::start().await;
+    let keys = vec![(KEY, key_entry(1))];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |config| {
+        config.via = http::HeaderValue::from_static("1.1 gantry-a");
+    });
+    let mut client = gateway.client().await;
+    for (came, goes) in [("", "1.1 gantry-a"), ("via: 1.1 gantry-b\r\n", "1.1 gantry-b, 1.1 gantry-a")] {
+        let request = post(CHAT, KEY, came, BODY);
+        let (answer, ()) = tokio::join!(client.ask(&request), async {
+            let call = engine.call().await;
+            assert_eq!(call.header("via"), Some(goes));
+            call.send(&json("{}"));
+        });
+        assert_eq!(answer.status, 200);
+    }
+    let looped = client.ask(&post(CHAT, KEY, "via: 1.0 proxy, 1.1 gantry-a\r\n", BODY)).await;
+    assert_eq!((looped.status, looped.code().as_str()), (508, "request_loop"));
+    gateway.rows(3).await;
 }
 
 #[tokio::test]
@@ -151,6 +187,9 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
         "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ncontent-type: text/plain\r\ncontent-length: 13\r\n\r\n{BODY}"
     );
     assert_eq!(client.ask(&typed).await.code(), "unsupported_media_type");
+    let packed = client.ask(&post(CHAT, KEY, "content-encoding: gzip\r\n", BODY)).await;
+    assert_eq!((packed.status, packed.code().as_str()), (415, "unsupported_media_type"));
+    assert!(packed.json()["error"]["message"].as_str().unwrap().contains("Content-Encoding"));
     let long = "x".repeat(1001);
     let got = client.ask(&post(CHAT, KEY, "", &long)).await;
     assert_eq!(
@@ -164,11 +203,14 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
     );
     assert_eq!(gateway.client().await.ask(&chunked).await.status, 413);
     assert!(engine.was_not_called());
-    let rows = gateway.rows(cases.len() + 3).await;
+    let rows = gateway.rows(cases.len() + 4).await;
     for (row, case) in rows.iter().zip(&cases) {
         assert_eq!((row.status_code, row.outcome, row.prompt_tokens), (case.2, case.5, 0), "{case:?}");
     }
-    assert_eq!((rows[0].model_name.as_str(), rows[3].model_name.as_str()), ("nope", "loading"));
+    // The guards' refusal, too, is of the model that was asked for; of two there is none.
+    for (at, name) in [(0, "nope"), (3, "loading"), (7, "m"), (8, "")] {
+        assert_eq!(rows[at].model_name, name, "{:?}", cases[at]);
+    }
 }
 
 /// The lines of the access log for these paths.
@@ -232,6 +274,8 @@ async fn models_are_listed_for_those_who_may_call_them() {
     let keys = vec![
         (KEY, key_entry(1)),
         ("model-e", KeyEntry { models: Some(["e".to_owned(), "down".to_owned()].into()), ..key_entry(2) }),
+        ("embeds", KeyEntry { scopes: Scopes::parse("embeddings").unwrap(), ..key_entry(3) }),
+        ("completes", KeyEntry { scopes: Scopes::parse("completions").unwrap(), ..key_entry(4) }),
     ];
     let gateway = Gateway::with(catalog(engine.addr, keys), |_| {});
     let mut client = gateway.client().await;
@@ -243,6 +287,10 @@ async fn models_are_listed_for_those_who_may_call_them() {
     };
     assert_eq!(ids(&ask("/v1/models", KEY).await.json()), ["e", "m", "org/m"]);
     assert_eq!(ids(&ask("/v1/models", "model-e").await.json()), ["e"]);
+    // Neither what its scopes are not for.
+    assert_eq!(ids(&ask("/v1/models", "embeds").await.json()), ["e"]);
+    assert_eq!(ids(&ask("/v1/models", "completes").await.json()), ["m", "org/m"]);
+    assert_eq!(ask("/v1/models/m", "embeds").await.code(), "model_not_found");
     assert_eq!(
         ask("/v1/models/org/m", KEY).await.json(),
         serde_json::json!({"id": "org/m", "object": "model", "created": 1_700_000_000, "owned_by": "gantry", "task": "generate", "max_model_len": 4096})

@@ -64,6 +64,7 @@ pub(crate) fn route(name: &str, task: Task, target: RouteTarget) -> Route {
         request_timeout: Duration::from_mins(10),
         stream_idle_timeout: Duration::from_mins(5),
         created: Timestamp(1_700_000_000_000),
+        adapter_of: None,
         max_model_len: Some(4096),
         request_defaults: None,
         stats: Arc::default(),

@@ -26,7 +26,7 @@ async fn bytes_pass_unchanged_and_are_metered() {
     names.sort_unstable();
     assert_eq!(
         names,
-        ["authorization", "content-length", "content-type", "host", "traceparent", "x-request-id"]
+        ["authorization", "content-length", "content-type", "host", "traceparent", "via", "x-request-id"]
     );
     assert_eq!(call.header("authorization"), Some("Bearer internal"));
     assert_eq!(call.header("x-request-id"), Some("my-id.1"));

@@ -51,6 +51,16 @@ impl ModelConfig {
         self.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
+    /// Names of the adapters that requests choose by: vLLM serves each as a model, llama.cpp has all in force at once.
+    pub fn adapters(&self, engine: EngineKind) -> Vec<&str> {
+        match engine {
+            EngineKind::Vllm => {
+                self.texts("lora_adapters").filter_map(|it| Some(it.split_once('=')?.0)).collect()
+            }
+            EngineKind::Llamacpp => Vec::new(),
+        }
+    }
+
     /// The set value, else the default of the field table.
     fn effective_int(&self, name: &str, engine: EngineKind) -> Option<i64> {
         let default = match fields::find(name, engine)?.default {

@@ -156,6 +156,11 @@ impl Model {
         self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
     }
 
+    /// Further names that its engine answers to.
+    pub fn adapters(&self) -> Vec<&str> {
+        self.config.adapters(self.engine)
+    }
+
     pub fn container_name(&self) -> String {
         self.engine.container_name(self.id)
     }

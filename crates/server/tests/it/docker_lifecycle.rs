@@ -19,14 +19,6 @@ async fn gateway() -> Gateway {
     Gateway::start(GANTRY, Options::containers()).await
 }
 
-/// Waits until the model has no container.
-async fn gone(model: &Managed) {
-    eventually("the container is removed", Duration::from_secs(20), async || {
-        model.inspect().is_none().then_some(())
-    })
-    .await;
-}
-
 /// Waits until the model's container no longer runs; it stays for its log.
 async fn halted(model: &Managed) {
     eventually("the container is stopped", Duration::from_secs(20), async || {

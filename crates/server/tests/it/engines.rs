@@ -7,6 +7,7 @@ mod llama_parser;
 mod llama_version;
 mod llamacpp_failures;
 mod records;
+mod refusals;
 mod vllm_failures;
 mod vllm_parser;
 

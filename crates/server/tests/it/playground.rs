@@ -6,7 +6,7 @@ use gantry_testkit::{Database, Managed, Options, eventually, simulated, simulato
 use serde_json::{Value, json};
 
 use crate::{
-    support::{GANTRY, assert_error, start},
+    support::{GANTRY, assert_error, assert_invalid, start},
     team::{PASSWORD, Team, make_user},
 };
 
@@ -64,6 +64,76 @@ async fn healthy_models_are_listed_with_the_limits_that_their_engines_report() {
 }
 
 #[tokio::test]
+async fn a_record_that_is_edited_changes_nothing_of_what_runs() {
+    if !simulator(GANTRY, "playground: edited") {
+        return;
+    }
+    let gateway = start(Options::containers()).await;
+    let owner = gateway.owner().await;
+    let mut body = simulated("vllm", "m", &[]);
+    body["max_model_len"] = 600.into();
+    let model = Managed::run(&owner, &body).await;
+    let path = format!("/admin/models/{}", model.id);
+    let before = owner.get("/v1/models/m/constraints").await.expect(200);
+    let edit = json!({ "task": "embed", "max_model_len": 500, "request_defaults": { "temperature": 0.5 } });
+    assert_eq!(owner.patch(&path, &edit).await.expect(200)["needs_apply"], true);
+
+    assert_eq!(owner.chat("m").await.status, 200);
+    let tested = owner.post(&format!("{path}/test"), &json!({})).await.expect(200);
+    assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("chat")), "{tested}");
+    // The defaults are the gateway's own, and in force at once.
+    let mut expected = before;
+    expected["request_defaults"] = edit["request_defaults"].clone();
+    assert_eq!(owner.get("/v1/models/m/constraints").await.expect(200), expected);
+}
+
+#[tokio::test]
+async fn adapters_are_called_by_their_own_names() {
+    if !simulator(GANTRY, "playground: adapters") {
+        return;
+    }
+    let gateway = start(Options::containers()).await;
+    let owner = gateway.owner().await;
+    std::fs::create_dir_all(gateway.models_dir().join("adapters/sql")).unwrap();
+    let mut body = simulated("vllm", "m", &[]);
+    for wrong in [json!(["sql=adapters/sql", "sql=adapters/sql"]), json!(["m=adapters/sql"])] {
+        body["lora_adapters"] = wrong;
+        assert_invalid(&owner.post("/admin/models", &body).await, &["lora_adapters"]);
+    }
+    body["lora_adapters"] = json!(["sql=adapters/sql"]);
+    let model = Managed::run(&owner, &body).await;
+
+    let answer = owner.chat("sql").await;
+    let id = answer.header("x-request-id").unwrap().to_owned();
+    answer.expect(200);
+    assert_eq!(owner.usage_of(&id).await["model_name"], "sql");
+    let listed = owner.get("/v1/models").await.expect(200);
+    let names: Vec<_> = listed["data"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
+    assert_eq!(names, ["m", "sql"]);
+    let constraints = owner.get("/v1/models/sql/constraints").await.expect(200);
+    assert_eq!(constraints["served_model_name"], "sql", "{constraints}");
+    // Its engine is looked after once, under the model's name.
+    assert_eq!(owner.get("/admin/upstreams").await.expect(200).as_array().unwrap().len(), 1);
+    let (_, base_only) = owner.new_key(&json!({ "models": ["m"] })).await;
+    assert_error(&base_only.chat("sql").await, 403, "model_not_allowed");
+
+    // The name is taken, and it takes no other's.
+    let taken = owner.post("/admin/models", &simulated("vllm", "sql", &[])).await;
+    assert_error(&taken, 409, "served_name_conflict");
+    let entry = json!({ "served_name": "sql", "url": "http://127.0.0.1:9" });
+    assert_error(&owner.post("/admin/models/registry", &entry).await, 409, "served_name_conflict");
+    let mut other = simulated("vllm", "other", &[]);
+    other["lora_adapters"] = json!(["m=adapters/sql"]);
+    let taken = owner.post("/admin/models", &other).await;
+    assert_error(&taken, 409, "served_name_conflict");
+    assert_eq!(taken.json["error"]["param"], "lora_adapters");
+
+    model.command(&owner, "stop").await;
+    model.reaches(&owner, "stopped").await;
+    assert_error(&owner.chat("sql").await, 503, "model_not_running");
+}
+
+#[tokio::test]
 async fn a_model_whose_engine_keeps_failing_is_not_offered() {
     if !simulator(GANTRY, "playground: breaker") {
         return;
@@ -78,6 +148,13 @@ async fn a_model_whose_engine_keeps_failing_is_not_offered() {
     })
     .await;
     assert_eq!(owner.get("/v1/models/running").await.expect(200), json!([]));
+    let model = &owner.get("/admin/models").await.expect(200)[0];
+    let ready = owner.get(&format!("/admin/models/{}/readiness", model["id"])).await.expect(200);
+    assert_eq!((&ready["status"], &ready["state"]), (&json!("error"), &json!("running")), "{ready}");
+    assert!(ready["detail"].as_str().unwrap().contains("failed repeatedly"), "{ready}");
+    let upstream = &owner.get("/admin/upstreams").await.expect(200)[0];
+    assert_eq!(upstream["consecutive_failures"], 5, "{upstream}");
+    assert_eq!(upstream["last_error"], "5 requests to it failed in a row", "{upstream}");
     // What it takes is known all the same.
     owner.get("/v1/models/m/constraints").await.expect(200);
 }

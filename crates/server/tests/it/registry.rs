@@ -1,10 +1,11 @@
 //! The routing registry: engines that run elsewhere, by address.
 
-use gantry_testkit::Database;
+use gantry_testkit::{Database, Options};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{assert_error, assert_invalid, column},
+    simulator::Simulator,
+    support::{assert_error, assert_invalid, column, start},
     team::{Team, make_key, make_model},
 };
 
@@ -31,9 +32,9 @@ async fn an_engine_elsewhere_is_added_routed_to_replaced_and_removed() {
         assert!(!made.text.contains("very-secret"), "{}", made.text);
         let shown = json!({
             "served_name": "far/away", "url": "http://127.0.0.1:9", "task": "generate", "engine_type": null,
-            "source": "manual", "healthy": true, "breaker": "closed",
+            "source": "manual", "healthy": false, "breaker": "closed",
         });
-        assert_eq!(made.expect(201), shown);
+        assert_eq!(made.expect(201), shown, "nobody answers there");
         assert_error(&chat("far/away").await, 502, "model_unavailable");
 
         let list = team.admin.get("/admin/models/registry").await;
@@ -43,9 +44,12 @@ async fn an_engine_elsewhere_is_added_routed_to_replaced_and_removed() {
         // The same name again replaces it.
         let mut body = entry("far/away", "http://127.0.0.1:10");
         body["task"] = json!("embed");
-        team.owner.post("/admin/models/registry", &body).await.expect(201);
+        team.owner.post("/admin/models/registry", &body).await.expect(200);
         assert_error(&chat("far/away").await, 400, "task_mismatch");
         team.owner.post("/admin/models/registry", &entry("plain", "http://[::1]:9")).await.expect(201);
+        let second = team.admin.get("/admin/models/registry?limit=1&offset=1").await;
+        assert_eq!(second.header("x-total-count"), Some("2"));
+        assert_eq!(column(&second.json, "served_name"), ["plain"]);
         let list = team.admin.get("/admin/models/registry").await.json;
         assert_eq!(column(&list, "url"), ["http://127.0.0.1:10", "http://[::1]:9"]);
 
@@ -60,6 +64,50 @@ async fn an_engine_elsewhere_is_added_routed_to_replaced_and_removed() {
         assert_eq!(team.admin.get("/admin/models/registry").await.text, "[]");
         assert_error(&chat("far/away").await, 404, "model_not_found");
     }
+}
+
+#[tokio::test]
+async fn an_engine_s_key_stays_as_long_as_its_address_does() {
+    let gateway = start(Options::default()).await;
+    let owner = gateway.owner().await;
+    let sim = Simulator::start("--api-key right").await;
+    let put = async |body: Value| owner.post("/admin/models/registry", &body).await;
+    let mut body = entry("m", &sim.url());
+    body["api_key"] = json!("wrong");
+    assert_eq!(put(body.clone()).await.expect(201)["healthy"], false);
+    let refused = owner.chat("m").await;
+    assert_error(&refused, 502, "engine_key_mismatch");
+    assert!(refused.text.contains("registry") && !refused.text.contains("apply"), "{}", refused.text);
+
+    body["api_key"] = json!("right");
+    assert_eq!(put(body).await.expect(200)["healthy"], true);
+    assert_eq!(owner.chat("m").await.status, 200);
+    assert_eq!(put(entry("m", &sim.url())).await.expect(200)["healthy"], true, "it was not sent, and stays");
+    assert_eq!(owner.chat("m").await.status, 200);
+    // To another address it never goes, and `null` takes it away.
+    let other = Simulator::start("--api-key right").await;
+    assert_eq!(put(entry("m", &other.url())).await.expect(200)["healthy"], false);
+    let mut body = entry("m", &sim.url());
+    body["api_key"] = json!("right");
+    put(body.clone()).await.expect(200);
+    body["api_key"] = Value::Null;
+    assert_eq!(put(body).await.expect(200)["healthy"], false);
+    assert_error(&owner.chat("m").await, 502, "engine_key_mismatch");
+}
+
+#[tokio::test]
+async fn an_entry_that_leads_back_to_the_gateway_is_no_endless_round() {
+    let gateway = start(Options::default()).await;
+    let owner = gateway.owner().await;
+    let (key, client) = owner.new_key(&json!({})).await;
+    let mut body = entry("round", &gateway.url);
+    body["api_key"] = key["token"].clone();
+    owner.post("/admin/models/registry", &body).await.expect(201);
+    let answer = client.chat("round").await;
+    assert_error(&answer, 508, "request_loop");
+    // One row for each time that it passed.
+    let rows = owner.get("/admin/usage?model=round").await;
+    assert!(rows.json.as_array().unwrap().len() <= 2, "{}", rows.text);
 }
 
 #[tokio::test]

@@ -35,10 +35,14 @@ impl Simulator {
         Self { child, addr }
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
     /// Adds it to a gateway as model `m`; gives a client with a key.
     pub(crate) async fn join(&self, gateway: &Gateway) -> Client {
         let owner = gateway.owner().await;
-        let entry = json!({ "served_name": "m", "url": format!("http://{}", self.addr) });
+        let entry = json!({ "served_name": "m", "url": self.url() });
         owner.post("/admin/models/registry", &entry).await.expect(201);
         owner.new_key(&json!({})).await.1
     }

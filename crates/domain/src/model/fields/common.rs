@@ -48,7 +48,8 @@ pub(super) const FIELDS: &[Field] = &[
         "File with a Jinja chat template.")
         .becomes("vLLM: `--chat-template`; llama.cpp: `--chat-template-file`, <b7400 `--jinja` before it"),
     Field::new("lora_adapters", "adapters", Kind::NamedPaths { max: 32 }, Special,
-        "LoRA adapters as `name=path`, paths relative to the models base directory.")
+        "LoRA adapters as `name=path`, paths relative to the models base directory. On vLLM each is called by its own name, \
+         as a model is; llama.cpp has all of them in force at once.")
         .becomes("vLLM: `--enable-lora --lora-modules`; llama.cpp: `--lora` for each"),
     Field::new("seed", "engine", Kind::Int { min: 0, max: 4_294_967_295 }, super::Emit::Flag("--seed"),
         "Seed of the sampler."),

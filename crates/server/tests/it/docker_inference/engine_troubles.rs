@@ -186,6 +186,13 @@ async fn after_a_rotation_of_the_internal_key_a_model_has_to_be_applied() {
     let answer = owner.chat("m").await;
     assert_eq!((answer.status, answer.code()), (502, "engine_key_mismatch"), "{answer:?}");
     assert_eq!(model.record(&owner).await["state"], "running");
+    eventually("the model says that it has to be applied", SOON, async || {
+        let ready = owner.get(&format!("/admin/models/{}/readiness", model.id)).await.expect(200);
+        let told = ready["detail"].as_str().is_some_and(|it| it.contains("apply the model"));
+        (ready["status"] == "error" && told && model.record(&owner).await["needs_apply"] == true)
+            .then_some(())
+    })
+    .await;
     model.command(&owner, "apply").await.expect(202);
     let served = async || (owner.chat("m").await.status == 200).then_some(());
     eventually("served again", SOON, served).await;

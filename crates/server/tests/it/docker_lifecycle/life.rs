@@ -117,9 +117,9 @@ async fn deleting_stops_the_model_and_leaves_its_files_alone() {
     let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
     let deleted = owner.delete(&format!("/admin/models/{}", model.id)).await.expect(200);
     assert_eq!(deleted, json!({ "id": model.id, "status": "deleted" }));
+    assert!(model.inspect().is_none(), "its memory is free for the next one");
     assert_eq!(owner.get(&format!("/admin/models/{}", model.id)).await.code(), "not_found");
     assert_eq!(owner.chat("m").await.code(), "model_not_found");
-    super::gone(&model).await;
     assert_eq!(std::fs::read_to_string(file).unwrap(), "weights");
     // The name is free at once.
     let next = Managed::create(&owner, &simulated("vllm", "m", &[])).await;

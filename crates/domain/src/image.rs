@@ -1,0 +1,109 @@
+//! Names of container images, as `github.com/distribution/reference` reads them:
+//! `[host[:port]/]path[:tag][@digest]`.
+
+/// Whether an image can have this name, with or without tag and digest.
+pub fn is_reference(text: &str) -> bool {
+    let (name, digest) = match text.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (text, None),
+    };
+    let (repository, tag) = match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
+        _ => (name, None),
+    };
+    text.len() <= 500 && is_repository(repository) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest)
+}
+
+/// Whether it is a repository, or the beginning of some with a `*` at its end.
+pub fn is_pattern(text: &str) -> bool {
+    match text.strip_suffix('*') {
+        None => is_reference(text),
+        Some(start) => {
+            let start = start.strip_suffix('/').unwrap_or(start);
+            let start = start.trim_end_matches(['.', '_', '-']);
+            start.is_empty() || is_repository(start)
+        }
+    }
+}
+
+fn is_repository(text: &str) -> bool {
+    let (host, path) = match text.split_once('/') {
+        Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), path),
+        _ => (None, text),
+    };
+    host.is_none_or(is_host) && path.split('/').all(is_component)
+}
+
+fn is_host(text: &str) -> bool {
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) => (name, Some(port)),
+        None => (text, None),
+    };
+    let legal = |it: u8| it.is_ascii_alphanumeric() || b".-[]:".contains(&it);
+    !name.is_empty()
+        && name.bytes().all(legal)
+        && !name.starts_with('-')
+        && port.is_none_or(|it| it.parse::<u16>().is_ok())
+}
+
+fn is_component(text: &str) -> bool {
+    let word = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit();
+    text.bytes().next().is_some_and(word)
+        && text.bytes().last().is_some_and(word)
+        && text.bytes().all(|it| word(it) || b"._-".contains(&it))
+}
+
+fn is_tag(text: &str) -> bool {
+    let word = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
+    (1..=128).contains(&text.len())
+        && text.bytes().next().is_some_and(word)
+        && text.bytes().all(|it| word(it) || b".-".contains(&it))
+}
+
+fn is_digest(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(algorithm, hex)| {
+        is_component(algorithm) && hex.len() >= 32 && hex.bytes().all(|it| it.is_ascii_hexdigit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_from_what_is_none() {
+        let digest = format!("a/b@sha256:{}", "0f".repeat(32));
+        for good in [
+            "vllm",
+            "vllm/vllm-openai:v0.32.0",
+            "registry.example:5000/ggml-org/llama.cpp:server-cuda-b11434",
+            "localhost/a__b:T_1",
+            &digest,
+        ] {
+            assert!(is_reference(good), "{good}");
+        }
+        for bad in [
+            "",
+            "bad image:::",
+            "-x",
+            "a b",
+            "A/b",
+            "a//b",
+            "a:",
+            "a:-1",
+            "a@sha256:00",
+            "/a",
+            "a/",
+            "a:b:c",
+            "*",
+        ] {
+            assert!(!is_reference(bad), "{bad}");
+        }
+        for good in ["vllm/vllm-openai", "gantry/engine-sim-*", "registry.example/team/*", "*"] {
+            assert!(is_pattern(good), "{good}");
+        }
+        for bad in ["a b", "-x", "a*b", "*a", "//*"] {
+            assert!(!is_pattern(bad), "{bad}");
+        }
+    }
+}
