@@ -42,7 +42,7 @@ impl Held {
     }
 
     /// A statement is about to be sent; how long to wait for its answer.
-    pub(crate) fn begin(&mut self) -> Duration {
+    pub(crate) fn asked(&mut self) -> Duration {
         self.owed = true;
         self.limit
     }
@@ -53,14 +53,14 @@ impl Held {
     }
 
     pub(crate) async fn commit(&mut self) -> StoreResult<()> {
-        let limit = self.begin();
+        let limit = self.asked();
         let done = timeout(limit, PgTransactionManager::commit(&mut self.conn)).await.map_err(late)?;
         self.answered();
         Ok(done?)
     }
 
     pub(crate) async fn rollback(&mut self) -> StoreResult<()> {
-        let limit = self.begin();
+        let limit = self.asked();
         let done = timeout(limit, PgTransactionManager::rollback(&mut self.conn)).await.map_err(late)?;
         self.answered();
         Ok(done?)

@@ -71,7 +71,7 @@ macro_rules! on_db {
                 $body
             }
             $crate::tx::Inner::Postgres(held) => {
-                let limit = held.begin();
+                let limit = held.asked();
                 let $conn = &mut *held.conn;
                 match tokio::time::timeout(limit, async { $body }).await {
                     Ok(done) => {
@@ -90,7 +90,7 @@ macro_rules! on_db {
                 $body
             }
             $crate::tx::Inner::Postgres(held) => {
-                let $patience = Some(held.begin());
+                let $patience = Some(held.asked());
                 let $conn = &mut *held.conn;
                 let done = async { $body }.await;
                 if done.is_ok() {

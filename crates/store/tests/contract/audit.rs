@@ -155,7 +155,11 @@ on_both! {
             let mut tx = db.store.write().await.unwrap();
             let n = tx.delete_audit_before(at(ms), at(10_000), limit).await.unwrap();
             tx.commit().await.unwrap();
-            (n, verify(&db.store).await)
+            let left = verify(&db.store).await;
+            let mut tx = db.store.read().await.unwrap();
+            let (rows, total) = tx.audit_rows(&AuditFilter::default(), 100, 0).await.unwrap();
+            assert_eq!((Ok(total as u64), total), (left.clone(), rows.len() as i64));
+            (n, left)
         };
         assert_eq!(delete(0, 100).await, (0, Ok(8)));
         assert_eq!(delete(25, 2).await, (2, Ok(6)));
