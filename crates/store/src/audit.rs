@@ -173,7 +173,7 @@ impl Tx {
             head.seq - anchor.seq
         } else if *filter == of_a_time {
             let (from, to) = (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX));
-            on_db!(self, |conn| { sqlx::query_scalar(COUNT_TIME).bind(from).bind(to).fetch_one(conn).await })?
+            on_db!(self, |conn| sqlx::query_scalar(COUNT_TIME).bind(from).bind(to).fetch_one(conn).await)?
         } else {
             on_db!(self, |conn| {
                 let query = sqlx::query_scalar(COUNT[one_object]).bind(from).bind(to).bind(filter.actor_id);
