@@ -24,7 +24,9 @@ FORMATS = {
     "hub-repository": st.tuples(WORD, WORD).map("/".join),
     "relative-path": FOLDER,
     "model-path": FOLDER,
+    "repository-or-path": st.tuples(WORD, WORD).map("/".join) | FOLDER.map("/models/{}".format),
     "named-path": st.tuples(WORD, WORD).map("=".join),
+    "name": st.text(st.characters(categories=("L", "N")), min_size=1, max_size=20),
     "absolute-path": WORD.map(lambda it: f"/nowhere/{it}"),
     "password": st.text(st.characters(codec="utf-8", min_codepoint=33, max_codepoint=126), min_size=8, max_size=20),
     # Keys expire in the future.

@@ -76,7 +76,8 @@ fn model_fields() -> String {
         "Model fields",
         "Fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` and `archived`. A field \
          that is not set is left to the engine, unless a default is given here. Fields marked *owner* can be set by \
-         owners only, since they give power over the host.",
+         owners only, since they give power over the host; others get 403 `forbidden`, with the field in `param` and \
+         in `details`.",
     );
     out.push_str(
         "\nVersions are those of vLLM (`0.18.0`) and builds of llama.cpp (`b6343`); `<` a version is what is older. A \
@@ -138,8 +139,9 @@ fn kind(kind: Kind) -> String {
         Kind::Repo => "repository of the hub".to_owned(),
         Kind::Path => "path below the base directory".to_owned(),
         Kind::ModelPath => "path below the base directory, or below `/models/`".to_owned(),
+        Kind::RepoOrPath => "repository of the hub, or path below `/models/`".to_owned(),
         Kind::NamedPaths { max } => format!("array of at most {max} texts `name=path`"),
-        Kind::IntList { min, max } => format!("array of integers {min}–{max}"),
+        Kind::IntList { min, max } => format!("array of different integers {min}–{max}"),
         Kind::TextList { max } => format!("array of at most {max} texts"),
         Kind::TextMap => "object of texts".to_owned(),
         Kind::Object => "object".to_owned(),

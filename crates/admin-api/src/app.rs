@@ -141,7 +141,7 @@ pub trait Engines: Send + Sync + 'static {
     fn machine(&self) -> BoxFuture<'static, MachineView>;
     /// What the engine of a model that runs counts; the error is one line for an operator. Takes 2 s at most.
     fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>>;
-    /// What the model hub says of `repo_id`, which is `owner/name`. Takes 10 s at most.
+    /// What the model hub says of `repo_id`, which is `owner/name` or `name`. Takes 10 s at most.
     fn hub_repository(
         &self,
         repo_id: &str,

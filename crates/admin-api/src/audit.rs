@@ -60,7 +60,7 @@ pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl In
     }
     let action = params.parsed("action", "an action such as user.create", Action::parse)?;
     let object_type = params.parsed("object_type", "a kind of object such as model", ObjectType::parse)?;
-    // A number is a user's id, anything else his name at that time.
+    // A number is a user's id, anything else his name at that time, in any case.
     let actor = params.text("actor");
     let actor_id = actor.as_deref().and_then(|it| it.parse().ok());
     let filter = AuditFilter {

@@ -9,6 +9,7 @@ use axum::{
 use gantry_domain::{
     ApiError, ErrorCode, OrgId, Role, Timestamp, UserId,
     audit::{Action, Actor, AuditEntry, Origin},
+    name,
 };
 use gantry_store::{NewUser, Store};
 use secrecy::{ExposeSecret, SecretString};
@@ -35,9 +36,9 @@ pub(crate) async fn bootstrap(
     body: Object,
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let username = fields.required("username", "a name of 1 to 64 characters", read::name(64));
+    let username = fields.required("username", &read::named(64), read::name(64));
     let password = fields.required("password", password::ACCEPTABLE, password::acceptable);
-    let org_name = fields.required("org_name", "a name of 1 to 100 characters", read::name(100));
+    let org_name = fields.required("org_name", &read::named(100), read::name(100));
     let token = fields.optional("setup_token", "a text", |it| it.as_str().map(str::to_owned));
     fields.finish()?;
     let (Some(username), Some(password), Some(org_name)) = (username, password, org_name) else {
@@ -97,6 +98,10 @@ pub async fn create_owner(
     tx.exclusive().await?;
     if tx.any_owner().await? {
         return Ok(None);
+    }
+    // Settings get here unread.
+    if !name::is_name(first.username, 64) {
+        return Err(Problem::invalid("username", format!("`username` must be {}", read::named(64))));
     }
     let org = tx.insert_org(first.org_name, now).await?;
     let user = NewUser {

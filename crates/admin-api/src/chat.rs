@@ -53,7 +53,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 /// Begin a chat
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let model_name = fields.required("model_name", "text of 1 to 200 characters", read::name(200));
+    let model_name = fields.required("model_name", "text of 1 to 200 characters", read::line(200));
     let engine = fields.required("engine_type", "`vllm` or `llamacpp`", |it| EngineKind::parse(it.as_str()?));
     let constraints = fields.optional("constraints", "an object of at most 8 KiB", object);
     fields.finish()?;

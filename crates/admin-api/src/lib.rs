@@ -11,6 +11,7 @@ pub mod bootstrap;
 mod chat;
 mod disk;
 pub mod doc;
+mod duplicate;
 mod error;
 pub mod events;
 mod extract;

@@ -103,7 +103,7 @@ pub(crate) fn unauthenticated() -> Problem {
 /// Looks the route's policy up and enforces it. Runs for matched routes only.
 pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().cloned();
-    let policy = path.and_then(|path| routes::policy(request.method(), path.as_str()));
+    let policy = path.as_ref().and_then(|path| routes::policy(request.method(), path.as_str()));
     let Some(policy) = policy else {
         // A method that the route does not have, or a route without a policy: both end in a refusal.
         return next.run(request).await;
@@ -115,6 +115,14 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
     match admit(&app, policy, site, cookie.as_deref()).await {
         Ok(mut caller) => {
             request.extensions_mut().insert(policy.body);
+            // What reads refuses by itself what it does not know; of a change nobody must believe that it was
+            // understood when it was not: `DELETE …?dry_run=true`.
+            if !request.method().is_safe()
+                && !path.is_some_and(|it| routes::takes_query(request.method(), it.as_str()))
+                && let Err(problem) = extract::without_query(request.uri())
+            {
+                return problem.into_response();
+            }
             if !request.body().is_end_stream() && !request.method().is_safe() {
                 let arrived = async {
                     let request = extract::with_its_body(request, policy.body).await?;

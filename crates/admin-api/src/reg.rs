@@ -41,7 +41,7 @@ pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl In
 /// The gateway's internal key is never sent there; it may have an `api_key` of its own. Answers when the engine was probed.
 pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let name = fields.required("served_name", "a name of 1 to 200 characters", read::name(200));
+    let name = fields.required("served_name", &read::named(200), read::name(200));
     let url =
         fields.required("url", "an address such as http://10.0.0.5:8000", |it| engine_url(it.as_str()?));
     let task = fields.optional("task", "generate or embed", typed::<Task>).unwrap_or(Task::Generate);

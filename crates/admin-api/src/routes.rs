@@ -2,7 +2,10 @@
 //! documentation. A route can't be added without a policy or a documentation: [`Route`] has no constructor that leaves
 //! them out.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
 
 use axum::{
     Router,
@@ -259,6 +262,16 @@ pub(crate) fn policy(method: &Method, path: &str) -> Option<Policy> {
     let method = if method == Method::HEAD { &Method::GET } else { method };
     let key: (Method, &str) = (method.clone(), path);
     POLICIES.get(&key as &(Method, &str)).copied()
+}
+
+/// Whether the route reads its query string, which is to say, its documentation has parameters of it.
+pub(crate) fn takes_query(method: &Method, path: &str) -> bool {
+    static ROUTES: LazyLock<HashSet<(Method, &'static str)>> = LazyLock::new(|| {
+        let all = routes().into_iter();
+        all.filter(|it| (it.doc)().has_query()).map(|it| (it.method, it.path)).collect()
+    });
+    let key: (Method, &str) = (method.clone(), path);
+    ROUTES.contains(&key as &(Method, &str))
 }
 
 /// The admin API as a service. `extra` are routes without data (the UI); they get the same guards.

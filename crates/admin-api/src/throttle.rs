@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{ApiError, ErrorCode, Timestamp};
+use gantry_domain::{ApiError, ErrorCode, Timestamp, name};
 
 /// Failures that cost nothing: people mistype.
 const FREE_PER_USER: u32 = 4;
@@ -122,7 +122,8 @@ impl Attempt<'_> {
 fn keys(username: &str, ip: IpAddr) -> [(Who, u32); 2] {
     let ip = network(ip);
     [
-        (Who::User(username.chars().take(64).collect::<String>().to_lowercase(), ip), FREE_PER_USER),
+        // However it is written, it is the same account that is guessed at.
+        (Who::User(name::folded(&username.chars().take(64).collect::<String>()), ip), FREE_PER_USER),
         (Who::Address(ip), FREE_PER_ADDRESS),
     ]
 }

@@ -105,7 +105,7 @@ impl Hub {
         Self { endpoint, offline, connector: Connector::default() }
     }
 
-    /// Looks at the repository `repo_id`, which is `owner/name`, checked.
+    /// Looks at the repository `repo_id`, which is `owner/name` or `name`, checked.
     ///
     /// # Errors
     /// What the caller of the API gets.

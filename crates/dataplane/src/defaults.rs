@@ -2,12 +2,11 @@
 //! sent stays as it is.
 
 use bytes::Bytes;
+use gantry_domain::model::check::NOT_DEFAULTS;
 use serde_json::Value;
 
 use crate::peek;
 
-/// They decide what happens to a request, or are the request.
-const NOT_DEFAULTS: &[&str] = &["model", "stream", "stream_options", "messages", "prompt", "input"];
 /// Names of one and the same limit: a client that sends one of them has said how much it wants.
 const LIMITS: &[&str] = &["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
@@ -23,7 +22,8 @@ struct Member {
 }
 
 impl RequestDefaults {
-    /// `None` if there is nothing to put in. Keys that can't be defaults are left out.
+    /// `None` if there is nothing to put in. Keys that can't be defaults, which records of older versions of the gateway
+    /// may hold, are left out.
     pub fn new<'a>(members: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Option<Self> {
         let members: Box<[_]> = members
             .into_iter()

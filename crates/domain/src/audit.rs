@@ -10,7 +10,7 @@ mod shown;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use shown::{hex, unhex};
@@ -242,10 +242,17 @@ impl AuditEntry {
         Self { before: Some(before), after: Some(after), ..self }
     }
 
+    /// Whether it is of a change after which everything is as it was, so that there is nothing to write down.
+    pub fn says_nothing(&self) -> bool {
+        let empty =
+            |it: &Option<Value>| it.as_ref().is_some_and(|it| it.as_object().is_some_and(Map::is_empty));
+        empty(&self.before) && empty(&self.after)
+    }
+
     /// A fact beside the object's fields, such as that a password was changed.
     #[must_use]
     pub fn noting(mut self, name: &str, what: impl Into<Value>) -> Self {
-        let after = self.after.get_or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let after = self.after.get_or_insert_with(|| Value::Object(Map::new()));
         if let Value::Object(map) = after {
             map.insert(name.to_owned(), what.into());
         }
@@ -392,9 +399,9 @@ impl Chain {
 
 /// The fields of two objects that differ, as they were and as they are. A field that only one of them has counts.
 pub fn changed(before: &Value, after: &Value) -> (Value, Value) {
-    let empty = serde_json::Map::new();
+    let empty = Map::new();
     let (old, new) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
-    let only = |of: &serde_json::Map<String, Value>, other: &serde_json::Map<String, Value>| {
+    let only = |of: &Map<String, Value>, other: &Map<String, Value>| {
         let differs = of.iter().filter(|(name, value)| other.get(*name) != Some(*value));
         Value::Object(differs.map(|(name, value)| (name.clone(), value.clone())).collect())
     };

@@ -2,7 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use jiff::{SignedDuration, civil::DateTime, fmt::temporal::Pieces};
 use serde::{Deserialize, Serialize};
+
+/// The begin of [`Timestamp`].
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Stored as BIGINT, shown as RFC 3339 by [`Timestamp::rfc3339`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -10,15 +14,33 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// `2026-11-21T02:30:00.123Z`. Times outside the calendar that `jiff` knows (±9999 years) become the epoch.
+    /// 9999-12-31T23:59:59.999Z: the last moment that RFC 3339 can write, and what people write for "never".
+    pub const LAST: Self = Self(253_402_300_799_999);
+
+    /// `2026-11-21T02:30:00.123Z`. Times outside the years ±9999 become the epoch.
     pub fn rfc3339(self) -> String {
-        let at = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        format!("{at:.3}")
+        if let Ok(at) = jiff::Timestamp::from_millisecond(self.0) {
+            return format!("{at:.3}");
+        }
+        let at = EPOCH.checked_add(SignedDuration::from_millis(self.0)).unwrap_or(EPOCH);
+        format!("{at:.3}Z")
     }
 
-    /// Reads RFC 3339 with any offset.
+    /// Reads RFC 3339 with any offset. What is after [`Timestamp::LAST`] for its offset is that.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
-        text.parse::<jiff::Timestamp>().ok().map(|at| Self(at.as_millisecond()))
+        if let Ok(at) = text.parse::<jiff::Timestamp>() {
+            return Some(Self(at.as_millisecond()));
+        }
+        // `jiff` leaves a day at both ends of its calendar for offsets; the last one is in use.
+        let pieces = Pieces::parse(text).ok()?;
+        if pieces.time_zone_annotation().is_some() {
+            return None;
+        }
+        let local = pieces.date().to_datetime(pieces.time()?);
+        let offset = SignedDuration::from_secs(pieces.to_numeric_offset()?.seconds().into());
+        let since = local.duration_since(EPOCH).checked_sub(offset)?;
+        let ms = i64::try_from(since.as_millis()).ok()?;
+        (ms > 0).then_some(Self(ms).min(Self::LAST))
     }
 
     #[must_use]
@@ -87,5 +109,22 @@ mod tests {
         assert_eq!(Timestamp::parse_rfc3339(&at.rfc3339()), Some(at));
         assert_eq!(Timestamp::parse_rfc3339("2026-11-21T01:10:04.123+01:00"), Some(at));
         assert_eq!(Timestamp::parse_rfc3339("yesterday"), None);
+    }
+
+    #[test]
+    fn the_last_day_of_the_calendar_is_a_day_like_others() {
+        for (text, shown) in [
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"),
+            ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+            ("9999-12-31T01:00:00+02:00", "9999-12-30T23:00:00.000Z"),
+            ("9999-12-31T23:59:59-05:00", "9999-12-31T23:59:59.999Z"),
+        ] {
+            let at = Timestamp::parse_rfc3339(text).unwrap();
+            assert_eq!(at.rfc3339(), shown, "{text}");
+            assert_eq!(Timestamp::parse_rfc3339(shown), Some(at));
+        }
+        for bad in ["9999-12-31", "9999-12-31T23:59:59", "9999-12-32T00:00:00Z", "10000-01-01T00:00:00Z"] {
+            assert_eq!(Timestamp::parse_rfc3339(bad), None, "{bad}");
+        }
     }
 }

@@ -54,7 +54,8 @@ error_codes! {
     /// The request is malformed in another way: a bad header, an unreadable path, a missing `model`.
     InvalidRequest = "invalid_request", 400, "invalid_request_error", final,
         "Mend what the message names: a header, the path, or a missing `model`.";
-    /// A top-level key that decides routing appears twice.
+    /// A key appears twice in the body: at all in those of the admin API, at the top in those of inference if it decides
+    /// routing.
     DuplicateKey = "duplicate_key", 400, "invalid_request_error", final,
         "Send each key once.";
     /// A parameter, or a value of it, that clients may not send.
@@ -266,11 +267,15 @@ impl ApiError {
         Self::new(ErrorCode::Internal, "something went wrong inside the gateway; its log has this request id")
     }
 
-    /// 422 with every problem found; `param` and `code` are the first one's. `problems` must not be empty.
+    /// 422 with every problem found; `param` and `code` are the first one's, or those of the first that another role
+    /// could do, which makes it a 403. `problems` must not be empty.
     pub fn validation(problems: Vec<FieldProblem>) -> Self {
         let message = problems.iter().map(|it| it.message.as_str()).collect::<Vec<_>>().join("; ");
-        let param = problems.first().map(|it| it.param.clone());
-        let code = problems.first().map_or(ErrorCode::ValidationError, |it| it.code);
+        let forbidden = problems.iter().find(|it| it.code == ErrorCode::Forbidden);
+        let (param, code) = match forbidden.or(problems.first()) {
+            Some(it) => (Some(it.param.clone()), it.code),
+            None => (None, ErrorCode::ValidationError),
+        };
         Self { param, details: problems, ..Self::new(code, message) }
     }
 

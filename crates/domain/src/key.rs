@@ -216,6 +216,24 @@ pub enum KeyStatus {
     HolderDisabled,
 }
 
+impl KeyStatus {
+    pub const ALL: [Self; 4] = [Self::Active, Self::Expired, Self::Revoked, Self::HolderDisabled];
+
+    /// As records and filters have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::HolderDisabled => "holder_disabled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
+    }
+}
+
 impl ApiKey {
     pub fn status(&self, now: Timestamp) -> KeyStatus {
         if self.revoked_at.is_some() {

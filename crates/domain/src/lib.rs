@@ -22,6 +22,7 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod models_dir;
+pub mod name;
 pub mod net;
 pub mod role;
 pub mod usage;

@@ -62,7 +62,7 @@ fn samples(field: &Field) -> Vec<Value> {
         Kind::IntOneOf(allowed) => allowed.iter().map(|it| json!(it)).collect(),
         Kind::Float { min, max } => vec![json!(min), json!(max)],
         Kind::OneOf(allowed) => allowed.iter().map(|it| json!(it)).collect(),
-        Kind::Text { .. } | Kind::Lines { .. } | Kind::Repo => {
+        Kind::Text { .. } | Kind::Lines { .. } | Kind::Repo | Kind::RepoOrPath => {
             let mut examples: Vec<Value> = field.examples.iter().map(|it| json!(it)).collect();
             if field.name == "quantization" {
                 examples.extend([json!("gguf"), json!("bitsandbytes")]);

@@ -274,6 +274,96 @@ fn a_tokenizer_from_the_hub_is_told_from_a_model() {
 }
 
 #[test]
+fn fewer_layers_are_proposed_where_that_changes_the_command() {
+    for (set, field, value) in [
+        (json!({}), "fit_memory", json!("on")),
+        (json!({"ngl": 999}), "fit_memory", json!("on")),
+        (json!({"ngl": 33}), "ngl", json!(16)),
+        (json!({"ngl": 33, "fit_memory": "on"}), "ngl", json!(16)),
+        (json!({"ngl": 1}), "ngl", json!(0)),
+        // The engine has chosen already.
+        (json!({"fit_memory": "on"}), "context_size", json!(4096)),
+        (json!({"ngl": 0}), "context_size", json!(4096)),
+    ] {
+        let found = failed(EngineKind::Llamacpp, &read("sim-llamacpp-oom"), &set);
+        assert_eq!((found.field.as_deref(), self::value(&found)), (Some(field), Some(value)), "{set}");
+    }
+}
+
+#[test]
+fn pages_that_the_kernel_may_drop_are_proposed_where_they_are_held() {
+    let proposed = |set: Value| {
+        let config = config(set);
+        let found = diagnose(&Input {
+            engine: EngineKind::Llamacpp,
+            log: "",
+            exit_code: Some(137),
+            out_of_memory: true,
+            reason: None,
+            config: &config,
+        });
+        assert_eq!(found.error_type, "host_out_of_memory");
+        let fix = found.fixes.into_iter().find(|it| it.field.as_deref() == Some("load_mode"));
+        fix.and_then(|it| it.value)
+    };
+    // Locking is the default, and so is a copy instead of a map.
+    for held in
+        [json!({}), json!({"no_mmap": false}), json!({"mlock": false}), json!({"load_mode": "mmap+mlock"})]
+    {
+        assert_eq!(proposed(held.clone()), Some(json!("mmap")), "{held}");
+    }
+    for free in [
+        json!({"mlock": false, "no_mmap": false}),
+        json!({"load_mode": "mmap"}),
+        json!({"load_mode": "auto"}),
+    ] {
+        assert_eq!(proposed(free.clone()), None, "{free}");
+    }
+}
+
+#[test]
+fn an_option_that_comes_from_defaults_is_left_out_by_the_field_that_overrides_them() {
+    let log = "error: invalid argument: --load-mode\n";
+    let found = failed(EngineKind::Llamacpp, log, &json!({}));
+    assert_eq!((found.field.as_deref(), value(&found)), (Some("load_mode"), Some(json!("auto"))));
+}
+
+#[test]
+fn a_split_is_proposed_that_also_shares_out_the_other_heads() {
+    for (heads, size, wanted) in [(40, 6, 4), (14, 8, 2), (32, 3, 2), (15, 4, 1), (28, 5, 4)] {
+        let log = format!(
+            "ValueError: Total number of attention heads ({heads}) must be divisible by tensor parallel size ({size}).\n"
+        );
+        let found = failed(EngineKind::Vllm, &log, &json!({"tensor_parallel_size": size}));
+        assert_eq!(value(&found), Some(json!(wanted)), "{heads} over {size}");
+    }
+}
+
+#[test]
+fn what_the_log_does_not_say_leaves_no_gap() {
+    for (engine, log, message) in [
+        (EngineKind::Vllm, "torch.AcceleratorError: CUDA error: out of memory\n", "the GPU's memory ran out"),
+        (
+            EngineKind::Vllm,
+            "ValueError: The number of required GPUs exceeds the total number of available GPUs in the placement group.\n",
+            "the model is to be split over more GPUs than the container has",
+        ),
+        (
+            EngineKind::Vllm,
+            "ValueError: World size (4) is larger than the number of available GPUs (2) in this node.\n",
+            "the model is to be split over more GPUs than the container has: 4 of 2",
+        ),
+        (
+            EngineKind::Llamacpp,
+            "0.00.031.719 E llama_model_load: error: cannot find tokenizer merges in model file\n",
+            "the file has no usable tokenizer: a faulty conversion, or not a language model",
+        ),
+    ] {
+        assert_eq!(failed(engine, log, &json!({})).message, message);
+    }
+}
+
+#[test]
 fn a_cpu_that_was_asked_for_is_no_warning() {
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-ngl-999-cpu"), &json!({"device": "cpu"}));
     assert!(!found.detected, "{found:?}");

@@ -5,8 +5,8 @@
 use gantry_domain::{
     engine::EngineVersion,
     memory::{
-        CacheType, Command, GpuMemory, Hyper, LlamacppCommand, ModelFacts, PerLayer, Remedy, Room, Slots,
-        Tensor, VllmKvType, remedy,
+        Beside, CacheType, Command, GpuMemory, Hyper, LlamacppCommand, ModelFacts, PerLayer, Remedy, Room,
+        Slots, Tensor, VllmKvType, remedy,
     },
     model::EngineKind,
 };
@@ -140,6 +140,26 @@ fn the_remedy_helps_and_a_shorter_context_comes_first() {
 }
 
 #[test]
+fn a_wider_split_shares_out_the_heads_of_keys_and_values_too() {
+    let mut facts = model();
+    for layer in &mut facts.layers {
+        (layer.n_head, layer.n_head_kv) = (12, 4);
+    }
+    let wider = |gpus: usize| {
+        let gpus: Vec<_> = std::iter::repeat_n(GpuMemory { total: 80 * GIB, free: 4 * GIB }, gpus).collect();
+        let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+        let line = "--gpu-memory-utilization 0.05 --max-model-len 64 --enforce-eager";
+        let command = read(EngineKind::Vllm, "", line).unwrap();
+        let estimate = command.estimate(&facts, room).unwrap();
+        assert_eq!(estimate.fits, Some(false));
+        remedy(&command, &facts, room, &estimate).map(|it| it.0[0].1.to_string())
+    };
+    // Three would do for memory and divide 12 heads, but not 4.
+    assert_eq!(wider(3), None);
+    assert_eq!(wider(4).as_deref(), Some("4"));
+}
+
+#[test]
 fn what_is_not_split_goes_to_the_main_gpu() {
     let (facts, gpus) = (model(), on(&[GIB, 20 * GIB, 30 * GIB]));
     let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
@@ -153,4 +173,135 @@ fn what_is_not_split_goes_to_the_main_gpu() {
     assert!(rows.per_gpu[1].kv_cache > 0 && rows.per_gpu[2].kv_cache == 0);
     assert_eq!(rows.per_gpu[1].weights, rows.per_gpu[2].weights);
     assert!(estimate("-c 256 -sm none -mg 3").unwrap_err().reason.contains("main_gpu"));
+}
+
+#[test]
+fn what_is_left_out_leaves_no_verdict_that_it_could_turn() {
+    use EngineKind::{Llamacpp, Vllm};
+    let facts = model();
+    let fits = |facts: &ModelFacts, engine, line: &str, free: u64| {
+        let gpus = on(&[free]);
+        let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+        read(engine, "", line).unwrap().estimate(facts, room).unwrap().fits
+    };
+    let (llama, vllm) = ("-c 256 -np 1", "--max-model-len 256 --enforce-eager");
+    // 8 GiB of weights, and the driver's share.
+    assert_eq!(
+        (fits(&facts, Llamacpp, llama, 10 * GIB), fits(&facts, Llamacpp, llama, 8 * GIB)),
+        (Some(true), Some(false))
+    );
+    for (more, roomy, narrow) in [
+        // There are no layers with a window.
+        ("--swa-full", Some(true), Some(false)),
+        ("--mmproj p.gguf", None, Some(false)),
+        ("--model-draft d.gguf", None, Some(false)),
+        ("--lora l.gguf", None, Some(false)),
+        ("--no-kv-offload", None, None),
+        ("--device CUDA1", None, None),
+        ("-ot ffn_up=CPU", None, None),
+        ("-ot exps=CPU -ot blk=CUDA0", None, None),
+        // All that `--cpu-moe` does, of a model without experts.
+        ("-ot exps=CPU", Some(true), Some(false)),
+    ] {
+        let line = format!("{llama} {more}");
+        let both = (fits(&facts, Llamacpp, &line, 10 * GIB), fits(&facts, Llamacpp, &line, 8 * GIB));
+        assert_eq!(both, (roomy, narrow), "{more}");
+    }
+    let vllm = |more: &str, free: u64| fits(&facts, Vllm, &format!("{vllm} {more}"), free);
+    assert_eq!((vllm("", 78 * GIB), vllm("", 8 * GIB)), (Some(true), Some(false)));
+    assert_eq!((vllm("--enable-lora", 78 * GIB), vllm("--enable-lora", 8 * GIB)), (None, Some(false)));
+    assert_eq!((vllm("-dp 2", 78 * GIB), vllm("-dp 2", 8 * GIB)), (None, None));
+    // Quantised while it is loaded: it takes less than what is counted.
+    assert_eq!((vllm("-q fp8", 78 * GIB), vllm("-q fp8", 8 * GIB)), (Some(true), None));
+    let packed = ModelFacts { quantized: true, ..facts.clone() };
+    assert_eq!(fits(&packed, Vllm, "--max-model-len 256 --enforce-eager -q fp8", 8 * GIB), Some(false));
+}
+
+#[test]
+fn files_beside_the_model_weigh_where_they_lie() {
+    let beside = Beside { projector: GIB, adapters: GIB, draft: 2 * GIB };
+    let facts = ModelFacts { beside, ..model() };
+    let gpus = on(&[20 * GIB, 20 * GIB]);
+    let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+    let weights = |facts: &ModelFacts, more: &str| -> Vec<u64> {
+        let line = format!("-c 256 -np 1 {more}");
+        let estimate = read(EngineKind::Llamacpp, "", &line).unwrap().estimate(facts, room).unwrap();
+        let on_gpus: u64 = estimate.per_gpu.iter().map(|it| it.weights).sum();
+        let mut all: Vec<u64> = estimate.per_gpu.iter().map(|it| it.weights).collect();
+        all.push(estimate.weights - on_gpus);
+        all
+    };
+    let more = |more: &str| -> Vec<u64> {
+        let (with, without) = (weights(&facts, more), weights(&model(), more));
+        // To the MiB: adapters follow the layers, which are not dealt out quite evenly.
+        with.iter().zip(without).map(|(a, b)| ((a - b) as f64 / (GIB / 4) as f64).round() as u64).collect()
+    };
+    // Quarters of a GiB: draft and adapters half and half, the projector on the first.
+    assert_eq!(more(""), [10, 6, 0]);
+    assert_eq!(more("--no-mmproj-offload -ngld 0"), [2, 2, 12]);
+    assert_eq!(more("-ngl 0"), [8, 4, 4]);
+    // Without the weights of these files it would fit.
+    let (narrow, ram) = (on(&[10 * GIB]), Some(100 * GIB));
+    let line = "-c 256 -np 1 --model-draft d --mmproj p --lora l";
+    let command = read(EngineKind::Llamacpp, "", line).unwrap();
+    let estimate = command.estimate(&facts, Room { gpus: &narrow, host_ram_free: ram }).unwrap();
+    assert_eq!((estimate.fits, estimate.max_context_that_fits), (Some(false), None));
+    assert_eq!(remedy(&command, &facts, Room { gpus: &narrow, host_ram_free: ram }, &estimate), None);
+}
+
+#[test]
+fn experts_that_a_pattern_leaves_in_ram_are_not_on_the_gpu() {
+    let all = |line: &str| {
+        let Command::Llamacpp(read) = read(EngineKind::Llamacpp, "", line).unwrap() else { panic!() };
+        read.settings.n_cpu_moe
+    };
+    for pattern in [
+        "exps=CPU",
+        r"\.ffn_.*_exps\.=CPU",
+        ".ffn_.*_exps.=CPU",
+        "ffn_.*_exps.weight=CPU",
+        r"ffn_(up|gate|down)_exps\.weight=CPU",
+        ".*exps.*=CPU",
+    ] {
+        assert_eq!(all(&format!("-ot {pattern}")), u64::MAX, "{pattern}");
+    }
+    for pattern in [
+        "ffn_up_exps=CPU",
+        "exps=CUDA1",
+        r"blk\.[0-9]\.ffn_.*_exps=CPU",
+        "ffn_(up|gate)_exps=CPU",
+        "exps=CPU,attn=CPU",
+    ] {
+        assert_eq!(all(&format!("-ot {pattern}")), 0, "{pattern}");
+    }
+}
+
+#[test]
+fn vllm_takes_underscores_for_dashes() {
+    let line = "serve my_model --max_model_len 4096 --gpu_memory_utilization=0.5 --served-model-name a_b";
+    let Command::Vllm(read) = read(EngineKind::Vllm, "v0.32.0", line).unwrap() else { panic!() };
+    assert_eq!(read.settings.max_model_len, Some(4096));
+    assert!((read.settings.gpu_memory_utilization - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn what_llama_server_ends_with_at_once_is_told() {
+    let refused = |line: &str| -> Vec<&'static str> {
+        let command = read(EngineKind::Llamacpp, "", line).unwrap();
+        command.refusals(&facts_with_heads_of_16()).into_iter().map(|it| it.field).collect()
+    };
+    // Seen with b11434 and heads of 16 elements.
+    assert_eq!(refused("-ctk q8_0 -fa off"), Vec::<&str>::new());
+    assert_eq!(refused("-ctk q8_0 -fa on"), ["cache_type_k"]);
+    assert_eq!(refused("-ctv q8_0"), ["cache_type_v"]);
+    assert_eq!(refused("-ctv q4_0 -fa off"), ["cache_type_v"]);
+    assert_eq!(refused("-ctk bf16 -ctv f32"), Vec::<&str>::new());
+}
+
+fn facts_with_heads_of_16() -> ModelFacts {
+    let mut facts = model();
+    for layer in &mut facts.layers {
+        (layer.key_length, layer.value_length) = (16, 16);
+    }
+    facts
 }

@@ -16,21 +16,25 @@ const SPECIAL: &[(&str, &str)] = &[
     // Rules over several fields, and what an engine refuses about one.
     (
         "crates/domain/src/model/config.rs",
-        "mode repo_id local_path tokenizer hub_config_path trust_remote_code lora_adapters chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
+        "mode repo_id local_path tokenizer hub_config_path trust_remote_code extra_args lora_adapters pooling \
+         chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
          cuda_graph_sizes enable_chunked_prefill tool_call_parser enable_auto_tool_choice tensor_split \
          override_tensor jinja",
     ),
+    // An argument that has to be given as a field.
+    ("crates/domain/src/engine/owned.rs", "trust_remote_code"),
     // `Emit::Special`: fields that become arguments together, or not as they are; and when a row does not apply.
     ("crates/domain/src/engine/mod.rs", "device selected_gpus engine_image"),
     (
         "crates/domain/src/engine/vllm.rs",
         "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
-         enforce_eager cuda_graph_sizes gguf_weight_format pooling", // `pooling` is a word of vLLM's own
+         enforce_eager cuda_graph_sizes gguf_weight_format mode extra_env gpu_memory_utilization \
+         kv_cache_memory_bytes pooling", // `pooling` is a word of vLLM's own
     ),
     (
         "crates/domain/src/engine/llamacpp.rs",
         "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
-         extra_env ngl batch_size ubatch_size threads flash_attn mlock no_mmap load_mode numa draft_model_path draft_n \
+         extra_env context_size ngl batch_size ubatch_size fit_memory threads flash_attn mlock no_mmap load_mode numa draft_model_path draft_n \
          draft_p_min mmproj pooling jinja",
     ),
     // Fields that are the gateway's own business, not the engine's.

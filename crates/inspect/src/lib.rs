@@ -14,6 +14,7 @@
 //! Blocking I/O throughout: call from `spawn_blocking`.
 
 mod cache;
+mod concern;
 mod known;
 
 pub mod chat;
@@ -25,6 +26,7 @@ pub mod json;
 pub mod safetensors;
 
 pub use cache::Cache;
+pub use concern::{About, Concern, LLAMACPP_LISTED};
 use serde::Serialize;
 
 /// What a model is for, as far as its files tell.

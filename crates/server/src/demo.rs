@@ -154,7 +154,7 @@ async fn demo_user(tx: &mut Tx, app: &App) -> anyhow::Result<(OrgId, UserId)> {
     }
     let hash =
         app.passwords.hash(&secrets::random()).await.map_err(|error| anyhow::anyhow!(error.message))?;
-    let orgs = tx.org_lookup(None).await?;
+    let orgs = tx.org_lookup(None, None).await?;
     let mut n = 1;
     let (username, org_name) = loop {
         let end = if n == 1 { String::new() } else { format!("-{n}") };

@@ -7,7 +7,7 @@ use gantry_domain::{
 
 use crate::{
     StoreError, StoreResult, Tx,
-    page::clean,
+    page::{clean, fold},
     tx::{on_db, row},
 };
 
@@ -20,7 +20,7 @@ pub struct AuditFilter {
     pub to: Option<Timestamp>,
     /// Id of a user.
     pub actor_id: Option<i64>,
-    /// Name of a user as it was then, exactly.
+    /// Name of a user as it was then, without regard to case.
     pub actor: Option<String>,
     pub action: Option<Action>,
     pub object_type: Option<ObjectType>,
@@ -86,11 +86,14 @@ macro_rules! columns {
 macro_rules! matching {
     () => {
         " FROM audit WHERE (CAST($1 AS BIGINT) IS NULL OR at >= $1) AND (CAST($2 AS BIGINT) IS NULL OR at < $2) \
-          AND (CAST($3 AS BIGINT) IS NULL OR actor_id = $3) AND (CAST($4 AS TEXT) IS NULL OR actor = $4) \
+          AND (CAST($3 AS BIGINT) IS NULL OR actor_id = $3) AND (CAST($4 AS TEXT) IS NULL OR actor IN ($4, $8, $9, $10, $11, $12, $13, $14)) \
           AND (CAST($5 AS TEXT) IS NULL OR action = $5) AND (CAST($6 AS TEXT) IS NULL OR object_type = $6) \
           AND (CAST($7 AS TEXT) IS NULL OR object_id = $7)"
     };
 }
+
+/// Ways of writing one name that a filter looks for; those that people change a name to and back are fewer.
+const SPELLINGS: usize = 8;
 
 const HEAD: &str = "head";
 const ANCHOR: &str = "anchor";
@@ -154,16 +157,20 @@ impl Tx {
         ];
         const COUNT_TIME: &str = "SELECT COUNT(*) FROM audit WHERE at >= $1 AND at < $2";
         const SQL: [&str; 2] = [
-            concat!("SELECT ", columns!(), matching!(), " ORDER BY seq DESC LIMIT $8 OFFSET $9"),
+            concat!("SELECT ", columns!(), matching!(), " ORDER BY seq DESC LIMIT $15 OFFSET $16"),
             concat!(
                 "SELECT ",
                 columns!(),
                 matching!(),
-                " AND object_type = $6 AND object_id = $7 ORDER BY seq DESC LIMIT $8 OFFSET $9"
+                " AND object_type = $6 AND object_id = $7 ORDER BY seq DESC LIMIT $15 OFFSET $16"
             ),
         ];
         let (from, to) = (filter.from.map(|it| it.0), filter.to.map(|it| it.0));
-        let [actor, object_id] = [&filter.actor, &filter.object_id].map(|it| it.as_deref().map(clean));
+        let object_id = filter.object_id.as_deref().map(clean);
+        let actors = match &filter.actor {
+            None => [const { None }; SPELLINGS],
+            Some(name) => self.actors(name).await?,
+        };
         let (action, object_type) =
             (filter.action.map(Action::as_str), filter.object_type.map(ObjectType::as_str));
         let one_object = usize::from(object_type.is_some() && object_id.is_some());
@@ -177,17 +184,39 @@ impl Tx {
         } else {
             on_db!(self, |conn| {
                 let query = sqlx::query_scalar(COUNT[one_object]).bind(from).bind(to).bind(filter.actor_id);
-                let query = query.bind(actor.as_deref()).bind(action);
-                query.bind(object_type).bind(object_id.as_deref()).fetch_one(conn).await
+                let query = query.bind(actors[0].as_deref()).bind(action);
+                let mut query = query.bind(object_type).bind(object_id.as_deref());
+                for actor in &actors[1..] {
+                    query = query.bind(actor.as_deref());
+                }
+                query.fetch_one(conn).await
             })?
         };
         let rows: Vec<StoredRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL[one_object]).bind(from).bind(to).bind(filter.actor_id);
-            let query = query.bind(actor.as_deref()).bind(action);
-            let query = query.bind(object_type).bind(object_id.as_deref());
+            let query = query.bind(actors[0].as_deref()).bind(action);
+            let mut query = query.bind(object_type).bind(object_id.as_deref());
+            for actor in &actors[1..] {
+                query = query.bind(actor.as_deref());
+            }
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
         Ok((rows.into_iter().map(AuditRow::try_from).collect::<StoreResult<_>>()?, total))
+    }
+
+    /// How rows spell a name, as far as case and the composition of accents leave a choice; if they never do, the name
+    /// itself. Rows are part of a chain and can't get a column of the folded form.
+    async fn actors(&mut self, name: &str) -> StoreResult<[Option<String>; SPELLINGS]> {
+        const SQL: &str = "SELECT DISTINCT actor FROM audit WHERE actor IS NOT NULL";
+        let known: Vec<String> = on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_all(conn).await)?;
+        let wanted = fold(name);
+        let mut same = known.into_iter().filter(|it| fold(it) == wanted);
+        let first = same.next().unwrap_or_else(|| clean(name).into_owned());
+        let mut all = [const { None }; SPELLINGS];
+        for (slot, actor) in all.iter_mut().zip(std::iter::once(first).chain(same)) {
+            *slot = Some(actor);
+        }
+        Ok(all)
     }
 
     /// Up to `limit` rows after number `seq`, oldest first.

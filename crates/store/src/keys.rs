@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock, time::Duration
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
-    key::{ApiKey, KeySettings, Scopes},
+    key::{ApiKey, KeySettings, KeyStatus, Scopes},
     limit::{LimitMode, Limits},
     net::IpList,
 };
@@ -36,6 +36,8 @@ pub struct NewKey {
 pub struct KeyFilter {
     pub org_id: Option<OrgId>,
     pub user_id: Option<UserId>,
+    /// Its status at that time.
+    pub status: Option<(KeyStatus, Timestamp)>,
     /// Part of the prefix or the name, without regard to case.
     pub q: Option<String>,
     /// What the caller is restricted to, whatever he asks for.
@@ -178,13 +180,18 @@ macro_rules! matching {
             AND (CAST($2 AS BIGINT) IS NULL OR k.user_id = $2)
             AND (CAST($3 AS BIGINT) IS NULL OR k.user_id = $3)
             AND (CAST($4 AS TEXT) IS NULL OR LOWER(k.prefix) LIKE CAST($4 AS TEXT) ESCAPE '\'
-                 OR k.name_lower LIKE CAST($4 AS TEXT) ESCAPE '\')"
+                 OR k.name_lower LIKE CAST($4 AS TEXT) ESCAPE '\')
+            AND (CAST($5 AS TEXT) IS NULL OR $5 = CASE
+                 WHEN k.revoked_at IS NOT NULL THEN 'revoked'
+                 WHEN k.expires_at <= CAST($6 AS BIGINT) THEN 'expired'
+                 WHEN o.enabled AND COALESCE(u.enabled, TRUE) THEN 'active'
+                 ELSE 'holder_disabled' END)"
     };
 }
 
 macro_rules! listing {
     ($order:literal) => {
-        concat!(select!(""), matching!(), " ORDER BY ", $order, " LIMIT $5 OFFSET $6")
+        concat!(select!(""), matching!(), " ORDER BY ", $order, " LIMIT $7 OFFSET $8")
     };
 }
 
@@ -286,13 +293,14 @@ impl Tx {
         let (org, user) = (filter.org_id.map(|it| it.0), filter.user_id.map(|it| it.0));
         let scope = filter.scope_user.map(|it| it.0);
         let q = filter.q.as_deref().map(containing);
+        let (status, now) = filter.status.map(|(status, at)| (status.as_str(), at.0)).unzip();
         let total = on_db!(self, |conn| {
             let query = sqlx::query_scalar(COUNT).bind(org).bind(user).bind(scope).bind(q.as_deref());
-            query.fetch_one(conn).await
+            query.bind(status).bind(now).fetch_one(conn).await
         })?;
         let rows: Vec<WholeKey> = on_db!(self, |conn| {
             let query = sqlx::query_as(listing(sort)).bind(org).bind(user).bind(scope).bind(q.as_deref());
-            query.bind(limit).bind(offset).fetch_all(conn).await
+            query.bind(status).bind(now).bind(limit).bind(offset).fetch_all(conn).await
         })?;
         let keys = rows.into_iter().map(ApiKey::try_from).collect::<StoreResult<_>>()?;
         Ok((keys, total))

@@ -31,7 +31,7 @@ pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use look::{Look, look};
 pub use migrate::versions as migration_versions;
-pub use orgs::{OrgChange, OrgFilter, OrgSummary};
+pub use orgs::{OrgChange, OrgColumn, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};
 pub use registry::RegistryEntry;
 pub use store::{DatabaseKind, Store, in_time};

@@ -1,11 +1,11 @@
 //! Organisations.
 
-use gantry_domain::{OrgId, Timestamp, identity::Org, limit::Limits};
+use gantry_domain::{OrgId, Timestamp, identity::Org, limit::Limits, name};
 
 use crate::{
-    StoreResult, Tx,
+    Constraint, Order, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, bind_limits},
-    page::{containing, fold},
+    page::{clean, containing, fold},
     tx::{Both, Touched, on_db, row},
 };
 
@@ -16,6 +16,27 @@ pub struct OrgFilter {
     pub only: Option<OrgId>,
     /// Part of the name, without regard to case.
     pub q: Option<String>,
+}
+
+/// What organisations can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OrgColumn {
+    #[default]
+    Id,
+    Name,
+    CreatedAt,
+}
+
+impl OrgColumn {
+    /// Reads the name of the column as the API writes it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "id" => Self::Id,
+            "name" => Self::Name,
+            "created_at" => Self::CreatedAt,
+            _ => return None,
+        })
+    }
 }
 
 /// What to change; `None` leaves it.
@@ -75,6 +96,39 @@ impl From<WholeOrg> for Org {
     }
 }
 
+macro_rules! matching {
+    () => {
+        r" FROM orgs WHERE (CAST($1 AS TEXT) IS NULL OR name_lower LIKE CAST($1 AS TEXT) ESCAPE '\')
+              AND (CAST($2 AS BIGINT) IS NULL OR id = $2)"
+    };
+}
+
+macro_rules! listing {
+    ($order:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            ", (SELECT COUNT(*) FROM users u WHERE u.org_id = orgs.id) AS n_users, \
+             (SELECT COUNT(*) FROM api_keys k WHERE k.org_id = orgs.id) AS n_keys",
+            matching!(),
+            " ORDER BY ",
+            $order,
+            " LIMIT $3 OFFSET $4"
+        )
+    };
+}
+
+fn listing(sort: Sort<OrgColumn>) -> &'static str {
+    match (sort.by, sort.order) {
+        (OrgColumn::Id, Order::Asc) => listing!("id"),
+        (OrgColumn::Id, Order::Desc) => listing!("id DESC"),
+        (OrgColumn::Name, Order::Asc) => listing!("name_lower, id"),
+        (OrgColumn::Name, Order::Desc) => listing!("name_lower DESC, id DESC"),
+        (OrgColumn::CreatedAt, Order::Asc) => listing!("created_at, id"),
+        (OrgColumn::CreatedAt, Order::Desc) => listing!("created_at DESC, id DESC"),
+    }
+}
+
 impl Tx {
     /// A new, enabled organisation.
     ///
@@ -85,10 +139,24 @@ impl Tx {
             "INSERT INTO orgs (name, name_lower, enabled, created_at) VALUES ($1, $2, TRUE, $3) RETURNING ",
             columns!()
         );
+        self.org_name_is_free(name, None).await?;
         let row: WholeOrg = on_db!(self, |conn| {
-            sqlx::query_as(SQL).bind(name).bind(fold(name)).bind(now.0).fetch_one(conn).await
+            let query = sqlx::query_as(SQL).bind(name::composed(name));
+            query.bind(fold(name)).bind(now.0).fetch_one(conn).await
         })?;
         Ok(row.into())
+    }
+
+    /// What the index on names can't tell: whether another one than `own` has this name from the time when accents could
+    /// be written in two ways.
+    async fn org_name_is_free(&mut self, text: &str, own: Option<OrgId>) -> StoreResult<()> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM orgs WHERE name_lower IN ($1, $2) AND id <> $3)";
+        let [written, apart] = name::older_folded(&clean(text));
+        let own = own.map_or(0, |it| it.0);
+        let taken: bool = on_db!(self, |conn| {
+            sqlx::query_scalar(SQL).bind(written).bind(apart).bind(own).fetch_one(conn).await
+        })?;
+        if taken { Err(StoreError::Conflict(Constraint::OrgName)) } else { Ok(()) }
     }
 
     pub async fn org(&mut self, id: OrgId) -> StoreResult<Option<Org>> {
@@ -98,32 +166,22 @@ impl Tx {
         Ok(row.map(Org::from))
     }
 
-    /// One page of organisations by id, and how many there are on all pages.
+    /// One page of organisations, and how many there are on all pages.
     pub async fn orgs(
         &mut self,
         filter: &OrgFilter,
+        sort: Sort<OrgColumn>,
         limit: i64,
         offset: i64,
     ) -> StoreResult<(Vec<OrgSummary>, i64)> {
-        const COUNT: &str = r"SELECT COUNT(*) FROM orgs
-            WHERE (CAST($1 AS TEXT) IS NULL OR name_lower LIKE CAST($1 AS TEXT) ESCAPE '\')
-              AND (CAST($2 AS BIGINT) IS NULL OR id = $2)";
-        const SQL: &str = concat!(
-            "SELECT ",
-            columns!(),
-            r", (SELECT COUNT(*) FROM users u WHERE u.org_id = orgs.id) AS n_users,
-                (SELECT COUNT(*) FROM api_keys k WHERE k.org_id = orgs.id) AS n_keys
-            FROM orgs WHERE (CAST($1 AS TEXT) IS NULL OR name_lower LIKE CAST($1 AS TEXT) ESCAPE '\')
-              AND (CAST($2 AS BIGINT) IS NULL OR id = $2)
-            ORDER BY id LIMIT $3 OFFSET $4"
-        );
+        const COUNT: &str = concat!("SELECT COUNT(*)", matching!());
         let q = filter.q.as_deref().map(containing);
         let only = filter.only.map(|it| it.0);
         let total = on_db!(self, |conn| {
             sqlx::query_scalar(COUNT).bind(q.as_deref()).bind(only).fetch_one(conn).await
         })?;
         let rows: Vec<Both<WholeOrg, Counts>> = on_db!(self, |conn| {
-            let query = sqlx::query_as(SQL).bind(q.as_deref()).bind(only);
+            let query = sqlx::query_as(listing(sort)).bind(q.as_deref()).bind(only);
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
         let summary = |Both(row, counts): Both<WholeOrg, Counts>| OrgSummary {
@@ -153,10 +211,14 @@ impl Tx {
         let folded = change.name.as_deref().map(fold);
         let limits = change.limits.unwrap_or_default();
         let row: Option<WholeOrg> = on_db!(self, |conn| {
-            let query = sqlx::query_as(SQL).bind(id.0).bind(change.name.as_deref()).bind(folded);
+            let query =
+                sqlx::query_as(SQL).bind(id.0).bind(change.name.as_deref().map(name::composed)).bind(folded);
             let query = query.bind(change.enabled).bind(change.limits.is_some());
             bind_limits!(query, &limits).fetch_optional(conn).await
         })?;
+        if let (Some(_), Some(name)) = (&row, &change.name) {
+            self.org_name_is_free(name, Some(id)).await?;
+        }
         Ok(row.map(Org::from))
     }
 
@@ -170,12 +232,19 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Names of all organisations, or of the one in `scope`, by name.
-    pub async fn org_lookup(&mut self, scope: Option<OrgId>) -> StoreResult<Vec<(OrgId, String)>> {
-        const SQL: &str = "SELECT id, name FROM orgs WHERE (CAST($1 AS BIGINT) IS NULL OR id = $1) \
-                           ORDER BY name_lower";
+    /// Names of all organisations, or of the one in `scope`, and with `q` in them, by name.
+    pub async fn org_lookup(
+        &mut self,
+        scope: Option<OrgId>,
+        q: Option<&str>,
+    ) -> StoreResult<Vec<(OrgId, String)>> {
+        const SQL: &str = r"SELECT id, name FROM orgs
+            WHERE (CAST($1 AS BIGINT) IS NULL OR id = $1)
+              AND (CAST($2 AS TEXT) IS NULL OR name_lower LIKE CAST($2 AS TEXT) ESCAPE '\')
+            ORDER BY name_lower";
+        let (scope, q) = (scope.map(|it| it.0), q.map(containing));
         let rows: Vec<(i64, String)> =
-            on_db!(self, |conn| sqlx::query_as(SQL).bind(scope.map(|it| it.0)).fetch_all(conn).await)?;
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(scope).bind(q).fetch_all(conn).await)?;
         Ok(rows.into_iter().map(|(id, name)| (OrgId(id), name)).collect())
     }
 }

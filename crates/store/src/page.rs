@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use gantry_domain::name;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     #[default]
@@ -23,7 +25,7 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
 
 /// The form in which names are compared: SQLite folds ASCII only, Postgres as its locale says, so neither does it.
 pub(crate) fn fold(text: &str) -> String {
-    clean(text).to_lowercase()
+    name::folded(&clean(text))
 }
 
 /// Pattern for `column_lower LIKE $n ESCAPE '\'` that finds `text` literally, anywhere.

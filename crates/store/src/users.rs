@@ -1,10 +1,10 @@
 //! User accounts, the first owner, and sign-ins.
 
-use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User};
+use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, name};
 
 use crate::{
-    Order, Sort, StoreError, StoreResult, Tx,
-    page::{containing, fold},
+    Constraint, Order, Sort, StoreError, StoreResult, Tx,
+    page::{clean, containing, fold},
     tx::{Both, Inner, Touched, on_db, row},
 };
 
@@ -156,10 +156,11 @@ impl Tx {
              VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ",
             columns!()
         );
+        self.is_free(&user.username, None).await?;
         let row: UserRow = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(user.org_id.0)
-                .bind(user.username.as_str())
+                .bind(name::composed(&user.username))
                 .bind(fold(&user.username))
                 .bind(user.password_hash.as_str())
                 .bind(user.role.as_str())
@@ -191,12 +192,32 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// The user who signs in with this name, in any case.
+    /// The user who signs in with this name, in any case and however its accents are written. Where there are several
+    /// from the time when that made a difference, the one who is written so.
     pub async fn user_by_name(&mut self, username: &str) -> StoreResult<Option<User>> {
-        const SQL: &str = concat!("SELECT ", columns!(), " FROM users WHERE username_lower = $1");
-        let row: Option<UserRow> =
-            on_db!(self, |conn| sqlx::query_as(SQL).bind(fold(username)).fetch_optional(conn).await)?;
+        const SQL: &str = concat!(
+            "SELECT ",
+            columns!(),
+            " FROM users WHERE username_lower IN ($1, $2, $3) \
+             ORDER BY CASE username_lower WHEN $1 THEN 1 WHEN $2 THEN 2 ELSE 3 END LIMIT 1"
+        );
+        let [written, apart] = name::older_folded(&clean(username));
+        let row: Option<UserRow> = on_db!(self, |conn| {
+            sqlx::query_as(SQL).bind(written).bind(fold(username)).bind(apart).fetch_optional(conn).await
+        })?;
         row.map(User::try_from).transpose()
+    }
+
+    /// What the index on names can't tell: whether somebody but `own` has this name from the time when accents could be
+    /// written in two ways.
+    async fn is_free(&mut self, username: &str, own: Option<UserId>) -> StoreResult<()> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE username_lower IN ($1, $2) AND id <> $3)";
+        let [written, apart] = name::older_folded(&clean(username));
+        let own = own.map_or(0, |it| it.0);
+        let taken: bool = on_db!(self, |conn| {
+            sqlx::query_scalar(SQL).bind(written).bind(apart).bind(own).fetch_one(conn).await
+        })?;
+        if taken { Err(StoreError::Conflict(Constraint::Username)) } else { Ok(()) }
     }
 
     /// One page of users with the names of their organisations, and how many there are on all pages.
@@ -236,7 +257,7 @@ impl Tx {
         let row: Option<UserRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(id.0)
-                .bind(change.username.as_deref())
+                .bind(change.username.as_deref().map(name::composed))
                 .bind(change.username.as_deref().map(fold))
                 .bind(change.password_hash.as_deref())
                 .bind(change.role.map(Role::as_str))
@@ -245,6 +266,9 @@ impl Tx {
                 .fetch_optional(conn)
                 .await
         })?;
+        if let (Some(_), Some(username)) = (&row, &change.username) {
+            self.is_free(username, Some(id)).await?;
+        }
         row.map(User::try_from).transpose()
     }
 
@@ -258,12 +282,19 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Names of all users, or of those of one organisation, by name.
-    pub async fn user_lookup(&mut self, org: Option<OrgId>) -> StoreResult<Vec<(UserId, String, OrgId)>> {
-        const SQL: &str = "SELECT id, username, org_id FROM users \
-                           WHERE (CAST($1 AS BIGINT) IS NULL OR org_id = $1) ORDER BY username_lower";
+    /// Names of all users, or of those of one organisation and with `q` in them, by name.
+    pub async fn user_lookup(
+        &mut self,
+        org: Option<OrgId>,
+        q: Option<&str>,
+    ) -> StoreResult<Vec<(UserId, String, OrgId)>> {
+        const SQL: &str = r"SELECT id, username, org_id FROM users
+            WHERE (CAST($1 AS BIGINT) IS NULL OR org_id = $1)
+              AND (CAST($2 AS TEXT) IS NULL OR username_lower LIKE CAST($2 AS TEXT) ESCAPE '\')
+            ORDER BY username_lower";
+        let (org, q) = (org.map(|it| it.0), q.map(containing));
         let rows: Vec<(i64, String, i64)> =
-            on_db!(self, |conn| sqlx::query_as(SQL).bind(org.map(|it| it.0)).fetch_all(conn).await)?;
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(org).bind(q).fetch_all(conn).await)?;
         Ok(rows.into_iter().map(|(id, name, org)| (UserId(id), name, OrgId(org))).collect())
     }
 

@@ -158,6 +158,9 @@ impl Contract {
             "minimum" => value.as_f64().is_none_or(|it| it >= rule.as_f64().unwrap()),
             "maximum" => value.as_f64().is_none_or(|it| it <= rule.as_f64().unwrap()),
             "maxItems" => value.as_array().is_none_or(|it| it.len() as u64 <= rule.as_u64().unwrap()),
+            "uniqueItems" => value
+                .as_array()
+                .is_none_or(|all| all.iter().enumerate().all(|(at, it)| !all[..at].contains(it))),
             "required" => match value.as_object() {
                 Some(map) => rules().all(|it| map.contains_key(it.as_str().unwrap())),
                 None => true,

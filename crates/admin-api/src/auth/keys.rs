@@ -9,7 +9,7 @@ use crate::{
     app::Parts,
     error::Outcome,
     extract::{Created, Id, Listed, Object, Params},
-    keys::{KeyForm, KeyView, Maker, create_key, revoke_key, sort},
+    keys::{KeyForm, KeyView, Maker, create_key, revoke_key, sort, status},
     policy::Caller,
 };
 
@@ -17,7 +17,12 @@ use crate::{
 pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     let sort = sort(&mut params)?;
-    let filter = KeyFilter { scope_user: Some(caller.user.id), q: params.search()?, ..KeyFilter::default() };
+    let filter = KeyFilter {
+        scope_user: Some(caller.user.id),
+        status: status(&mut params, &app)?,
+        q: params.search()?,
+        ..KeyFilter::default()
+    };
     params.finish()?;
     let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
     Ok(Listed(keys.iter().map(|key| KeyView::new(&app, key)).collect(), total))

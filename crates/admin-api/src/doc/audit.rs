@@ -78,7 +78,7 @@ pub(crate) fn list() -> Doc {
         .paged()
         .query("from", time(), "The first moment.")
         .query("to", time(), "The moment after the last.")
-        .query("actor", text(), "Only what this user did: an id, or a name as it was then.")
+        .query("actor", text(), "Only what this user did: an id, or a name as it was then, in any case.")
         .query("action", one_of(&actions), "Only this kind of action.")
         .query("object_type", one_of(&objects), "Only actions on this kind of object.")
         .query("object_id", text(), "Only actions on the object with this id.")

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        constant, count, deleted, described, epoch_ms, flag, formatted, id, list, name, named, no_nul,
+        constant, count, deleted, described, epoch_ms, flag, formatted, id, line, list, named, no_nul,
         nullable, object, one_of, request, text, text_of, whole,
     },
 };
@@ -58,7 +58,7 @@ pub(crate) fn create() -> Doc {
         .body(request(
             &["model_name", "engine_type"],
             [
-                ("model_name", name(200)),
+                ("model_name", line(200)),
                 ("engine_type", named("EngineWord")),
                 ("constraints", noted("Limits of the model as the client saw them.")),
             ],

@@ -334,6 +334,7 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if route.policy.body.0 > 0 {
         codes.extend([
             ErrorCode::InvalidJson,
+            ErrorCode::DuplicateKey,
             ErrorCode::RequestTimeout,
             ErrorCode::RequestTooLarge,
             ErrorCode::UnsupportedMediaType,

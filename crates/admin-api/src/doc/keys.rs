@@ -1,12 +1,12 @@
 //! `/admin/keys` and `/auth/keys`.
 
-use gantry_domain::{ErrorCode, limit::Limits};
+use gantry_domain::{ErrorCode, key::KeyStatus, limit::Limits};
 use serde_json::{Value, json};
 
 use super::{
     Doc,
     schema::{
-        count, deleted, described, flag, formatted, id, id_of, list, name, name_or_nothing, named, nullable,
+        count, deleted, described, flag, formatted, id, id_of, line, list, name_or_nothing, named, nullable,
         object, one_of, request, secret, text, text_of, time, whole, word,
     },
 };
@@ -66,7 +66,7 @@ fn view() -> Vec<(&'static str, Value)> {
         ("created_at", time()),
         ("last_used_at", nullable(time())),
         ("revoked_at", nullable(time())),
-        ("status", one_of(&["active", "expired", "revoked", "holder_disabled"])),
+        ("status", one_of(&statuses())),
         ("limit_mode", named("LimitMode")),
         (
             "effective_limits",
@@ -77,19 +77,31 @@ fn view() -> Vec<(&'static str, Value)> {
     fields
 }
 
+fn statuses() -> [&'static str; 4] {
+    KeyStatus::ALL.map(KeyStatus::as_str)
+}
+
 fn token() -> Value {
     described(secret(word("^gty_[0-9A-Za-z]{46}$")), "Shown in this answer only.")
 }
 
 /// What both forms have.
 fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
+    let mut fields = changes(max_models);
+    if let Some((_, scopes)) = fields.iter_mut().find(|(name, _)| *name == "scopes") {
+        *scopes = nullable(scopes.take());
+    }
+    fields
+}
+
+/// The same of a key that is there; scopes are not taken back, only changed.
+fn changes(max_models: usize) -> Vec<(&'static str, Value)> {
     let scopes = json!({
         "anyOf": [
             word(SCOPE_WORDS),
             { "type": "array", "minItems": 1, "maxItems": 1000, "items": one_of(SCOPES) },
-            { "type": "null" },
         ],
-        "description": "What it may call. `null` leaves it as it is; without it a new key may call everything.",
+        "description": "What it may call; without it a new key may call everything.",
     });
     let addresses = json!({
         "anyOf": [
@@ -100,7 +112,7 @@ fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
         "description": "IP addresses and CIDR ranges that it may be used from. `null` or `[]`: from everywhere.",
     });
     let models =
-        json!({ "type": ["array", "null"], "minItems": 1, "maxItems": max_models, "items": name(200) });
+        json!({ "type": ["array", "null"], "minItems": 1, "maxItems": max_models, "items": line(200) });
     let mut fields = vec![
         ("name", nullable(name_or_nothing(100))),
         ("scopes", scopes),
@@ -114,11 +126,10 @@ fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
 }
 
 fn sort(doc: Doc) -> Doc {
-    doc.paged().sorted(&["id", "name", "created_at", "last_used_at"]).query(
-        "q",
-        text_of(0, MAX_SEARCH),
-        "Part of the name, of the prefix, or of the holder's name.",
-    )
+    doc.paged()
+        .sorted(&["id", "name", "created_at", "last_used_at"], "id")
+        .query("q", text_of(0, MAX_SEARCH), "Part of the name or of the prefix.")
+        .query("status", one_of(&statuses()), "Only those that are so now.")
 }
 
 pub(crate) fn list_own() -> Doc {
@@ -151,8 +162,8 @@ pub(crate) fn create() -> Doc {
     let holder = [("org_id", nullable(id_of("orgs"))), ("user_id", nullable(id_of("users")))];
     Doc::new("createKey", "Create a key")
         .about(
-            "For a user, or for an organisation as a whole; without both, for one's own organisation. The token is \
-             shown in this answer only.",
+            "For a user, or for an organisation as a whole; without both, for one's own organisation. Nobody may make \
+             one for a user of a higher role than his own. The token is shown in this answer only.",
         )
         .body(request(&[], settings(1000).into_iter().chain(holder)))
         .created(named("NewKey"))
@@ -161,13 +172,19 @@ pub(crate) fn create() -> Doc {
 
 pub(crate) fn change() -> Doc {
     Doc::new("changeKey", "Change a key")
-        .about("Everything but its token and its holder. A field that is left out stays as it is.")
-        .body(request(&[], settings(1000)))
+        .about(
+            "Everything but its token and its holder. A field that is left out stays as it is. A revoked key can't be \
+             changed, nor that of a user of a higher role than one's own.",
+        )
+        .body(request(&[], changes(1000)))
         .ok(named("Key"))
 }
 
 pub(crate) fn revoke() -> Doc {
     Doc::new("revokeKey", "Revoke a key")
-        .about("It stops working at once and stays in the list.")
+        .about(
+            "It stops working at once and stays in the list. Nobody may revoke that of a user of a higher role than his \
+             own.",
+        )
         .ok(deleted(id()))
 }

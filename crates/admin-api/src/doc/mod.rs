@@ -90,6 +90,11 @@ impl Doc {
         self
     }
 
+    /// Whether it has parameters of the query string.
+    pub(crate) fn has_query(&self) -> bool {
+        self.params.iter().any(|it| it.place == "query")
+    }
+
     /// One that must be there.
     fn needs(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
         self.params.push(Param { place: "query", name, schema, required: true, about: about.into() });
@@ -110,14 +115,18 @@ impl Doc {
         )
     }
 
-    /// `sort`: one of the columns, with `:asc` (the default) or `:desc`.
-    fn sorted(self, columns: &[&str]) -> Self {
+    /// `sort`: one of the columns, with `-` in front or `:asc` or `:desc` behind; `default` where it is not there.
+    fn sorted(self, columns: &[&str], default: &str) -> Self {
         let words: Vec<String> = columns
             .iter()
-            .flat_map(|it| [(*it).to_owned(), format!("{it}:asc"), format!("{it}:desc")])
+            .flat_map(|it| [(*it).to_owned(), format!("-{it}"), format!("{it}:asc"), format!("{it}:desc")])
             .collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.query("sort", schema::one_of(&words), "The column to sort by. Without it, by id.")
+        self.query(
+            "sort",
+            schema::defaulted(schema::one_of(&words), default),
+            "The column to sort by; with `-` in front or `:desc` behind, the largest first.",
+        )
     }
 
     fn body(mut self, schema: Value) -> Self {

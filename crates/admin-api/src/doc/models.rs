@@ -446,7 +446,7 @@ pub(crate) fn hub_config() -> Doc {
             "Asks the hub of `HUB_ENDPOINT` and no other. For a gated repository the token of the model `model_id` is \
              sent, or that of the header.",
         )
-        .needs("repo_id", formatted("hub-repository"), "`owner/name`.")
+        .needs("repo_id", formatted("hub-repository"), "`owner/name`, or `name` as of `gpt2`.")
         .query("model_id", id(), "The model whose token is sent.")
         .header("X-Hub-Token", word("^[!-~]{1,500}$"), "A token that no record has yet.")
         .ok(object([

@@ -47,6 +47,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 pub(crate) fn list_orgs() -> Doc {
     Doc::new("listOrganisations", "List organisations")
         .paged()
+        .sorted(&["id", "name", "created_at"], "id")
         .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
         .list(named("Organisation"))
 }
@@ -54,6 +55,7 @@ pub(crate) fn list_orgs() -> Doc {
 pub(crate) fn lookup_orgs() -> Doc {
     Doc::new("lookUpOrganisations", "Organisations for select inputs")
         .paged()
+        .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
         .list(object([("id", id()), ("name", text())]))
 }
 
@@ -70,7 +72,7 @@ pub(crate) fn change_org() -> Doc {
         .about("Disabling it ends the sessions and keys of all its users at once. Its limits cap those of its keys.")
         .body(request(
             &[],
-            [("name", nullable(name(100))), ("enabled", nullable(flag()))].into_iter().chain(limits_form()),
+            [("name", name(100)), ("enabled", flag())].into_iter().chain(limits_form()),
         ))
         .ok(named("Organisation"))
         .errors(&[ErrorCode::NameConflict, ErrorCode::LastOwner])
@@ -86,7 +88,7 @@ pub(crate) fn delete_org() -> Doc {
 pub(crate) fn list_users() -> Doc {
     Doc::new("listUsers", "List users")
         .paged()
-        .sorted(&["id", "username", "created_at", "last_login_at"])
+        .sorted(&["id", "username", "created_at", "last_login_at"], "id")
         .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
         .query("org_id", id_of("orgs"), "Only those of this organisation.")
         .query("role", named("Role"), "Only those with this role.")
@@ -94,11 +96,10 @@ pub(crate) fn list_users() -> Doc {
 }
 
 pub(crate) fn lookup_users() -> Doc {
-    Doc::new("lookUpUsers", "Users for select inputs").paged().list(object([
-        ("id", id()),
-        ("username", text()),
-        ("org_id", id()),
-    ]))
+    Doc::new("lookUpUsers", "Users for select inputs")
+        .paged()
+        .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
+        .list(object([("id", id()), ("username", text()), ("org_id", id())]))
 }
 
 pub(crate) fn create_user() -> Doc {
@@ -124,11 +125,11 @@ pub(crate) fn change_user() -> Doc {
         .body(request(
             &[],
             [
-                ("username", nullable(name(64))),
-                ("password", nullable(new_password())),
-                ("role", nullable(named("Role"))),
-                ("org_id", nullable(id_of("orgs"))),
-                ("enabled", nullable(flag())),
+                ("username", name(64)),
+                ("password", new_password()),
+                ("role", named("Role")),
+                ("org_id", id_of("orgs")),
+                ("enabled", flag()),
             ],
         ))
         .ok(named("User"))

@@ -1,9 +1,12 @@
 //! The words in which requests and answers are described: JSON Schema 2020-12, as `OpenAPI` 3.1 has it.
 
-use gantry_domain::model::fields::{Field, Kind};
+use gantry_domain::model::{
+    check::NOT_DEFAULTS,
+    fields::{Field, Kind},
+};
 use serde_json::{Map, Value, json};
 
-/// Text without control characters and outer blanks: what `read::name` takes.
+/// Text without control characters and outer blanks: what `read::line` takes.
 const NAME: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
 /// The same, or nothing.
 const NAME_OR_NOTHING: &str = r"^([^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?)?$";
@@ -11,12 +14,25 @@ const NAME_OR_NOTHING: &str = r"^([^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*
 const WORD: &str = r"^[^\x00-\x1f\x7f-\x9f-][^\x00-\x1f\x7f-\x9f]*$";
 const LINES: &str = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f-][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$";
 
+/// What names something. The format says what no pattern that all readers know can: the characters that nobody sees.
 pub(super) fn name(max: usize) -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME })
+    named_form(json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME }))
 }
 
 pub(super) fn name_or_nothing(max: usize) -> Value {
-    json!({ "type": "string", "maxLength": max, "pattern": NAME_OR_NOTHING })
+    named_form(json!({ "type": "string", "maxLength": max, "pattern": NAME_OR_NOTHING }))
+}
+
+fn named_form(mut schema: Value) -> Value {
+    schema["format"] = "name".into();
+    let rule = gantry_domain::name::RULE;
+    schema["description"] = format!("{}{}.", rule[..1].to_uppercase(), &rule[1..]).into();
+    schema
+}
+
+/// Text in one line.
+pub(super) fn line(max: usize) -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME })
 }
 
 pub(super) fn text() -> Value {
@@ -240,11 +256,14 @@ pub(crate) fn field(field: &Field) -> Value {
         Kind::ModelPath => {
             json!({ "type": "string", "format": "model-path", "minLength": 1, "maxLength": 1008 })
         }
+        Kind::RepoOrPath => {
+            json!({ "type": "string", "format": "repository-or-path", "minLength": 1, "maxLength": 1008 })
+        }
         Kind::NamedPaths { max } => {
             json!({ "type": "array", "maxItems": max, "items": { "type": "string", "format": "named-path" } })
         }
         Kind::IntList { min, max } => json!({
-            "type": "array", "maxItems": 64, "items": { "type": "integer", "minimum": min, "maximum": max }
+            "type": "array", "maxItems": 64, "uniqueItems": true, "items": { "type": "integer", "minimum": min, "maximum": max }
         }),
         Kind::TextList { max } => json!({
             "type": "array", "maxItems": max,
@@ -256,6 +275,6 @@ pub(crate) fn field(field: &Field) -> Value {
             "additionalProperties":
                 { "type": "string", "maxLength": 4000, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$" },
         }),
-        Kind::Object => json!({ "type": "object" }),
+        Kind::Object => json!({ "type": "object", "propertyNames": { "not": { "enum": NOT_DEFAULTS } } }),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, flag, formatted, id, list, map, name, named, nullable, number, object, one_of, request, text,
+        count, flag, formatted, id, line, list, map, named, nullable, number, object, one_of, request, text,
     },
 };
 
@@ -176,7 +176,7 @@ pub(crate) fn load_images() -> Doc {
             "`path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when \
              the images are there, which may take minutes; `/admin/events` tells meanwhile how far it is (`job`).",
         )
-        .body(request(&["path"], [("path", name(1000))]))
+        .body(request(&["path"], [("path", line(1000))]))
         .ok(object([("loaded", list(text()))]))
         .errors(&[ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable, ErrorCode::HostUnavailable])
 }

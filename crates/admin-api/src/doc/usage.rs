@@ -6,7 +6,7 @@ use super::{
     Doc,
     schema::{
         count, defaulted, flag, formatted, id, id_of, list as array, named, nullable, number, object,
-        object_but, one_of, text, time, whole, word,
+        object_but, one_of, query_flag, text, time, whole, word,
     },
 };
 
@@ -49,6 +49,12 @@ fn filtered(doc: Doc) -> Doc {
         .query("from", time(), "The first moment.")
         .query("to", time(), "The moment after the last; without it, now.")
         .query("model", text(), "Only requests with this model name.")
+        .query(
+            "no_model",
+            query_flag(),
+            "Only requests without a model name: refused before it was read, or, when their rows have gone for their age, \
+             for models that there never were. Not together with `model`.",
+        )
         .query("task", named("Task"), "Only requests of this task.")
         .query("key_id", id_of("keys"), "Only requests with this key.")
         .query("user_id", id_of("users"), "Only requests of this user.")
@@ -73,11 +79,6 @@ fn sums() -> Vec<(&'static str, Value)> {
 pub(crate) fn aggregate() -> Doc {
     const COLUMNS: [&str; 7] =
         ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
-    let orders: Vec<String> = COLUMNS
-        .iter()
-        .flat_map(|it| [format!("-{it}"), (*it).to_owned(), format!("{it}:asc"), format!("{it}:desc")])
-        .collect();
-    let orders: Vec<&str> = orders.iter().map(String::as_str).collect();
     let group = [
         ("group", text()),
         ("group_id", nullable(id())),
@@ -90,15 +91,12 @@ pub(crate) fn aggregate() -> Doc {
         ("p95_ms", count()),
     ];
     let by = defaulted(one_of(&["model", "key", "user", "org"]), "model");
-    let about = "Errors are requests with a status of 400 or more, whoever is to blame. `deleted`: nothing has this id any \
-                 more.";
+    let about = "Errors are requests with a status of 400 or more, whoever is to blame. `deleted`: nothing that you \
+                 may see has this id any more. Requests without a model name are the group `no model`, whose `model_name` \
+                 is empty.";
     filtered(Doc::new("aggregateUsage", "Totals by group").about(about).paged())
         .query("group_by", by, "What makes a group.")
-        .query(
-            "sort",
-            defaulted(one_of(&orders), "-requests"),
-            "A column; with `-` in front, the largest first.",
-        )
+        .sorted(&COLUMNS, "-requests")
         .list(object_but(&["model_name", "key_prefix"], group.into_iter().chain(sums())))
 }
 

@@ -22,6 +22,7 @@ use crate::{
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
     limits::{self, Budgets, LimitChange},
     policy::Caller,
+    users,
 };
 
 /// Keys of one holder that are kept in memory: those that are not revoked, and not expired for more than 30 days. All of
@@ -126,6 +127,8 @@ impl KeyForm {
         let mut fields = Fields::new(body);
         let org_id = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
         let user_id = fields.optional("user_id", "the id of a user", read::id).map(UserId);
+        // As for all else that is made, `null` is what it is without it.
+        fields.drop_null("scopes");
         let settings = settings(&mut fields, KeySettings::default(), now);
         fields.finish()?;
         Ok(Self { settings, org_id, user_id })
@@ -174,11 +177,12 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
     let text = |it: &Value| {
         it.as_str().filter(|it| it.is_empty()).map(str::to_owned).or_else(|| read::name(100)(it))
     };
-    if let Some(name) = fields.change("name", "a text of at most 100 characters", text) {
+    let allowed = format!("empty, or {}", read::named(100));
+    if let Some(name) = fields.change("name", &allowed, text) {
         key.name = name.unwrap_or_default();
     }
     match fields.raw("scopes") {
-        None | Some(Value::Null) => {}
+        None => {}
         Some(value) => match words(&value).map(|it| Scopes::parse(&it.join(","))) {
             Some(Ok(scopes)) => key.scopes = scopes,
             Some(Err(error)) => fields.problem("scopes", error.to_string()),
@@ -186,7 +190,7 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
         },
     }
     let names = |it: &Value| {
-        let names: Vec<String> = it.as_array()?.iter().map(read::name(200)).collect::<Option<_>>()?;
+        let names: Vec<String> = it.as_array()?.iter().map(read::line(200)).collect::<Option<_>>()?;
         (1..=1000).contains(&names.len()).then_some(names)
     };
     if let Some(models) = fields.change("models", "null, or an array of served names", names) {
@@ -231,9 +235,15 @@ fn words(value: &Value) -> Option<Vec<String>> {
     }
 }
 
+/// The `status` parameter of key lists, with the time at which it is asked.
+pub(crate) fn status(params: &mut Params, app: &App) -> Outcome<Option<(KeyStatus, Timestamp)>> {
+    let status = params.parsed("status", "active, expired, revoked or holder_disabled", KeyStatus::parse)?;
+    Ok(status.map(|it| (it, app.clock.now())))
+}
+
 /// The `sort` parameter of key lists.
 pub(crate) fn sort(params: &mut Params) -> Outcome<Sort<KeyColumn>> {
-    params.sort("id, name, created_at or last_used_at", KeyColumn::parse)
+    Ok(params.sort("id, name, created_at or last_used_at", KeyColumn::parse)?.unwrap_or_default())
 }
 
 /// Stores a new key and makes it usable before it returns.
@@ -281,6 +291,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let filter = KeyFilter {
         org_id: caller.scope().or(org),
         user_id: params.id("user_id")?.map(UserId),
+        status: status(&mut params, &app)?,
         q: params.search()?,
         scope_user: None,
     };
@@ -294,7 +305,8 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 
 /// Create a key
 ///
-/// For a user, or for an organisation as a whole. The token is shown in this answer only.
+/// For a user, or for an organisation as a whole. The token is shown in this answer only. Whose role is above the
+/// caller's is beyond his reach, and so are his keys.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let form = KeyForm::create(body, app.clock.now())?;
     let mut tx = app.store.read().await?;
@@ -302,7 +314,9 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         None => None,
         Some(id) => {
             let user = tx.user_in(id, caller.scope()).await?;
-            Some(user.ok_or_else(|| Parts::not_found_in("user_id", "user", id))?)
+            let user = user.ok_or_else(|| Parts::not_found_in("user_id", "user", id))?;
+            users::within_reach(&caller, &user)?;
+            Some(user)
         }
     };
     let own = user.as_ref().map_or(caller.user.org_id, |it| it.org_id);
@@ -319,7 +333,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
 
 /// Change a key
 ///
-/// Everything but its token and its holder.
+/// Everything but its token and its holder; unless it is revoked.
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
@@ -332,11 +346,20 @@ pub(crate) async fn change(
     tx.exclusive().await?;
     let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    holder_within_reach(&mut tx, &caller, &key).await?;
+    if key.revoked_at.is_some() {
+        return Err(Parts::invalid_state("the key is revoked: make a new one"));
+    }
     let old = KeyView::new(&app, &key);
     let settings = KeyForm::change(body, key.settings, now)?;
     let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
     let view = KeyView::new(&app, &key);
-    tx.audit(&caller.did(Action::KeyChange, id).changed(&record(&old), &record(&view)), now).await?;
+    let entry = caller.did(Action::KeyChange, id).changed(&record(&old), &record(&view));
+    if entry.says_nothing() {
+        tx.rollback().await?;
+        return Ok(Json(old));
+    }
+    tx.audit(&entry, now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(Json(view.published(&app)))
@@ -349,8 +372,17 @@ pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     let mut tx = app.store.write().await?;
     let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
+    holder_within_reach(&mut tx, &caller, &key).await?;
     revoke_key(&app, tx, &caller, &key).await?;
     Ok(deleted(id))
+}
+
+/// Whether this caller may touch the keys of this one's holder; one without a holder is the organisation's.
+async fn holder_within_reach(tx: &mut Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
+    let Some(id) = key.user_id else { return Ok(()) };
+    // The key goes with its holder, in the same transaction.
+    let holder = tx.user(id).await?.ok_or_else(ApiError::internal)?;
+    users::within_reach(caller, &holder)
 }
 
 /// Ends a key that was found in `tx`, which is committed. One that is revoked already stays as it is: nothing is written

@@ -7,10 +7,11 @@ use gantry_domain::{
     engine::EngineVersion,
     model::{EngineKind, Model, ModelDraft},
 };
+use gantry_inspect::folder::is_cached;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{check, estimate, files, find};
+use super::{check, estimate, file_checks, find};
 use crate::{
     App,
     app::Preview,
@@ -44,6 +45,21 @@ pub(super) struct Warning {
     pub(super) set: Option<Map<String, Value>>,
 }
 
+impl Warning {
+    /// With a title to be filled in.
+    pub(super) fn new(severity: Severity, category: &'static str, message: String) -> Self {
+        Self { severity, category, title: String::new(), message, fix: None, field: None, set: None }
+    }
+
+    pub(super) fn about(self, field: &'static str) -> Self {
+        Self { field: Some(field), ..self }
+    }
+
+    pub(super) fn with_fix(self, fix: Option<String>) -> Self {
+        Self { fix, ..self }
+    }
+}
+
 /// Preview a saved model's command
 pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
     let model = find(&app, id).await?;
@@ -63,19 +79,9 @@ pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Ou
 async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let preview = app.engines.preview(model).await;
     let mut warnings = warnings(model, &preview);
-    if !preview.simulator && !model.config.is_online() {
-        let (base, paths) = (app.models_dir.get(), model.config.paths());
-        let missing = app.disk.look(move || files::missing(&base, &paths)).await?;
-        warnings.extend(missing.into_iter().map(|(field, path)| Warning {
-            severity: Severity::Error,
-            category: "files",
-            title: "File not found".to_owned(),
-            message: format!("there is no `{path}` below the models base directory"),
-            fix: Some(format!("put it there, or change `{field}`")),
-            field: Some(field),
-            set: None,
-        }));
-    }
+    warnings.extend(taken_name(app, model).await?);
+    warnings.extend(not_fetched(app, model, &preview).await?);
+    warnings.extend(file_checks::warnings(app, model, &preview).await?);
     let memory = estimate::report(app, model, &preview).await?;
     warnings.extend(memory.warnings);
     let valid = warnings.iter().all(|it| it.severity != Severity::Error);
@@ -115,7 +121,12 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
         .unsupported
         .iter()
         .map(|(field, message)| Warning {
-            severity: Severity::Warning,
+            // The only thing that an engine can't do with a model's files at all.
+            severity: if *field == "local_path" && matches!(preview.version, EngineVersion::Known(..)) {
+                Severity::Error
+            } else {
+                Severity::Warning
+            },
             category: "engine",
             title: format!("`{field}` is not used as it is"),
             message: message.clone(),
@@ -171,7 +182,50 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
     warnings.extend(unknown_version(preview));
     warnings.extend(too_many_gpus(model, preview));
     warnings.extend(odd_split(model));
+    warnings.extend(wide_split(model, preview));
     warnings
+}
+
+/// What a create request is refused for.
+async fn taken_name(app: &App, model: &Model) -> Outcome<Option<Warning>> {
+    if model.archived {
+        return Ok(None);
+    }
+    let mut tx = app.store.read().await?;
+    let models = tx.models(false).await?;
+    let other = models.iter().find(|it| it.id != model.id && it.served_name == model.served_name);
+    let by = match other {
+        Some(other) => format!("the model `{}` (id {})", other.name, other.id.0),
+        None if tx.registry().await?.iter().any(|it| it.served_name == model.served_name) => {
+            "an engine of the registry".to_owned()
+        }
+        None => return Ok(None),
+    };
+    let message = format!("the served name `{}` is taken by {by}", model.served_name);
+    let warning = Warning {
+        title: "The served name is taken".to_owned(),
+        ..Warning::new(Severity::Error, "name", message)
+    };
+    Ok(Some(warning.about("served_name").with_fix(Some("choose another served name".to_owned()))))
+}
+
+/// An engine that may not fetch its model has to find it.
+async fn not_fetched(app: &App, model: &Model, preview: &Preview) -> Outcome<Option<Warning>> {
+    let repo = model.config.text("repo_id").filter(|_| model.config.is_online());
+    let Some(repo) = repo.filter(|_| app.offline && !preview.simulator) else { return Ok(None) };
+    let (cache, name) = (app.hub_cache_dir.clone(), repo.to_owned());
+    if app.disk.look(move || is_cached(&cache, &name)).await? {
+        return Ok(None);
+    }
+    let message = format!(
+        "the system is in offline mode, and nothing of `{repo}` is in the hub cache, so it can't be loaded"
+    );
+    let warning = Warning {
+        title: "Not in the hub cache".to_owned(),
+        ..Warning::new(Severity::Error, "files", message)
+    };
+    let fix = "put it into the hub cache, or set `local_path` and `mode` to offline".to_owned();
+    Ok(Some(warning.about("repo_id").with_fix(Some(fix))))
 }
 
 /// The command is made for the newest version that the field table describes where nothing tells which one it is.
@@ -250,6 +304,23 @@ fn odd_split(model: &Model) -> Option<Warning> {
         title: "`tensor_split` does not sum to 1".to_owned(),
         message: format!("its parts sum to {sum}; the engine takes them as proportions"),
         fix: None,
+        field: Some("tensor_split"),
+        set: None,
+    })
+}
+
+/// More parts than the engine is given GPUs.
+fn wide_split(model: &Model, preview: &Preview) -> Option<Warning> {
+    let parts = model.config.text("tensor_split")?.split(',').count();
+    let given = preview.gpus.len();
+    (given > 0 && parts > given).then(|| Warning {
+        severity: Severity::Warning,
+        category: "vram",
+        title: "`tensor_split` has more parts than there are GPUs".to_owned(),
+        message: format!(
+            "it has {parts} parts and the model is given {given} GPUs: the engine leaves out the parts beyond"
+        ),
+        fix: Some("give it as many parts as GPUs, or change `selected_gpus`".to_owned()),
         field: Some("tensor_split"),
         set: None,
     })

@@ -1,15 +1,22 @@
 //! The memory estimate of a dry run: the model's files, the command that a start would run and what the machine has,
 //! put together. Arithmetic: `gantry_domain::memory`; what the numbers mean: `docs/memory-estimate.md`.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use gantry_domain::{
     ApiError,
     machine::GpuVendor,
-    memory::{Command, Estimate, GpuMemory, ModelFacts, Number, Remedy, Room, Unknown, remedy},
+    memory::{
+        Beside, Command, Doubt, Estimate, GpuMemory, ModelFacts, Number, Refusal, Remedy, Room, Unknown,
+        remedy,
+    },
     model::{EngineKind, Model, ModelConfig, Phase},
 };
-use gantry_inspect::folder::{Base, Measured, Precision, cached_gguf, cached_snapshot, measure};
+use gantry_inspect::folder::{Base, Measured, Precision, cached_gguf, cached_snapshot, measure, weight_of};
 use serde_json::{Map, Value, json};
 
 use super::dry_run::{Severity, Warning};
@@ -34,12 +41,16 @@ pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outco
         Ok(subject) => Arc::new(subject),
         Err(unknown) => return Ok(not_known(model, &unknown)),
     };
+    let mut warnings = subject.refusals();
     let asked = Arc::clone(&subject);
     let (estimate, remedy) = match compute(move || asked.estimate()).await? {
         Ok(known) => known,
-        Err(unknown) => return Ok(not_known(model, &unknown)),
+        Err(unknown) => {
+            let report = not_known(model, &unknown);
+            warnings.extend(report.warnings);
+            return Ok(Report { warnings, ..report });
+        }
     };
-    let mut warnings = Vec::new();
     if estimate.fits == Some(false) {
         let mut warning = subject.does_not_fit(model, &estimate);
         if let Some(remedy) = remedy {
@@ -69,8 +80,10 @@ struct Subject {
     /// Of the GPUs that the engine is given.
     indexes: Vec<u32>,
     gpus: Vec<GpuMemory>,
+    /// Why the memory of its GPUs is not known.
+    no_gpus: Option<Unknown>,
     host_ram_free: Option<u64>,
-    notes: Vec<String>,
+    left_out: Vec<(Doubt, &'static str)>,
 }
 
 impl Subject {
@@ -87,22 +100,31 @@ impl Subject {
             _ => Precision::Half,
         };
         let (place, engine) = (Place::of(app, &model.config), model.engine);
-        let measured = match app.disk.look(move || place.measure(engine, precision)).await? {
+        let (models_dir, paths) = (app.models_dir.get(), model.config.paths());
+        let measure = move || {
+            let mut measured = place.measure(engine, precision)?;
+            if engine == EngineKind::Llamacpp {
+                measured.facts.beside = beside(&models_dir, &paths);
+            }
+            Ok(measured)
+        };
+        let measured = match app.disk.look(measure).await? {
             Ok(measured) => measured,
             Err(unknown) => return Ok(Err(unknown)),
         };
         let machine = app.engines.machine().await;
-        let gpus = match gpus(&machine, &preview.gpus) {
-            Ok(gpus) => gpus,
-            Err(unknown) => return Ok(Err(unknown)),
+        let (gpus, no_gpus) = match gpus(&machine, &preview.gpus) {
+            Ok(gpus) => (gpus, None),
+            Err(unknown) => (Vec::new(), Some(unknown)),
         };
         Ok(Ok(Self {
-            notes: notes(model, &command, &measured),
+            left_out: left_out(model, &command, &measured.facts),
             command,
             facts: measured.facts,
             by_type: measured.by_type,
             indexes: preview.gpus.clone(),
             gpus,
+            no_gpus,
             host_ram_free: machine.memory.map(|it| it.available),
         }))
     }
@@ -111,9 +133,27 @@ impl Subject {
         Room { gpus: &self.gpus, host_ram_free: self.host_ram_free }
     }
 
+    /// Settings with which the engine ends at once.
+    fn refusals(&self) -> Vec<Warning> {
+        let entry = |it: Refusal| {
+            let title = "The engine will not start".to_owned();
+            let fix = Some(format!("set `{}` to f16", it.field));
+            Warning { title, ..Warning::new(Severity::Error, "engine", it.message) }
+                .about(it.field)
+                .with_fix(fix)
+        };
+        self.command.refusals(&self.facts).into_iter().map(entry).collect()
+    }
+
     /// With what to change if it does not fit.
     fn estimate(&self) -> Result<(Estimate, Option<Remedy>), Unknown> {
-        let estimate = self.command.estimate(&self.facts, self.room())?;
+        if let Some(unknown) = &self.no_gpus {
+            return Err(unknown.clone());
+        }
+        let mut estimate = self.command.estimate(&self.facts, self.room())?;
+        for (doubt, what) in &self.left_out {
+            estimate.leave_out(*doubt, what);
+        }
         let remedy = (estimate.fits == Some(false))
             .then(|| remedy(&self.command, &self.facts, self.room(), &estimate))
             .flatten();
@@ -175,7 +215,7 @@ impl Subject {
         let overhead = estimate.compute.saturating_add(estimate.overhead);
         let by_type: Map<String, Value> =
             self.by_type.iter().map(|(name, bytes)| (name.clone(), gib(*bytes))).collect();
-        let mut notes: Vec<&str> = estimate.notes.iter().chain(&self.notes).map(String::as_str).collect();
+        let mut notes: Vec<&str> = estimate.notes.iter().map(String::as_str).collect();
         if matches!(model.phase, Phase::Running { .. } | Phase::Loading { .. }) {
             notes.push("the model runs now: what it holds counts as used");
         }
@@ -251,22 +291,33 @@ fn gpus(machine: &MachineView, indexes: &[u32]) -> Result<Vec<GpuMemory>, Unknow
     indexes.iter().map(memory).collect()
 }
 
-/// What the arithmetic does not know of.
-fn notes(model: &Model, command: &Command, measured: &Measured) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Command::Vllm(it) = command
-        && let Some(method) = &it.quantization
-        && !measured.quantized
-    {
-        notes.push(format!(
-            "weights are quantised to {method} while they are loaded; counted is what the files hold"
-        ));
-    }
+/// Weights of the files beside the model. Of those that can't be read, the estimate says that they are left out.
+/// Blocking.
+fn beside(models_dir: &Path, paths: &[(&'static str, String)]) -> Beside {
+    let Ok(base) = Base::open(models_dir) else { return Beside::default() };
+    let weigh = |field: &str| {
+        let mut named = paths.iter().filter(|it| it.0 == field);
+        let sum = named.try_fold(0_u64, |sum, it| Some(sum.saturating_add(weight_of(&base, &it.1)?)));
+        sum.unwrap_or(0)
+    };
+    Beside { projector: weigh("mmproj"), adapters: weigh("lora_adapters"), draft: weigh("draft_model_path") }
+}
+
+/// What the command does not tell.
+fn left_out(model: &Model, command: &Command, facts: &ModelFacts) -> Vec<(Doubt, &'static str)> {
     let extra = model.config.get("extra_env").and_then(Value::as_object);
-    if extra.is_some_and(|it| it.keys().any(|name| name.starts_with("LLAMA_ARG_"))) {
-        notes.push("not counted: settings by `LLAMA_ARG_…` variables".to_owned());
+    let has = |start: &str| extra.is_some_and(|it| it.keys().any(|name| name.starts_with(start)));
+    let mut left_out = Vec::new();
+    match command {
+        Command::Llamacpp(_) if has("LLAMA_ARG_") => {
+            left_out.push((Doubt::Either, "not counted: settings by `LLAMA_ARG_…` variables"));
+        }
+        Command::Vllm(_) if has("VLLM_MLA_DISABLE") && facts.layers.iter().any(|it| it.latent.is_some()) => {
+            left_out.push((Doubt::More, "not counted: the heads that `VLLM_MLA_DISABLE` has cached"));
+        }
+        _ => {}
     }
-    notes
+    left_out
 }
 
 fn not_known(model: &Model, unknown: &Unknown) -> Report {

@@ -27,11 +27,6 @@ fn leads_into(base: &Path, path: &Path) -> bool {
     false
 }
 
-/// The paths that lead nowhere.
-pub(super) fn missing(base: &Path, paths: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
-    paths.iter().filter(|(_, path)| !base.join(path).exists()).cloned().collect()
-}
-
 /// Free and total bytes of the file system that `dir` lies on.
 pub(super) fn space(dir: &Path) -> Option<(u64, u64)> {
     let stat = rustix::fs::statvfs(dir).ok()?;

@@ -1,7 +1,7 @@
 //! `GET /admin/models/hub-config`: what a repository of the model hub is, before anything is downloaded.
 
 use axum::{Json, extract::State, http::HeaderMap};
-use gantry_domain::{ApiError, ErrorCode};
+use gantry_domain::{ApiError, ErrorCode, model::check::is_repo_id};
 use gantry_inspect::{
     folder::EngineRecommendation,
     hub::{self, HubFiles, Summary},
@@ -41,8 +41,8 @@ pub(crate) async fn hub_config(
     headers: HeaderMap,
     mut params: Params,
 ) -> Outcome<Json<HubConfigView>> {
-    let repo_id =
-        params.parsed("repo_id", "a name such as owner/name", |it| is_repo_id(it).then(|| it.to_owned()))?;
+    let repo_id = params
+        .parsed("repo_id", "a name such as owner/name or gpt2", |it| is_repo_id(it).then(|| it.to_owned()))?;
     let model = params.id("model_id")?;
     params.finish()?;
     let repo_id = repo_id.ok_or_else(|| Problem::invalid("repo_id", "`repo_id` is required"))?;
@@ -74,19 +74,4 @@ fn given(headers: &HeaderMap) -> Outcome<Option<SecretString>> {
     let text = value.to_str().ok().filter(legal);
     let text = text.ok_or_else(|| Problem::invalid("hub_token", "`X-Hub-Token` is no token"))?;
     Ok(Some(text.to_owned().into()))
-}
-
-/// `owner/name` as the hub allows them: letters, digits, `_`, `-` and `.`, of which the last two neither begin nor end a
-/// part nor follow themselves (`huggingface_hub` `utils/_validators.py`, `validate_repo_id`). So the name can't be a path.
-fn is_repo_id(text: &str) -> bool {
-    let part = |it: &str| {
-        (1..=96).contains(&it.len())
-            && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it))
-            && !it.starts_with(['-', '.'])
-            && !it.ends_with(['-', '.'])
-            && !it.contains("--")
-            && !it.contains("..")
-    };
-    text.split_once('/')
-        .is_some_and(|(owner, name)| part(owner) && part(name) && name.strip_suffix(".git").is_none())
 }

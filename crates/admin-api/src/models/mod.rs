@@ -4,6 +4,7 @@ pub(crate) mod base_dir;
 pub(crate) mod command;
 pub(crate) mod dry_run;
 mod estimate;
+mod file_checks;
 mod files;
 pub(crate) mod folders;
 mod follow;
@@ -155,7 +156,7 @@ pub(crate) async fn show(
 
 /// Create a model
 ///
-/// Nothing is started.
+/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
     check(&app, &draft, &body.0).await?;
@@ -199,11 +200,16 @@ pub(crate) async fn change(
         return Err(Parts::invalid_state("stop the model before archiving it"));
     }
     let (old, now) = (audit_view(&app, &model), app.clock.now());
-    let model = tx.update_model(model.id, &draft, now).await?;
+    let before = model;
+    let model = tx.update_model(before.id, &draft, now).await?;
     let model = model.ok_or_else(|| Parts::not_found("model", id))?;
     let mut entry = caller.did(Action::ModelChange, id).changed(&old, &audit_view(&app, &model));
     if body.0.contains_key("hub_token") {
         entry = entry.noting("hub_token_given", true);
+    }
+    if entry.says_nothing() {
+        tx.rollback().await?;
+        return Ok(Json(view_for(&app, &caller, &before)));
     }
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;

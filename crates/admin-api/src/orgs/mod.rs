@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{ApiError, ErrorCode, OrgId, Role, audit::Action, identity::Org, limit::Limits};
-use gantry_store::{OrgChange, OrgFilter, Sort, Tx, UserFilter};
+use gantry_store::{OrgChange, OrgColumn, OrgFilter, Sort, Tx, UserFilter};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -54,9 +54,10 @@ impl OrgView {
 /// List organisations
 pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
+    let sort = params.sort("id, name or created_at", OrgColumn::parse)?.unwrap_or_default();
     let filter = OrgFilter { only: caller.scope(), q: params.search()? };
     params.finish()?;
-    let (orgs, total) = app.store.read().await?.orgs(&filter, page.limit, page.offset).await?;
+    let (orgs, total) = app.store.read().await?.orgs(&filter, sort, page.limit, page.offset).await?;
     let views = orgs.into_iter().map(|it| OrgView::new(&app, it.org, it.n_users, it.n_keys)).collect();
     Ok(Listed::<OrgView>(views, total))
 }
@@ -68,8 +69,9 @@ pub(crate) async fn lookup(
     mut params: Params,
 ) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
+    let q = params.search()?;
     params.finish()?;
-    let orgs = app.store.read().await?.org_lookup(caller.scope()).await?;
+    let orgs = app.store.read().await?.org_lookup(caller.scope(), q.as_deref()).await?;
     let entry = |(id, name)| json!({ "id": id, "name": name });
     Ok(page.of(orgs.into_iter().map(entry).collect()))
 }
@@ -77,7 +79,7 @@ pub(crate) async fn lookup(
 /// Create an organisation
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let name = fields.required("name", "a name of 1 to 100 characters", read::name(100));
+    let name = fields.required("name", &read::named(100), read::name(100));
     let limits = LimitChange::read(&mut fields).apply(Limits::default());
     fields.finish()?;
     let mut tx = app.store.write().await?;
@@ -104,8 +106,8 @@ pub(crate) async fn change(
     body: Object,
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let name = fields.optional("name", "a name of 1 to 100 characters", read::name(100));
-    let enabled = fields.optional("enabled", "true or false", Value::as_bool);
+    let name = fields.given("name", &read::named(100), read::name(100));
+    let enabled = fields.given("enabled", "true or false", Value::as_bool);
     let limits = LimitChange::read(&mut fields);
     fields.finish()?;
     let mut tx = app.store.write().await?;
@@ -124,10 +126,14 @@ pub(crate) async fn change(
     if !org.enabled {
         tx.delete_org_sessions(org.id).await?;
     }
-    let (counted, _) = tx.orgs(&OrgFilter { only: Some(org.id), q: None }, 1, 0).await?;
+    let (counted, _) = tx.orgs(&OrgFilter { only: Some(org.id), q: None }, Sort::default(), 1, 0).await?;
     let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));
     let (old, view) = (OrgView::new(&app, before, users, keys), OrgView::new(&app, org, users, keys));
     let entry = caller.did(Action::OrgChange, id).changed(&record(&old), &record(&view));
+    if entry.says_nothing() {
+        tx.rollback().await?;
+        return Ok(Json(old));
+    }
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
@@ -141,7 +147,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     let mut tx = app.store.write().await?;
     tx.exclusive().await?;
     spare_higher_roles(&mut tx, &caller, OrgId(id)).await?;
-    let (counted, _) = tx.orgs(&OrgFilter { only: Some(OrgId(id)), q: None }, 1, 0).await?;
+    let (counted, _) = tx.orgs(&OrgFilter { only: Some(OrgId(id)), q: None }, Sort::default(), 1, 0).await?;
     let gone = counted.into_iter().next().ok_or_else(|| Parts::not_found("organisation", id))?;
     if !tx.delete_org(OrgId(id)).await? {
         return Err(Parts::not_found("organisation", id));

@@ -101,7 +101,7 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
 /// images are there, which may take minutes; `/admin/events` tells meanwhile how far it is (`job`).
 pub(crate) async fn load(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
     let mut fields = Fields::new(body);
-    let path = fields.required("path", "text of 1 to 1000 characters", read::name(1000));
+    let path = fields.required("path", "text of 1 to 1000 characters", read::line(1000));
     fields.finish()?;
     let path = path.unwrap_or_default();
     let (dirs, object) = (app.export_dirs.clone(), path.clone());

@@ -7,17 +7,20 @@ use serde::Serialize;
 use super::filter;
 use crate::{
     App,
-    error::{Outcome, Problem},
+    error::Outcome,
     extract::{Listed, Params},
     policy::Caller,
 };
+
+/// What groups can be sorted by.
+const COLUMNS: &str = "requests, errors, prompt_tokens, completion_tokens, total_tokens, p50_ms or p95_ms";
 
 #[derive(Debug, Serialize)]
 struct GroupView {
     /// What people call it.
     group: String,
     group_id: Option<i64>,
-    /// It has an id, and nothing has that id any more.
+    /// It has an id, and nothing that the caller may see has that id any more.
     deleted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     model_name: Option<String>,
@@ -34,24 +37,29 @@ struct GroupView {
 }
 
 impl GroupView {
-    fn new(by: GroupBy, group: UsageGroup) -> Self {
+    /// For who sees all organisations (`all`), or his own: for him, what moved to another one is gone like what was
+    /// deleted, and nothing tells which it is.
+    fn new(by: GroupBy, group: UsageGroup, all: bool) -> Self {
         let UsageGroup { id, name, key_prefix, sums, p50_ms, p95_ms } = group;
         let deleted = id.is_some() && name.is_none();
         let known = name.clone().unwrap_or_default();
+        let gone = if all { " (deleted)" } else { "" };
         let shown = match (by, id) {
             (GroupBy::Key, None) => "browser sessions".to_owned(),
             (GroupBy::User, None) => "keys without a user".to_owned(),
             (GroupBy::Org, None) => "no organisation".to_owned(),
+            // Refused before it was read, or too many or too old to be told apart.
+            (GroupBy::Model, _) if known.is_empty() => "no model".to_owned(),
             (GroupBy::Key, Some(id)) => {
                 let prefix = key_prefix.clone().unwrap_or_else(|| format!("key {id}"));
                 if deleted {
-                    format!("{prefix} (deleted)")
+                    format!("{prefix}{gone}")
                 } else {
                     format!("{prefix} {known}").trim().to_owned()
                 }
             }
-            (GroupBy::User, Some(id)) if deleted => format!("user {id} (deleted)"),
-            (GroupBy::Org, Some(id)) if deleted => format!("organisation {id} (deleted)"),
+            (GroupBy::User, Some(id)) if deleted => format!("user {id}{gone}"),
+            (GroupBy::Org, Some(id)) if deleted => format!("organisation {id}{gone}"),
             (GroupBy::Model, _) | (GroupBy::User | GroupBy::Org, Some(_)) => known,
         };
         Self {
@@ -83,26 +91,13 @@ pub(crate) async fn aggregate(
 ) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     let by = params.parsed("group_by", "model, key, user or org", GroupBy::parse)?.unwrap_or_default();
-    let sort = sort(&mut params)?;
+    let most = Sort { by: GroupColumn::Requests, order: Order::Desc };
+    let sort = params.sort(COLUMNS, GroupColumn::parse)?.unwrap_or(most);
     let filter = filter(&mut params, &caller, app.clock.now())?;
     params.finish()?;
+    let all = caller.scope().is_none();
     let mut tx = app.store.read().await?;
-    let (groups, total) = tx.usage_groups(&filter, by, sort, page.limit, page.offset).await?;
-    Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it)).collect(), total))
-}
-
-/// `column` or `-column`, and as other lists have it `column:asc` or `column:desc`.
-fn sort(params: &mut Params) -> Result<Sort<GroupColumn>, Problem> {
-    let allowed = "requests, errors, prompt_tokens, completion_tokens, total_tokens, p50_ms or p95_ms, with `-` in front \
-                   for the largest first";
-    let sort = params.parsed("sort", allowed, |text| {
-        let (column, order) = match (text.strip_prefix('-'), text.split_once(':')) {
-            (Some(column), _) | (None, Some((column, "desc"))) => (column, Order::Desc),
-            (None, Some((column, "asc"))) => (column, Order::Asc),
-            (None, Some(_)) => return None,
-            (None, None) => (text, Order::Asc),
-        };
-        Some(Sort { by: GroupColumn::parse(column)?, order })
-    })?;
-    Ok(sort.unwrap_or(Sort { by: GroupColumn::Requests, order: Order::Desc }))
+    let (groups, total) =
+        tx.usage_groups(&filter, by, sort, (page.limit, page.offset), caller.scope()).await?;
+    Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it, all)).collect(), total))
 }

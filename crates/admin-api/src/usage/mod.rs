@@ -107,12 +107,18 @@ fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<Usage
     if from >= to {
         return Err(Problem::invalid("from", "`from` must be before `to`"));
     }
+    let model = params.text("model");
+    let no_model = params.flag("no_model")?;
+    if no_model && model.is_some() {
+        return Err(Problem::invalid("no_model", "send either `model` or `no_model`"));
+    }
     let org = params.id("org_id")?.map(OrgId);
     let foreign = org.is_some_and(|it| !caller.sees(it));
     Ok(UsageFilter {
         from,
         to,
-        model: params.text("model"),
+        // Any text may be a model's name, so that none can stand for none.
+        model: if no_model { Some(String::new()) } else { model },
         task: params.parsed("task", "generate or embed", Task::parse)?,
         key_id: params.id("key_id")?.map(KeyId),
         user_id: params.id("user_id")?.map(UserId),

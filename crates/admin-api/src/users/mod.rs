@@ -43,7 +43,8 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     let page = params.page()?;
     let org = params.id("org_id")?.map(OrgId);
     let role = params.parsed("role", ROLES, Role::parse)?;
-    let sort = params.sort("id, username, created_at or last_login_at", UserColumn::parse)?;
+    let sort =
+        params.sort("id, username, created_at or last_login_at", UserColumn::parse)?.unwrap_or_default();
     let filter = UserFilter { org_id: caller.scope().or(org), q: params.search()?, role };
     params.finish()?;
     if org.is_some_and(|org| !caller.sees(org)) {
@@ -61,8 +62,9 @@ pub(crate) async fn lookup(
     mut params: Params,
 ) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
+    let q = params.search()?;
     params.finish()?;
-    let users = app.store.read().await?.user_lookup(caller.scope()).await?;
+    let users = app.store.read().await?.user_lookup(caller.scope(), q.as_deref()).await?;
     let entry = |(id, username, org_id)| json!({ "id": id, "username": username, "org_id": org_id });
     Ok(page.of(users.into_iter().map(entry).collect()))
 }
@@ -70,7 +72,7 @@ pub(crate) async fn lookup(
 /// Create a user
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let username = fields.required("username", "a name of 1 to 64 characters", read::name(64));
+    let username = fields.required("username", &read::named(64), read::name(64));
     let password = fields.required("password", password::ACCEPTABLE, password::acceptable);
     let role = fields.optional("role", ROLES, typed::<Role>).unwrap_or(Role::User);
     let org = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
@@ -102,11 +104,11 @@ pub(crate) async fn change(
     body: Object,
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let username = fields.optional("username", "a name of 1 to 64 characters", read::name(64));
-    let password = fields.optional("password", password::ACCEPTABLE, password::acceptable);
-    let role = fields.optional("role", ROLES, typed::<Role>);
-    let org_id = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
-    let enabled = fields.optional("enabled", "true or false", Value::as_bool);
+    let username = fields.given("username", &read::named(64), read::name(64));
+    let password = fields.given("password", password::ACCEPTABLE, password::acceptable);
+    let role = fields.given("role", ROLES, typed::<Role>);
+    let org_id = fields.given("org_id", "the id of an organisation", read::id).map(OrgId);
+    let enabled = fields.given("enabled", "true or false", Value::as_bool);
     fields.finish()?;
     if let Some(role) = role {
         may_give(&caller, role)?;
@@ -136,6 +138,10 @@ pub(crate) async fn change(
     if password.is_some() {
         entry = entry.noting("password_changed", true);
     }
+    if entry.says_nothing() {
+        tx.rollback().await?;
+        return Ok(Json(old));
+    }
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
@@ -163,11 +169,20 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
 async fn visible(tx: &mut Tx, caller: &Caller, id: UserId) -> Outcome<User> {
     let user = tx.user_in(id, caller.scope()).await?;
     let user = user.ok_or_else(|| Parts::not_found("user", id))?;
+    within_reach(caller, &user)?;
+    Ok(user)
+}
+
+/// Nobody touches the account or the keys of one with a higher role than his own.
+///
+/// # Errors
+/// 403 `forbidden`.
+pub(crate) fn within_reach(caller: &Caller, user: &User) -> Outcome<()> {
     if user.role > caller.role() {
         let message = format!("a user with the role `{}` is beyond your role", user.role);
         return Err(Problem::new(ErrorCode::Forbidden, message));
     }
-    Ok(user)
+    Ok(())
 }
 
 fn may_give(caller: &Caller, role: Role) -> Outcome<()> {

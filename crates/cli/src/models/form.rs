@@ -148,6 +148,7 @@ fn typed(name: &str, text: &str, engine: EngineKind) -> Value {
         | Kind::Lines { .. }
         | Kind::OneOf(_)
         | Kind::Repo
+        | Kind::RepoOrPath
         | Kind::Path
         | Kind::ModelPath => as_is(),
     }

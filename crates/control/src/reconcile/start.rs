@@ -57,11 +57,6 @@ pub(super) async fn launch(
     if !info.simulator {
         files(Arc::clone(&models_dir), model).await?;
     }
-    if model.config.is_online() {
-        let dir = config.hub_cache_dir.clone();
-        let made = on_disk(|| std::fs::create_dir_all(dir)).await?;
-        made.map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
-    }
     let found = tokio::select! {
         found = control.version(model.engine, image, Some(&info), START_WAITS) => found,
         () = superseded => return Err(NoStart::Superseded),
@@ -73,6 +68,11 @@ pub(super) async fn launch(
     let launch = control.launch_of(model, version, &models_dir);
     for warning in &launch.warnings {
         warn!(model = model.id.0, field = warning.field, "{}", warning.message);
+    }
+    if launch.mounts_hub_cache {
+        let dir = config.hub_cache_dir.clone();
+        let made = on_disk(|| std::fs::create_dir_all(dir)).await?;
+        made.map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
     let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
     let what = if config.programs.is_some() { "process" } else { "container" };

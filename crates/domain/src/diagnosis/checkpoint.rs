@@ -90,7 +90,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "Repo id must use alphanumeric chars",
         ],
         "Model folder not found",
-        "the container has no folder `{path}`",
+        "the container has no such folder[: `{path}`]",
         &[
             change_path("local_path", "set it to a folder below the models base directory"),
             tip("check that the models base directory is the one that holds the model"),
@@ -179,7 +179,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "PytorchStreamReader failed",
         ],
         "Damaged weights",
-        "a file of weights can't be read ({why}): an incomplete download, or a git-lfs pointer instead of the file",
+        "a file of weights can't be read[ ({why})]: an incomplete download, or a git-lfs pointer instead of the file",
         &[change(
             "local_path",
             "download the files again; pointers of a few hundred bytes need `git lfs pull`",

@@ -59,10 +59,17 @@ const ALIASES: &[(&str, &str)] = &[
     ("-hf", "repo_id"),
 ];
 
-/// Fields that hold a path inside the models base directory. The model's own file comes last: the others are rarer,
+/// Fields that hold a path inside the models base directory, or a name that engines print like one. The model's own file comes last: the others are rarer,
 /// so a match says more.
-const PATHS: &[&str] =
-    &["draft_model_path", "mmproj", "hub_config_path", "chat_template_file", "tokenizer", "local_path"];
+const PATHS: &[&str] = &[
+    "draft_model_path",
+    "mmproj",
+    "hub_config_path",
+    "chat_template_file",
+    "tokenizer",
+    "repo_id",
+    "local_path",
+];
 
 /// The field of `engine` that becomes `flag`; an operator's own argument is `extra_args`.
 ///

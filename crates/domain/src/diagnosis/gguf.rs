@@ -154,7 +154,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "llamacpp_tokenizer_missing",
         &["error loading model vocabulary: {why}", "cannot find tokenizer {what}"],
         "Tokenizer missing in the file",
-        "the file has no usable tokenizer ({why}): a faulty conversion, or not a language model",
+        "the file has no usable tokenizer[ ({why})]: a faulty conversion, or not a language model",
         &[change("local_path", "use another conversion of the model")],
     ),
     log(
@@ -216,7 +216,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "failed to load lora adapter '{path}'",
         ],
         "LoRA adapter not usable",
-        "an adapter can't be loaded: {why}",
+        "an adapter can't be loaded[: {why}]",
         &[change("lora_adapters", "correct or remove it; adapters must be GGUF files made for this model")],
     ),
     log(

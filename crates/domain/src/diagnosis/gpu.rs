@@ -6,7 +6,7 @@
 
 use super::{
     signature::{
-        Advice, Signature,
+        Advice, Signature, Target,
         Try::{Bool, Captured, Made, Number, Text, Unset},
         When, change, set, tip,
     },
@@ -37,9 +37,9 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "max seq len ({asked#}) is larger than the maximum number of tokens that can be stored in KV cache ({length#})",
         ],
         "Context does not fit into the KV cache",
-        "a context of {asked} tokens needs {needed} GiB of KV cache, and {there} GiB are left beside the weights",
+        "a context of {asked} tokens needs more KV cache than is left beside the weights[: {needed} of {there} GiB]",
         &[
-            set("max_model_len", Captured("length"), "use the longest context that fits: {length} tokens"),
+            set("max_model_len", Captured("length"), "use the longest context that fits[: {length} tokens]"),
             set("kv_cache_dtype", Text("fp8"), "or halve the cache with FP8 elements"),
             set(
                 "gpu_memory_utilization",
@@ -81,6 +81,21 @@ pub(super) const SIGNATURES: &[Signature] = &[
         ],
     ),
     log(
+        "vllm_cpu_memory_too_small",
+        Some(Vllm),
+        &[
+            "Available memory on node {node#} ({free#}/{total#} GiB) on startup is less than desired CPU memory utilization ({asked#}, {wanted#} GiB)",
+            "Available memory on node {node#} ({free#}/{total#} GiB) on kv cache allocation is less than requested memory for kv ({wanted#}",
+        ],
+        "Not enough RAM for the KV cache",
+        "without a GPU the engine reserves RAM: it wants {wanted} GiB, and {free} of {total} GiB are free",
+        &[
+            set("kv_cache_memory_bytes", Made(values::half_of_free), "reserve less RAM for the KV cache"),
+            tip("`VLLM_CPU_KVCACHE_SPACE` in `extra_env` counts more: lower it there if it is set"),
+            tip("or stop other models and programs of this machine"),
+        ],
+    ),
+    log(
         "vllm_weights_too_large",
         Some(Vllm),
         &["Failed to load model - not enough GPU memory"],
@@ -108,9 +123,10 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "CUDA out of memory. Tried to allocate {wanted}. ",
             "CUDA out of memory",
             "torch.OutOfMemoryError",
+            "CUDA error: out of memory",
         ],
         "GPU out of memory",
-        "the GPU's memory ran out when {wanted} more were asked for",
+        "the GPU's memory ran out[ when {wanted} more were asked for]",
         &[
             set("max_model_len", Made(values::half), "use a shorter context"),
             set("max_num_seqs", Made(values::half), "answer fewer requests together"),
@@ -132,7 +148,12 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "GPU out of memory",
         "the model, its KV cache or the compute buffers do not fit into the GPU's memory",
         &[
-            set("ngl", Unset, "let the engine choose how many layers fit, with `fit_memory` on"),
+            Advice {
+                text: "keep fewer layers on the GPU: with `fit_memory` on and no `ngl`, builds from b7400 choose as many \
+                       as fit",
+                target: Target::Helping("fit_memory", values::layers_field),
+                value: Made(values::fewer_layers),
+            },
             set("context_size", Made(values::half), "use a shorter context"),
             set("cache_type_k", Text("q8_0"), "halve the KV cache (`cache_type_v` as well)"),
             change("n_cpu_moe", "keep experts in RAM, for mixture-of-experts models"),
@@ -165,7 +186,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "The number of required GPUs exceeds the total number of available GPUs",
         ],
         "Fewer GPUs than asked for",
-        "the model is to be split over {size} GPUs, and the container has {gpus}",
+        "the model is to be split over more GPUs than the container has[: {size} of {gpus}]",
         &[
             set("tensor_parallel_size", Made(values::gpus_there), "use as many as there are"),
             set("selected_gpus", Unset, "or give the container more GPUs"),
@@ -177,7 +198,11 @@ pub(super) const SIGNATURES: &[Signature] = &[
         &["Total number of attention heads ({heads#}) must be divisible by tensor parallel size ({size#})"],
         "Model can't be split like this",
         "the model's {heads} attention heads can't be shared out evenly over {size} GPUs",
-        &[set("tensor_parallel_size", Made(values::divisor), "use a number that divides {heads}")],
+        &[set(
+            "tensor_parallel_size",
+            Made(values::divisor),
+            "use a number that divides {heads}, and the heads of keys and values",
+        )],
     ),
     log(
         "dtype_not_supported",
@@ -195,7 +220,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "Quantization scheme is not supported for the current GPU",
         ],
         "GPU too old for this quantisation",
-        "the quantisation `{method}` needs a GPU with compute capability {needed} (in tenths) or newer",
+        "the quantisation[ `{method}`] needs a newer GPU[: compute capability {needed} (in tenths) or above]",
         &[
             change("quantization", "use a checkpoint with another quantisation, such as AWQ or GPTQ"),
             change("selected_gpus", "or choose a newer GPU"),
@@ -262,8 +287,12 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "Shared memory too small",
         "the processes of the engine ran out of shared memory (`/dev/shm`)",
         &[
-            tip("give containers a larger `/dev/shm`, or the host's (`ipc: host`)"),
-            change("tensor_parallel_size", "or split the model over fewer GPUs"),
+            change("tensor_parallel_size", "split the model over fewer GPUs: containers get 1 GiB of it"),
+            change(
+                "extra_env",
+                "or set `NCCL_SHM_DISABLE=1`, with which GPUs exchange more slowly, but without it",
+            ),
+            tip("or run engines as processes (`CONTAINER_RUNTIME=process`), which have the host's"),
         ],
     ),
     log(

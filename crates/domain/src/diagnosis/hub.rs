@@ -3,7 +3,15 @@
 //! vLLM's texts are those of `huggingface_hub` 2.4 and `transformers` 5.19, provoked with a hub that answers 403, 401
 //! and 404; llama.cpp's (b11434) likewise.
 
-use super::signature::{Advice, Signature, Try::Text, When, change, set, tip};
+use super::{
+    signature::{
+        Advice, Signature, Target,
+        Try::{Made, Text},
+        When, change, change_first, set, tip,
+    },
+    values,
+};
+use crate::model::EngineKind::Vllm;
 
 const fn log(
     id: &'static str,
@@ -15,6 +23,9 @@ const fn log(
     Signature::new(id, None, When::Log(patterns), title, message, fixes)
 }
 
+/// What names a repository, the model's own first.
+const SOURCES: &[&str] = &["repo_id", "tokenizer"];
+
 /// In the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     log(
@@ -24,7 +35,6 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "You are trying to access a gated repo",
             "Access to model {repo} is restricted",
             "Cannot access gated repo",
-            "Client error '403 Forbidden' for url '{url}'",
         ],
         "No access to this model",
         "the hub shows this model only to people who accepted its conditions",
@@ -32,21 +42,32 @@ pub(super) const SIGNATURES: &[Signature] = &[
             tip("accept the conditions on the model's page at the hub"),
             change("hub_token", "set an access token of the person who accepted them, with read access"),
         ],
-    ),
+    )
+    .or(&["Client error '403 Forbidden' for url '{url}'"]),
     log(
         "hub_token_refused",
         &[
             "Invalid user token",
             "Invalid credentials in Authorization header",
-            "Client error '401 Unauthorized' for url '{url}'",
-            "401 Client Error",
             "GET failed (401)",
         ],
         "Not signed in at the hub",
         "the hub refuses the access token, or wants one: this repository is private, or its name is wrong",
         &[
             change("hub_token", "set or renew the access token"),
-            change("repo_id", "check the repository's name"),
+            change_first(SOURCES, "check the repository's name"),
+        ],
+    )
+    .or(&["Client error '401 Unauthorized' for url '{url}'", "401 Client Error"]),
+    Signature::new(
+        "hub_file_not_found",
+        Some(Vllm),
+        When::Log(&["RemoteEntryNotFoundError", ".EntryNotFoundError: ", "Entry Not Found for url"]),
+        "File missing at the hub",
+        "the repository is there, but not a file that the engine needs: it may hold only GGUF files, or an adapter",
+        &[
+            change_first(SOURCES, "use the repository of the original checkpoint, which has a `config.json`"),
+            tip("GGUF files are for models of the llamacpp engine"),
         ],
     ),
     log(
@@ -54,18 +75,17 @@ pub(super) const SIGNATURES: &[Signature] = &[
         &[
             "RepositoryNotFoundError",
             "Repository Not Found for url",
-            "Client error '404 Not Found' for url '{url}'",
-            "404 Client Error",
             "GET failed (404)",
             "is not a valid model identifier listed on",
         ],
         "No such model at the hub",
-        "the hub has no repository of this name",
+        "the hub has no repository of this name, or does not show it without a token that may read it",
         &[
-            change("repo_id", "check the name: `organisation/model`"),
+            change_first(SOURCES, "check the name: `organisation/model`"),
             change("hub_token", "a private repository needs an access token"),
         ],
-    ),
+    )
+    .or(&["Client error '404 Not Found' for url '{url}'", "404 Client Error"]),
     log(
         "hub_not_reachable",
         &[
@@ -89,10 +109,16 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "hub_tokenizer_not_cached",
         &["outgoing traffic has been disabled", "LocalEntryNotFoundError", "OfflineModeIsEnabled"],
         "Tokenizer not downloaded",
-        "the weights are here, but the tokenizer has to be fetched from the hub, and the system is in offline mode",
+        "the weights are here, but the tokenizer has to be fetched from the hub, and the model or the system is in \
+         offline mode",
         &[
             change("tokenizer", "point it to a folder on this machine, as the container sees it (below `/models/`)"),
-            tip("or fetch the tokenizer while the machine is online; it stays in the cache"),
+            Advice {
+                text: "or start the model once while the system is online, without `mode` `offline`: the tokenizer is \
+                       fetched and stays in the cache",
+                target: Target::Field("mode"),
+                value: Made(values::unset),
+            },
         ],
     )
     .unless(|config| config.is_online() || config.text("tokenizer").is_none()),

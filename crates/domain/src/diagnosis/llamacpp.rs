@@ -88,7 +88,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "unknown value for {flag}: '{value}'",
         ],
         "Value not understood",
-        "`{flag}` can't be set to this value ({why}); the log shows what it takes",
+        "`{flag}` can't be set to this value[ ({why})]; the log shows what it takes",
         &[
             set_flag(Unset, "correct `{field}`, or unset it"),
             change("engine_image", "or use a build that takes it"),
@@ -134,7 +134,11 @@ pub(super) const SIGNATURES: &[Signature] = &[
                 target: Target::FirstSet(&["chat_template_file", "chat_template"]),
                 value: Made(values::unset),
             },
-            set("chat_template", Text("chatml"), "or use a built-in one"),
+            Advice {
+                text: "or use a built-in one",
+                target: Target::Helping("chat_template", values::own_template),
+                value: Text("chatml"),
+            },
             set("jinja", Bool(true), "templates other than the built-in ones need Jinja"),
         ],
     ),

@@ -145,11 +145,12 @@ pub fn diagnose(input: &Input<'_>) -> Diagnosis {
     let lines = lines::read(input.log);
     let found = by_reason(input, Weight::Cause)
         .or_else(|| by_memory(input))
-        .or_else(|| by_log(input, &lines, Weight::Cause))
-        .or_else(|| by_log(input, &lines, Weight::Symptom))
+        .or_else(|| by_log(input, &lines, Weight::Cause, words))
+        .or_else(|| by_log(input, &lines, Weight::Cause, |it| it.vague))
+        .or_else(|| by_log(input, &lines, Weight::Symptom, words))
         .or_else(|| by_exit(input))
         .or_else(|| by_reason(input, Weight::Symptom))
-        .or_else(|| by_log(input, &lines, Weight::Notice));
+        .or_else(|| by_log(input, &lines, Weight::Notice, words));
     match found {
         Some(found) => explain(input, &lines, found),
         None => unknown(input, &lines),
@@ -186,14 +187,25 @@ fn by_exit<'a>(input: &Input<'a>) -> Option<Match<'a>> {
     Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
 }
 
-/// The first line that a signature of this weight knows.
-fn by_log<'a>(input: &Input<'_>, lines: &'a [Line<'_>], weight: Weight) -> Option<Match<'a>> {
+/// The patterns of the log by which a signature is known.
+fn words(signature: &Signature) -> &'static [&'static str] {
+    match signature.when {
+        When::Log(patterns) | When::Either(patterns) => patterns,
+        _ => &[],
+    }
+}
+
+/// The first line that a signature of this weight knows by these patterns of its.
+fn by_log<'a>(
+    input: &Input<'_>,
+    lines: &'a [Line<'_>],
+    weight: Weight,
+    patterns: fn(&Signature) -> &'static [&'static str],
+) -> Option<Match<'a>> {
     let rows: Vec<_> = signatures(input.engine, weight)
         .filter(|it| !it.is_idle(input.config))
-        .filter_map(|it| match it.when {
-            When::Log(patterns) | When::Either(patterns) => Some((it, patterns)),
-            _ => None,
-        })
+        .map(|it| (it, patterns(it)))
+        .filter(|it| !it.1.is_empty())
         .collect();
     let first = if weight == Weight::Notice { 0 } else { first_line(input, lines)? };
     lines.iter().enumerate().skip(first).find_map(|(at, line)| {
@@ -229,6 +241,9 @@ fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis
             continue;
         }
         known.field = known.target(advice.target);
+        if known.field.is_none() && matches!(advice.target, Target::Helping(..)) {
+            continue;
+        }
         let value = known.value(advice.value);
         let mut captures = known.captures.clone();
         captures.push(("field", known.field.or_else(|| known.capture("flag")).unwrap_or("the setting")));

@@ -75,8 +75,20 @@ pub(super) fn shorten(text: &str, max: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Puts captures into a text that names them as `{name}`; what was not captured becomes `…`.
+/// Puts captures into a text that names them as `{name}`; what was not captured becomes `…`. A part in brackets is left
+/// out where one of its captures is missing.
 pub(super) fn fill(template: &str, captures: &[(&'static str, &str)]) -> String {
+    let Some((before, (part, after))) =
+        template.split_once('[').and_then(|it| Some((it.0, it.1.split_once(']')?)))
+    else {
+        return put(template, captures);
+    };
+    let known = |it: &str| captures.iter().any(|capture| it.split('}').next() == Some(capture.0));
+    let part = if part.split('{').skip(1).all(known) { put(part, captures) } else { String::new() };
+    format!("{}{part}{}", put(before, captures), fill(after, captures))
+}
+
+fn put(template: &str, captures: &[(&'static str, &str)]) -> String {
     let mut text = String::with_capacity(template.len() + 40);
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -117,6 +129,7 @@ mod tests {
     #[test]
     fn templates_are_filled() {
         assert_eq!(fill("`{a}` of {b}, {c", &[("a", "1")]), "`1` of …, {c");
+        assert_eq!(fill("x[ of {a}][: {b}], {c}", &[("a", "1"), ("c", "[{a}]")]), "x of 1, [{a}]");
         assert_eq!(shorten("aé", 2), "a");
     }
 }

@@ -41,7 +41,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
         let sign = match row.when {
             When::Log(patterns) | When::Reason(patterns) | When::Either(patterns) => Sign::Text {
                 first: patterns.first().map(|it| blank(it)).unwrap_or_default(),
-                others: patterns.len().saturating_sub(1),
+                others: (patterns.len() + row.vague.len()).saturating_sub(1),
             },
             When::Exit(codes) => Sign::ExitCodes(codes),
             When::OutOfMemory => Sign::OutOfMemory,
@@ -52,7 +52,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
             engine: row.engine,
             title: row.title,
             sign,
-            fix: row.fixes.first().map(|it| blank(it.text)).unwrap_or_default(),
+            fix: row.fixes.first().map(|it| plain(it.text)).unwrap_or_default(),
             field: with_field.and_then(field),
             value: with_field.and_then(value),
         }
@@ -62,7 +62,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
 fn field(advice: &Advice) -> Option<&'static str> {
     match advice.target {
         Target::None => None,
-        Target::Field(name) | Target::Path(name) => Some(name),
+        Target::Field(name) | Target::Path(name) | Target::Helping(name, _) => Some(name),
         Target::FirstSet(names) => names.first().copied(),
         Target::Flag => Some("…"),
     }
@@ -77,6 +77,11 @@ fn value(advice: &Advice) -> Option<String> {
         Try::Number(it) => Some(it.to_string()),
         Try::Captured(_) | Try::Made(_) => Some("…".to_owned()),
     }
+}
+
+/// A text of ours, without the marks of its optional parts.
+fn plain(text: &str) -> String {
+    blank(&text.replace(['[', ']'], ""))
 }
 
 /// `…` for each `{name}`.

@@ -126,7 +126,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "docker_unreachable",
         &["the container engine can't be reached: {why}", "Cannot connect to the Docker daemon"],
         "Container runtime not reachable",
-        "the container runtime does not answer: {why}",
+        "the container runtime does not answer[: {why}]",
         &[tip("check that it runs (`systemctl status docker`) and that `DOCKER_HOST` is right")],
     ),
     reason(
@@ -216,7 +216,9 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "Disk full",
         "the disk of the container runtime or of the hub cache is full",
         &[tip("free some space: unused images (`docker image prune`) and models are the largest")],
-    ),
+    )
+    // In a log it may be about shared memory, which is told first.
+    .or(&["No space left on device", "no space left on device", "Not enough free disk space"]),
     reason(
         "key_mismatch",
         &["the engine refuses the gateway's internal key"],
@@ -282,7 +284,11 @@ pub(super) const SIGNATURES: &[Signature] = &[
             set("context_size", Made(values::half), "use a shorter context"),
             set("max_model_len", Made(values::half), "use a shorter context"),
             set("cpu_offload_gb", Unset, "keep fewer weights in RAM"),
-            set("no_mmap", Bool(false), "map the file instead of reading it, so that its pages can be dropped"),
+            Advice {
+                text: "map the file and don't lock it, so that its pages can be dropped",
+                target: Target::Helping("load_mode", values::held_in_ram),
+                value: Text("mmap"),
+            },
             tip("use a smaller or more strongly quantised model, or stop another one"),
         ],
     ),

@@ -42,6 +42,9 @@ pub(super) enum Target {
     Path(&'static str),
     /// The first of these fields that is set, or else the first.
     FirstSet(&'static [&'static str]),
+    /// The field that helps as things are set, of which the first is the most frequent; where there is none the advice
+    /// is left out.
+    Helping(&'static str, fn(&ModelConfig) -> Option<&'static str>),
 }
 
 /// Value to try.
@@ -75,6 +78,9 @@ pub(super) struct Signature {
     /// `None`: both engines.
     pub engine: Option<EngineKind>,
     pub when: When,
+    /// Patterns of the log that count where no cause stands in plainer words: Python prints the exception that a
+    /// library began with before the one that says what it means.
+    pub vague: &'static [&'static str],
     pub weight: Weight,
     pub severity: Severity,
     pub title: &'static str,
@@ -107,6 +113,7 @@ impl Signature {
             id,
             engine,
             when,
+            vague: &[],
             weight: Weight::Cause,
             severity: Severity::Error,
             title,
@@ -114,6 +121,11 @@ impl Signature {
             fixes,
             unless: None,
         }
+    }
+
+    pub(super) const fn or(mut self, vague: &'static [&'static str]) -> Self {
+        self.vague = vague;
+        self
     }
 
     pub(super) const fn symptom(mut self) -> Self {
@@ -158,6 +170,11 @@ pub(super) const fn change(field: &'static str, text: &'static str) -> Advice {
     Advice { text, target: Target::Field(field), value: Try::Nothing }
 }
 
+/// Advice to change the first of `fields` that is set.
+pub(super) const fn change_first(fields: &'static [&'static str], text: &'static str) -> Advice {
+    Advice { text, target: Target::FirstSet(fields), value: Try::Nothing }
+}
+
 /// Advice to set `field` to `value`.
 pub(super) const fn set(field: &'static str, value: Try, text: &'static str) -> Advice {
     Advice { text, target: Target::Field(field), value }
@@ -193,6 +210,7 @@ impl Found<'_> {
                 let known = self.capture("path").and_then(|it| flags::field_of_path(it, self.config));
                 Some(known.unwrap_or(or))
             }
+            Target::Helping(_, choose) => choose(self.config),
             Target::FirstSet(names) => {
                 let set = names.iter().find(|it| self.config.get(it).is_some());
                 set.or(names.first()).copied()

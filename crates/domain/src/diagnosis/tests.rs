@@ -57,6 +57,23 @@ fn templates_name_only_what_their_patterns_capture() {
     }
 }
 
+/// `…` in a message says nothing: what only some patterns capture stands in a part that can be left out.
+#[test]
+fn messages_have_no_gaps() {
+    for row in table() {
+        let (When::Log(patterns) | When::Reason(patterns) | When::Either(patterns)) = row.when else {
+            continue;
+        };
+        for pattern in patterns.iter().chain(row.vague) {
+            let found: Captures<'_> = names(pattern).into_iter().map(|it| (it, "x")).collect();
+            let mut texts = row.fixes.iter().map(|it| it.text).chain([row.message]);
+            let gaps = |it: &str| it.matches('…').count();
+            let gap = texts.find(|it| gaps(&pattern::fill(&it.replace("{field}", "x"), &found)) > gaps(it));
+            assert_eq!(gap, None, "{}: {pattern}", row.id);
+        }
+    }
+}
+
 #[test]
 fn texts_keep_the_house_style() {
     for row in table() {

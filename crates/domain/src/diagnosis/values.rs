@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use super::signature::Found;
-use crate::model::fields::{self, Default};
+use crate::model::{
+    ModelConfig,
+    fields::{self, Default},
+};
 
 /// A number as JSON, whole where it is whole.
 pub(super) fn json(number: f64) -> Value {
@@ -20,6 +23,8 @@ pub(super) fn leave_out(found: &Found<'_>) -> Option<Value> {
     match default(found) {
         Some(Default::Bool(on)) => Some(Value::Bool(!on)),
         _ if found.field == Some("numa") => Some(Value::from("none")),
+        // It comes from the defaults of two other fields, which this one overrides.
+        _ if found.field == Some("load_mode") => Some(Value::from("auto")),
         Some(Default::Engine) => Some(Value::Null),
         Some(_) | None => None,
     }
@@ -35,6 +40,23 @@ pub(super) fn half(found: &Found<'_>) -> Option<Value> {
     let now = current(found)? as i64;
     let half = if now >= 1024 { now / 2 / 256 * 256 } else { now / 2 };
     (half >= 1).then(|| half.into())
+}
+
+/// What keeps layers off a GPU: `fit_memory`, whose effect begins where no smaller `ngl` is set, or that.
+pub(super) fn layers_field(config: &ModelConfig) -> Option<&'static str> {
+    match (config.int("ngl"), config.text("fit_memory")) {
+        (Some(1..999), _) => Some("ngl"),
+        (Some(0), _) | (_, Some("on")) => None,
+        _ => Some("fit_memory"),
+    }
+}
+
+/// The value for it: the engine's choice, or half of the layers.
+pub(super) fn fewer_layers(found: &Found<'_>) -> Option<Value> {
+    match found.field? {
+        "fit_memory" => Some("on".into()),
+        _ => half(found).or(Some(0.into())),
+    }
 }
 
 /// Twice what is set.
@@ -56,14 +78,38 @@ pub(super) fn free_share(found: &Found<'_>) -> Option<Value> {
     (0.05..=0.98).contains(&share).then(|| hundredths(share))
 }
 
-/// The largest number of GPUs below the current one that divides the attention heads.
+/// Half of the RAM that was free, in bytes.
+pub(super) fn half_of_free(found: &Found<'_>) -> Option<Value> {
+    let free = found.number("free")?;
+    let half = (free / 2.0).floor();
+    (1.0..1e6).contains(&half).then(|| ((half as i64) << 30).into())
+}
+
+/// What gets weights out of RAM that the kernel wants back, unless they are neither locked nor copied now.
+pub(super) fn held_in_ram(config: &ModelConfig) -> Option<&'static str> {
+    let on = |name| config.bool(name) != Some(false);
+    let held = match config.text("load_mode") {
+        Some(mode) => !matches!(mode, "auto" | "mmap"),
+        None => on("mlock") || on("no_mmap"),
+    };
+    held.then_some("load_mode")
+}
+
+/// A template of the record, which no template file stands in for.
+pub(super) fn own_template(config: &ModelConfig) -> Option<&'static str> {
+    config.get("chat_template_file").is_none().then_some("chat_template")
+}
+
+/// The largest power of two below the current number of GPUs that divides the attention heads. Heads of keys and values,
+/// which the log does not tell, have to go up in it, too, or it in them; their number is nearly always one.
 pub(super) fn divisor(found: &Found<'_>) -> Option<Value> {
     let heads = found.number("heads")? as i64;
     let size = found.number("size")? as i64;
     if !(1..=4096).contains(&heads) {
         return None;
     }
-    (1..size.clamp(1, 65)).rev().find(|it| heads % it == 0).map(Value::from)
+    let powers = [64, 32, 16, 8, 4, 2, 1];
+    powers.into_iter().find(|it| *it < size.max(2) && heads % it == 0).map(Value::from)
 }
 
 /// The number of GPUs that there are, over the stages of the pipeline.

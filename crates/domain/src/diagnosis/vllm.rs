@@ -132,6 +132,19 @@ pub(super) const SIGNATURES: &[Signature] = &[
         &[set("reasoning_parser", Unset, "choose one that the log lists, or unset it")],
     ),
     log(
+        "vllm_lora_rank_too_high",
+        &["LoRA rank {rank#} is greater than max_lora_rank {most#}"],
+        "Adapter larger than prepared for",
+        "an adapter has rank {rank}, and the engine prepares for {most}",
+        &[
+            change(
+                "extra_args",
+                "add `--max-lora-rank` with {rank}, or the next of 8, 16, 32, 64, 128, 256, 320 and 512 above it",
+            ),
+            change("lora_adapters", "or leave the adapter out"),
+        ],
+    ),
+    log(
         "vllm_port_in_use",
         &["[Errno 98] Address already in use", "[Errno 98] error while attempting to bind"],
         "Port in use",

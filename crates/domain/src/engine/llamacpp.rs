@@ -5,6 +5,12 @@ use secrecy::SecretString;
 use super::{Args, Launch, LaunchContext, gpus};
 use crate::model::{Model, Task, check::below_models, fields::llamacpp_builds as builds};
 
+/// What `ngl` is where all layers are meant.
+const ALL_LAYERS: i64 = 999;
+/// Longest input of an embedding model that is prepared for unless a batch size is set: the buffers of the calculation
+/// grow with it.
+const EMBED_BATCH: i64 = 8192;
+
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
     let online = config.is_online();
@@ -35,11 +41,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
             // `--reranking` sets it.
             skip.push("pooling");
         }
-        if config.get("ubatch_size").is_none() {
-            // An input longer than the physical batch is refused with 500.
-            let batch = args.value_of("batch_size").unwrap_or_else(|| "512".to_owned());
-            args.push(&["--ubatch-size", &batch]);
-        }
+        batches(&mut args, &mut skip);
     }
     let drafting = draft(model, &mut args);
     if !drafting {
@@ -47,6 +49,8 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     if gpus.is_empty() {
         without_gpu(&mut args, &mut skip);
+    } else if leaves_layers_to_engine(&args) {
+        skip.push("ngl");
     }
     super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
@@ -97,10 +101,37 @@ fn environment(model: &Model, cx: &LaunchContext<'_>, online: bool) -> Vec<(Stri
         env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
         if cx.offline {
             env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));
+            // Its name in builds of 2025.
+            env.push(("LLAMA_OFFLINE".into(), "1".into()));
         }
     }
     extra_env(model, &mut env);
     env
+}
+
+/// An input of an embedding model is handled in one piece: one longer than the physical batch, which is never above the
+/// logical one, is refused with 500. So both are as long as the longest input, unless they are set.
+fn batches(args: &mut Args<'_>, skip: &mut Vec<&str>) {
+    let config = &args.model.config;
+    let context = args.value_of("context_size").and_then(|it| it.parse::<i64>().ok()).filter(|it| *it > 0);
+    let longest = context.unwrap_or(EMBED_BATCH).min(EMBED_BATCH);
+    let physical = config.int("ubatch_size");
+    let logical = config.int("batch_size").unwrap_or_else(|| longest.max(physical.unwrap_or(0)));
+    if config.get("batch_size").is_none() {
+        skip.push("batch_size");
+        args.push(&["--batch-size", &logical.to_string()]);
+    }
+    if physical.is_none() {
+        args.push(&["--ubatch-size", &logical.to_string()]);
+    }
+}
+
+/// Whether the engine chooses how many layers fit: `--fit` changes only what is not given.
+fn leaves_layers_to_engine(args: &Args<'_>) -> bool {
+    let config = &args.model.config;
+    args.version >= builds::FIT
+        && config.text("fit_memory") == Some("on")
+        && config.int("ngl").is_none_or(|it| it >= ALL_LAYERS)
 }
 
 /// The default of `ngl` stands for "all that fit". Where there is no GPU, llama-server would only warn about it.
@@ -180,7 +211,8 @@ fn memory(args: &mut Args<'_>) -> bool {
             (false, true) => Some("none"),
             (false, false) => None,
         });
-        if let Some(mode) = mode {
+        // `auto` is what it does by itself, and what builds that don't know the option do.
+        if let Some(mode) = mode.filter(|it| *it != "auto") {
             args.push(&["--load-mode", mode]);
         }
         return mode.is_some_and(|it| it.ends_with("mlock"));

@@ -171,7 +171,11 @@ fn gpus(model: &Model, host: &Host) -> Vec<u32> {
     match model.config.get("selected_gpus").and_then(serde_json::Value::as_array) {
         Some(chosen) => {
             let chosen = chosen.iter().filter_map(serde_json::Value::as_u64).map(|it| it as u32);
-            chosen.filter(|it| host.gpus.contains(it)).collect()
+            let mut there: Vec<u32> = chosen.filter(|it| host.gpus.contains(it)).collect();
+            // Records of older versions of the gateway may name one twice.
+            let mut seen = std::collections::HashSet::new();
+            there.retain(|it| seen.insert(*it));
+            there
         }
         None => host.gpus.clone(),
     }

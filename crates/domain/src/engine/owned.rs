@@ -28,6 +28,8 @@ const VLLM_ARGS: &[&str] = &[
     // A file with more arguments.
     "--config",
 ];
+/// Arguments of vLLM's whose field has to be used, since more hangs on its value than the command.
+const VLLM_FIELDS: &[(&str, &str)] = &[("--trust-remote-code", "trust_remote_code")];
 const LLAMACPP_ARGS: &[&str] = &[
     "--host",
     "--port",
@@ -121,21 +123,31 @@ pub fn argument(engine: EngineKind, word: &str) -> Option<&'static str> {
     }
     let flag = word.split('=').next().unwrap_or(word);
     match engine {
-        EngineKind::Vllm => {
-            let flag = flag.split('.').next().unwrap_or(flag).replace('_', "-");
-            // Short options of vLLM's have several letters and are nobody's beginning.
-            VLLM_ARGS
-                .iter()
-                .find(|it| **it == flag || (flag.starts_with("--") && it.starts_with(&flag)))
-                .copied()
-        }
+        EngineKind::Vllm => VLLM_ARGS.iter().find(|it| vllm_reads(flag, it)).copied(),
         EngineKind::Llamacpp => {
             let flag = if flag.starts_with("--") { flag.replace('_', "-") } else { flag.to_owned() };
             // `--gpt-oss-20b-default` and its like choose and fetch a model of their own.
-            let presets = flag.ends_with("-default") || flag.ends_with("-spec");
+            // `--spec-default` only sets how it drafts.
+            let presets = (flag.ends_with("-default") && flag != "--spec-default") || flag.ends_with("-spec");
             LLAMACPP_ARGS.iter().find(|it| **it == flag).copied().or(presets.then_some("--model"))
         }
     }
+}
+
+/// The field that has to be used instead of the argument `word`.
+pub fn field(engine: EngineKind, word: &str) -> Option<&'static str> {
+    let flag = word.split('=').next().unwrap_or(word);
+    match engine {
+        EngineKind::Vllm => VLLM_FIELDS.iter().find(|it| vllm_reads(flag, it.0)).map(|it| it.1),
+        EngineKind::Llamacpp => None,
+    }
+}
+
+/// Whether vLLM's parser may take `flag` for `option`. Its short options have several letters and are nobody's
+/// beginning.
+fn vllm_reads(flag: &str, option: &str) -> bool {
+    let flag = flag.split('.').next().unwrap_or(flag).replace('_', "-");
+    option == flag || (flag.starts_with("--") && flag.len() > 2 && option.starts_with(&flag))
 }
 
 /// Whether the gateway decides about this environment variable.
@@ -164,7 +176,7 @@ mod tests {
         for word in ["-m", "--api_key", "--hf-repo", "-hft", "--gpt-oss-20b-default", "--fim-qwen-7b-spec"] {
             assert!(llama(word).is_some(), "{word}");
         }
-        for word in ["-md", "--api-k", "--mod", "--cache-ram", "-c"] {
+        for word in ["-md", "--spec-default", "--api-k", "--mod", "--cache-ram", "-c"] {
             assert_eq!(llama(word), None, "{word}");
         }
     }

@@ -42,6 +42,15 @@ impl Place {
         }
     }
 
+    /// Where the engine finds a path that may be written as a container sees it, below `/models/`; anything else is no
+    /// path of ours and stays.
+    pub fn seen_below_models(&self, text: &str) -> String {
+        match text.strip_prefix(MODELS_MOUNT).and_then(|it| it.strip_prefix('/')) {
+            Some(path) => self.model(path),
+            None => text.to_owned(),
+        }
+    }
+
     /// Where the engine finds a path below the models base directory.
     pub fn model(&self, path: &str) -> String {
         format!("{}/{}", self.models, path.trim_end_matches('/'))

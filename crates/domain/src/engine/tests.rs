@@ -65,6 +65,99 @@ fn a_new_llama_server_gets_new_words_and_an_old_one_old_words() {
     );
 }
 
+fn llama_on_a_gpu(body: &Value, version: &str, offline: bool) -> Launch {
+    launch_on(body, version, &[0], offline)
+}
+
+fn launch_on(body: &Value, version: &str, gpus: &[u32], offline: bool) -> Launch {
+    let model = model(body);
+    launch(
+        &model,
+        &LaunchContext {
+            image: "image:tag",
+            version: EngineVersion::parse(model.engine, version),
+            host: &Host { cpus: 8, gpus: gpus.to_vec() },
+            internal_key: &"internal".into(),
+            offline,
+            hub_endpoint: None,
+            place: &Place::container(),
+            program: None,
+        },
+    )
+}
+
+#[test]
+fn the_engine_chooses_the_layers_where_it_is_told_to_fit() {
+    let line = |more: Value, version: &str| {
+        let mut body = json!({"served_name": "t", "engine_type": "llamacpp", "local_path": "x.gguf"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        llama_on_a_gpu(&body, version, false).args.join(" ")
+    };
+    for ngl in [json!({}), json!({"ngl": 999})] {
+        assert!(line(ngl.clone(), "b11434").contains("--n-gpu-layers 999"), "{ngl}");
+        let mut fitted = ngl.clone();
+        fitted["fit_memory"] = json!("on");
+        let command = line(fitted.clone(), "b11434");
+        assert!(command.contains("--fit on") && !command.contains("--n-gpu-layers"), "{command}");
+        // Without the feature all layers are asked for, as before.
+        assert!(line(fitted, "b7000").contains("--n-gpu-layers 999"), "{ngl}");
+    }
+    assert!(line(json!({"ngl": 20, "fit_memory": "on"}), "b11434").contains("--n-gpu-layers 20"));
+    assert!(line(json!({"fit_memory": "off"}), "b11434").contains("--n-gpu-layers 999"));
+}
+
+#[test]
+fn a_gpu_that_is_named_twice_counts_once() {
+    let mut stored =
+        model(&json!({"served_name": "t", "engine_type": "vllm", "local_path": "m"})).config.values().clone();
+    stored.insert("selected_gpus".to_owned(), json!([1, 0, 1]));
+    let mut model = model(&json!({"served_name": "t", "engine_type": "vllm", "local_path": "m"}));
+    model.config = crate::model::ModelConfig::from_stored(stored);
+    assert_eq!(gpus(&model, &Host { cpus: 8, gpus: vec![0, 1] }), [1, 0]);
+}
+
+#[test]
+fn embedding_inputs_may_be_as_long_as_the_context() {
+    let batches = |more: Value| {
+        let mut body =
+            json!({"served_name": "t", "engine_type": "llamacpp", "local_path": "x.gguf", "task": "embed"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let args = launch_at(&body, "b11434").args;
+        let of = |flag: &str| {
+            let mut found =
+                args.iter().zip(args.iter().skip(1)).filter(|it| it.0 == flag).map(|it| it.1.clone());
+            (found.next().unwrap_or_default(), found.next())
+        };
+        let ((batch, None), (ubatch, None)) = (of("--batch-size"), of("--ubatch-size")) else {
+            panic!("given twice: {args:?}");
+        };
+        (batch, ubatch)
+    };
+    let both = |it: &str| (it.to_owned(), it.to_owned());
+    assert_eq!(batches(json!({})), both("8192"));
+    assert_eq!(batches(json!({"context_size": 2048})), both("2048"));
+    // The model's own length, and one that is out of all proportion.
+    assert_eq!(batches(json!({"context_size": 0})), both("8192"));
+    assert_eq!(batches(json!({"context_size": 131_072})), both("8192"));
+    assert_eq!(batches(json!({"batch_size": 300})), both("300"));
+    assert_eq!(batches(json!({"ubatch_size": 16_384, "context_size": 100})), both("16384"));
+    assert_eq!(
+        batches(json!({"ubatch_size": 64, "context_size": 1000})),
+        ("1000".to_owned(), "64".to_owned())
+    );
+    assert_eq!(batches(json!({"ubatch_size": 64, "batch_size": 128})), ("128".to_owned(), "64".to_owned()));
+}
+
+#[test]
+fn old_and_new_builds_are_told_that_they_may_not_use_the_network() {
+    let body = json!({"served_name": "t", "engine_type": "llamacpp", "repo_id": "a/b", "mode": "online"});
+    for name in ["LLAMA_ARG_OFFLINE", "LLAMA_OFFLINE"] {
+        let has = |launch: &Launch| launch.env.iter().any(|it| it.0 == name);
+        assert!(has(&llama_on_a_gpu(&body, "b6000", true)), "{name}");
+        assert!(!has(&llama_on_a_gpu(&body, "b6000", false)), "{name}");
+    }
+}
+
 #[test]
 fn what_no_version_accepts_is_left_out() {
     let body = json!({
@@ -95,12 +188,31 @@ fn vllm_serves_a_local_folder_offline() {
     assert_eq!(launch.entrypoint.as_deref().unwrap(), ["vllm", "serve"]);
     assert_eq!(
         launch.args.join(" "),
-        "/models/hf/tiny --served-model-name org/tiny --host 0.0.0.0 --port 8000 --dtype auto \
-         --gpu-memory-utilization 0.9 --max-model-len 512 --max-num-seqs 256 --max-num-batched-tokens 2048 \
+        "/models/hf/tiny --served-model-name org/tiny --host 0.0.0.0 --port 8000 --dtype auto --max-model-len 512 --max-num-seqs 256 --max-num-batched-tokens 2048 \
          --kv-cache-dtype auto --enforce-eager"
     );
     let names: Vec<_> = launch.env.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["VLLM_API_KEY", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]);
+    assert_eq!(names, ["VLLM_API_KEY", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_CPU_KVCACHE_SPACE"]);
+}
+
+#[test]
+fn without_gpus_vllm_does_not_ask_for_all_ram() {
+    let launched = |more: Value, gpus: &[u32]| {
+        let mut body = json!({"served_name": "t", "engine_type": "vllm", "local_path": "m"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let made = launch_on(&body, "v0.32.0", gpus, false);
+        let space: Vec<_> = made.env.iter().filter(|it| it.0 == "VLLM_CPU_KVCACHE_SPACE").collect();
+        let space = space.iter().map(|it| it.1.expose_secret().to_owned()).collect::<Vec<_>>().join(" ");
+        (made.args.join(" ").contains("--gpu-memory-utilization"), space)
+    };
+    assert_eq!(launched(json!({}), &[]), (false, "4".to_owned()));
+    assert_eq!(launched(json!({"device": "cpu"}), &[0]), (false, "4".to_owned()));
+    assert_eq!(launched(json!({}), &[0]), (true, String::new()));
+    // What is said counts.
+    assert_eq!(launched(json!({"gpu_memory_utilization": 0.3}), &[]), (true, String::new()));
+    assert_eq!(launched(json!({"kv_cache_memory_bytes": 1 << 30}), &[]), (false, String::new()));
+    let own = json!({"extra_env": {"VLLM_CPU_KVCACHE_SPACE": "1"}});
+    assert_eq!(launched(own, &[]), (false, "1".to_owned()));
 }
 
 #[test]
@@ -140,6 +252,33 @@ fn secrets_travel_by_environment_only_and_do_not_change_the_hash() {
 }
 
 #[test]
+fn a_local_file_may_take_its_tokenizer_from_the_hub() {
+    let body = |tokenizer: &str| {
+        json!({
+            "served_name": "m", "engine_type": "vllm", "local_path": "m.gguf", "tokenizer": tokenizer,
+            "hub_token": "hf_x",
+        })
+    };
+    let names = |launch: &Launch| {
+        launch.env.iter().map(|it| it.0.clone()).filter(|it| !it.starts_with("VLLM_")).collect::<Vec<_>>()
+    };
+    let hub = launch_at(&body("Qwen/Qwen3-8B"), "v0.23.0");
+    assert!(hub.args.join(" ").contains("--tokenizer Qwen/Qwen3-8B"), "{:?}", hub.args);
+    assert_eq!(names(&hub), ["HF_HOME", "HF_TOKEN"]);
+    assert!(hub.mounts_hub_cache);
+    // What is in the cache can be used without a network.
+    let mut offline = body("Qwen/Qwen3-8B");
+    offline["mode"] = json!("offline");
+    let offline = launch_at(&offline, "v0.23.0");
+    assert_eq!(names(&offline), ["HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]);
+    assert!(offline.mounts_hub_cache);
+    let folder = launch_at(&body("/models/qwen/tokenizer/"), "v0.23.0");
+    assert!(folder.args.join(" ").contains("--tokenizer /models/qwen/tokenizer"), "{:?}", folder.args);
+    assert_eq!(names(&folder), ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]);
+    assert!(!folder.mounts_hub_cache);
+}
+
+#[test]
 fn a_process_sees_real_paths_and_loopback() {
     let (models, hub) = (std::path::Path::new("/srv/models/"), std::path::Path::new("/srv/hub"));
     let place = Place::process(models, hub);
@@ -174,7 +313,13 @@ fn a_process_sees_real_paths_and_loopback() {
     }
     assert!(!line.contains("0.0.0.0") && !line.contains(" /models"), "{line}");
     assert_eq!(llama.entrypoint.as_deref().unwrap(), program);
-    let vllm = at(&json!({"served_name": "m", "engine_type": "vllm", "repo_id": "a/b"}));
+    let vllm = at(&json!({
+        "served_name": "m", "engine_type": "vllm", "repo_id": "a/b", "tokenizer": "/models/t",
+        "hub_config_path": "c", "lora_adapters": ["a=l"],
+    }));
+    let line = vllm.args.join(" ");
+    assert!(line.contains("--tokenizer /srv/models/t --hf-config-path /srv/models/c"), "{line}");
+    assert!(line.contains("a=/srv/models/l") && !line.contains(" /models"), "{line}");
     let home = vllm.env.iter().find(|(name, _)| name == "HF_HOME").unwrap();
     assert_eq!(home.1.expose_secret(), "/srv/hub");
 }

@@ -7,6 +7,12 @@ use crate::model::{
     fields::{Version, llamacpp_builds as builds},
 };
 
+/// Up to here a number is no build of llama.cpp's: builds without the history of their sources call themselves 0 or 1,
+/// and tags name GPUs.
+const LAST_NO_BUILD: u32 = 1000;
+/// A number from here on that begins a tag without a `v` is CUDA's, or a year.
+const FIRST_OF_OTHERS: u32 = 10;
+
 /// A version of one of the engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineVersion {
@@ -18,17 +24,25 @@ pub enum EngineVersion {
 impl EngineVersion {
     /// Reads a tag or a label: `v0.32.0`, `0.10.2+cpu`, `server-cuda-b10731`, `b11434`.
     ///
-    /// Two numbers are no version of vLLM's without a `v`: images inherit the label of the Ubuntu that they are made
-    /// from (`22.04`), and tags name a version of CUDA (`cu12.4`).
+    /// A word with a `v` comes first, wherever it stands. Without one, three numbers are a version of vLLM's at the
+    /// beginning or behind `vllm`, and two never: tags name the versions of CUDA, `ROCm` and Python, too
+    /// (`cuda-12.8.1-v0.10.0`, `cu12.4`), and images inherit the label of the Ubuntu that they are made from (`22.04`).
+    /// Small numbers are no builds of llama.cpp's but GPUs (`b200`).
     pub fn parse(engine: EngineKind, text: &str) -> Self {
         let found = match engine {
             EngineKind::Vllm => {
                 let words = || text.split(|it: char| !(it.is_ascii_alphanumeric() || it == '.'));
-                words().find_map(release).or_else(|| words().find_map(|it| pair(it.strip_prefix('v')?)))
+                let marked = || words().filter_map(|it| it.strip_prefix('v'));
+                let before = std::iter::once("vllm").chain(words());
+                let bare = |(before, word)| (before == "vllm").then(|| release(word)).flatten();
+                marked()
+                    .find_map(release)
+                    .or_else(|| marked().find_map(pair))
+                    .or_else(|| before.zip(words()).find_map(bare).filter(|it| it[0] < FIRST_OF_OTHERS))
             }
             EngineKind::Llamacpp => text
                 .split(|it: char| !it.is_ascii_alphanumeric())
-                .find_map(|word| word.strip_prefix('b')?.parse().ok())
+                .find_map(|word| word.strip_prefix('b')?.parse().ok().filter(|it| *it > LAST_NO_BUILD))
                 .map(|build| [build, 0, 0]),
         };
         found.map_or(Self::Unknown(engine), |version| Self::Known(engine, version))
@@ -127,8 +141,7 @@ fn build(line: &str) -> Option<Version> {
         None => rest,
     };
     let end = number.find(|it: char| !it.is_ascii_digit()).unwrap_or(number.len());
-    // Builds without the history of their sources call themselves 0 or 1.
-    number[..end].parse().ok().filter(|it| *it > 1000).map(|it| [it, 0, 0])
+    number[..end].parse().ok().filter(|it| *it > LAST_NO_BUILD).map(|it| [it, 0, 0])
 }
 
 #[cfg(test)]
@@ -145,6 +158,13 @@ mod tests {
         assert_eq!(of(EngineKind::Llamacpp, "ghcr.io/ggml-org/llama.cpp:server"), "unknown");
         assert_eq!(of(EngineKind::Llamacpp, "x:b11434@sha256:00"), "b11434");
         assert_eq!(of(EngineKind::Vllm, "x:cu12.4-v0.9"), "0.9.0");
+        assert_eq!(of(EngineKind::Vllm, "vllm:cuda-12.8.1-v0.10.0"), "0.10.0");
+        assert_eq!(of(EngineKind::Vllm, "vllm:v0.10.0-cuda-12.8.1"), "0.10.0");
+        assert_eq!(of(EngineKind::Vllm, "vllm:cuda-12.8.1-py3.12.4"), "unknown");
+        assert_eq!(of(EngineKind::Vllm, "vllm:12.8.1-devel"), "unknown");
+        assert_eq!(of(EngineKind::Vllm, "rocm/vllm:rocm6.4.1_vllm_0.10.0_20250812"), "0.10.0");
+        assert_eq!(of(EngineKind::Llamacpp, "llama:server-cuda-b200"), "unknown");
+        assert_eq!(of(EngineKind::Llamacpp, "llama:server-b200-b10731"), "b10731");
         assert_eq!(of(EngineKind::Vllm, "x:0.10.2+cpu"), "0.10.2");
         assert_eq!(of(EngineKind::Vllm, "x:0.11.1rc2.dev3"), "0.11.1");
         assert_eq!(of(EngineKind::Vllm, "x:nightly-8f2a0b1c"), "unknown");

@@ -11,6 +11,11 @@ const RUNNER: [u32; 3] = [0, 10, 2];
 /// GGUF left vLLM in 0.24.0.
 const NO_GGUF: [u32; 3] = [0, 24, 0];
 
+/// Variable of engines without GPUs; it counts more than `--kv-cache-memory-bytes`.
+const CPU_CACHE: &str = "VLLM_CPU_KVCACHE_SPACE";
+/// What it is set to, in GiB.
+const CPU_CACHE_GIB: u32 = 4;
+
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let config = &model.config;
     let online = config.is_online();
@@ -41,10 +46,14 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         );
     }
     let gpus = gpus(model, cx.host);
+    if gpus.is_empty() && config.get("gpu_memory_utilization").is_none() {
+        // Without GPUs it is the share of the machine's RAM that has to be free, and is taken.
+        skip.push("gpu_memory_utilization");
+    }
     super::warn_of_hardware(&mut args, cx.host, &gpus);
     args.table(&skip);
     if let Some(tokenizer) = config.text("tokenizer") {
-        args.push(&["--tokenizer", tokenizer]);
+        args.push(&["--tokenizer", &cx.place.seen_below_models(tokenizer)]);
     }
     if let Some(path) = config.text("hub_config_path") {
         args.push(&["--hf-config-path", &args.file(path)]);
@@ -70,19 +79,9 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     args.words.extend(config.texts("extra_args").map(str::to_owned));
 
-    let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
-    if online {
-        env.push(("HF_HOME".into(), cx.place.hub_cache.as_str().into()));
-        if let Some(endpoint) = cx.hub_endpoint {
-            env.push(("HF_ENDPOINT".into(), endpoint.into()));
-        }
-        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
-    }
-    if !online || cx.offline {
-        env.push(("HF_HUB_OFFLINE".into(), "1".into()));
-        env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
-    }
-    super::llamacpp::extra_env(model, &mut env);
+    // A local GGUF file may take its tokenizer from the hub.
+    let from_hub = online || config.text("tokenizer").is_some_and(|it| !it.starts_with('/'));
+    let env = environment(model, cx, from_hub, &gpus);
     let (args, warnings) = (args.words, args.warnings);
     Launch {
         image: cx.image.to_owned(),
@@ -92,10 +91,48 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         env,
         gpus,
         shm_bytes: Some(1 << 30),
-        mounts_hub_cache: online,
+        mounts_hub_cache: from_hub,
         locks_memory: false,
         warnings,
     }
+}
+
+/// What it reads from its environment: secrets, where the hub and its cache are, and what has no argument.
+fn environment(
+    model: &Model,
+    cx: &LaunchContext<'_>,
+    from_hub: bool,
+    gpus: &[u32],
+) -> Vec<(String, SecretString)> {
+    let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
+    if from_hub {
+        env.push(("HF_HOME".into(), cx.place.hub_cache.as_str().into()));
+        if let Some(endpoint) = cx.hub_endpoint {
+            env.push(("HF_ENDPOINT".into(), endpoint.into()));
+        }
+        env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
+    }
+    // `offline` means local files only, and the cache is one.
+    if !from_hub || cx.offline || model.config.text("mode") == Some("offline") {
+        env.push(("HF_HUB_OFFLINE".into(), "1".into()));
+        env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
+    }
+    if gpus.is_empty() {
+        env.extend(cpu_cache(model));
+    }
+    super::llamacpp::extra_env(model, &mut env);
+    env
+}
+
+/// Size of the KV cache of an engine without GPUs, unless a setting says it. Left to itself vLLM takes 0.92 of all RAM
+/// (0.32.0: `v1/worker/cpu_worker.py`), and does not start where less is free. By variable, which is the older way
+/// (`platforms/cpu.py` calls it that), so that versions without the argument heed it too.
+fn cpu_cache(model: &Model) -> Option<(String, SecretString)> {
+    let config = &model.config;
+    let variables = config.get("extra_env").and_then(serde_json::Value::as_object);
+    let said = ["gpu_memory_utilization", "kv_cache_memory_bytes"].iter().any(|it| config.get(it).is_some())
+        || variables.is_some_and(|it| it.contains_key(CPU_CACHE));
+    (!said).then(|| (CPU_CACHE.to_owned(), CPU_CACHE_GIB.to_string().into()))
 }
 
 /// `name=folder` with the folder as the engine sees it.

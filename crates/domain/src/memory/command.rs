@@ -2,8 +2,8 @@
 //! defaults, versions and extra arguments are all in it.
 
 use super::{
-    CacheType, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Slots, SplitMode, Unknown, VllmKvType,
-    VllmSettings, estimate_llamacpp, estimate_vllm,
+    Beside, CacheType, Doubt, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Side, Slots, SplitMode,
+    Unknown, VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
 };
 use crate::{engine::EngineVersion, model::EngineKind};
 
@@ -18,21 +18,18 @@ const LOGITS_PER_SLOT: u32 = 8960;
 const FLASH_AUTO: u32 = 6343;
 
 /// Arguments that change memory in ways that the estimate does not follow.
-const LLAMACPP_LEFT_OUT: &[(&[&str], &str)] = &[
-    (&["--mmproj", "-mm"], "the projector (`mmproj`)"),
-    (&["--model-draft", "-md"], "the draft model"),
-    (&["--lora", "--lora-scaled"], "LoRA adapters"),
-    (&["--override-tensor", "-ot"], "the placement by `override_tensor`"),
-    (&["--no-kv-offload", "-nkvo"], "`--no-kv-offload`"),
-    (&["--swa-full"], "`--swa-full`"),
-    (&["--device", "-dev"], "`--device`"),
+const LLAMACPP_LEFT_OUT: &[LeftOut] = &[
+    (&["--no-kv-offload", "-nkvo"], Doubt::Either, "not counted: `--no-kv-offload`"),
+    (&["--device", "-dev"], Doubt::Either, "not counted: `--device`"),
 ];
-const VLLM_LEFT_OUT: &[(&[&str], &str)] = &[
-    (&["--enable-lora"], "LoRA adapters"),
-    (&["--speculative-config", "-sc"], "the draft model"),
-    (&["--data-parallel-size", "-dp"], "data parallelism"),
-    (&["--kv-offloading-size", "--swap-space"], "RAM for cache that is moved out"),
+const VLLM_LEFT_OUT: &[LeftOut] = &[
+    (&["--enable-lora"], Doubt::More, "not counted: LoRA adapters"),
+    (&["--speculative-config", "-sc"], Doubt::More, "not counted: the draft model"),
+    (&["--data-parallel-size", "-dp"], Doubt::Either, "not counted: data parallelism"),
+    (&["--kv-offloading-size", "--swap-space"], Doubt::More, "not counted: RAM for cache that is moved out"),
 ];
+/// Names of an argument, and what it leaves open.
+type LeftOut = (&'static [&'static str], Doubt, &'static str);
 
 /// What the machine has for the model.
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +57,26 @@ pub struct LlamacppCommand {
     pub main_gpu: usize,
     /// It serves vectors or scores.
     pub pooled: bool,
-    notes: Vec<String>,
+    told: Vec<Told>,
+    left_out: Vec<(Doubt, &'static str)>,
 }
+
+/// What matters only with some files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Projector,
+    Draft,
+    Adapters,
+    /// Layers with a sliding window keep everything.
+    FullWindows,
+}
+
+const TOLD: &[(&[&str], Told)] = &[
+    (&["--mmproj", "-mm"], Told::Projector),
+    (&["--model-draft", "-md", "--spec-draft-model"], Told::Draft),
+    (&["--lora", "--lora-scaled"], Told::Adapters),
+    (&["--swa-full"], Told::FullWindows),
+];
 
 /// Of vLLM.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +89,7 @@ pub struct VllmCommand {
     pub pooled: bool,
     /// Weights are quantised while they are loaded.
     pub quantization: Option<String>,
-    notes: Vec<String>,
+    left_out: Vec<(Doubt, &'static str)>,
 }
 
 impl Command {
@@ -83,10 +98,14 @@ impl Command {
     /// # Errors
     /// The argument whose meaning for memory is unknown.
     pub fn parse(engine: EngineKind, version: EngineVersion, args: &[String]) -> Result<Self, Unknown> {
-        let words = Words(args);
         match engine {
-            EngineKind::Llamacpp => LlamacppCommand::parse(words, version.number()[0]).map(Self::Llamacpp),
-            EngineKind::Vllm => VllmCommand::parse(words).map(Self::Vllm),
+            EngineKind::Llamacpp => {
+                LlamacppCommand::parse(Words(args), version.number()[0]).map(Self::Llamacpp)
+            }
+            EngineKind::Vllm => {
+                let args: Vec<String> = args.iter().map(|it| dashed(it)).collect();
+                VllmCommand::parse(Words(&args)).map(Self::Vllm)
+            }
         }
     }
 
@@ -154,11 +173,10 @@ impl LlamacppCommand {
             Some("row") => SplitMode::Row,
             Some(other) => return Err(odd(&["--split-mode"], other)),
         };
-        let experts = if words.has(&["--cpu-moe", "-cmoe"]) {
-            u64::MAX
-        } else {
-            words.number(&["--n-cpu-moe", "-ncmoe"])?.unwrap_or(0)
-        };
+        let mut left_out = words.left_out(LLAMACPP_LEFT_OUT);
+        let experts = experts_in_ram(words, &mut left_out)?;
+        let draft_layers =
+            words.number(&["--spec-draft-ngl", "--gpu-layers-draft", "--n-gpu-layers-draft", "-ngld"]);
         let mapped = match words.last(&["--load-mode", "-lm"]) {
             Some(mode) => matches!(mode, "auto" | "mmap" | "mmap+mlock"),
             None => !words.has(&["--no-mmap"]),
@@ -177,12 +195,15 @@ impl LlamacppCommand {
                 split_mode,
                 mmap: mapped,
                 logits_for_all: build < LOGITS_PER_SLOT,
+                projector: if words.has(&["--no-mmproj-offload"]) { Side::Ram } else { Side::Gpu },
+                draft: if draft_layers == Ok(Some(0)) { Side::Ram } else { Side::Gpu },
                 ..given
             },
             tensor_split: split?,
             main_gpu: words.number(&["--main-gpu", "-mg"])?.unwrap_or(0) as usize,
             pooled: words.has(&["--embedding", "--embeddings", "--reranking", "--rerank"]),
-            notes: words.left_out(LLAMACPP_LEFT_OUT),
+            told: TOLD.iter().filter(|it| words.has(it.0)).map(|it| it.1).collect(),
+            left_out,
         })
     }
 
@@ -212,9 +233,47 @@ impl LlamacppCommand {
         if !gpus.is_empty() {
             estimate.per_gpu.swap(0, main);
         }
-        estimate.notes.extend(self.notes.iter().cloned());
+        for told in &self.told {
+            if let Some((doubt, what)) = told.leaves_out(facts) {
+                estimate.leave_out(doubt, what);
+            }
+        }
+        for (doubt, what) in &self.left_out {
+            estimate.leave_out(*doubt, what);
+        }
         Ok(estimate)
     }
+}
+
+impl Told {
+    fn leaves_out(self, facts: &ModelFacts) -> Option<(Doubt, &'static str)> {
+        let Beside { projector, adapters, draft } = facts.beside;
+        let what = match self {
+            Self::Projector if projector > 0 => "of the projector (`mmproj`), only the weights are counted",
+            Self::Projector => "not counted: the projector (`mmproj`)",
+            Self::Draft if draft > 0 => "of the draft model, only the weights are counted",
+            Self::Draft => "not counted: the draft model",
+            Self::Adapters if adapters > 0 => return None,
+            Self::Adapters => "not counted: LoRA adapters",
+            Self::FullWindows if facts.layers.iter().any(|it| it.sliding) => "not counted: `--swa-full`",
+            Self::FullWindows => return None,
+        };
+        Some((Doubt::More, what))
+    }
+}
+
+/// Layers, from the first, whose experts stay in RAM.
+fn experts_in_ram(words: Words<'_>, left_out: &mut Vec<(Doubt, &'static str)>) -> Result<u64, Unknown> {
+    let names = ["--override-tensor", "-ot"];
+    // Several of them add up.
+    let known = words.count(&names) == 1 && words.last(&names).is_some_and(all_experts_in_ram);
+    if words.has(&["--cpu-moe", "-cmoe"]) || known {
+        return Ok(u64::MAX);
+    }
+    if words.has(&names) {
+        left_out.push((Doubt::Either, "not counted: the placement by `override_tensor`"));
+    }
+    Ok(words.number(&["--n-cpu-moe", "-ncmoe"])?.unwrap_or(0))
 }
 
 impl VllmCommand {
@@ -253,7 +312,7 @@ impl VllmCommand {
             single,
             pooled,
             quantization: words.last(&["--quantization", "-q"]).map(str::to_owned),
-            notes: words.left_out(VLLM_LEFT_OUT),
+            left_out: words.left_out(VLLM_LEFT_OUT),
         })
     }
 
@@ -261,7 +320,15 @@ impl VllmCommand {
         let settings =
             VllmSettings { gpus: room.gpus, host_ram_free: room.host_ram_free, ..self.settings.clone() };
         let mut estimate = estimate_vllm(&served(facts, self.pooled), &settings)?;
-        estimate.notes.extend(self.notes.iter().cloned());
+        for (doubt, what) in &self.left_out {
+            estimate.leave_out(*doubt, what);
+        }
+        if let Some(method) = self.quantization.as_ref().filter(|_| !facts.quantized) {
+            let what = format!(
+                "weights are quantised to {method} while they are loaded; counted is what the files hold"
+            );
+            estimate.leave_out(Doubt::Less, &what);
+        }
         Ok(estimate)
     }
 }
@@ -282,6 +349,11 @@ impl<'a> Words<'a> {
         self.0.iter().rposition(|word| {
             names.contains(&word.as_str()) || word.split_once('=').is_some_and(|it| names.contains(&it.0))
         })
+    }
+
+    fn count(self, names: &[&str]) -> usize {
+        let is = |word: &&String| names.contains(&word.split('=').next().unwrap_or_default());
+        self.0.iter().filter(is).count()
     }
 
     fn has(self, names: &[&str]) -> bool {
@@ -317,13 +389,41 @@ impl<'a> Words<'a> {
         number.map(Some).ok_or_else(|| odd(names, text))
     }
 
-    fn left_out(self, table: &[(&[&str], &str)]) -> Vec<String> {
-        table
-            .iter()
-            .filter(|(names, _)| self.has(names))
-            .map(|(_, what)| format!("not counted: {what}"))
-            .collect()
+    fn left_out(self, table: &[LeftOut]) -> Vec<(Doubt, &'static str)> {
+        table.iter().filter(|it| self.has(it.0)).map(|(_, doubt, what)| (*doubt, *what)).collect()
     }
+}
+
+/// vLLM takes `--max_model_len` for `--max-model-len` (`vllm/utils/argparse_utils.py`, `FlexibleArgumentParser`).
+fn dashed(word: &str) -> String {
+    if !word.starts_with("--") {
+        return word.to_owned();
+    }
+    match word.split_once('=') {
+        Some((name, value)) => format!("{}={value}", name.replace('_', "-")),
+        None => word.replace('_', "-"),
+    }
+}
+
+/// Whether `-ot` says nothing but what `--cpu-moe` does, as people write it: `exps=CPU`, `.ffn_.*_exps.=CPU`. Other
+/// patterns are programs that would have to be run on the names of all tensors.
+fn all_experts_in_ram(placement: &str) -> bool {
+    placement.split(',').all(|it| {
+        let Some((pattern, "CPU")) = it.rsplit_once('=') else { return false };
+        let plain = pattern.replace('\\', "");
+        let name = plain.trim_start_matches(".*").trim_start_matches('.');
+        let name = name.trim_end_matches(".*").trim_end_matches(".weight").trim_end_matches('.');
+        let stem = name.strip_suffix("exps").map(|it| it.trim_end_matches('_'));
+        match stem {
+            Some("" | "ffn.*" | "ffn_.*" | "ffn_.+") => true,
+            Some(stem) => stem.strip_prefix("ffn_(").and_then(|it| it.strip_suffix(')')).is_some_and(|it| {
+                let mut kinds: Vec<&str> = it.split('|').collect();
+                kinds.sort_unstable();
+                kinds == ["down", "gate", "up"]
+            }),
+            None => false,
+        }
+    })
 }
 
 fn odd(names: &[&str], text: &str) -> Unknown {

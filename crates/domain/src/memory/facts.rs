@@ -5,8 +5,17 @@ use super::{Hyper, PerLayer, Recurrent, Unknown, sum};
 /// More layers than any model has; a header may claim anything.
 const MAX_LAYERS: u64 = 2048;
 /// Architectures whose memory follows other rules than those here.
-const OTHER_RULES: &[&str] =
-    &["clip", "t5", "t5encoder", "wavtokenizer-dec", "deepseek4", "dflash", "eagle3"];
+const OTHER_RULES: &[&str] = &[
+    "clip",
+    "t5",
+    "t5encoder",
+    "wavtokenizer-dec",
+    "deepseek4",
+    "deepseek_v4",
+    "deepseek_v41",
+    "dflash",
+    "eagle3",
+];
 
 /// One tensor as a file lists it.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +65,17 @@ impl Layer {
     }
 }
 
+/// Weights of GGUF files beside the model, in bytes; 0 for one that there is not, or of which nothing is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Beside {
+    /// The encoder of images or sound (`--mmproj`).
+    pub projector: u64,
+    /// All `LoRA` adapters together.
+    pub adapters: u64,
+    /// The draft model.
+    pub draft: u64,
+}
+
 /// Everything about a model that its memory depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFacts {
@@ -80,6 +100,10 @@ pub struct ModelFacts {
     pub window: u64,
     pub encoder: bool,
     pub pooled: bool,
+    /// The files say how the weights were quantised; else an engine may do it while it loads them.
+    pub quantized: bool,
+    /// Of files that are loaded with the model.
+    pub beside: Beside,
     /// What was assumed.
     pub notes: Vec<String>,
 }
@@ -118,6 +142,8 @@ impl ModelFacts {
             window: hyper.sliding_window.as_ref().map_or(0, |it| it.window),
             encoder: hyper.encoder,
             pooled: hyper.pooled || hyper.encoder,
+            quantized: false,
+            beside: Beside::default(),
             notes: Vec::new(),
         };
         if facts.n_vocab == 0 && !facts.pooled {

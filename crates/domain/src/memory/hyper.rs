@@ -109,7 +109,8 @@ pub struct Hyper {
     /// Layers, from the last, that use the cache of earlier ones (`attention.shared_kv_layers`,
     /// `num_kv_shared_layers`).
     pub shared_kv_layers: Option<u64>,
-    /// Multi-head latent attention: elements of the compressed entry without its rotary part.
+    /// Multi-head latent attention whose cache holds compressed entries: elements of one without its rotary part.
+    /// `None` where the engine caches the heads all the same.
     pub kv_lora_rank: Option<u64>,
     /// Elements of the rotary part (`rope.dimension_count`, `qk_rope_head_dim`).
     pub rope_dim: Option<u64>,

@@ -48,7 +48,8 @@ impl CacheType {
         }
     }
 
-    pub(super) fn is_quantized(self) -> bool {
+    /// Its elements come in blocks with a scale.
+    pub fn is_quantized(self) -> bool {
         self.block().0 > 1
     }
 

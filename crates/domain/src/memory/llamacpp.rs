@@ -1,7 +1,7 @@
 //! The estimate for llama-server.
 
 use super::{
-    CacheType, Estimate, GpuMemory, GpuShare, MIB, ModelFacts, Unknown,
+    Beside, CacheType, Estimate, GpuMemory, GpuShare, MIB, ModelFacts, Unknown,
     graph::{Batch, compute_bytes},
     kv::{Cells, cells, layer_bytes},
     largest, pad,
@@ -37,6 +37,14 @@ pub enum SplitMode {
     Row,
 }
 
+/// Where something lies on a machine with GPUs; without any, all lies in RAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Side {
+    #[default]
+    Gpu,
+    Ram,
+}
+
 /// What the command line says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlamacppSettings<'a> {
@@ -66,6 +74,10 @@ pub struct LlamacppSettings<'a> {
     pub gpus: &'a [GpuMemory],
     /// In bytes; `None`: unknown.
     pub host_ram_free: Option<u64>,
+    /// `--no-mmproj-offload`.
+    pub projector: Side,
+    /// `--spec-draft-ngl 0`.
+    pub draft: Side,
 }
 
 impl Default for LlamacppSettings<'_> {
@@ -86,6 +98,8 @@ impl Default for LlamacppSettings<'_> {
             logits_for_all: false,
             gpus: &[],
             host_ram_free: None,
+            projector: Side::Gpu,
+            draft: Side::Gpu,
         }
     }
 }
@@ -111,7 +125,7 @@ pub fn estimate_llamacpp(facts: &ModelFacts, settings: &LlamacppSettings<'_>) ->
         let found = largest(step, most, |it| plan.at(it).fits == Some(true));
         estimate.max_context_that_fits = Some(found.min(longest.saturating_mul(streams)));
     }
-    estimate.notes = notes(facts, settings, context);
+    estimate.notes = notes(facts, context);
     Ok(estimate)
 }
 
@@ -146,6 +160,7 @@ impl<'a> Plan<'a> {
         let mut host = self.weights(&mut gpus);
         self.cache(&cells, &mut gpus, &mut host);
         self.compute(tokens, cells, &mut gpus, &mut host);
+        self.beside(&mut gpus, &mut host);
         for gpu in &mut gpus {
             if gpu.total() > 0 {
                 gpu.overhead = GPU_OVERHEAD;
@@ -184,6 +199,20 @@ impl<'a> Plan<'a> {
             }
         }
         host
+    }
+
+    /// Weights that come with the model. Adapters lie where its layers do, a projector on the main GPU, and a draft model
+    /// is dealt out by free memory, whatever the model is told.
+    fn beside(&self, gpus: &mut [GpuShare], host: &mut GpuShare) {
+        let Beside { projector, adapters, draft } = self.facts.beside;
+        let layers: Vec<u64> = gpus.iter().map(|it| it.weights).chain([host.weights]).collect();
+        spread(adapters, &layers, gpus, host);
+        let free = |it: &GpuMemory| if self.settings.draft == Side::Ram { 0 } else { it.free.max(1) };
+        let free: Vec<u64> = self.settings.gpus.iter().map(free).chain([0]).collect();
+        spread(draft, &free, gpus, host);
+        let first = gpus.first_mut().filter(|_| self.settings.projector == Side::Gpu);
+        let share = first.unwrap_or(host);
+        share.weights = share.weights.saturating_add(projector);
     }
 
     fn cache(&self, cells: &Cells, gpus: &mut [GpuShare], host: &mut GpuShare) {
@@ -255,19 +284,21 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn notes(facts: &ModelFacts, settings: &LlamacppSettings<'_>, context: u64) -> Vec<String> {
+/// Adds `bytes` in proportion to `shares`, the last of which is the RAM's; all to RAM if none has any.
+fn spread(bytes: u64, shares: &[u64], gpus: &mut [GpuShare], host: &mut GpuShare) {
+    let all = sum(shares.iter().copied());
+    let mut left = bytes;
+    for (gpu, share) in gpus.iter_mut().zip(shares) {
+        let part = (u128::from(bytes) * u128::from(*share)).checked_div(u128::from(all)).unwrap_or(0);
+        let part = u64::try_from(part).unwrap_or(left).min(left);
+        gpu.weights = gpu.weights.saturating_add(part);
+        left = left.saturating_sub(part);
+    }
+    host.weights = host.weights.saturating_add(left);
+}
+
+fn notes(facts: &ModelFacts, context: u64) -> Vec<String> {
     let mut notes = facts.notes.clone();
-    if settings.flash_attn == Some(false) && settings.cache_type_v.is_quantized() {
-        notes.push("a quantised V cache needs flash attention: llama-server will not start".to_owned());
-    }
-    let odd = |kind: CacheType, size: u64| kind.is_quantized() && !size.is_multiple_of(32);
-    if !facts.encoder
-        && facts.layers.iter().filter(|it| it.latent.is_none()).any(|it| {
-            odd(settings.cache_type_k, it.key_length) || odd(settings.cache_type_v, it.value_length)
-        })
-    {
-        notes.push("the head size is no multiple of 32, so the cache can't be quantised".to_owned());
-    }
     if let Some(longest) = facts.context_train.filter(|it| context > *it) {
         notes.push(format!(
             "the model was trained for {longest} tokens: no request may be longer, but memory is taken for {context}"

@@ -4,6 +4,7 @@
 //! guess. Formulas, their sources and a table of predicted and measured sizes: `docs/memory-estimate.md`.
 
 mod command;
+mod doubt;
 mod facts;
 mod graph;
 mod hyper;
@@ -17,10 +18,11 @@ mod vllm;
 use std::fmt;
 
 pub use command::{Command, LlamacppCommand, Room, VllmCommand};
-pub use facts::{Layer, ModelFacts, Tensor};
+pub use doubt::{Doubt, Refusal};
+pub use facts::{Beside, Layer, ModelFacts, Tensor};
 pub use hyper::{Hyper, PerLayer, Recurrent, SlidingWindow};
 pub use kv::CacheType;
-pub use llamacpp::{LlamacppSettings, Slots, SplitMode, estimate_llamacpp};
+pub use llamacpp::{LlamacppSettings, Side, Slots, SplitMode, estimate_llamacpp};
 pub use remedy::{Number, Remedy, remedy};
 pub use vllm::{VllmKvType, VllmSettings, estimate_vllm};
 
@@ -64,14 +66,14 @@ pub struct Estimate {
     pub total: u64,
     /// One entry per GPU given, in the same order; zeros for a GPU that is not used.
     pub per_gpu: Vec<GpuShare>,
-    /// `None`: the memory of the GPUs, or the RAM, is unknown.
+    /// `None`: the memory of the GPUs, or the RAM, is unknown, or what was left out decides it (see [`Doubt`]).
     pub fits: Option<bool>,
     /// What is free where the model goes: on its GPUs, or in RAM if it uses none. `None` if unknown.
     pub available: Option<u64>,
     /// Longest context, in tokens, with which it fits, all else unchanged; at most what the model was trained for.
     /// `Some(0)`: none fits. `None`: unknown, or the memory does not depend on it.
     pub max_context_that_fits: Option<u64>,
-    /// Sentences for an operator: what was left out, assumed, or will fail.
+    /// Sentences for an operator: what was left out or assumed.
     pub notes: Vec<String>,
 }
 

@@ -105,10 +105,20 @@ fn vllm(
             }
         }
     }
-    // The heads have to divide among the GPUs.
-    let divides = |size: u64| facts.layers.iter().all(|it| it.n_head.is_multiple_of(size));
+    // The heads have to divide among the GPUs; those of keys and values too, unless each has several GPUs to itself.
+    let divides = |size: u64| {
+        facts.layers.iter().all(|it| {
+            it.n_head.is_multiple_of(size)
+                && (it.n_head_kv.is_multiple_of(size) || size.is_multiple_of(it.n_head_kv))
+        })
+    };
     let most = (room.gpus.len() as u64) / settings.pipeline_parallel.max(1);
-    let mut sizes = (settings.tensor_parallel.saturating_add(1)..=most).filter(|it| divides(*it));
-    let size = sizes.find(|size| fits(&changed(&|it| it.settings.tensor_parallel = *size)))?;
+    let more = || settings.tensor_parallel.saturating_add(1)..=most;
+    // Engines are tuned for powers of two.
+    let powers = more().filter(|it| it.is_power_of_two());
+    let sizes = powers.chain(more().filter(|it| !it.is_power_of_two()));
+    let size = sizes
+        .filter(|it| divides(*it))
+        .find(|size| fits(&changed(&|it| it.settings.tensor_parallel = *size)))?;
     Some(Remedy(vec![("tensor_parallel_size", Number::Whole(size))]))
 }

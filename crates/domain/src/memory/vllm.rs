@@ -270,7 +270,7 @@ impl Worker<'_> {
             ));
         } else {
             notes.push(
-                "on CPUs vLLM takes the cache that VLLM_CPU_KVCACHE_SPACE says; counted is one request"
+                "on CPUs vLLM takes the cache that `kv_cache_memory_bytes` says, 4 GiB unless it is set; counted is one request"
                     .into(),
             );
         }

@@ -11,6 +11,8 @@ use crate::{ErrorCode, engine::owned};
 /// What is wrong with a value: a code for programs, a sentence for people.
 pub(super) type Wrong = (ErrorCode, String);
 
+/// Parameters of requests that can't have defaults: they decide what happens to a request, or are the request.
+pub const NOT_DEFAULTS: &[&str] = &["model", "stream", "stream_options", "messages", "prompt", "input"];
 const LONGEST_PATH: usize = 1000;
 /// Bytes of one argument or variable.
 const LONGEST_WORD: usize = 4000;
@@ -61,29 +63,43 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
             Some(path) => path_of(name, below_models(path)),
             None => fits(false, "a path relative to the models base directory, or below `/models/`".into()),
         },
+        Kind::RepoOrPath => match value.as_str() {
+            Some(text) if is_repo(text, EngineKind::Vllm) => Ok(()),
+            Some(text) if text.starts_with('/') || text.split('/').any(|it| it == "..") => {
+                path_of(name, below_models(text))
+            }
+            _ => fits(false, "a repository such as `owner/name`, or a folder below `/models/`".into()),
+        },
         Kind::IntList { min, max } => fits(
             value
                 .as_array()
-                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max))),
-            format!("an array of whole numbers from {min} to {max}"),
+                .is_some_and(|items| items.len() <= 64 && items.iter().all(|it| whole(it, min, max)))
+                && !repeats(value),
+            format!("an array of whole numbers from {min} to {max}, none of them twice"),
         ),
         Kind::NamedPaths { max } => match texts(value, max) {
             Some(items) => items.into_iter().try_for_each(|it| named_path(name, it)),
             None => fits(false, format!("an array of at most {max} texts like `name=folder/file`")),
         },
         Kind::TextList { max } => match texts(value, max) {
-            Some(items) => items.into_iter().try_for_each(|it| match owned::argument(engine, it) {
-                Some(owned) => Err(gateways(name, owned)),
-                None => Ok(()),
-            }),
+            Some(items) => items.into_iter().try_for_each(|it| argument(name, engine, it)),
             None => fits(false, format!("an array of at most {max} texts without control characters")),
         },
         Kind::TextMap => match value.as_object() {
             Some(map) if map.len() <= 200 => variables(name, map),
             _ => fits(false, "an object of texts".into()),
         },
-        Kind::Object => fits(value.is_object(), "an object".into()),
+        Kind::Object => match value.as_object() {
+            Some(map) => defaults(name, map),
+            None => fits(false, "an object".into()),
+        },
     }
+}
+
+/// An array that holds something twice.
+fn repeats(value: &Value) -> bool {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().enumerate().any(|(at, it)| items[..at].contains(it))
 }
 
 /// A text that can stand behind an option.
@@ -100,16 +116,53 @@ fn texts(value: &Value, max: usize) -> Option<Vec<&str>> {
 
 /// `owner/name` or `name`, as the hub allows; for llama.cpp a quantisation may follow.
 fn is_repo(text: &str, engine: EngineKind) -> bool {
-    let word = |it: &str| {
-        !it.is_empty()
-            && !it.starts_with(['-', '.'])
-            && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-".contains(&it))
-    };
     let (repo, quant) = match text.split_once(':') {
         Some((repo, quant)) if engine == EngineKind::Llamacpp => (repo, Some(quant)),
         _ => (text, None),
     };
-    text.len() <= 200 && repo.split('/').count() <= 2 && repo.split('/').all(word) && quant.is_none_or(word)
+    is_repo_id(repo) && quant.is_none_or(is_repo_word)
+}
+
+/// `owner/name` or `name` as the hub allows them: letters, digits, `_`, `-` and `.`, of which the last two neither begin
+/// nor end a part nor follow themselves (`huggingface_hub` `utils/_validators.py`, `validate_repo_id`). So it can't be a
+/// path of a file system.
+pub fn is_repo_id(text: &str) -> bool {
+    let (owner, name) = match text.split_once('/') {
+        Some((owner, name)) => (Some(owner), name),
+        None => (None, text),
+    };
+    owner.is_none_or(is_repo_word) && is_repo_word(name) && name.strip_suffix(".git").is_none()
+}
+
+fn is_repo_word(text: &str) -> bool {
+    (1..=96).contains(&text.len())
+        && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it))
+        && !text.starts_with(['-', '.'])
+        && !text.ends_with(['-', '.'])
+        && !text.contains("--")
+        && !text.contains("..")
+}
+
+/// One argument of the operator's own.
+fn argument(name: &str, engine: EngineKind, word: &str) -> Result<(), Wrong> {
+    match (owned::argument(engine, word), owned::field(engine, word)) {
+        (Some(owned), _) => Err(gateways(name, owned)),
+        (None, Some(field)) => {
+            Err((ErrorCode::ValidationError, format!("`{name}` can't set `{word}`: use the field `{field}`")))
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// Parameters that requests get which don't carry them.
+fn defaults(name: &str, map: &Map<String, Value>) -> Result<(), Wrong> {
+    match NOT_DEFAULTS.iter().find(|it| map.contains_key(**it)) {
+        Some(key) => Err((
+            ErrorCode::ValidationError,
+            format!("`{name}` can't hold `{key}`, which each request says for itself"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn gateways(name: &str, what: &str) -> Wrong {
@@ -203,7 +256,9 @@ mod tests {
         for good in ["Qwen/Qwen3-8B", "gpt2", "a/b.c_d-E"] {
             assert!(is_repo(good, EngineKind::Vllm), "{good}");
         }
-        for bad in ["/etc", "../x", "a/b/c", "a b", "a/", "a/b:Q4_K_M", "http://h/x", "a/.."] {
+        for bad in
+            ["/etc", "../x", "a/b/c", "a b", "a/", "a/b:Q4_K_M", "http://h/x", "a/..", "a--b", "a/b.git"]
+        {
             assert!(!is_repo(bad, EngineKind::Vllm), "{bad}");
         }
         assert!(is_repo("a/b:Q4_K_M", EngineKind::Llamacpp));

@@ -10,7 +10,7 @@ use super::{
     check::{below_models, check},
     fields::{self, Default, Kind, SetBy},
 };
-use crate::{FieldProblem, Role};
+use crate::{ErrorCode, FieldProblem, Role, engine::owned, memory::CacheType, name};
 
 /// What decides whose code a model with `trust_remote_code` runs.
 const CODE_SOURCES: &[&str] = &["mode", "repo_id", "local_path", "tokenizer", "hub_config_path"];
@@ -78,6 +78,10 @@ impl ModelConfig {
                 Kind::Path | Kind::ModelPath => {
                     paths.extend(self.text(field.name).map(|it| (field.name, below_models(it).to_owned())));
                 }
+                Kind::RepoOrPath => {
+                    let path = self.text(field.name).and_then(|it| it.strip_prefix("/models/"));
+                    paths.extend(path.map(|it| (field.name, it.to_owned())));
+                }
                 Kind::NamedPaths { .. } => paths.extend(
                     self.texts(field.name)
                         .filter_map(|it| it.split_once('='))
@@ -87,6 +91,15 @@ impl ModelConfig {
             }
         }
         paths
+    }
+
+    /// Whether the engine runs the code that comes with the checkpoint. Records of older versions of the gateway may
+    /// say so in `extra_args`.
+    pub fn trusts_code(&self) -> bool {
+        self.bool("trust_remote_code") == Some(true)
+            || self
+                .texts("extra_args")
+                .any(|it| owned::field(EngineKind::Vllm, it) == Some("trust_remote_code"))
     }
 
     /// `true` when the engine fetches the weights by itself.
@@ -158,6 +171,12 @@ impl ModelDraft {
         let config = engine.map(|engine| read.config(base, body, engine));
         if let (Some(config), Some(engine)) = (&config, engine) {
             read.cross_field(config, engine);
+            if task != Some(Task::Embed) && config.text("pooling") == Some("rank") {
+                read.problem::<()>(
+                    "pooling",
+                    "`pooling` `rank` makes a reranker: it needs the `task` `embed`",
+                );
+            }
             if let Some(name) = &served_name {
                 read.name_for_engine(name, engine);
             }
@@ -188,21 +207,16 @@ impl Reader {
         None
     }
 
-    fn short_text(&mut self, name: &str, value: &Value) -> Option<String> {
+    /// What needs another role than the caller's.
+    fn for_owners(&mut self, param: &str, message: impl Into<String>) {
+        self.problems.push(FieldProblem { code: ErrorCode::Forbidden, ..FieldProblem::new(param, message) });
+    }
+
+    fn short_text(&mut self, param: &str, value: &Value) -> Option<String> {
         match value.as_str() {
-            Some(text)
-                if (1..=200).contains(&text.chars().count())
-                    && !text.chars().any(char::is_control)
-                    && text.trim() == text =>
-            {
-                Some(text.to_owned())
-            }
-            _ => self.problem(
-                name,
-                format!(
-                    "`{name}` must be a text of 1 to 200 characters without control characters or outer blanks"
-                ),
-            ),
+            Some(text) if name::is_name(text, 200) => Some(text.to_owned()),
+            _ => self
+                .problem(param, format!("`{param}` must be a text of 1 to 200 characters, {}", name::RULE)),
         }
     }
 
@@ -269,9 +283,12 @@ impl Reader {
                 self.problem::<()>(name, format!("`{name}` is not a setting of the {engine} engine"));
                 continue;
             }
-            let before = values.get(name).unwrap_or(&Value::Null);
-            if field.set_by == SetBy::Owner && self.by != Role::Owner && before != value {
-                self.problem::<()>(name, format!("only an owner may set `{name}`"));
+            if values.get(name).unwrap_or(&Value::Null) == value {
+                // Forms send all fields back, and rules may have become stricter since this one was saved.
+                continue;
+            }
+            if field.set_by == SetBy::Owner && self.by != Role::Owner {
+                self.for_owners(name, format!("only an owner may set `{name}`"));
             } else if value.is_null() {
                 values.shift_remove(name);
             } else if let Err((code, message)) = check(field, engine, value) {
@@ -289,12 +306,12 @@ impl Reader {
 
     /// An owner who lets a model bring its own code means this model, and no other that somebody puts in its place.
     fn trusted_code(&mut self, before: &ModelConfig, after: &ModelConfig) {
-        if self.by == Role::Owner || after.bool("trust_remote_code") != Some(true) {
+        if self.by == Role::Owner || !after.trusts_code() {
             return;
         }
         for name in CODE_SOURCES.iter().filter(|it| before.get(it) != after.get(it)) {
             let message = format!("only an owner may change `{name}` while `trust_remote_code` is on");
-            self.problem::<()>(name, message);
+            self.for_owners(name, message);
         }
     }
 
@@ -368,6 +385,16 @@ impl Reader {
         {
             self.problem::<()>("jinja", "a Jinja template needs `jinja`");
         }
+        // llama.cpp `src/llama-context.cpp`: "quantized V cache requires flash_attn to be enabled".
+        let quantized = |it: &str| CacheType::parse(it).is_some_and(CacheType::is_quantized);
+        if config.text("flash_attn") == Some("off")
+            && let Some(kind) = config.text("cache_type_v").filter(|it| quantized(it))
+        {
+            self.problem::<()>(
+                "cache_type_v",
+                format!("`cache_type_v` {kind} is quantised, which needs `flash_attn` on or auto"),
+            );
+        }
     }
 
     fn cross_field(&mut self, config: &ModelConfig, engine: EngineKind) {
@@ -384,6 +411,12 @@ impl Reader {
                 );
             }
             _ => {}
+        }
+        if config.get("chat_template").is_some() && config.get("chat_template_file").is_some() {
+            self.problem::<()>(
+                "chat_template",
+                "`chat_template` and `chat_template_file` exclude each other: unset one of them",
+            );
         }
         match engine {
             EngineKind::Vllm => self.vllm(config),
@@ -415,78 +448,4 @@ impl Reader {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn create(body: &Value, by: Role) -> Result<ModelDraft, Vec<FieldProblem>> {
-        ModelDraft::create(body.as_object().unwrap(), by)
-    }
-
-    fn params(result: Result<ModelDraft, Vec<FieldProblem>>) -> Vec<String> {
-        result.unwrap_err().into_iter().map(|it| it.param).collect()
-    }
-
-    #[test]
-    fn a_small_body_is_enough() {
-        let draft = create(
-            &json!({"served_model_name": "tiny", "engine_type": "secondary", "local_path": "a/b.gguf"}),
-            Role::Admin,
-        )
-        .unwrap();
-        assert_eq!((draft.name.as_str(), draft.task), ("tiny", Task::Generate));
-        assert_eq!(draft.engine, EngineKind::Llamacpp);
-        assert!(!draft.config.is_online());
-    }
-
-    #[test]
-    fn every_problem_is_reported_at_once() {
-        let found = params(create(
-            &json!({
-                "served_name": "", "engine_type": "vllm", "repo_id": 7, "gpu_memory_utilization": 0.99,
-                "block_size": 3, "ngl": 1, "colour": "red", "dtype": "int3", "local_path": "../../etc",
-            }),
-            Role::Admin,
-        ));
-        assert_eq!(
-            found,
-            [
-                "served_name",
-                "repo_id",
-                "gpu_memory_utilization",
-                "block_size",
-                "ngl",
-                "colour",
-                "dtype",
-                "local_path"
-            ]
-        );
-    }
-
-    #[test]
-    fn what_gives_power_over_the_host_needs_an_owner() {
-        let body = json!({
-            "served_name": "m", "engine_type": "vllm", "local_path": "m", "engine_image": "evil:1",
-            "trust_remote_code": true, "extra_args": ["--foo"], "extra_env": {"A": "b"},
-        });
-        let found = params(create(&body, Role::Admin));
-        assert_eq!(found, ["engine_image", "trust_remote_code", "extra_args", "extra_env"]);
-        assert!(create(&body, Role::Owner).is_ok());
-    }
-
-    #[test]
-    fn extra_arguments_cannot_take_over_what_the_gateway_owns() {
-        for (name, value) in [
-            ("extra_args", json!(["--host", "0.0.0.0"])),
-            ("extra_args", json!(["--api-key=x"])),
-            ("extra_env", json!({"LD_PRELOAD": "/x.so"})),
-            ("extra_env", json!({"VLLM_API_KEY": "x"})),
-            ("extra_env", json!({"A=B": "x"})),
-        ] {
-            let mut body = json!({"served_name": "m", "engine_type": "vllm", "local_path": "m"});
-            body[name] = value;
-            assert_eq!(params(create(&body, Role::Owner)), [name]);
-        }
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ mod vllm;
 /// Builds of llama-server in which the meaning of a field changed.
 pub(crate) mod llamacpp_builds {
     pub(crate) use super::llamacpp::{
-        FLASH_ATTN_VALUE, JINJA_DEFAULT, LOAD_MODE, MMPROJ, OPTIONS, SPEC_TYPE,
+        FIT, FLASH_ATTN_VALUE, JINJA_DEFAULT, LOAD_MODE, MMPROJ, OPTIONS, SPEC_TYPE,
     };
 }
 
@@ -44,11 +44,13 @@ pub enum Kind {
     Path,
     /// The same, or as the container sees it: below `/models/`.
     ModelPath,
+    /// A model-hub repository, or a path as the container sees it: below `/models/`.
+    RepoOrPath,
     /// Array of `name=path`, paths as in `Path`.
     NamedPaths {
         max: usize,
     },
-    /// Array of whole numbers.
+    /// Array of different whole numbers.
     IntList {
         min: i64,
         max: i64,
@@ -59,7 +61,7 @@ pub enum Kind {
     },
     /// Object of text values: environment variables.
     TextMap,
-    /// Any JSON object.
+    /// Parameters of requests: a JSON object without [`NOT_DEFAULTS`](crate::model::check::NOT_DEFAULTS).
     Object,
 }
 

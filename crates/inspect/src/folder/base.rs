@@ -2,16 +2,25 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Read, Seek, SeekFrom},
     os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Component, Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use crate::{Cache, cache::Stamp};
 
 /// Longest relative path, in bytes (Linux `PATH_MAX`).
 const MAX_PATH: usize = 4096;
+
+/// Most bytes that one look reads of all files. Those of a folder with a hundred models have some 700 MiB of headers.
+const MAX_READ: u64 = 1 << 30;
+/// Longest look. Callers wait for 20 s, and for each other.
+const MAX_TIME: Duration = Duration::from_secs(8);
 
 /// Too many symbolic links (Linux `errno.h`); its `ErrorKind` is not stable.
 const ELOOP: i32 = 40;
@@ -37,11 +46,42 @@ pub enum InspectError {
     },
 }
 
-/// An existing directory, with every symbolic link in its own path resolved.
+/// An existing directory, with every symbolic link in its own path resolved. One is opened for each look at it: what it
+/// reads is counted.
 #[derive(Debug, Clone)]
 pub struct Base {
     root: PathBuf,
     cache: Option<Arc<Cache>>,
+    spent: Arc<Spent>,
+}
+
+/// What a look has cost.
+#[derive(Debug)]
+struct Spent {
+    began: Instant,
+    /// In bytes.
+    read: AtomicU64,
+}
+
+/// A file whose bytes are counted as they are read.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    file: File,
+    spent: Arc<Spent>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.spent.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl Seek for Counted {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
 }
 
 /// A file's or folder's identity, for telling two names of one thing.
@@ -80,7 +120,8 @@ pub(crate) struct Listing {
 impl Base {
     pub fn open(path: &Path) -> Result<Self, InspectError> {
         let root = path.canonicalize().map_err(InspectError::Base)?;
-        Ok(Self { root, cache: None })
+        let spent = Arc::new(Spent { began: Instant::now(), read: AtomicU64::new(0) });
+        Ok(Self { root, cache: None, spent })
     }
 
     /// The same, with headers that were read before.
@@ -91,6 +132,11 @@ impl Base {
 
     pub(crate) fn cache(&self) -> Option<&Cache> {
         self.cache.as_deref()
+    }
+
+    /// Whether this look has read or taken as much as one may: whoever goes through many files stops here, and says so.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent.read.load(Ordering::Relaxed) > MAX_READ || self.spent.began.elapsed() > MAX_TIME
     }
 
     /// The file or folder at `rel`, links resolved. `""` and `.` are the base directory itself.
@@ -160,12 +206,12 @@ impl Base {
     ///
     /// The path was checked some time ago; what was opened is checked again, through its descriptor, so a link
     /// that somebody put there meanwhile leads nowhere.
-    pub(crate) fn open_file(&self, path: &Path) -> io::Result<(File, u64)> {
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<(Counted, u64)> {
         self.open_stamped(path).map(|(file, len, _)| (file, len))
     }
 
     /// The same, with what tells whether it has changed.
-    pub(crate) fn open_stamped(&self, path: &Path) -> io::Result<(File, u64, Stamp)> {
+    pub(crate) fn open_stamped(&self, path: &Path) -> io::Result<(Counted, u64, Stamp)> {
         // Before opening, which would wait for a writer on a pipe.
         if !fs::symlink_metadata(path)?.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -178,16 +224,16 @@ impl Base {
         if !meta.is_file() || !inside {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok((file, meta.len(), Stamp::of(&meta)))
+        Ok((Counted { file, spent: Arc::clone(&self.spent) }, meta.len(), Stamp::of(&meta)))
     }
 
     /// A file of `folder` by its name, if there is one within the base.
-    pub(crate) fn file_in(&self, folder: &Path, name: &str) -> Option<(File, u64)> {
+    pub(crate) fn file_in(&self, folder: &Path, name: &str) -> Option<(Counted, u64)> {
         self.stamped_in(folder, name).map(|(file, len, _)| (file, len))
     }
 
     /// The same, with what tells whether it has changed.
-    pub(crate) fn stamped_in(&self, folder: &Path, name: &str) -> Option<(File, u64, Stamp)> {
+    pub(crate) fn stamped_in(&self, folder: &Path, name: &str) -> Option<(Counted, u64, Stamp)> {
         let path = folder.join(name).canonicalize().ok().filter(|it| it.starts_with(&self.root))?;
         self.open_stamped(&path).ok()
     }

@@ -11,7 +11,7 @@ use super::{
     walk::Found,
 };
 use crate::{
-    TaskHint, clip,
+    About, Concern, LLAMACPP_LISTED, TaskHint, clip,
     gguf::{self, GgufError, GgufHeader, GgufKind, PerLayer},
     known,
 };
@@ -61,7 +61,7 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
     }
     let mut out = Grouped::default();
     let mut left = MAX_READ;
-    for (set, members) in sets {
+    'sets: for (set, members) in sets {
         if only.is_some_and(|only| members.iter().all(|it| it.1.rel != only)) {
             continue;
         }
@@ -73,6 +73,15 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
         let mut kept = 0_usize;
         let mut parts: Vec<Part<'_>> = Vec::new();
         for (number, found) in members {
+            // A set is whole or not there: of one that was not read nothing is wrong.
+            if base.is_spent() {
+                out.warnings.push(format!(
+                    "{} and the GGUF files after it were not read: the headers before it are too large or the file \
+                     system is slow; inspect a smaller folder or a single file",
+                    found.rel
+                ));
+                break 'sets;
+            }
             let header = if kept > SET_BYTES {
                 Err(GgufError::HeaderTooLarge { limit: SET_BYTES as u64 })
             } else {
@@ -195,11 +204,11 @@ fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -
     let header = first.and_then(|it| it.header.as_deref().ok());
     let size_bytes = parts.iter().fold(0_u64, |sum, it| sum.saturating_add(it.found.len));
 
-    let mut warnings = Vec::new();
+    let mut concerns = Vec::new();
     let whole = !damaged && !missing;
     if whole && let Some(header) = header {
         check_set(set, parts, header, &mut errors);
-        check_model(header, &headers, set, &mut errors, &mut warnings);
+        check_model(header, &headers, set, &mut errors, &mut concerns);
     }
     let status = match (missing, errors.is_empty()) {
         _ if damaged => Status::Invalid,
@@ -209,9 +218,13 @@ fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -
     };
     // Warnings are about this set: let them say which.
     let label = parts.first().map_or("", |it| it.found.rel.as_str());
-    for text in &mut warnings {
-        *text = format!("{label}: {text}");
-    }
+    let warnings = concerns.iter().map(|it| format!("{label}: {it}")).collect();
+    let unread = |it: &Part<'_>| {
+        matches!(
+            it.header,
+            Err(GgufError::Io(_) | GgufError::HeaderTooLarge { .. } | GgufError::TooMany { .. })
+        )
+    };
     let quant_type = header
         .and_then(|it| it.quantization(label))
         .or_else(|| gguf::quantization_in_name(&without_part(label)))
@@ -235,6 +248,8 @@ fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -
         tokenizer: header.is_some_and(GgufHeader::has_tokenizer),
         errors,
         warnings,
+        concerns,
+        unread: parts.iter().any(unread),
     }
 }
 
@@ -306,7 +321,7 @@ fn check_model(
     all: &[&GgufHeader],
     set: &Set<'_>,
     errors: &mut Vec<String>,
-    warnings: &mut Vec<String>,
+    concerns: &mut Vec<Concern>,
 ) {
     let file = |text: &str| {
         let prefix = set.prefix;
@@ -330,24 +345,32 @@ fn check_model(
         errors.push(file("it does not say how many layers it has (`block_count`)"));
     }
     if !known::llamacpp_knows(architecture) {
-        warnings.push(format!(
-            "llama.cpp b11434 does not know the architecture `{}`; it starts only in a newer engine",
+        let text = format!(
+            "llama.cpp b{LLAMACPP_LISTED} does not know the architecture `{}`; it starts only in a newer engine",
             clip(architecture)
-        ));
+        );
+        concerns.push(Concern::new(About::Architecture, text));
     }
     let tensors = all.iter().flat_map(|it| &it.tensors);
     let missing = gguf::missing_block_tensors(architecture, header.block_count().unwrap_or(0), tensors);
     if !missing.is_empty() {
-        warnings.push(format!("tensors that the other layers have are missing: {}", missing.join(", ")));
+        // Pruned layers say so by their number of heads.
+        let pruned = matches!(header.head_count(), Some(PerLayer::Each(_)));
+        let vital = !pruned && missing.iter().any(|it| gguf::is_vital(it));
+        let text = format!("tensors that the other layers have are missing: {}", missing.join(", "));
+        concerns.push(Concern::new(About::Tensors { vital }, text));
     }
     if let Some(tensor) = all.iter().find_map(|it| it.unknown_type()) {
-        warnings.push(format!(
+        let text = format!(
             "tensor `{}` has the unknown {}; a newer engine may know it",
             tensor.name, tensor.ggml_type
-        ));
+        );
+        concerns.push(text.into());
     }
     if header.task() == TaskHint::Generate && !header.has_chat_template() {
-        warnings.push("no chat template; chat is turned into plain completion unless one is set".to_owned());
+        // llama.cpp `common/chat.cpp`, `common_chat_templates_init`.
+        let text = "no chat template; llama.cpp takes ChatML unless one is set, which the model may not know";
+        concerns.push(Concern::new(About::ChatTemplate, text));
     }
 }
 

@@ -8,7 +8,7 @@ use std::{io::Read, path::Path};
 use gantry_domain::memory::Unknown;
 
 use super::{
-    Kind, Status,
+    Kind, MAX_ENTRIES, Status,
     base::{Base, InspectError},
     inspect,
 };
@@ -47,6 +47,25 @@ pub fn cached_snapshot(cache: &Path, repo: &str) -> Result<String, Unknown> {
         (None, _) => Err(absent()),
         _ => Err(Unknown::because(format!("the hub cache has several revisions of `{repo}`"))),
     }
+}
+
+/// Whether anything of `repo` (as in `org/name`, or with `:<quantisation>`) was ever fetched into `cache`.
+pub fn is_cached(cache: &Path, repo: &str) -> bool {
+    let repo = repo.split_once(':').map_or(repo, |it| it.0);
+    let Ok(base) = Base::open(cache) else { return false };
+    let folder = format!("models--{}", repo.replace('/', "--"));
+    let has = |home: &str| {
+        let path = base.resolve(&format!("{home}/snapshots")).ok()?;
+        let listing = base.list(&path, MAX_REVISIONS).ok()?;
+        listing.entries.iter().any(|it| matches!(it.kind, Kind::Folder)).then_some(())
+    };
+    if has(&format!("hub/{folder}")).or_else(|| has(&folder)).is_some() {
+        return true;
+    }
+    // llama.cpp before 2026: `<org>_<name>_<file>` and `manifest=<org>=<name>=<tag>.json`, all in one folder.
+    let flat = [format!("{}_", repo.replace('/', "_")), format!("manifest={}=", repo.replace('/', "="))];
+    let names = base.resolve("").and_then(|it| base.list(&it, MAX_ENTRIES).map_err(InspectError::Base));
+    names.is_ok_and(|it| it.entries.iter().any(|it| flat.iter().any(|start| it.name.starts_with(start))))
 }
 
 /// What the branch `main` stands for.

@@ -1,17 +1,17 @@
 //! What a model's memory depends on, from its files: all tensors of all parts, and the hyper-parameters.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use gantry_domain::memory::{Hyper, ModelFacts, PerLayer, Recurrent, SlidingWindow, Tensor, Unknown};
 
 use super::{
     base::Base,
-    groups::{SET_BYTES, split_name},
+    groups::{SET_BYTES, gguf_header, split_name},
     has_extension,
 };
 use crate::{
     TaskHint,
-    gguf::{self, GgufHeader, GgufKind},
+    gguf::{GgufHeader, GgufKind},
     hf::{self, AttentionKind, HfConfig, HfFolder},
     known,
 };
@@ -35,6 +35,33 @@ const MIXED: &[&str] = &[
     "olmo3",
 ];
 
+/// Kinds whose compressed entries vLLM 0.32 keeps (`vllm/transformers_utils/model_arch_config_convertor.py`,
+/// `is_deepseek_mla`). Of others with a `kv_lora_rank` (`MiniCPM` 3) it keeps the heads.
+const LATENT: &[&str] = &[
+    "axk1",
+    "deepseek_v2",
+    "deepseek_v3",
+    "deepseek_v32",
+    "deepseek_mtp",
+    "dots3_note",
+    "k3_dspark",
+    "glm5_next",
+    "glm5_next_text",
+    "glm_moe_dsa",
+    "glm4_moe_lite",
+    "glm4_moe_lite_mtp",
+    "kimi_k2",
+    "kimi_linear",
+    "longcat_flash",
+    "pangu_ultra_moe",
+    "pangu_ultra_moe_mtp",
+    "bailing_hybrid",
+    "bailing_hybrid_mtp",
+    "bailing_hybrid_v3_mtp",
+    "hy_v4",
+    "hy_v4_mtp",
+];
+
 /// How an engine keeps weights that are not quantised. GGUF weights stay as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
@@ -52,8 +79,6 @@ pub struct Measured {
     pub facts: ModelFacts,
     /// Bytes by the type that tensors have in the files, as in `Q4_K` or `BF16`.
     pub by_type: BTreeMap<String, u64>,
-    /// The checkpoint says how its weights were quantised. GGUF files count as quantised.
-    pub quantized: bool,
 }
 
 /// Reads the headers of the model at `rel` below `base`: a `.gguf` file with the other parts of its set, or a folder
@@ -64,14 +89,23 @@ pub struct Measured {
 pub fn measure(base: &Base, rel: &str, precision: Precision) -> Result<Measured, Unknown> {
     let path = base.resolve(rel).map_err(|error| Unknown::because(error.to_string()))?;
     if !path.is_dir() {
-        return gguf_set(base, rel);
+        return of_headers(&gguf_headers(base, rel)?);
     }
     let mut tensors = Tensors { precision, ..Tensors::default() };
     let folder = hf::read_in_with(base, &path, &mut |it| tensors.add(it));
     checkpoint(&folder, tensors)
 }
 
-fn gguf_set(base: &Base, rel: &str) -> Result<Measured, Unknown> {
+/// Bytes of the tensors of the GGUF file at `rel` below `base`, with the other parts of its set; `None` if they can't be
+/// read.
+pub fn weight_of(base: &Base, rel: &str) -> Option<u64> {
+    let headers = gguf_headers(base, rel).ok()?;
+    let sum = headers.iter().fold(0_u64, |sum, it| sum.saturating_add(it.tensor_bytes()));
+    headers.iter().all(|it| it.unknown_type().is_none()).then_some(sum)
+}
+
+/// Of all parts, the first one first.
+fn gguf_headers(base: &Base, rel: &str) -> Result<Vec<Arc<GgufHeader>>, Unknown> {
     if !has_extension(rel, "gguf") {
         return Err(Unknown::because(format!("`{rel}` is neither a folder nor a `.gguf` file")));
     }
@@ -84,23 +118,22 @@ fn gguf_set(base: &Base, rel: &str) -> Result<Measured, Unknown> {
         // A name may claim any number; the first part that is missing ends the reading.
         parts => (1..=parts).map(|it| format!("{}-{it:05}-of-{parts:05}.gguf", set.prefix)).collect(),
     };
-    let (mut headers, mut kept) = (Vec::<GgufHeader>::new(), 0_usize);
+    let (mut headers, mut kept) = (Vec::<Arc<GgufHeader>>::new(), 0_usize);
     for name in &names {
-        if kept > SET_BYTES {
+        if kept > SET_BYTES || base.is_spent() {
             return Err(Unknown::because("the headers of its parts are too large"));
         }
         let unreadable = |error: String| Unknown::because(format!("{name}: {error}"));
         let path = base.resolve(name).map_err(|error| unreadable(error.to_string()))?;
-        let (file, len) = base.open_file(&path).map_err(|error| unreadable(error.to_string()))?;
-        let header = gguf::read(file, len).map_err(|error| unreadable(error.to_string()))?;
+        let header = gguf_header(base, &path).map_err(|error| unreadable(error.to_string()))?;
         kept = kept.saturating_add(header.kept_bytes);
         headers.push(header);
     }
-    of_headers(&headers)
+    Ok(headers)
 }
 
 /// `headers` are all parts of one model, the first one first.
-fn of_headers(headers: &[GgufHeader]) -> Result<Measured, Unknown> {
+fn of_headers(headers: &[Arc<GgufHeader>]) -> Result<Measured, Unknown> {
     let first = headers.first().ok_or_else(|| Unknown::because("there is no file"))?;
     if first.kind() != GgufKind::Model {
         return Err(Unknown::because("the file is not a model that can be served"));
@@ -110,7 +143,7 @@ fn of_headers(headers: &[GgufHeader]) -> Result<Measured, Unknown> {
     if promised.is_some_and(|it| it != found) {
         return Err(Unknown::because("its parts don't hold the tensors that the first one promises"));
     }
-    if let Some(tensor) = headers.iter().find_map(GgufHeader::unknown_type) {
+    if let Some(tensor) = headers.iter().find_map(|it| it.unknown_type()) {
         return Err(Unknown::because(format!(
             "tensor `{}` has the unknown {}",
             tensor.name, tensor.ggml_type
@@ -124,14 +157,17 @@ fn of_headers(headers: &[GgufHeader]) -> Result<Measured, Unknown> {
     }
     let tensors =
         all().map(|it| Tensor { name: &it.name, n_elements: it.elements, bytes: it.bytes.unwrap_or(0) });
-    let facts = ModelFacts::new(&gguf_hyper(first), tensors)?;
-    Ok(Measured { facts, by_type, quantized: true })
+    let facts = ModelFacts { quantized: true, ..ModelFacts::new(&gguf_hyper(first), tensors)? };
+    Ok(Measured { facts, by_type })
 }
 
 /// Keys: llama.cpp `src/llama-arch.cpp` (`LLM_KV_NAMES`), b11434.
 fn gguf_hyper(header: &GgufHeader) -> Hyper {
     let architecture = header.architecture().unwrap_or_default();
     let size = |key: &str| header.arch_u64(key).unwrap_or(0);
+    // Files from before April 2025, and architectures that were never changed, have their heads cached
+    // (llama.cpp `src/llama-hparams.cpp`, `is_mla`; seen with b11434).
+    let latent = header.mla().filter(|it| it.key_length > Some(0) && it.value_length > Some(0));
     Hyper {
         architecture: architecture.to_owned(),
         n_layer: header.block_count(),
@@ -151,7 +187,7 @@ fn gguf_hyper(header: &GgufHeader) -> Hyper {
             .sliding_window()
             .map(|window| SlidingWindow { window, pattern: header.sliding_window_pattern() }),
         shared_kv_layers: header.arch_u64("attention.shared_kv_layers"),
-        kv_lora_rank: header.mla().map(|it| it.kv_lora_rank),
+        kv_lora_rank: latent.map(|it| it.kv_lora_rank),
         rope_dim: header.rope_dimension_count(),
         recurrent: header.arch_u64("ssm.inner_size").map(|d_inner| Recurrent {
             d_conv: size("ssm.conv_kernel"),
@@ -233,12 +269,22 @@ fn checkpoint(folder: &HfFolder, tensors: Tensors) -> Result<Measured, Unknown> 
         n_elements: it.elements,
         bytes: tensors.loaded(it, quantized),
     });
-    let facts = ModelFacts::new(&hf_hyper(config, folder.task), loaded)?;
-    Ok(Measured { facts, by_type: tensors.by_type, quantized })
+    let facts = ModelFacts { quantized, ..ModelFacts::new(&hf_hyper(config, folder.task), loaded)? };
+    Ok(Measured { facts, by_type: tensors.by_type })
 }
 
 fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
     let kind = config.model_type.clone().or_else(|| config.architecture.clone()).unwrap_or_default();
+    let text_kind = config.text_model_type.as_deref().unwrap_or(&kind);
+    let latent = config.kv_lora_rank.filter(|_| LATENT.contains(&text_kind));
+    // Without compressed entries every head has a key, and a value that is padded to the same size.
+    let whole = config.kv_lora_rank.filter(|_| latent.is_none()).and(
+        config
+            .qk_nope_head_dim
+            .zip(config.qk_rope_head_dim)
+            .map(|(plain, rotary)| plain.saturating_add(rotary)),
+    );
+    let head_size = whole.or(config.head_dim);
     let flags = |wanted: AttentionKind| {
         let each: Vec<u64> = config.attention.iter().map(|it| u64::from(*it == wanted)).collect();
         each.contains(&1).then_some(PerLayer::Each(each))
@@ -251,9 +297,12 @@ fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
         n_layer: config.num_layers,
         n_embd: config.hidden_size,
         n_head: config.num_attention_heads.map(all),
-        n_head_kv: config.num_key_value_heads.clone(),
-        key_length: config.head_dim,
-        value_length: config.head_dim,
+        n_head_kv: match whole {
+            Some(_) => config.num_attention_heads.map(all),
+            None => config.num_key_value_heads.clone(),
+        },
+        key_length: head_size,
+        value_length: head_size,
         swa_lengths: None,
         n_ff: config.intermediate_size.map(all),
         n_ff_expert: config.moe_intermediate_size,
@@ -263,7 +312,7 @@ fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
         context_train: config.context_length,
         sliding_window: window.map(|window| SlidingWindow { window, pattern }),
         shared_kv_layers: config.num_kv_shared_layers,
-        kv_lora_rank: config.kv_lora_rank,
+        kv_lora_rank: latent,
         rope_dim: config.qk_rope_head_dim,
         // Its sizes have other names in every family: unknown rather than a guess.
         recurrent: None,

@@ -1,6 +1,7 @@
 //! Folders below the models directory: which there are, and what is in one.
 
 mod base;
+mod check;
 mod groups;
 mod hub;
 mod measure;
@@ -14,8 +15,9 @@ use serde::Serialize;
 
 pub use self::{
     base::{Base, InspectError},
-    hub::{cached_gguf, cached_snapshot},
-    measure::{Measured, Precision, measure},
+    check::{Checked, Role, check},
+    hub::{cached_gguf, cached_snapshot, is_cached},
+    measure::{Measured, Precision, measure, weight_of},
     response::{
         EngineRecommendation, GgufGroup, GgufMetadata, GgufValidation, Inspection, SafetensorInfo, SideFile,
         Status,
@@ -23,7 +25,7 @@ pub use self::{
     walk::{MAX_DEPTH, MAX_ENTRIES},
 };
 pub(crate) use self::{
-    base::{Entry, Kind},
+    base::{Counted, Entry, Kind},
     groups::gguf_header,
 };
 use self::{
@@ -251,7 +253,7 @@ fn checkpoint_info(hf: hf::HfFolder, path: String) -> SafetensorInfo {
         tokenizer: hf.has_tokenizer,
         generation_defaults: hf.generation,
         errors: hf.errors,
-        warnings: hf.warnings,
+        warnings: hf.warnings.into_iter().map(|it| it.text).collect(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::TaskHint;
+use crate::{Concern, TaskHint};
 
 /// What is in a folder, and what to do with it.
 #[derive(Debug, Clone, Serialize)]
@@ -33,6 +33,7 @@ pub struct Inspection {
 
 /// One GGUF model: a file, or all files of a split one.
 #[derive(Debug, Clone, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the answer's flags are independent facts")]
 pub struct GgufGroup {
     /// As in `Q4_K_M`; `unknown` if nothing tells.
     pub quant_type: String,
@@ -58,6 +59,12 @@ pub struct GgufGroup {
     /// Why it is not `ready`.
     pub errors: Vec<String>,
     pub warnings: Vec<String>,
+    /// The warnings by what they are about.
+    #[serde(skip)]
+    pub concerns: Vec<Concern>,
+    /// Some of `errors` are that this gateway did not read a header, which an engine may.
+    #[serde(skip)]
+    pub unread: bool,
 }
 
 /// Whether an engine can load it.

@@ -31,6 +31,10 @@ const UNIFORM: &[&str] = &[
     "stablelm",
     "starcoder2",
 ];
+/// Matrices that no layer of these architectures does without, if the others have them; biases and some norms may be
+/// left out.
+const VITAL: &[&str] =
+    &["attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_norm", "ffn_gate", "ffn_up", "ffn_down"];
 /// Names in the result.
 const REPORTED: usize = 5;
 
@@ -55,4 +59,11 @@ pub fn missing_block_tensors<'a>(
         all.iter().filter(|it| !has.contains(*it)).map(move |it| format!("blk.{block}.{it}"))
     });
     missing.take(REPORTED).collect()
+}
+
+/// Whether llama.cpp refuses a model whose `tensor`, of those that [`missing_block_tensors`] gave, is missing (llama.cpp
+/// `src/llama-model.cpp`, `create_tensor`: "tensor … not found").
+pub fn is_vital(tensor: &str) -> bool {
+    let name = tensor.splitn(3, '.').nth(2).and_then(|it| it.strip_suffix(".weight"));
+    name.is_some_and(|it| VITAL.contains(&it))
 }

@@ -13,7 +13,7 @@ mod parse;
 mod tensor;
 mod value;
 
-pub use blocks::missing_block_tensors;
+pub use blocks::{is_vital, missing_block_tensors};
 pub use error::GgufError;
 pub use gantry_domain::memory::PerLayer;
 pub use header::{GgufHeader, GgufKind, Mla};

@@ -42,6 +42,8 @@ pub struct Rope {
 pub struct HfConfig {
     pub architecture: Option<String>,
     pub model_type: Option<String>,
+    /// Of the language part, which may differ.
+    pub text_model_type: Option<String>,
     /// Type of the weights: `bfloat16`, `float16`, `float32`.
     pub dtype: Option<String>,
     /// Tokens, after rope scaling, as vLLM derives them.
@@ -68,6 +70,8 @@ pub struct HfConfig {
     /// Multi-head latent attention: elements of the compressed entry, without and with position.
     pub kv_lora_rank: Option<u64>,
     pub qk_rope_head_dim: Option<u64>,
+    /// Elements of a head without position, once decompressed.
+    pub qk_nope_head_dim: Option<u64>,
     pub rope: Rope,
     pub tie_word_embeddings: bool,
     /// `auto_map`: the model's own code has to run.
@@ -119,6 +123,7 @@ impl HfConfig {
                 .and_then(|it| it.get(0)?.as_str())
                 .map(|it| it.chars().take(MAX_NAME).collect()),
             model_type: text(top, "model_type"),
+            text_model_type: name("model_type"),
             dtype: name("dtype").or_else(|| name("torch_dtype")),
             context_length: None,
             num_layers,
@@ -142,6 +147,7 @@ impl HfConfig {
             attention: Vec::new(),
             kv_lora_rank: whole(model, "kv_lora_rank").filter(|it| *it > 0),
             qk_rope_head_dim: whole(model, "qk_rope_head_dim"),
+            qk_nope_head_dim: whole(model, "qk_nope_head_dim"),
             rope: rope(model),
             tie_word_embeddings: either("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(false),
             needs_remote_code: top.get("auto_map").is_some(),

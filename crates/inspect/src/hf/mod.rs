@@ -19,7 +19,7 @@ pub use self::{
     weights::{WeightFile, Weights, read_index},
 };
 use crate::{
-    TaskHint,
+    About, Concern, TaskHint,
     folder::{Base, Entry, InspectError, Kind},
     json::{self, Brief, JsonError, Limits},
     known, safetensors,
@@ -55,7 +55,7 @@ pub struct HfFolder {
     /// What keeps an engine from loading it, as sentences that name the file.
     pub errors: Vec<String>,
     /// What may go wrong.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Concern>,
 }
 
 /// `adapter_config.json`.
@@ -103,7 +103,7 @@ pub(crate) fn read_in_with(
         return out;
     };
     if listing.cut {
-        out.warnings.push(format!("only the first {MAX_NAMES} files were looked at"));
+        out.warnings.push(format!("only the first {MAX_NAMES} files were looked at").into());
     }
     // A link out of the base directory is as good as absent: the engine can't follow it either.
     let usable = |it: &&Entry| matches!(it.kind, Kind::File { .. } | Kind::Folder);
@@ -122,10 +122,14 @@ pub(crate) fn read_in_with(
     });
     out.weights = weights::read(base, folder, &listing.entries, out.quantization.as_ref(), visit);
     out.errors.extend(out.weights.errors.iter().cloned());
-    out.warnings.extend(out.weights.warnings.iter().cloned());
+    out.warnings.extend(out.weights.warnings.iter().cloned().map(Concern::from));
 
     let tokenizer_config = picked(base, folder, "tokenizer_config.json", &mut out);
     out.has_tokenizer = TOKENIZERS.iter().any(|set| set.iter().all(|it| has(it)));
+    // Families with code of their own have files of their own: `qwen.tiktoken`, `spiece.model`.
+    let like_one = |it: &&str| ["token", "vocab", "piece"].iter().any(|part| it.contains(part));
+    let like_tokenizer =
+        names.iter().any(|it| like_one(it) || Path::new(it).extension().is_some_and(|it| it == "model"));
     out.has_chat_template = has("chat_template.jinja")
         || has("tekken.json")
         || has("chat_templates")
@@ -150,7 +154,7 @@ pub(crate) fn read_in_with(
     } else if sentence_transformer {
         out.task = Some(TaskHint::Embed);
     }
-    check_whole(base, folder, &mut out);
+    check_whole(base, folder, !like_tokenizer, &mut out);
     out
 }
 
@@ -194,7 +198,7 @@ fn picked(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> json::P
             picked
         }
         Err(error) => {
-            out.warnings.push(format!("{name}: {error}"));
+            out.warnings.push(format!("{name}: {error}").into());
             json::Picked::new()
         }
     }
@@ -207,29 +211,30 @@ fn generation(value: &Value) -> BTreeMap<String, f64> {
     KEYS.into_iter().filter_map(number).collect()
 }
 
-fn warn_about(config: &HfConfig, quantization: Option<&Quantization>, warnings: &mut Vec<String>) {
+fn warn_about(config: &HfConfig, quantization: Option<&Quantization>, warnings: &mut Vec<Concern>) {
     match &config.architecture {
-        None => warnings.push("config.json: it names no architecture (`architectures`)".to_owned()),
+        None => warnings.push("config.json: it names no architecture (`architectures`)".to_owned().into()),
         Some(name) if !known::vllm_knows(name) => {
             let fallback = if config.needs_remote_code {
                 "it brings its own code, so `trust_remote_code` is needed"
             } else {
                 "it starts only if the engine's image is newer or its transformers knows it"
             };
-            warnings
-                .push(format!("config.json: vLLM 0.32 does not know the architecture `{name}`; {fallback}"));
+            let text = format!("config.json: vLLM 0.32 does not know the architecture `{name}`; {fallback}");
+            warnings.push(Concern::new(About::Architecture, text));
         }
         Some(_) => {}
     }
     if let Some(quantization) = quantization
         && !known::vllm_knows_quantization(&quantization.method)
     {
-        warnings.push(format!("config.json: vLLM does not load the quantisation `{}`", quantization.method));
+        let text = format!("config.json: vLLM does not load the quantisation `{}`", quantization.method);
+        warnings.push(text.into());
     }
 }
 
 /// Errors and warnings about what the folder lacks.
-fn check_whole(base: &Base, folder: &Path, out: &mut HfFolder) {
+fn check_whole(base: &Base, folder: &Path, no_tokenizer_at_all: bool, out: &mut HfFolder) {
     if out.adapter.is_some() || out.weights.files.is_empty() {
         return;
     }
@@ -237,12 +242,12 @@ fn check_whole(base: &Base, folder: &Path, out: &mut HfFolder) {
         out.errors.push("config.json: it is missing; the engine can't tell what model this is".to_owned());
     }
     if !out.has_tokenizer {
-        out.warnings
-            .push("no tokenizer (tokenizer.json, tokenizer.model, vocab.txt); set `tokenizer`".to_owned());
+        let text = "no tokenizer (tokenizer.json, tokenizer.model, vocab.txt); set `tokenizer`";
+        out.warnings.push(Concern::new(About::Tokenizer { vital: no_tokenizer_at_all }, text));
     }
     if out.task == Some(TaskHint::Generate) && !out.has_chat_template {
-        out.warnings
-            .push("no chat template; chat is turned into plain completion unless one is set".to_owned());
+        let text = "no chat template; chat is turned into plain completion unless one is set";
+        out.warnings.push(Concern::new(About::ChatTemplate, text));
     }
     let downloads = base.resolve(&format!("{}/.cache/huggingface/download", base.relative(folder)));
     let unfinished = downloads
@@ -250,8 +255,8 @@ fn check_whole(base: &Base, folder: &Path, out: &mut HfFolder) {
         .and_then(|it| base.list(&it, MAX_NAMES).ok())
         .map_or(0, |listing| listing.entries.iter().filter(|it| it.name.ends_with(".incomplete")).count());
     if unfinished > 0 {
-        out.warnings.push(format!(
-            "{unfinished} unfinished downloads (*.incomplete); the hub download was interrupted"
-        ));
+        let text =
+            format!("{unfinished} unfinished downloads (*.incomplete); the hub download was interrupted");
+        out.warnings.push(text.into());
     }
 }

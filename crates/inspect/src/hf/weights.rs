@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    fs::File,
     io::Read,
     path::Path,
 };
@@ -14,7 +13,7 @@ use super::Quantization;
 use crate::{
     LFS_POINTER,
     cache::{Shard, Stamp},
-    folder::{Base, Entry, Kind},
+    folder::{Base, Counted, Entry, Kind},
     json::{self, JsonError, Limits},
     safetensors::{self, Entry as Tensor, SafetensorsError, Totals},
 };
@@ -54,6 +53,8 @@ pub struct Weights {
     pub by_dtype: BTreeMap<&'static str, Totals>,
     /// The headers of all files are sound and the files whole.
     pub sound: bool,
+    /// Some of the errors are that this gateway could not read a file or would not, which an engine may.
+    pub unread: bool,
     pub(super) errors: Vec<String>,
     pub(super) warnings: Vec<String>,
 }
@@ -62,6 +63,11 @@ impl Weights {
     /// Of all files, in bytes.
     pub fn total_size(&self) -> u64 {
         self.files.iter().fold(0, |sum, it| sum.saturating_add(it.size))
+    }
+
+    /// What is wrong with them, as sentences that name the file.
+    pub fn errors(&self) -> &[String] {
+        &self.errors
     }
 }
 
@@ -89,15 +95,25 @@ pub(super) fn read(
     }
 
     let wanted = wanted(base, folder, &present, &mut weights);
-    let (mut parameters, mut header_bytes) = (Some(0_u64), 0_u64);
+    let (mut parameters, mut header_bytes, mut unread) = (Some(0_u64), 0_u64, false);
     for name in &wanted {
         let Some(size) = present.get(name.as_str()) else {
             weights.missing.push(name.clone());
             continue;
         };
         weights.files.push(WeightFile { name: name.clone(), size: *size });
-        if header_bytes > MAX_HEADERS {
+        if base.is_spent() {
+            if !std::mem::replace(&mut unread, true) {
+                weights.warnings.push(format!(
+                    "{name} and the weight files after it were not read: the headers before it are too large or the \
+                     file system is slow"
+                ));
+            }
             weights.sound = false;
+            continue;
+        }
+        if header_bytes > MAX_HEADERS {
+            (weights.sound, weights.unread) = (false, true);
             weights
                 .errors
                 .push(format!("{name}: not read, the files before it have {header_bytes} bytes of headers"));
@@ -105,7 +121,7 @@ pub(super) fn read(
         }
         let Some(opened) = base.stamped_in(folder, name) else {
             weights.errors.push(format!("{name}: it can't be read"));
-            weights.sound = false;
+            (weights.sound, weights.unread) = (false, true);
             continue;
         };
         match shard_of(base, opened, quantization, visit) {
@@ -141,7 +157,7 @@ pub(super) fn read(
 /// base without a cache.
 fn shard_of(
     base: &Base,
-    (file, len, stamp): (File, u64, Stamp),
+    (file, len, stamp): (Counted, u64, Stamp),
     quantization: Option<&Quantization>,
     visit: &mut dyn FnMut(&Tensor<'_>),
 ) -> Result<Shard, SafetensorsError> {

@@ -10,5 +10,6 @@ mod folder;
 mod gguf;
 mod hf;
 mod hostile;
+mod measured;
 mod paths;
 mod safetensors;

@@ -18,7 +18,12 @@ pub(super) const MAX_PIDS: i64 = 8192;
 /// The request that makes the container. Here, and nowhere else, secrets leave their wrapping.
 pub(super) fn body(spec: &ContainerSpec<'_>, owner: &Owner, memlock: bool) -> ContainerCreateBody {
     let launch = spec.launch;
-    let env = launch.env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret())).collect();
+    // So that numbers inside mean the GPUs in the order in which they are given: CUDA's own order is by speed. No part
+    // of what a container is compared by, so those that run already stay as they are.
+    let order = (!launch.gpus.is_empty()).then(|| "CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
+    let given = launch.env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret()));
+    // Of two with one name the later one counts: an operator's.
+    let env = order.into_iter().chain(given).collect();
     ContainerCreateBody {
         image: Some(launch.image.clone()),
         entrypoint: launch.entrypoint.clone(),

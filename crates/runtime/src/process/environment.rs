@@ -88,6 +88,7 @@ const OURS: &[&str] = &[
     "TRANSFORMERS_OFFLINE",
     "LLAMA_CACHE",
     "LLAMA_ARG_OFFLINE",
+    "LLAMA_OFFLINE",
 ];
 
 /// The variables that a process may take over from the gateway's.

@@ -433,11 +433,11 @@ async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
                 "/admin/keys",
                 &["sort=colour", "sort=id:up", "sort=:desc", "sort=id:desc:asc", "sort=id;drop", "sort=ID"][..],
             ),
-            ("/auth/keys", &["sort=token_hash", "sort=1", "org_id=1", "user_id=1"]),
+            ("/auth/keys", &["sort=token_hash", "sort=1", "org_id=1", "user_id=1", "status=ACTIVE"]),
             ("/admin/users", &["sort=password_hash", "sort=role", "role=king", "role=OWNER"]),
             ("/admin/users", &["org_id=0", "org_id=-1", "org_id=1%20OR%201", "user_id=1"]),
             ("/admin/keys", &["org_id=x", "user_id=0", "user_id=99999999999999999999"]),
-            ("/admin/orgs", &["sort=name", "enabled=true"]),
+            ("/admin/orgs", &["sort=user_count", "sort=-name:desc", "enabled=true"]),
             ("/admin/audit", &["from=yesterday", "to=1", "action=user.eat", "sort=at", "q=x"]),
             ("/admin/models", &["archived=maybe", "q=x", "sort=id"]),
             (

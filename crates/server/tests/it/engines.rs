@@ -222,6 +222,14 @@ async fn llamacpp_chats_embeds_and_ranks() {
         answer["data"].as_array().unwrap().iter().map(|it| it["embedding"].as_array().unwrap()).collect();
     assert!(vectors.len() == 2 && vectors[0].len() == vectors[1].len() && vectors[0].len() > 8, "{answer}");
     assert_eq!(engine.client.chat("embed").await.code(), "task_mismatch");
+    // An input is handled in one piece, so as much of it fits as the context holds.
+    let mut body = llama("long", "tiny-llama-F16.gguf");
+    body["task"] = json!("embed");
+    body["pooling"] = json!("mean");
+    let long = engine.run(&body, limit).await;
+    let ask = json!({ "model": "long", "input": "word ".repeat(1500) });
+    let answer = engine.client.post("/v1/embeddings", &ask).await.expect(200);
+    assert!(answer["usage"]["prompt_tokens"].as_u64() > Some(1500), "{}", answer["usage"]);
 
     let mut body = llama("rank", "tiny-bert-rerank-F16.gguf");
     body["task"] = json!("embed");
@@ -230,7 +238,7 @@ async fn llamacpp_chats_embeds_and_ranks() {
     let tested = rank.command(&engine.owner, "test").await.expect(200);
     assert_eq!((&tested["success"], &tested["test_type"]), (&json!(true), &json!("rerank")), "{tested}");
     assert_eq!(tested["response"]["results"].as_array().unwrap().len(), 2, "{tested}");
-    for model in [chat, embed, rank] {
+    for model in [chat, embed, long, rank] {
         engine.stop(&model).await;
     }
 }

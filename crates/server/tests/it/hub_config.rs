@@ -86,7 +86,7 @@ fn script(path: &str, head: &str, stream: &mut TcpStream) {
     let mut ok = |body: &str| reply(stream, "200 OK", "content-type: text/plain\r\n", body);
     let path = path.split('?').next().unwrap();
     match path {
-        "/me/model/resolve/main/config.json" => ok(CONFIG),
+        "/me/model/resolve/main/config.json" | "/gpt2/resolve/main/config.json" => ok(CONFIG),
         "/api/models/me/model" => ok(&files_of(&["config.json", "model.safetensors", "README.md"])),
         "/api/models/me/gguf" => ok(&files_of(&["a-Q4_K_M.gguf", "a-Q8_0-00001-of-00002.gguf"])),
         "/me/alone/resolve/main/config.json" => ok(r#"{"architectures":["LlamaForCausalLM"],"n_layer":3}"#),
@@ -225,7 +225,7 @@ async fn what_is_no_name_of_a_repository_reaches_nobody() {
     let long = format!("{}/x", "a".repeat(97));
     for wrong in [
         "",
-        "x",
+        "x--y",
         "a/b/c",
         "/b",
         "a/",
@@ -264,9 +264,14 @@ async fn what_is_no_name_of_a_repository_reaches_nobody() {
     assert_invalid(&team.admin.get("/admin/models/hub-config?repo_id=a/b&host=evil").await, &["host"]);
     assert_error(&ask(&team.org_admin, "me/model").await, 403, "forbidden");
     assert_eq!(hub.heads(), Vec::<String>::new());
-    for fine in ["me/model", "me%2Fmodel"] {
-        ask(&team.admin, fine).await.expect(200);
+    // Records take one word, too: the oldest repositories have no owner.
+    for (fine, repo) in [("me/model", "me/model"), ("me%2Fmodel", "me/model"), ("gpt2", "gpt2")] {
+        assert_eq!(ask(&team.admin, fine).await.expect(200)["repo_id"], repo);
+        let online = json!({ "served_name": fine, "engine_type": "vllm", "repo_id": repo });
+        team.admin.post("/admin/models", &online).await.expect(201);
     }
+    let twice = json!({ "served_name": "t", "engine_type": "vllm", "local_path": "t", "repo_id": "x--y" });
+    assert_invalid(&team.admin.post("/admin/models", &twice).await, &["repo_id"]);
 }
 
 #[tokio::test]

@@ -33,6 +33,8 @@ mod docker_lifecycle;
 #[cfg(test)]
 mod docker_pulls;
 #[cfg(test)]
+mod dry_run;
+#[cfg(test)]
 mod engines;
 #[cfg(test)]
 mod events;
@@ -62,6 +64,8 @@ mod models;
 #[cfg(test)]
 mod monitoring;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod openapi;
 #[cfg(test)]
 mod orgs;
@@ -75,6 +79,8 @@ mod process_lifecycle;
 mod prometheus;
 #[cfg(test)]
 mod raw_requests;
+#[cfg(test)]
+mod reach;
 #[cfg(test)]
 mod readiness;
 #[cfg(test)]
@@ -91,6 +97,8 @@ mod shutdown;
 mod simulator;
 #[cfg(test)]
 mod storm;
+#[cfg(test)]
+mod strict;
 #[cfg(test)]
 mod supervision;
 #[cfg(test)]

@@ -182,7 +182,6 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         ("POST", "/auth/login") => json!({ "username": "uwe", "password": PASSWORD }),
         ("POST", "/auth/password") => json!({ "current_password": password, "new_password": password }),
         ("PUT", "/admin/models/base-dir") => json!({ "base_dir": "/nowhere/at/all" }),
-        ("POST", "/admin/orgs") => json!({ "name": names.next() }),
         ("POST", "/admin/users") => json!({ "username": names.next(), "password": PASSWORD }),
         ("POST", "/admin/models" | "/admin/models/dry-run") => {
             json!({ "served_name": names.next(), "engine_type": "vllm", "local_path": "m" })
@@ -190,9 +189,9 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         ("POST", "/admin/models/registry") => {
             json!({ "served_name": names.next(), "url": "http://127.0.0.1:9" })
         }
-        ("PATCH", _) | ("POST", "/admin/upstreams/refresh-health" | "/admin/keys" | "/auth/keys") => {
-            json!({})
-        }
+        ("PATCH", "/admin/users/{id}") => json!({ "username": names.next() }),
+        ("POST", "/admin/orgs") | ("PATCH", _) => json!({ "name": names.next() }),
+        ("POST", "/admin/upstreams/refresh-health" | "/admin/keys" | "/auth/keys") => json!({}),
         _ => return None,
     })
 }

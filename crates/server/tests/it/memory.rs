@@ -182,6 +182,16 @@ async fn a_model_is_spread_over_the_gpus_that_it_is_given() {
     assert_eq!(estimate["per_gpu_gb"][0], 0.0);
     assert!(number(&estimate["per_gpu_gb"][1]) > 0.4);
 
+    // A split for more GPUs than it is given.
+    let split = json!({ "tensor_split": "0.5,0.5" });
+    assert_eq!(story.memory(&with(gguf("tiny-llama-F16.gguf"), &split)).await.1, Vec::<Value>::new());
+    let (_, warnings) = story.memory(&with(one, &split)).await;
+    assert_eq!(
+        (&warnings[0]["severity"], &warnings[0]["field"]),
+        (&json!("warning"), &json!("tensor_split"))
+    );
+    assert!(warnings[0]["message"].as_str().unwrap().contains("2 parts"), "{warnings:?}");
+
     // On a CPU by choice: the GPUs don't count.
     let cpu = with(gguf("tiny-llama-F16.gguf"), &json!({ "device": "cpu" }));
     let (estimate, warnings) = story.memory(&cpu).await;
@@ -235,6 +245,43 @@ async fn what_does_not_fit_is_told_with_a_value_that_does() {
     let set = remedy(&story.memory(&gguf("tiny-llama-F16.gguf")).await.1, "ngl");
     let (estimate, _) = story.memory(&with(gguf("tiny-llama-F16.gguf"), &set)).await;
     assert_eq!((&estimate["fits"], &estimate["per_gpu_gb"]), (&json!(true), &json!([0.0])), "{set}");
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_the_estimate_leaves_it_open_whether_it_fits() {
+    let story = Story::with(Some(&[(502, 0)])).await;
+    let model = gguf("tiny-moe-F16.gguf");
+    let (plain, warnings) = story.memory(&model).await;
+    assert_eq!((&plain["fits"], warnings.len()), (&json!(false), 1), "{plain}");
+    // Where a pattern puts the tensors is not known: no verdict, no advice.
+    let placed = with(model.clone(), &json!({ "override_tensor": "blk.0.=CPU" }));
+    let (estimate, warnings) = story.memory(&placed).await;
+    assert_eq!((&estimate["fits"], warnings), (&Value::Null, vec![]), "{estimate}");
+    assert!(estimate["notes"].to_string().contains("whether it fits is unknown"), "{estimate}");
+    // That of all experts is.
+    let experts = with(model.clone(), &json!({ "override_tensor": "exps=CPU" }));
+    let same = with(model, &json!({ "n_cpu_moe": 9999 }));
+    assert_eq!(story.memory(&experts).await, story.memory(&same).await);
+
+    // The weights of a draft model count, its cache is open.
+    let roomy = Story::with(Some(&[(24_000, 0)])).await;
+    let model = gguf("tiny-llama-F16.gguf");
+    let number = |it: &Value| it.as_f64().unwrap();
+    let alone = roomy.memory(&model).await.0;
+    let draft = with(model, &json!({ "draft_model_path": "tiny-draft-F16.gguf" }));
+    let (both, warnings) = roomy.memory(&draft).await;
+    let draft = roomy.memory(&gguf("tiny-draft-F16.gguf")).await.0;
+    let sum: f64 = draft["weights_by_type_gb"].as_object().unwrap().values().map(number).sum();
+    let more = number(&both["per_gpu_gb"][0]) - number(&alone["per_gpu_gb"][0]);
+    assert!((more - sum).abs() < 1e-5 && sum > 0.0, "{both}");
+    assert_eq!((&alone["fits"], &both["fits"], warnings), (&json!(true), &Value::Null, vec![]));
+
+    // Quantised while it is loaded, it may well fit.
+    add_checkpoint(&story.gateway.models_dir().join("tiny"));
+    let narrow = with(vllm("tiny"), &json!({ "gpu_memory_utilization": 0.05 }));
+    assert_eq!(story.memory(&narrow).await.0["fits"], false);
+    let (estimate, warnings) = story.memory(&with(narrow, &json!({ "quantization": "fp8" }))).await;
+    assert_eq!((&estimate["fits"], warnings), (&Value::Null, vec![]), "{estimate}");
 }
 
 #[tokio::test]

@@ -85,6 +85,47 @@ async fn a_dry_run_shows_the_command_without_secrets_and_what_is_wrong() {
     let command = preview["command_str"].as_str().unwrap();
     assert!(command.starts_with("vllm serve /models/tiny --served-model-name big"), "{command}");
     assert!(command.contains("--swap-space 2") && command.contains("--runner pooling"), "{command}");
-    assert_eq!(named(&preview), ["error null", "warning \"tensor_parallel_size\"", "info \"local_path\""]);
+    // The folder has GGUF files, which vLLM does not look for.
+    let path = ["error \"local_path\"", "error \"local_path\"", "info \"local_path\""];
+    let named = named(&preview);
+    assert_eq!(named[..2], ["error null", "warning \"tensor_parallel_size\""]);
+    assert_eq!(named[2..], path, "{preview}");
     assert_eq!(preview["vram_estimate"], Value::Null, "unknown rather than a guess");
+}
+
+/// A GGUF file that takes 4 KB on disk and claims a vocabulary of 16 million empty words, which has to be walked:
+/// 128 MiB are read of it.
+fn add_endless(path: &std::path::Path) {
+    let text = |it: &str| [&(it.len() as u64).to_le_bytes()[..], it.as_bytes()].concat();
+    let key = |name: &str, kind: u32, value: &[u8]| [&text(name)[..], &kind.to_le_bytes(), value].concat();
+    let mut head = b"GGUF\x03\0\0\0".to_vec();
+    head.extend(0_u64.to_le_bytes());
+    head.extend(2_u64.to_le_bytes());
+    head.extend(key("general.architecture", 8, &text("llama")));
+    let words = [&8_u32.to_le_bytes()[..], &(16_u64 << 20).to_le_bytes()].concat();
+    head.extend(key("tokenizer.ggml.tokens", 9, &words));
+    std::fs::write(path, &head).unwrap();
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(256 << 20).unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_of_tiny_files_with_endless_headers_is_read_in_part_and_that_is_said() {
+    let team = team().await;
+    let folder = team.gateway.models_dir().join("endless");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(GGUF, folder.join("a-F16.gguf")).unwrap();
+    for number in 0..100 {
+        add_endless(&folder.join(format!("b{number:03}.gguf")));
+    }
+    let found = team.admin.get("/admin/models/inspect-folder?folder=endless").await.expect(200);
+    let groups = found["gguf_groups"].as_array().unwrap();
+    assert_eq!((&groups[0]["path"], &groups[0]["status"]), (&json!("endless/a-F16.gguf"), &json!("ready")));
+    let unread = found["warnings"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let unread: Vec<&str> = unread.filter(|it| it.contains("were not read")).collect();
+    assert!(unread.len() == 1, "{unread:?}");
+    assert!(
+        unread[0].starts_with('b') && unread[0].contains("the headers before it are too large"),
+        "{unread:?}"
+    );
+    assert_eq!(found["engine_recommendation"]["path"], "endless/a-F16.gguf");
 }

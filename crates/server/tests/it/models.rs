@@ -5,7 +5,7 @@ use gantry_testkit::{Answer, Client, Database};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{assert_error, assert_invalid, column},
+    support::{assert_error, assert_forbidden_fields, assert_invalid, column},
     team::{Team, id, make_model},
 };
 
@@ -289,6 +289,26 @@ async fn values_are_held_to_their_bounds() {
 }
 
 #[tokio::test]
+async fn a_quantised_v_cache_is_not_saved_without_flash_attention() {
+    let team = Team::on(Database::Sqlite).await;
+    let off = with(llamacpp("l"), "flash_attn", json!("off"));
+    for kind in ["q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"] {
+        let body = with(off.clone(), "cache_type_v", json!(kind));
+        assert_invalid(&create(&team.owner, &body).await, &["cache_type_v"]);
+        assert_invalid(&team.owner.post("/admin/models/dry-run", &body).await, &["cache_type_v"]);
+    }
+    // What it may be without.
+    let plain = with(with(off, "cache_type_v", json!("bf16")), "cache_type_k", json!("q8_0"));
+    let path = format!("/admin/models/{}", id(&create(&team.owner, &plain).await.expect(201)));
+    assert_invalid(&team.owner.patch(&path, &json!({ "cache_type_v": "q8_0" })).await, &["cache_type_v"]);
+    for flash in [json!("auto"), json!("on"), json!(null)] {
+        let both = json!({ "cache_type_v": "q8_0", "flash_attn": flash });
+        team.owner.patch(&path, &both).await.expect(200);
+    }
+    assert_invalid(&team.owner.patch(&path, &json!({ "flash_attn": "off" })).await, &["cache_type_v"]);
+}
+
+#[tokio::test]
 async fn what_gives_power_over_the_host_is_for_owners() {
     for database in Database::all("what_gives_power_over_the_host_is_for_owners") {
         let team = Team::on(database).await;
@@ -299,11 +319,16 @@ async fn what_gives_power_over_the_host_is_for_owners() {
         let mut body = vllm("m");
         body.as_object_mut().unwrap().extend(powerful.as_object().unwrap().clone());
         let all = ["engine_image", "trust_remote_code", "extra_args", "extra_env"];
-        assert_invalid(&create(&team.admin, &body).await, &all);
+        assert_forbidden_fields(&create(&team.admin, &body).await, &all);
+        assert_forbidden_fields(&team.admin.post("/admin/models/dry-run", &body).await, &all);
+        // What is wrong besides is said as well.
+        let wrong = create(&team.admin, &with(body.clone(), "max_model_len", json!(0))).await;
+        assert_error(&wrong, 403, "forbidden");
+        assert_eq!(wrong.json["error"]["details"].as_array().unwrap().len(), 5, "{}", wrong.text);
         let made = create(&team.owner, &body).await.expect(201);
         let path = format!("/admin/models/{}", id(&made));
         for field in all {
-            assert_invalid(&team.admin.patch(&path, &json!({ field: null })).await, &[field]);
+            assert_forbidden_fields(&team.admin.patch(&path, &json!({ field: null })).await, &[field]);
         }
         // Forms send all fields back.
         let kept = team.admin.patch(&path, &with(powerful, "max_model_len", json!(1024))).await.expect(200);
@@ -316,7 +341,7 @@ async fn what_gives_power_over_the_host_is_for_owners() {
             ("tokenizer", "evil/code"),
             ("hub_config_path", "evil"),
         ] {
-            assert_invalid(&team.admin.patch(&path, &json!({ field: value })).await, &[field]);
+            assert_forbidden_fields(&team.admin.patch(&path, &json!({ field: value })).await, &[field]);
             team.owner.patch(&path, &json!({ field: value })).await.expect(200);
         }
     }
@@ -385,7 +410,9 @@ async fn forms_are_told_every_field_and_the_base_directory() {
     let wanted = json!({
         "name": "gpu_memory_utilization", "engine_type": "vllm", "group": "memory",
         "schema": { "type": "number", "minimum": 0.05, "maximum": 0.98 }, "default": 0.9, "unit": null,
-        "help": "Share of each GPU's memory that the engine may use.", "owner_only": false,
+        "help": "Share of each GPU's memory that the engine may use; without GPUs, where the default does not count, of \
+                 the RAM.",
+        "owner_only": false,
         "examples": [],
     });
     assert_eq!(row("gpu_memory_utilization"), &wanted);
@@ -435,7 +462,7 @@ async fn values_of_variables_are_shown_to_who_may_set_them() {
         assert_eq!(team.owner.get(&path).await.expect(200)["extra_env"], env);
         let mixed = json!({ "extra_env": { "MY_TOKEN": "***", "NEW": "***" } });
         let answer = team.admin.patch(&path, &mixed).await;
-        assert_invalid(&answer, &["extra_env"]);
+        assert_forbidden_fields(&answer, &["extra_env"]);
         let changed = team.owner.patch(&path, &mixed).await.expect(200);
         assert_eq!(changed["extra_env"], json!({ "MY_TOKEN": "s3cret-value", "NEW": "***" }));
     }

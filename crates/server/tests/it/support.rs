@@ -39,7 +39,9 @@ pub(crate) fn assert_error(answer: &Answer, status: u16, code: &str) {
     assert_eq!(names(&answer.json), ["error", "request_id"], "{}", answer.text);
     let error = &answer.json["error"];
     let known = ["message", "type", "param", "code", "details"];
-    let n = if code == "validation_error" { 5 } else { 4 };
+    // Fields may need another role than the request as a whole.
+    let listed = code == "validation_error" || (code == "forbidden" && !error["details"].is_null());
+    let n = if listed { 5 } else { 4 };
     assert_eq!(names(error), known[..n], "{}", answer.text);
     assert!(error["message"].as_str().is_some_and(|it| !it.is_empty()), "{}", answer.text);
     assert_eq!(error["type"], kind(status), "{}", answer.text);
@@ -53,6 +55,18 @@ pub(crate) fn assert_error(answer: &Answer, status: u16, code: &str) {
 #[track_caller]
 pub(crate) fn assert_invalid(answer: &Answer, params: &[&str]) {
     assert_error(answer, 422, "validation_error");
+    assert_details(answer, params);
+}
+
+/// 403 about these fields, which need another role.
+#[track_caller]
+pub(crate) fn assert_forbidden_fields(answer: &Answer, params: &[&str]) {
+    assert_error(answer, 403, "forbidden");
+    assert_details(answer, params);
+}
+
+#[track_caller]
+fn assert_details(answer: &Answer, params: &[&str]) {
     let error = &answer.json["error"];
     assert_eq!(error["param"], params[0], "{}", answer.text);
     let details = error["details"].as_array().unwrap();

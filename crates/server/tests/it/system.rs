@@ -192,15 +192,16 @@ async fn engines_are_probed_with_their_own_key_and_their_past_is_kept() {
     let gone = &all[1];
     assert_eq!(
         (&gone["healthy"], &gone["consecutive_failures"], &gone["last_ok_at"]),
-        (&json!(false), &json!(2), &Value::Null)
+        (&json!(false), &json!(3), &Value::Null)
     );
     assert_eq!(gone["last_error"], "connection refused");
-    assert_eq!(gone["history"].as_array().unwrap().len(), 2, "{gone}");
+    // The first probe was when it was entered.
+    assert_eq!(gone["history"].as_array().unwrap().len(), 3, "{gone}");
     for _ in 0..70 {
         refresh(json!({ "served_names": ["gone"] })).await.expect(200);
     }
     let gone = &owner.get("/admin/upstreams").await.expect(200)[1];
-    assert_eq!((&gone["consecutive_failures"], gone["history"].as_array().unwrap().len()), (&json!(72), 60));
+    assert_eq!((&gone["consecutive_failures"], gone["history"].as_array().unwrap().len()), (&json!(73), 60));
 
     assert_invalid(&refresh(json!({ "served_names": ["far", "nobody"] })).await, &["served_names"]);
     // All of them also without a body.

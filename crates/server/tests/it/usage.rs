@@ -189,6 +189,34 @@ async fn whatever_is_asked_the_same_requests_are_meant_and_only_the_own_ones() {
     }
 }
 
+#[tokio::test]
+async fn requests_without_a_model_are_a_group_that_can_be_asked_for() {
+    for database in Database::all("requests_without_a_model_are_a_group") {
+        let team = Team::on(database).await;
+        let (_, key) = team.owner.new_key(&json!({})).await;
+        let broken = key.request(reqwest::Method::POST, "/v1/chat/completions").body("{");
+        assert_eq!(key.send(broken.header("content-type", "application/json")).await.status, 400);
+        key.chat("no model").await;
+        wait_for_rows(&team.owner, 2).await;
+        let rows = get(&team.owner, "?no_model=true").await;
+        assert_eq!(column(&rows, "status_code"), [400]);
+        assert_eq!(column(&rows, "model_name"), [""]);
+        let csv = team.owner.get("/admin/usage/export?no_model=true").await.text;
+        assert_eq!(csv.lines().count(), 2, "{csv}");
+        assert_eq!(total(&get(&team.owner, "/series?no_model=true").await), total_of_rows(&rows));
+        let groups = get(&team.owner, "/aggregate?no_model=true").await;
+        assert_eq!(
+            (&groups[0]["group"], &groups[0]["model_name"], &groups[0]["requests"]),
+            (&json!("no model"), &json!(""), &json!(1))
+        );
+        // A name of those words is another group, and the filter by name finds it alone.
+        let rows = assert_agreement(&team.owner, "model=no%20model&no_model=false").await;
+        assert_eq!(column(&rows, "model_name"), ["no model"]);
+        assert_eq!(get(&team.owner, "/aggregate").await.as_array().unwrap().len(), 2);
+        assert_invalid(&team.owner.get("/admin/usage?model=m&no_model=true").await, &["no_model"]);
+    }
+}
+
 /// A gateway on SQLite whose ledger got rows behind its back, as another gateway would add them.
 async fn with_rows(rows: &[UsageRow]) -> (Gateway, Client, Store) {
     let gateway = gateway(Database::Sqlite).await;

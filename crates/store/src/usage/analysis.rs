@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use gantry_domain::{
-    Timestamp,
+    OrgId, Timestamp,
     model::Task,
     usage::{Outcome, first_id_at, histogram::Histogram},
 };
@@ -93,7 +93,7 @@ impl GroupColumn {
 pub struct UsageGroup {
     /// Of the key, user or organisation; `None` for models, and for requests without one.
     pub id: Option<i64>,
-    /// The model, or the name of the key, user or organisation; `None` if it does not exist (any more).
+    /// The model, or the name of the key, user or organisation; `None` if it does not exist (any more) for who asks.
     pub name: Option<String>,
     /// First characters of the token; also of keys that do not exist any more.
     pub key_prefix: Option<String>,
@@ -168,14 +168,15 @@ pub struct UsageTimes {
 
 impl Tx {
     /// Totals by group, sorted, equal ones by name or id; and how many groups there are on all pages. Of models, names
-    /// that were refused and come behind 10,000 others count together, under the empty name.
+    /// that were refused and come behind 10,000 others count together, under the empty name. Keys, users and
+    /// organisations are named if they are of `scope` now; `None` is any organisation.
     pub async fn usage_groups(
         &mut self,
         filter: &UsageFilter,
         by: GroupBy,
         sort: Sort<GroupColumn>,
-        limit: i64,
-        offset: i64,
+        (limit, offset): (i64, i64),
+        scope: Option<OrgId>,
     ) -> StoreResult<(Vec<UsageGroup>, i64)> {
         let group_of = |dims: &Dims<'_>| match by {
             GroupBy::Model => Group::Model(dims.model.to_owned()),
@@ -220,26 +221,37 @@ impl Tx {
         let page = groups.into_iter().skip(offset.max(0) as usize).take(limit.max(0) as usize);
         let mut page: Vec<UsageGroup> = page.collect();
         let ids: Vec<i64> = page.iter().filter_map(|it| it.id).collect();
-        let mut names = self.names_of(by, &ids).await?;
+        let mut names = self.names_of(by, &ids, scope).await?;
         for group in page.iter_mut().filter(|it| it.id.is_some()) {
             group.name = group.id.and_then(|id| names.remove(&id));
         }
         Ok((page, n_groups))
     }
 
-    /// Those that there are.
-    async fn names_of(&mut self, by: GroupBy, ids: &[i64]) -> StoreResult<BTreeMap<i64, String>> {
+    /// Those that there are in `scope`: who moved to another organisation has a name there, and none here.
+    async fn names_of(
+        &mut self,
+        by: GroupBy,
+        ids: &[i64],
+        scope: Option<OrgId>,
+    ) -> StoreResult<BTreeMap<i64, String>> {
         // A few at once: each statement costs a round trip.
         macro_rules! some {
-            ($sql:literal) => {
-                concat!($sql, " IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)")
+            ($sql:literal, $org:literal) => {
+                concat!(
+                    $sql,
+                    " WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
+                     AND (CAST($17 AS BIGINT) IS NULL OR ",
+                    $org,
+                    " = $17)"
+                )
             };
         }
         let sql = match by {
             GroupBy::Model => return Ok(BTreeMap::new()),
-            GroupBy::Key => some!("SELECT id, name FROM api_keys WHERE id"),
-            GroupBy::User => some!("SELECT id, username FROM users WHERE id"),
-            GroupBy::Org => some!("SELECT id, name FROM orgs WHERE id"),
+            GroupBy::Key => some!("SELECT id, name FROM api_keys", "org_id"),
+            GroupBy::User => some!("SELECT id, username FROM users", "org_id"),
+            GroupBy::Org => some!("SELECT id, name FROM orgs", "id"),
         };
         let mut names = BTreeMap::new();
         for ids in ids.chunks(16) {
@@ -250,7 +262,7 @@ impl Tx {
                 for id in padded {
                     query = query.bind(id);
                 }
-                query.fetch_all(conn).await
+                query.bind(scope.map(|it| it.0)).fetch_all(conn).await
             })?;
             names.extend(found);
         }

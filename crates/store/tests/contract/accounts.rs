@@ -2,7 +2,8 @@
 
 use gantry_domain::{OrgId, Role, UserId};
 use gantry_store::{
-    Constraint, NewKey, Order, OrgChange, OrgFilter, Sort, StoreError, UserChange, UserColumn, UserFilter,
+    Constraint, NewKey, Order, OrgChange, OrgColumn, OrgFilter, Sort, StoreError, UserChange, UserColumn,
+    UserFilter,
 };
 
 use crate::harness::{Database, NOW, at, new_key, new_user, on_both};
@@ -17,19 +18,19 @@ on_both! {
         tx.insert_key(&new_key(org.id, 1, ""), NOW).await.unwrap();
         tx.insert_key(&new_key(org.id, 2, ""), NOW).await.unwrap();
 
-        let (all, total) = tx.orgs(&OrgFilter::default(), 10, 0).await.unwrap();
+        let (all, total) = tx.orgs(&OrgFilter::default(), Sort::default(), 10, 0).await.unwrap();
         assert_eq!((all.len(), total), (2, 2));
         assert_eq!((&all[0].org, all[0].n_users, all[0].n_keys), (&org, 1, 2));
-        let (page, total) = tx.orgs(&OrgFilter::default(), 1, 1).await.unwrap();
+        let (page, total) = tx.orgs(&OrgFilter::default(), Sort::default(), 1, 1).await.unwrap();
         assert_eq!((page.len(), page[0].org.id, total), (1, other.id, 2));
         for (q, n) in [("0%", 1), ("_", 0), ("ÜBER", 1), ("e", 2)] {
-            let (_, total) = tx.orgs(&OrgFilter { q: Some(q.to_owned()), only: None }, 10, 0).await.unwrap();
+            let (_, total) = tx.orgs(&OrgFilter { q: Some(q.to_owned()), only: None }, Sort::default(), 10, 0).await.unwrap();
             assert_eq!(total, n, "{q}");
         }
-        let (one, total) = tx.orgs(&OrgFilter { only: Some(other.id), q: None }, 10, 0).await.unwrap();
+        let (one, total) = tx.orgs(&OrgFilter { only: Some(other.id), q: None }, Sort::default(), 10, 0).await.unwrap();
         assert_eq!((one.len(), one[0].org.id, total), (1, other.id, 1));
         let neither = OrgFilter { only: Some(other.id), q: Some("acme".to_owned()) };
-        assert_eq!(tx.orgs(&neither, 10, 0).await.unwrap().1, 0);
+        assert_eq!(tx.orgs(&neither, Sort::default(), 10, 0).await.unwrap().1, 0);
 
         let change = OrgChange { enabled: Some(false), ..OrgChange::default() };
         let changed = tx.update_org(org.id, &change).await.unwrap().unwrap();
@@ -40,9 +41,9 @@ on_both! {
         assert_eq!(tx.org(org.id).await.unwrap(), Some(changed));
         assert_eq!(tx.update_org(OrgId(99), &change).await.unwrap(), None);
 
-        let names = tx.org_lookup(None).await.unwrap();
+        let names = tx.org_lookup(None, None).await.unwrap();
         assert_eq!(names, [(org.id, "Zenith".to_owned()), (other.id, "Übermut".to_owned())]);
-        assert_eq!(tx.org_lookup(Some(other.id)).await.unwrap(), [(other.id, "Übermut".to_owned())]);
+        assert_eq!(tx.org_lookup(Some(other.id), None).await.unwrap(), [(other.id, "Übermut".to_owned())]);
 
         assert!(tx.delete_org(other.id).await.unwrap());
         assert!(!tx.delete_org(other.id).await.unwrap());
@@ -73,6 +74,69 @@ on_both! {
         // To change the case of one's own name is no conflict.
         let mut tx = store.write().await.unwrap();
         assert_eq!(tx.update_user(ann.id, &change).await.unwrap().unwrap().username, "ÄNN");
+    }
+
+    async fn a_name_has_one_form_and_old_ones_are_still_found(db: &Database) {
+        let apart = "Zoe\u{308}";
+        let org = db.org("Acme").await;
+        let zoe = db.user(org.id, apart, Role::User).await;
+        assert_eq!(zoe.username, "Zo\u{eb}");
+        assert_eq!(db.org("e\u{301}").await.name, "\u{e9}");
+        // As rows were written before there was one form.
+        db.tamper("UPDATE users SET username = 'Ole\u{301}', username_lower = 'ole\u{301}'").await.unwrap();
+        db.tamper("UPDATE orgs SET name = 'e\u{301}', name_lower = 'e\u{301}' WHERE id = 2").await.unwrap();
+        let mut tx = db.store.read().await.unwrap();
+        for name in ["Ole\u{301}", "ol\u{e9}", "OL\u{c9}"] {
+            assert_eq!(tx.user_by_name(name).await.unwrap().map(|it| it.id), Some(zoe.id), "{name:?}");
+        }
+        drop(tx);
+        let twin = new_user(org.id, "Ol\u{e9}", Role::User);
+        let error = db.store.write().await.unwrap().insert_user(&twin, NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::Conflict(Constraint::Username)), "{error:?}");
+        let error = db.store.write().await.unwrap().insert_org("\u{c9}", NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::Conflict(Constraint::OrgName)), "{error:?}");
+        let change = OrgChange { name: Some("\u{c9}".to_owned()), ..OrgChange::default() };
+        let error = db.store.write().await.unwrap().update_org(org.id, &change).await.unwrap_err();
+        assert!(matches!(error, StoreError::Conflict(Constraint::OrgName)), "{error:?}");
+        // Two that were different then: each signs in as he is written.
+        let mut tx = db.store.write().await.unwrap();
+        let other = tx.insert_user(&new_user(org.id, "later", Role::User), NOW).await.unwrap();
+        tx.commit().await.unwrap();
+        db.tamper("UPDATE users SET username = 'Ol\u{e9}', username_lower = 'ol\u{e9}' WHERE username = 'later'")
+            .await
+            .unwrap();
+        let mut tx = db.store.write().await.unwrap();
+        for (name, id) in [("ole\u{301}", zoe.id), ("ol\u{e9}", other.id)] {
+            assert_eq!(tx.user_by_name(name).await.unwrap().map(|it| it.id), Some(id), "{name:?}");
+        }
+        // The own name in the one form is no conflict with oneself.
+        tx.delete_user(other.id).await.unwrap();
+        let change = UserChange { username: Some("Ol\u{e9}".to_owned()), ..UserChange::default() };
+        assert_eq!(tx.update_user(zoe.id, &change).await.unwrap().unwrap().username, "Ol\u{e9}");
+    }
+
+    async fn organisations_are_sorted_and_looked_up(db: &Database) {
+        for name in ["b_c", "Bac", "abc"] {
+            db.org(name).await;
+        }
+        let mut tx = db.store.read().await.unwrap();
+        for (by, up) in [
+            (OrgColumn::Id, ["b_c", "Bac", "abc"]),
+            (OrgColumn::Name, ["abc", "b_c", "Bac"]),
+            // All at once: by id.
+            (OrgColumn::CreatedAt, ["b_c", "Bac", "abc"]),
+        ] {
+            let mut want = up.to_vec();
+            for order in [Order::Asc, Order::Desc] {
+                let (orgs, _) = tx.orgs(&OrgFilter::default(), Sort { by, order }, 10, 0).await.unwrap();
+                let got: Vec<_> = orgs.iter().map(|it| it.org.name.as_str()).collect();
+                assert_eq!(got, want, "{by:?} {order:?}");
+                want.reverse();
+            }
+        }
+        for (q, n) in [("AC", 1), ("_", 1), ("%", 0), ("b", 3)] {
+            assert_eq!(tx.org_lookup(None, Some(q)).await.unwrap().len(), n, "{q}");
+        }
     }
 
     async fn a_user_lives(db: &Database) {
@@ -179,9 +243,11 @@ on_both! {
 
         let (page, total) = tx.users(&all, Sort::default(), 2, 3).await.unwrap();
         assert_eq!((page.as_slice(), total), (&[(zoe.clone(), "Other".to_owned())][..], 4));
-        let names = tx.user_lookup(None).await.unwrap();
+        let names = tx.user_lookup(None, None).await.unwrap();
         assert_eq!(names.iter().map(|it| it.1.as_str()).collect::<Vec<_>>(), ["abc", "b_c", "Bac", "zoe"]);
-        assert_eq!(tx.user_lookup(Some(other.id)).await.unwrap(), [(zoe.id, "zoe".to_owned(), other.id)]);
+        assert_eq!(tx.user_lookup(Some(other.id), None).await.unwrap(), [(zoe.id, "zoe".to_owned(), other.id)]);
+        assert_eq!(tx.user_lookup(None, Some("AC")).await.unwrap().len(), 1);
+        assert_eq!(tx.user_lookup(Some(other.id), Some("a")).await.unwrap(), []);
     }
 
     async fn owners_are_counted_while_they_can_sign_in(db: &Database) {

@@ -3,7 +3,7 @@
 use std::{task::Poll, time::Duration};
 
 use gantry_domain::Role;
-use gantry_store::{DatabaseKind, OrgChange, OrgFilter, Store, StoreResult, UsageFilter};
+use gantry_store::{DatabaseKind, OrgChange, OrgFilter, Sort, Store, StoreResult, UsageFilter};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -96,7 +96,7 @@ on_both! {
         let won = tasks.join_all().await.into_iter().map(Result::unwrap).filter(|it| *it).count();
         let mut tx = db.store.read().await.unwrap();
         assert_eq!((won, tx.owner_count_enabled().await.unwrap()), (1, 1));
-        assert_eq!(tx.org_lookup(None).await.unwrap().len(), 1);
+        assert_eq!(tx.org_lookup(None, None).await.unwrap().len(), 1);
     }
 
     async fn writers_and_readers_do_not_lock_each_other_out(db: &Database) {
@@ -119,14 +119,14 @@ on_both! {
             tasks.spawn(async move {
                 for _ in 0..20 {
                     let mut tx = store.read().await.unwrap();
-                    let (_, orgs) = tx.orgs(&OrgFilter::default(), 5, 0).await.unwrap();
+                    let (_, orgs) = tx.orgs(&OrgFilter::default(), Sort::default(), 5, 0).await.unwrap();
                     assert!(orgs <= 160);
                 }
             });
         }
         tasks.join_all().await;
         let mut tx = db.store.read().await.unwrap();
-        assert_eq!(tx.org_lookup(None).await.unwrap().len(), 160);
+        assert_eq!(tx.org_lookup(None, None).await.unwrap().len(), 160);
         assert_eq!(tx.usage(&UsageFilter::default(), 1, 0).await.unwrap().1, 1600);
         drop(tx);
         other.close().await;
@@ -161,6 +161,6 @@ on_both! {
             tasks.shutdown().await;
         }
         assert_eq!(db.org("Acme").await.name, "Acme");
-        assert_eq!(db.store.read().await.unwrap().org_lookup(None).await.unwrap().len(), 1);
+        assert_eq!(db.store.read().await.unwrap().org_lookup(None, None).await.unwrap().len(), 1);
     }
 }

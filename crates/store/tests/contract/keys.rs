@@ -2,7 +2,7 @@
 
 use gantry_domain::{
     KeyId, Role, Timestamp,
-    key::{KeySettings, Scopes},
+    key::{KeySettings, KeyStatus, Scopes},
     limit::{LimitMode, Limits},
     net::IpList,
 };
@@ -141,6 +141,25 @@ on_both! {
         assert_eq!(ids(&mut tx, &KeyFilter { user_id: Some(ann.id), ..all.clone() }, sort).await, [1]);
         let mine = KeyFilter { scope_user: Some(bob.id), ..all.clone() };
         assert_eq!(ids(&mut tx, &mine, sort).await, [2]);
+        tx.revoke_key(made[1], at(70)).await.unwrap();
+        let key = tx.key(made[2]).await.unwrap().unwrap();
+        tx.update_key(key.id, &KeySettings { expires_at: Some(at(100)), ..key.settings }).await.unwrap();
+        let off = OrgChange { enabled: Some(false), ..OrgChange::default() };
+        tx.update_org(other.id, &off).await.unwrap();
+        for (now, active, expired) in [(99, vec![1, 3], vec![]), (100, vec![1], vec![3])] {
+            for (status, want) in [
+                (KeyStatus::Active, active),
+                (KeyStatus::Expired, expired),
+                (KeyStatus::Revoked, vec![2]),
+                (KeyStatus::HolderDisabled, vec![4]),
+            ] {
+                let filter = KeyFilter { status: Some((status, at(now))), ..all.clone() };
+                assert_eq!(ids(&mut tx, &filter, sort).await, want, "{status:?} {now}");
+                for id in want {
+                    assert_eq!(tx.key(KeyId(id)).await.unwrap().unwrap().status(at(now)), status, "{id}");
+                }
+            }
+        }
         let theirs = KeyFilter { user_id: Some(ann.id), ..mine };
         assert_eq!(ids(&mut tx, &theirs, sort).await, Vec::<i64>::new());
 

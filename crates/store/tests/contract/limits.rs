@@ -8,7 +8,7 @@ use gantry_domain::{
     limit::{LimitMode, Limits, period::Period},
     usage::{UsageRow, id_at},
 };
-use gantry_store::{OrgChange, OrgFilter, TokensSpent, Tx};
+use gantry_store::{OrgChange, OrgFilter, Sort, TokensSpent, Tx};
 
 use crate::{
     harness::{Database, NOW, at, new_key, on_both},
@@ -60,7 +60,7 @@ on_both! {
         let renamed = OrgChange { name: Some("Acme 2".to_owned()), ..OrgChange::default() };
         assert_eq!(tx.update_org(org.id, &renamed).await.unwrap().unwrap().limits, limits);
         assert_eq!(tx.org(org.id).await.unwrap().unwrap().limits, limits);
-        assert_eq!(tx.orgs(&OrgFilter::default(), 1, 0).await.unwrap().0[0].org.limits, limits);
+        assert_eq!(tx.orgs(&OrgFilter::default(), Sort::default(), 1, 0).await.unwrap().0[0].org.limits, limits);
         let key = tx.key(key.id).await.unwrap().unwrap();
         assert_eq!((key.org_limits, key.settings.limits), (limits, Limits::default()));
 

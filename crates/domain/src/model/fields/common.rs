@@ -13,8 +13,9 @@ pub(super) const FIELDS: &[Field] = &[
     Field::new("local_path", "source", Kind::Path, Special,
         "Folder or `.gguf` file, relative to the models base directory.")
         .becomes("vLLM: first argument; llama.cpp: `--model`"),
-    Field::new("tokenizer", "source", Kind::Text { max: 200 }, Special,
-        "Tokenizer repository or folder, as the container sees it; GGUF on vLLM needs it.")
+    Field::new("tokenizer", "source", Kind::RepoOrPath, Special,
+        "Tokenizer: a repository of the hub, which is fetched and cached, or a folder below `/models/`; GGUF on vLLM \
+         needs it.")
         .becomes("vLLM: `--tokenizer`")
         .examples(&["Qwen/Qwen3-8B", "/models/qwen3-8b"]),
     Field::new("hub_config_path", "source", Kind::Path, Special,

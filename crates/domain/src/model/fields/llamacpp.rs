@@ -22,7 +22,7 @@ const OVERRIDE_TENSOR: Version = [5028, 0, 0];
 /// Build that began to know `--n-cpu-moe` (#15077, 2025-08-04).
 const N_CPU_MOE: Version = [6088, 0, 0];
 /// Build that began to know `--fit` (#16653, 2025-12).
-const FIT: Version = [7400, 0, 0];
+pub(crate) const FIT: Version = [7400, 0, 0];
 /// Build in which Jinja templates became the default of the server (#17524 and #17911, 2025-12).
 pub(crate) const JINJA_DEFAULT: Version = [7400, 0, 0];
 /// Build in which the server took up multimodal input again (#12898, 2025-05-09).
@@ -55,7 +55,8 @@ pub(super) const FIELDS: &[Field] = &[
         "hardware",
         Kind::Int { min: 0, max: 9999 },
         Flag("--n-gpu-layers"),
-        "Layers that are kept on GPUs; 999 is all that fit. The default counts only where the container gets GPUs.",
+        "Layers that are kept on GPUs; 999 is all, or with `fit_memory` `on` all that fit. The default counts only where \
+         the container gets GPUs.",
     )
     .of(Llamacpp)
     .unit("layers")
@@ -65,7 +66,8 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::Int { min: 1, max: 1_048_576 },
         Flag("--batch-size"),
-        "Prompt tokens that are handled together; 128 to 2048 is advisable.",
+        "Prompt tokens that are handled together; 128 to 2048 is advisable. For embeddings the default is the context, \
+         at most 8192, since a longer input than a batch is refused.",
     )
     .of(Llamacpp)
     .unit("tokens")
@@ -75,7 +77,7 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::Int { min: 1, max: 1_048_576 },
         Flag("--ubatch-size"),
-        "Physical batch; embedding inputs must fit into it. Unset: 512, for embeddings `batch_size`.",
+        "Physical batch; embedding inputs must fit into it. Unset: 512, for embeddings the same as the batch.",
     )
     .of(Llamacpp)
     .unit("tokens"),
@@ -209,7 +211,8 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::OneOf(&["on", "off"]),
         Since(&[(FIT, V_LAST, Flag("--fit"))]),
-        "Shrinks settings that are not set until they fit. Unset: on.",
+        "`on`: the engine chooses how many layers go to the GPUs, unless `ngl` is below 999, and shrinks other settings \
+         that are not set until they fit. Unset: all layers are asked for.",
     )
     .of(Llamacpp),
     Field::new(
@@ -254,7 +257,8 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::OneOf(&["none", "mean", "cls", "last", "rank"]),
         Flag("--pooling"),
-        "How token embeddings become one; `rank` makes a reranker. Unset: what the file says.",
+        "How token embeddings become one. Unset: what the file says; but a reranker has to be given `rank` here, or it \
+         makes vectors and refuses to rank.",
     )
     .of(Llamacpp),
     Field::new(

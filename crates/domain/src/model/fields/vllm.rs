@@ -47,7 +47,7 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::Float { min: 0.05, max: 0.98 },
         Flag("--gpu-memory-utilization"),
-        "Share of each GPU's memory that the engine may use.",
+        "Share of each GPU's memory that the engine may use; without GPUs, where the default does not count, of the RAM.",
     )
     .of(Vllm)
     .default(Default::Float(0.9)),
@@ -93,7 +93,8 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::Int { min: 1, max: i64::MAX },
         Since(&[([0, 10, 2], V_LAST, Flag("--kv-cache-memory-bytes"))]),
-        "Pins the size of the KV cache on each GPU.",
+        "Pins the size of the KV cache on each GPU, or in RAM where there is none: there it is 4 GiB unless this or \
+         `gpu_memory_utilization` is set.",
     )
     .of(Vllm)
     .unit("bytes"),

@@ -43,7 +43,7 @@ fn the_whole_request() {
         "Image": "engine:1",
         "Entrypoint": ["serve"],
         "Cmd": ["--port", "8000"],
-        "Env": ["KEY=s3cret"],
+        "Env": ["CUDA_DEVICE_ORDER=PCI_BUS_ID", "KEY=s3cret"],
         "ExposedPorts": ["8000/tcp"],
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {

@@ -153,7 +153,8 @@ fn settings() -> Vec<Case> {
         .cured_by(json!(null)),
         case(
             "cache-without-flash",
-            json!({ "cache_type_v": "q4_0", "flash_attn": "off" }),
+            // As a field it is refused when it is saved.
+            json!({ "flash_attn": "off", "extra_args": ["--cache-type-v", "q4_0"] }),
             "llamacpp_kv_quant_needs_flash_attn",
             Some("flash_attn"),
         )

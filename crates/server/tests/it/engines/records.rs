@@ -23,7 +23,8 @@ const FILES: &[&str] = &["m.gguf", "dir/with blank/ü.gguf", "a..b/%2e.GGUF"];
 /// The operator's own words are not the table's.
 const LEFT_OUT: &[&str] = &["extra_args", "extra_env", "engine_image", "mode", "repo_id"];
 /// Where values of two fields can be refused together.
-const CROSS_FIELD: &[&str] = &["max_num_batched_tokens", "tool_call_parser", "jinja"];
+const CROSS_FIELD: &[&str] =
+    &["max_num_batched_tokens", "tool_call_parser", "jinja", "cache_type_v", "chat_template", "pooling"];
 
 /// Arguments of `count` random valid records on the newest version of `engine` that the table describes.
 pub(super) fn command_lines(engine: EngineKind, count: usize) -> Vec<Vec<String>> {
@@ -107,7 +108,7 @@ fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
             let words = "[a-zA-Zü \n\t'\"]{0,60}";
             words.prop_map(|it| json!(format!("{{{{ bos_token }}}}{it}{{# - #}}"))).boxed()
         }
-        (_, Kind::Text { .. } | Kind::Repo) => {
+        (_, Kind::Text { .. } | Kind::Repo | Kind::RepoOrPath) => {
             assert!(!field.examples.is_empty(), "`{}` needs examples", field.name);
             select(field.examples).prop_map(|it| json!(it)).boxed()
         }
@@ -118,7 +119,7 @@ fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
             proptest::collection::vec(entry, 0..4).prop_map(|it| json!(it)).boxed()
         }
         (_, Kind::IntList { min, max }) => {
-            proptest::collection::vec(min..=max, 0..4).prop_map(|it| json!(it)).boxed()
+            proptest::collection::btree_set(min..=max, 0..4).prop_map(|it| json!(it)).boxed()
         }
         (_, Kind::Object) => Just(json!({ "temperature": 0 })).boxed(),
         (name, Kind::TextList { .. } | Kind::TextMap) => panic!("`{name}` of {engine} needs a strategy"),

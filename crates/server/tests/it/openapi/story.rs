@@ -132,7 +132,7 @@ async fn routing(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
 
 async fn models(record: &mut Recorder, owner: &Client) {
     let model =
-        json!({ "served_name": "qwen", "engine_type": "vllm", "local_path": "qwen", "max_model_len": 4096 });
+        json!({ "served_name": "qwen", "engine_type": "vllm", "local_path": "qwen", "max_model_len": 2048 });
     record.send("previewModel", owner, "POST /admin/models/dry-run", model.clone()).await;
     let made = record.send("createModel", owner, "POST /admin/models", model).await;
     let model = Managed::of(&made);

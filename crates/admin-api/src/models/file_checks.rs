@@ -1,0 +1,276 @@
+//! What is wrong with the files that a model names, as a dry run tells it: those that a start would refuse, those that
+//! the engine would, and settings that don't go with what the files are. Headers only; see `gantry_inspect::folder::check`.
+
+use std::{path::Path, sync::Arc};
+
+use gantry_domain::{
+    engine::EngineVersion,
+    memory::{Command, Slots},
+    model::{EngineKind, Model, Task},
+};
+use gantry_inspect::{
+    Cache, TaskHint,
+    folder::{self, Base, Checked, InspectError, Role},
+};
+use serde_json::{Map, Value};
+
+use super::dry_run::{Severity, Warning};
+use crate::{App, app::Preview, error::Outcome};
+
+/// vLLM before this version loads GGUF files.
+const NO_GGUF: [u32; 3] = [0, 24, 0];
+
+/// A path of the settings, with what came of looking at it.
+struct Look {
+    field: &'static str,
+    path: String,
+    /// `Ok(None)`: it is there, and more is not asked.
+    found: Result<Option<Checked>, InspectError>,
+}
+
+/// For `model` as `preview` would start it.
+pub(super) async fn warnings(app: &App, model: &Model, preview: &Preview) -> Outcome<Vec<Warning>> {
+    // It loads nothing.
+    if preview.simulator {
+        return Ok(Vec::new());
+    }
+    let online = model.config.is_online();
+    let paths: Vec<_> =
+        model.config.paths().into_iter().filter(|(name, _)| *name != "local_path" || !online).collect();
+    let (base, cache, version) = (app.models_dir.get(), Arc::clone(&app.headers.0), preview.version);
+    let look = move || -> Vec<Look> {
+        let each = |(field, path): (&'static str, String)| {
+            let found = look_at(&base, field, &path, version, &cache);
+            Look { field, path, found }
+        };
+        paths.into_iter().map(each).collect()
+    };
+    let mut warnings = Vec::new();
+    for it in app.disk.inspect(look).await? {
+        match it.found {
+            Ok(None) => {}
+            Err(error) => warnings.push(no_file(it.field, &it.path, &error)),
+            Ok(Some(checked)) => {
+                warnings.extend(said(model, preview, it.field, &it.path, &checked));
+                if it.field == "local_path" {
+                    warnings.extend(settings(model, preview, &checked));
+                }
+            }
+        }
+    }
+    Ok(warnings)
+}
+
+/// Blocking.
+fn look_at(
+    base: &Path,
+    field: &str,
+    path: &str,
+    version: EngineVersion,
+    cache: &Arc<Cache>,
+) -> Result<Option<Checked>, InspectError> {
+    let role = match field {
+        "local_path" | "draft_model_path" => Role::Model,
+        "mmproj" => Role::Projector,
+        "lora_adapters" => Role::Adapter,
+        _ => return Base::open(base)?.resolve(path).map(|_| None),
+    };
+    folder::check(base, path, role, version, cache).map(Some)
+}
+
+/// What a start refuses, in the same words.
+fn no_file(field: &'static str, path: &str, error: &InspectError) -> Warning {
+    let (severity, title, message, fix) = match error {
+        InspectError::NotAllowed { .. } => (
+            Severity::Error,
+            "A path leaves the base directory",
+            format!("`{field}` leaves the models base directory"),
+            Some(format!("take away the link that leads out, or change `{field}`")),
+        ),
+        InspectError::NotFound { .. } => (
+            Severity::Error,
+            "File not found",
+            format!("there is no `{path}` below the models base directory"),
+            Some(format!("put it there, or change `{field}`")),
+        ),
+        InspectError::Base(_) => (
+            Severity::Error,
+            "No models base directory",
+            "the models base directory does not exist or can't be read".to_owned(),
+            None,
+        ),
+        InspectError::NotAFolder { .. } => {
+            (Severity::Error, "It can't be loaded", format!("`{path}` is no file and no folder"), None)
+        }
+        // An engine may have other rights.
+        InspectError::Io { .. } => {
+            (Severity::Warning, "A file can't be checked", format!("the gateway can't read `{path}`"), None)
+        }
+    };
+    Warning { title: title.to_owned(), ..Warning::new(severity, "files", message) }.about(field).with_fix(fix)
+}
+
+/// What the file itself is.
+fn said(model: &Model, preview: &Preview, field: &'static str, path: &str, found: &Checked) -> Vec<Warning> {
+    let entry = |severity, text: &str| {
+        let title = match severity {
+            Severity::Error => "It can't be loaded",
+            _ => "It may not load, or not work as intended",
+        };
+        // Inspection begins some sentences with the file.
+        let file = path.rsplit_once('/').map_or(path, |it| it.1);
+        let text = text.strip_prefix(file).and_then(|it| it.strip_prefix(": ")).unwrap_or(text);
+        let message = format!("`{path}`: {text}");
+        Warning { title: title.to_owned(), ..Warning::new(severity, "files", message) }.about(field)
+    };
+    let mut warnings: Vec<Warning> = found.errors.iter().map(|it| entry(Severity::Error, it)).collect();
+    warnings.extend(found.warnings.iter().map(|it| entry(Severity::Warning, it)));
+    if let (Some(first), Some(warning)) = (&found.first_part, warnings.first_mut()) {
+        let whole =
+            path.rsplit_once('/').map_or_else(|| first.clone(), |(folder, _)| format!("{folder}/{first}"));
+        warning.fix = Some(format!("set `{field}` to `{whole}`"));
+        warning.set = Some(Map::from_iter([(field.to_owned(), Value::from(whole))]));
+    }
+    if let Some(text) = found.no_config.as_ref().filter(|_| model.config.text("hub_config_path").is_none()) {
+        warnings.push(entry(Severity::Error, text));
+    }
+    if let Some(text) = &found.no_weights {
+        let told = preview.command.iter().any(|it| it.starts_with("--load-format"));
+        warnings.push(entry(if told { Severity::Warning } else { Severity::Error }, text));
+    }
+    warnings
+}
+
+/// Settings that don't go with what the model is.
+fn settings(model: &Model, preview: &Preview, found: &Checked) -> Vec<Warning> {
+    [
+        no_tokenizer(model, preview, found),
+        no_template(model, found),
+        other_task(model, found),
+        too_long(model, preview, found),
+        many_parts(model, preview, found),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn no_tokenizer(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning> {
+    let (text, vital) = found.no_tokenizer.as_ref().filter(|_| model.config.text("tokenizer").is_none())?;
+    let without = preview.command.iter().any(|it| it.starts_with("--skip-tokenizer-init"));
+    let severity = if *vital && !without { Severity::Error } else { Severity::Warning };
+    let fix = "put the tokenizer's files there, or set `tokenizer`".to_owned();
+    let warning =
+        Warning { title: "No tokenizer".to_owned(), ..Warning::new(severity, "files", text.clone()) };
+    Some(warning.about("tokenizer").with_fix(Some(fix)))
+}
+
+fn no_template(model: &Model, found: &Checked) -> Option<Warning> {
+    let text = found.no_template.as_ref().filter(|_| model.task == Task::Generate)?;
+    if model.config.text("chat_template").or(model.config.text("chat_template_file")).is_some() {
+        return None;
+    }
+    let message = match model.engine {
+        EngineKind::Vllm => {
+            "the model has no chat template, as base models don't: the gateway turns chats into \
+                             completions with the prompt `System: … User: … Assistant:`"
+                .to_owned()
+        }
+        EngineKind::Llamacpp => text.clone(),
+    };
+    let fix = "if it was trained for chats, set `chat_template_file` or `chat_template`".to_owned();
+    let warning = Warning {
+        title: "No chat template".to_owned(),
+        ..Warning::new(Severity::Warning, "template", message)
+    };
+    Some(warning.about("chat_template").with_fix(Some(fix)))
+}
+
+fn other_task(model: &Model, found: &Checked) -> Option<Warning> {
+    let (is, task, then) = match (model.task, found.task?) {
+        (Task::Generate, TaskHint::Embed) => {
+            ("for embeddings", Task::Embed, "chats and completions will fail")
+        }
+        (Task::Generate, TaskHint::Rerank) => {
+            ("for reranking", Task::Embed, "chats and completions will fail")
+        }
+        (Task::Embed, TaskHint::Generate) => (
+            "for generating text",
+            Task::Generate,
+            "its embeddings may be of little use, and chats are refused",
+        ),
+        (Task::Embed, TaskHint::Embed | TaskHint::Rerank) | (Task::Generate, TaskHint::Generate) => {
+            return None;
+        }
+    };
+    let message = format!("by its files the model is {is}, and `task` is {}: {then}", model.task);
+    let warning =
+        Warning { title: "Another task".to_owned(), ..Warning::new(Severity::Warning, "task", message) };
+    let set = Map::from_iter([("task".to_owned(), Value::from(task.as_str()))]);
+    let fix = Some(format!("set `task` to {task}"));
+    Some(Warning { set: Some(set), ..warning.about("task").with_fix(fix) })
+}
+
+/// More context than the model was trained for. vLLM refuses it, llama-server cuts it.
+fn too_long(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning> {
+    let trained = found.context_length.filter(|it| *it > 0)?;
+    let command = Command::parse(model.engine, preview.version, &preview.command).ok()?;
+    let asked = command.context()?;
+    let (severity, field, most, what) = match &command {
+        Command::Llamacpp(it) => {
+            let slots = match it.settings.slots {
+                Slots::Fixed { slots, unified: false } => slots.max(1),
+                Slots::Auto | Slots::Fixed { unified: true, .. } => 1,
+            };
+            if asked.div_ceil(slots) <= trained {
+                return None;
+            }
+            // Else it is the gateway's own default.
+            let extra = |it: &str| it == "-c" || it.starts_with("--ctx-size");
+            let chosen =
+                model.config.get("context_size").is_some() || model.config.texts("extra_args").any(extra);
+            let severity = if chosen { Severity::Warning } else { Severity::Info };
+            let what = "llama-server takes memory for it and lets no request be longer than that";
+            (severity, "context_size", trained.saturating_mul(slots), what)
+        }
+        Command::Vllm(_) if asked <= trained || overrides(preview) => return None,
+        Command::Vllm(_) => {
+            let allowed = preview.env.iter().any(|it| it.0 == "VLLM_ALLOW_LONG_MAX_MODEL_LEN");
+            let severity = if allowed { Severity::Warning } else { Severity::Error };
+            (severity, "max_model_len", trained, "vLLM refuses that")
+        }
+    };
+    let message =
+        format!("{asked} tokens of context are asked for, the model was trained for {trained}: {what}");
+    let warning = Warning {
+        title: "Longer than the model was trained for".to_owned(),
+        ..Warning::new(severity, "context", message)
+    };
+    let set = Map::from_iter([(field.to_owned(), Value::from(most))]);
+    Some(Warning {
+        set: Some(set),
+        ..warning.about(field).with_fix(Some(format!("set `{field}` to {most}")))
+    })
+}
+
+/// The engine is told of another configuration, which may have another length.
+fn overrides(preview: &Preview) -> bool {
+    let names = ["--hf-overrides", "--hf-config-path", "--rope-scaling", "--rope-theta"];
+    preview.command.iter().any(|word| names.iter().any(|it| word.replace('_', "-").starts_with(it)))
+}
+
+fn many_parts(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning> {
+    let reads_gguf = matches!(preview.version, EngineVersion::Known(EngineKind::Vllm, it) if it < NO_GGUF);
+    (model.engine == EngineKind::Vllm && reads_gguf && found.parts > 1).then(|| {
+        let message = format!(
+            "the GGUF model is split into {} files, and vLLM's documentation has it load single ones only",
+            found.parts
+        );
+        let fix = "merge the parts (`llama-gguf-split --merge`), or use the llamacpp engine".to_owned();
+        let warning = Warning {
+            title: "A split GGUF model".to_owned(),
+            ..Warning::new(Severity::Warning, "files", message)
+        };
+        warning.about("local_path").with_fix(Some(fix))
+    })
+}

@@ -1,0 +1,58 @@
+//! What may go wrong with a model whose files are sound.
+
+use std::{fmt, ops::Deref};
+
+/// A sentence, and what it is about: whether an engine minds may depend on its version and on the model's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concern {
+    pub about: About,
+    pub text: String,
+}
+
+/// See [`Concern`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// It is not on the list of those that the engines know, which is of llama.cpp [`LLAMACPP_LISTED`] and vLLM
+    /// 0.32.
+    Architecture,
+    /// Some layers lack tensors.
+    Tensors {
+        /// No engine does without.
+        vital: bool,
+    },
+    Tokenizer {
+        /// Nothing there looks like one.
+        vital: bool,
+    },
+    ChatTemplate,
+    Other,
+}
+
+/// Build of llama-server that the list of architectures was taken from.
+pub const LLAMACPP_LISTED: u32 = 11_434;
+
+impl Concern {
+    pub(crate) fn new(about: About, text: impl Into<String>) -> Self {
+        Self { about, text: text.into() }
+    }
+}
+
+impl From<String> for Concern {
+    fn from(text: String) -> Self {
+        Self::new(About::Other, text)
+    }
+}
+
+impl Deref for Concern {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Concern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

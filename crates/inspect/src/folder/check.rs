@@ -1,0 +1,267 @@
+//! Whether an engine can load the one model, projector or adapter that a setting names: inspection, from the engine's
+//! side.
+
+use std::{path::Path, sync::Arc};
+
+use gantry_domain::{engine::EngineVersion, model::EngineKind};
+
+use super::{
+    GgufGroup, InspectError, Inspection, Status,
+    base::{Base, Kind},
+    has_extension, inspect_in,
+};
+use crate::{
+    About, Cache, Concern, LLAMACPP_LISTED, TaskHint,
+    hf::{self, HfFolder},
+};
+
+/// What a file or folder is named for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Model,
+    /// The encoder beside a GGUF model.
+    Projector,
+    /// A `LoRA` adapter: a GGUF file, for vLLM a folder.
+    Adapter,
+}
+
+/// What was found. Sentences are for operators.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Why the engine will not load it; only what is certain.
+    pub errors: Vec<String>,
+    /// Why it may not, or not as intended. Templates are beside it.
+    pub warnings: Vec<String>,
+    /// It lacks a tokenizer, as said here; whether the engine needs one depends on the settings. The flag: it is certain.
+    pub no_tokenizer: Option<(String, bool)>,
+    /// vLLM finds no `config.json`, as said here, unless it is told of another one.
+    pub no_config: Option<String>,
+    /// vLLM finds no weights, as said here, unless it is told of another format.
+    pub no_weights: Option<String>,
+    /// It lacks a chat template, as said here.
+    pub no_template: Option<String>,
+    /// `None`: unknown, or it is no model.
+    pub task: Option<TaskHint>,
+    /// Tokens that it was trained for.
+    pub context_length: Option<u64>,
+    /// It is a later part of a split model: the name of the first one, in the same folder.
+    pub first_part: Option<String>,
+    /// Files that it is split into; 1 if it is not.
+    pub parts: u64,
+}
+
+impl Checked {
+    fn refused(why: impl Into<String>) -> Self {
+        Self { errors: vec![why.into()], ..Self::default() }
+    }
+
+    fn doubtful(why: impl Into<String>) -> Self {
+        Self { warnings: vec![why.into()], ..Self::default() }
+    }
+}
+
+/// Looks at `rel` below `base` as an engine of this version would. Headers that `cache` has are not read again.
+///
+/// # Errors
+/// For the path only.
+pub fn check(
+    base: &Path,
+    rel: &str,
+    role: Role,
+    engine: EngineVersion,
+    cache: &Arc<Cache>,
+) -> Result<Checked, InspectError> {
+    let base = Base::open(base)?.with_cache(cache);
+    let path = base.resolve(rel)?;
+    let kind = kind_of(engine);
+    if path.is_dir() {
+        return Ok(match (kind, role) {
+            (EngineKind::Vllm, Role::Model) => checkpoint(&base, &path),
+            (EngineKind::Vllm, _) => adapter_folder(&base, &path),
+            (EngineKind::Llamacpp, _) => {
+                Checked::refused("it is a folder, where llama.cpp needs a `.gguf` file")
+            }
+        });
+    }
+    if !has_extension(rel, "gguf") {
+        return Ok(match kind {
+            EngineKind::Vllm => {
+                Checked::refused("it is neither a folder with a checkpoint nor a `.gguf` file")
+            }
+            // llama.cpp looks at what is in it, not at its name.
+            EngineKind::Llamacpp => {
+                Checked::doubtful("its name does not end in `.gguf`, so it was not looked at")
+            }
+        });
+    }
+    let found = match inspect_in(&base, rel) {
+        Ok(found) => found,
+        Err(InspectError::Io { .. }) => return Ok(Checked::doubtful("the gateway can't read it")),
+        Err(error) => return Err(error),
+    };
+    Ok(match role {
+        Role::Model => gguf_model(&found, rel, engine),
+        Role::Projector | Role::Adapter => gguf_beside(&found, role),
+    })
+}
+
+fn gguf_model(found: &Inspection, rel: &str, engine: EngineVersion) -> Checked {
+    let Some(group) = found.gguf_groups.first() else {
+        if found.mmproj_files.is_empty() && found.adapter_files.is_empty() {
+            return gguf_nothing(found);
+        }
+        let what = if found.adapter_files.is_empty() { "a projector (`mmproj`)" } else { "a LoRA adapter" };
+        return Checked::refused(format!("it is {what}, which goes beside a model"));
+    };
+    let first = name(&group.path);
+    let mut out = Checked {
+        task: (group.status == Status::Ready).then_some(group.task),
+        context_length: group.metadata.as_ref().and_then(|it| it.context_length),
+        parts: group.expected_parts,
+        ..Checked::default()
+    };
+    let errors = group.errors.clone();
+    if group.unread {
+        out.warnings = errors;
+    } else {
+        out.errors = errors;
+    }
+    if group.status == Status::Ready && first != name(rel) {
+        out.errors
+            .push(format!("it is a later part of a split model; engines are given the first one, `{first}`"));
+        out.first_part = Some(first.to_owned());
+    }
+    concerns(group, engine, &mut out);
+    out
+}
+
+fn concerns(group: &GgufGroup, engine: EngineVersion, out: &mut Checked) {
+    for concern in &group.concerns {
+        let text = concern.text.clone();
+        let of_llamacpp = kind_of(engine) == EngineKind::Llamacpp;
+        let certain = match concern.about {
+            // vLLM reads GGUF files by other rules.
+            About::Architecture | About::ChatTemplate if !of_llamacpp => continue,
+            About::ChatTemplate => {
+                out.no_template = Some(text);
+                continue;
+            }
+            // No architecture was ever taken out.
+            About::Architecture => {
+                matches!(engine, EngineVersion::Known(_, [build, ..]) if build <= LLAMACPP_LISTED)
+            }
+            About::Tensors { vital } => vital && of_llamacpp,
+            About::Tokenizer { .. } | About::Other => false,
+        };
+        if certain { out.errors.push(text) } else { out.warnings.push(text) }
+    }
+}
+
+fn gguf_beside(found: &Inspection, role: Role) -> Checked {
+    let (wanted, what) = match role {
+        Role::Adapter => (&found.adapter_files, "a LoRA adapter"),
+        Role::Model | Role::Projector => (&found.mmproj_files, "a projector (`mmproj`)"),
+    };
+    if !wanted.is_empty() {
+        return Checked { parts: 1, ..Checked::default() };
+    }
+    match found.gguf_groups.first() {
+        Some(group) if group.unread => Checked { warnings: group.errors.clone(), ..Checked::default() },
+        Some(group) if !group.errors.is_empty() && group.metadata.is_none() => {
+            Checked { errors: group.errors.clone(), ..Checked::default() }
+        }
+        Some(_) => Checked::refused(format!("it is a model, not {what}")),
+        None if !found.mmproj_files.is_empty() => Checked::refused(format!("it is a projector, not {what}")),
+        None if !found.adapter_files.is_empty() => {
+            Checked::refused(format!("it is a LoRA adapter, not {what}"))
+        }
+        None => gguf_nothing(found),
+    }
+}
+
+/// A file that is no part of anything, or was not read.
+fn gguf_nothing(found: &Inspection) -> Checked {
+    let errors = found.gguf_validation.errors.clone();
+    if errors.is_empty() && found.gguf_validation.total_files == 0 {
+        return Checked { warnings: found.warnings.clone(), ..Checked::default() };
+    }
+    let errors = if errors.is_empty() { found.warnings.clone() } else { errors };
+    Checked { errors, ..Checked::default() }
+}
+
+fn checkpoint(base: &Base, path: &Path) -> Checked {
+    let HfFolder { config, weights, task, adapter, errors, warnings, .. } = hf::read_in(base, path);
+    let others = others(base, path);
+    let mut out = Checked { parts: 1, task, ..Checked::default() };
+    out.context_length = config.as_ref().and_then(|it| it.context_length);
+    if weights.unread {
+        out.warnings = errors;
+    } else {
+        out.errors = errors;
+    }
+    let said = out.errors.iter().chain(&out.warnings).any(|it| it.starts_with("config.json"));
+    if adapter.is_some() && config.is_none() {
+        out.errors.push("it is a LoRA adapter, which goes beside a model".to_owned());
+        return out;
+    }
+    // Mistral's own layout has another file.
+    if config.is_none() && !said && !others.mistral {
+        out.no_config =
+            Some("there is no config.json, so the engine can't tell what model this is".to_owned());
+    }
+    if weights.files.is_empty() && weights.missing.is_empty() && !others.weights {
+        let hint = if others.gguf { "; GGUF files are served by the llamacpp engine" } else { "" };
+        out.no_weights = Some(format!("there are no weights (*.safetensors) in it{hint}"));
+    }
+    for Concern { about, text } in warnings {
+        match about {
+            About::ChatTemplate => out.no_template = Some(text),
+            About::Tokenizer { vital } => out.no_tokenizer = Some((text, vital)),
+            // Newer images know more, and transformers stands in for some.
+            About::Architecture | About::Tensors { .. } | About::Other => out.warnings.push(text),
+        }
+    }
+    out
+}
+
+/// Files that vLLM takes beside those that inspection reads.
+#[derive(Default)]
+struct Others {
+    /// `*.bin`, `*.pt`: in the way that `PyTorch` writes them.
+    weights: bool,
+    gguf: bool,
+    mistral: bool,
+}
+
+fn others(base: &Base, path: &Path) -> Others {
+    let mut out = Others::default();
+    for entry in base.list(path, super::MAX_ENTRIES).map(|it| it.entries).unwrap_or_default() {
+        if matches!(entry.kind, Kind::File { .. }) {
+            let is = |it: &[&str]| it.iter().any(|it| has_extension(&entry.name, it));
+            out.weights |= is(&["bin", "pt", "pth", "tensors"]);
+            out.gguf |= is(&["gguf"]);
+            out.mistral |= entry.name == "params.json";
+        }
+    }
+    out
+}
+
+fn adapter_folder(base: &Base, path: &Path) -> Checked {
+    let found = hf::read_in(base, path);
+    if found.adapter.is_none() {
+        return Checked::refused("there is no readable adapter_config.json in it, so it is no LoRA adapter");
+    }
+    let (unread, all) = (found.weights.unread, found.weights.errors().to_vec());
+    let (errors, warnings) = if unread { (Vec::new(), all) } else { (all, Vec::new()) };
+    Checked { errors, warnings, parts: 1, ..Checked::default() }
+}
+
+fn kind_of(engine: EngineVersion) -> EngineKind {
+    match engine {
+        EngineVersion::Known(kind, _) | EngineVersion::Unknown(kind) => kind,
+    }
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |it| it.1)
+}

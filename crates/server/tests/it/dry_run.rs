@@ -1,0 +1,319 @@
+//! What a dry run says of models that can't start, and of settings that don't go with their files.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use gantry_testkit::{Client, Gateway, Options};
+use serde_json::{Value, json};
+
+use crate::support::start;
+
+/// Headers of files that real engines were started with; what comes after them is a hole.
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../inspect/tests/fixtures");
+const LLAMACPP: &str = "ghcr.io/ggml-org/llama.cpp:server-b11434";
+
+fn add_fixtures(models: &Path) {
+    for kind in ["gguf", "hf"] {
+        let from = Path::new(FIXTURES).join(kind);
+        copy(&from, models);
+        let sizes: Value = serde_json::from_slice(&fs::read(from.join("sizes.json")).unwrap()).unwrap();
+        for (name, size) in sizes.as_object().unwrap() {
+            let file = models.join(name);
+            fs::rename(models.join(format!("{name}.head")), &file).unwrap();
+            let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+            file.set_len(size.as_u64().unwrap()).unwrap();
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::write(target, fs::read(entry.path()).unwrap()).unwrap();
+        }
+    }
+}
+
+struct Story {
+    gateway: Gateway,
+    owner: Client,
+}
+
+impl Story {
+    async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    /// No container runtime is needed: versions are read from the images' tags.
+    async fn with(options: Options) -> Self {
+        let options = options.env("CONTAINER_HOST", "unix:///nonexistent.sock");
+        let gateway = start(options.env("SECONDARY_ENGINE_IMAGE", LLAMACPP)).await;
+        add_fixtures(&gateway.models_dir());
+        let owner = gateway.owner().await;
+        Self { gateway, owner }
+    }
+
+    /// What is said but that no runtime answers here, as `severity field: message`.
+    async fn said(&self, body: &Value) -> Vec<String> {
+        lines(&self.owner.post("/admin/models/dry-run", body).await.expect(200))
+    }
+
+    /// The entry about `field`; everything else that is an error fails the test.
+    async fn about(&self, body: &Value, field: &str) -> Value {
+        let preview = self.owner.post("/admin/models/dry-run", body).await.expect(200);
+        let all = preview["warnings"].as_array().unwrap();
+        let found = all.iter().find(|it| it["field"] == field && it["category"] != "vram");
+        found.unwrap_or_else(|| panic!("nothing about {field} in {preview:#}")).clone()
+    }
+}
+
+fn lines(preview: &Value) -> Vec<String> {
+    let all = preview["warnings"].as_array().unwrap();
+    let errors = all.iter().any(|it| it["severity"] == "error");
+    assert_eq!(preview["valid"], !errors, "{preview}");
+    let text = |it: &Value| it.as_str().unwrap_or("-").to_owned();
+    all.iter()
+        .filter(|it| it["category"] != "runtime" && it["category"] != "vram")
+        .map(|it| format!("{} {}: {}", text(&it["severity"]), text(&it["field"]), text(&it["message"])))
+        .collect()
+}
+
+fn llamacpp(path: &str) -> Value {
+    json!({ "served_name": "m", "engine_type": "llamacpp", "local_path": path, "context_size": 512 })
+}
+
+fn vllm(path: &str) -> Value {
+    json!({
+        "served_name": "m", "engine_type": "vllm", "local_path": path, "engine_image": "vllm/vllm-openai:v0.32.0",
+    })
+}
+
+fn with(mut body: Value, more: &Value) -> Value {
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+/// That nothing but one error about `field` is said, and what it says.
+fn only_error(said: &[String], field: &str, text: &str) {
+    let start = format!("error {field}: ");
+    assert!(
+        said.len() == 1 && said[0].starts_with(&start) && said[0].contains(text),
+        "{field} {text}: {said:#?}"
+    );
+}
+
+/// Damaged files lack templates, too.
+fn no_templates(said: Vec<String>) -> Vec<String> {
+    said.into_iter().filter(|it| !it.starts_with("warning chat_template")).collect()
+}
+
+#[tokio::test]
+async fn files_that_no_engine_loads_are_errors() {
+    let story = Story::new().await;
+    // What llama-server b11434 exits with, for each of them.
+    for (file, text) in [
+        ("bad-bigendian.gguf", "big-endian"),
+        ("bad-empty.gguf", "the file is empty"),
+        ("bad-magic.gguf", "from before GGUF"),
+        ("bad-truncated-header.gguf", "ends inside its header"),
+        ("bad-truncated.gguf", "ends before its tensors do"),
+        ("bad-version-99.gguf", "GGUF version 99"),
+        ("bad-no-tokenizer.gguf", "it has no tokenizer"),
+        ("bad-missing-tensor.gguf", "blk.1.ffn_down.weight"),
+        ("bad-unknown-arch.gguf", "does not know the architecture `zzama`"),
+    ] {
+        only_error(&no_templates(story.said(&llamacpp(file)).await), "local_path", text);
+        // As a draft model they are no better.
+        let draft = with(llamacpp("tiny-llama-F16.gguf"), &json!({ "draft_model_path": file }));
+        only_error(&story.said(&draft).await, "draft_model_path", text);
+    }
+    for good in ["tiny-llama-F16.gguf", "tiny-moe-F16.gguf", "tiny-split-F16-00001-of-00002.gguf"] {
+        assert_eq!(story.said(&llamacpp(good)).await, Vec::<String>::new(), "{good}");
+    }
+    // A newer engine may know the architecture.
+    let newer = json!({ "engine_image": "ghcr.io/ggml-org/llama.cpp:server-b99999" });
+    let said = story.said(&with(llamacpp("bad-unknown-arch.gguf"), &newer)).await;
+    assert!(said.len() == 1 && said[0].starts_with("warning local_path: "), "{said:#?}");
+
+    // A later part, with the value that helps; then a part that is missing.
+    let second = "tiny-split-F16-00002-of-00002.gguf";
+    let later = story.about(&llamacpp(second), "local_path").await;
+    assert_eq!(later["severity"], "error");
+    assert_eq!(later["set"], json!({ "local_path": "tiny-split-F16-00001-of-00002.gguf" }));
+    assert_eq!(story.said(&with(llamacpp(second), &later["set"])).await, Vec::<String>::new());
+    fs::remove_file(story.gateway.models_dir().join(second)).unwrap();
+    let said = story.said(&llamacpp("tiny-split-F16-00001-of-00002.gguf")).await;
+    only_error(&said, "local_path", "00002-of-00002.gguf: missing");
+}
+
+#[tokio::test]
+async fn checkpoints_that_vllm_does_not_load_are_errors() {
+    let story = Story::new().await;
+    fs::create_dir(story.gateway.models_dir().join("empty")).unwrap();
+    for (folder, field, text) in [
+        ("bad-no-weights", "local_path", "there are no weights"),
+        ("bad-truncated-safetensors", "local_path", "model.safetensors"),
+        ("bad-no-tokenizer", "tokenizer", "no tokenizer"),
+    ] {
+        only_error(&no_templates(story.said(&vllm(folder)).await), field, text);
+    }
+    let said = story.said(&vllm("empty")).await;
+    assert!(
+        said.len() == 2 && said.iter().all(|it| it.starts_with("error local_path: `empty`: there ")),
+        "{said:?}"
+    );
+    // Another tokenizer, another configuration, another format of weights.
+    let other = with(vllm("bad-no-tokenizer"), &json!({ "tokenizer": "owner/other" }));
+    assert_eq!(no_templates(story.said(&other).await), Vec::<String>::new());
+    let told = json!({ "hub_config_path": "tiny-llama-chat", "extra_args": ["--load-format", "dummy"] });
+    let said = story.said(&with(vllm("empty"), &told)).await;
+    assert!(said.len() == 1 && said[0].starts_with("warning local_path: "), "{said:?}");
+    assert_eq!(story.said(&vllm("tiny-llama-chat")).await, Vec::<String>::new());
+
+    // Newer images and transformers know more: that is no error.
+    let foreign = story.said(&vllm("bad-unsupported-arch")).await;
+    assert!(foreign.len() == 1 && foreign[0].starts_with("warning local_path: "), "{foreign:?}");
+    assert!(foreign[0].contains("FooBarForCausalLM"), "{foreign:?}");
+    let base = story.about(&vllm("tiny-llama-base"), "chat_template").await;
+    assert_eq!(base["severity"], "warning");
+    assert!(base["message"].as_str().unwrap().contains("turns chats into completions"), "{base}");
+    let set = with(vllm("tiny-llama-base"), &json!({ "chat_template": "{{ messages }}" }));
+    assert_eq!(story.said(&set).await, Vec::<String>::new());
+
+    // GGUF left vLLM in 0.24, and was read from single files before.
+    let gguf = story.about(&vllm("tiny-llama-F16.gguf"), "local_path").await;
+    assert_eq!(gguf["severity"], "error", "{gguf}");
+    let old = json!({ "engine_image": "vllm/vllm-openai:v0.12.0" });
+    assert_eq!(story.said(&with(vllm("tiny-llama-F16.gguf"), &old)).await, Vec::<String>::new());
+    let split = story.about(&with(vllm("tiny-split-F16-00001-of-00002.gguf"), &old), "local_path").await;
+    assert!(
+        split["severity"] == "warning" && split["message"].as_str().unwrap().contains("2 files"),
+        "{split}"
+    );
+}
+
+#[tokio::test]
+async fn side_files_are_looked_at_also_of_online_models() {
+    let story = Story::new().await;
+    let good = "tiny-llama-F16.gguf";
+    only_error(
+        &story.said(&with(llamacpp(good), &json!({ "mmproj": good }))).await,
+        "mmproj",
+        "not a projector",
+    );
+    let lora = json!({ "lora_adapters": [format!("a={good}")] });
+    only_error(&story.said(&with(llamacpp(good), &lora)).await, "lora_adapters", "not a LoRA adapter");
+    let folder = json!({ "lora_adapters": ["a=tiny-llama-base"] });
+    let said = story.said(&with(vllm("tiny-llama-chat"), &folder)).await;
+    only_error(&said, "lora_adapters", "adapter_config.json");
+
+    for (engine, field, value) in [
+        ("llamacpp", "draft_model_path", json!("not/there.gguf")),
+        ("llamacpp", "mmproj", json!("not/there.gguf")),
+        ("llamacpp", "chat_template_file", json!("not/there.jinja")),
+        ("llamacpp", "lora_adapters", json!(["a=not/there.gguf"])),
+        ("vllm", "lora_adapters", json!(["a=not/there"])),
+        ("vllm", "hub_config_path", json!("not/there")),
+    ] {
+        let online =
+            json!({ "served_name": "m", "engine_type": engine, "repo_id": "owner/name", field: value });
+        only_error(&story.said(&online).await, field, "there is no `not/there");
+    }
+
+    // Somebody replaced it by a link that leads out, after it was saved.
+    let outside = tempfile::tempdir().unwrap();
+    let path = story.gateway.models_dir().join("moved.gguf");
+    fs::copy(story.gateway.models_dir().join(good), outside.path().join("x.gguf")).unwrap();
+    fs::copy(story.gateway.models_dir().join(good), &path).unwrap();
+    let made = story.owner.post("/admin/models", &llamacpp("moved.gguf")).await.expect(201);
+    let preview = format!("/admin/models/{}/dry-run", made["id"]);
+    let said = lines(&story.owner.post(&preview, &json!({})).await.expect(200));
+    assert_eq!(said, Vec::<String>::new());
+    fs::remove_file(&path).unwrap();
+    symlink(outside.path().join("x.gguf"), &path).unwrap();
+    let said = lines(&story.owner.post(&preview, &json!({})).await.expect(200));
+    assert_eq!(said, ["error local_path: `local_path` leaves the models base directory"]);
+}
+
+#[tokio::test]
+async fn settings_that_do_not_go_with_the_files_are_told() {
+    let story = Story::new().await;
+    // An embedding model that is to chat, and the reverse.
+    let bert = llamacpp("tiny-bert-embed-F16.gguf");
+    let task = story.about(&bert, "task").await;
+    assert_eq!((&task["severity"], &task["set"]), (&json!("warning"), &json!({ "task": "embed" })));
+    assert_eq!(story.said(&with(bert, &task["set"])).await, Vec::<String>::new());
+    let embeds = with(vllm("tiny-llama-chat"), &json!({ "task": "embed" }));
+    assert_eq!(story.about(&embeds, "task").await["set"], json!({ "task": "generate" }));
+
+    // Trained for 2048 tokens: vLLM exits, llama-server cuts.
+    let long = with(vllm("tiny-llama-chat"), &json!({ "max_model_len": 4096 }));
+    let found = story.about(&long, "max_model_len").await;
+    assert_eq!((&found["severity"], &found["set"]), (&json!("error"), &json!({ "max_model_len": 2048 })));
+    assert_eq!(story.said(&with(long.clone(), &found["set"])).await, Vec::<String>::new());
+    let allowed = with(long, &json!({ "extra_env": { "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1" } }));
+    assert_eq!(story.about(&allowed, "max_model_len").await["severity"], "warning");
+    let extra = with(vllm("tiny-llama-chat"), &json!({ "extra_args": ["--max_model_len", "4096"] }));
+    assert_eq!(story.about(&extra, "max_model_len").await["severity"], "error");
+
+    let chat = |more: Value| with(llamacpp("tiny-llama-F16.gguf"), &more);
+    let found =
+        story.about(&chat(json!({ "context_size": 8192, "parallel_slots": 2 })), "context_size").await;
+    assert_eq!((&found["severity"], &found["set"]), (&json!("warning"), &json!({ "context_size": 4096 })));
+    assert_eq!(
+        story.said(&chat(json!({ "context_size": 4096, "parallel_slots": 2 }))).await,
+        Vec::<String>::new()
+    );
+    // The gateway's own default is no mistake of the operator's.
+    let default = story.about(&chat(json!({ "context_size": null })), "context_size").await;
+    assert_eq!(default["severity"], "info");
+
+    let plain = story.about(&llamacpp("tiny-llama-notemplate-F16.gguf"), "chat_template").await;
+    assert!(plain["message"].as_str().unwrap().contains("ChatML"), "{plain}");
+    // What llama-server exits with; as fields these are refused or not known to be wrong.
+    let small = chat(json!({ "cache_type_k": "q8_0" }));
+    let preview = story.owner.post("/admin/models/dry-run", &small).await.expect(200);
+    let refused = preview["warnings"].as_array().unwrap().iter().find(|it| it["field"] == "cache_type_k");
+    assert_eq!(
+        (&refused.unwrap()["severity"], &preview["valid"]),
+        (&json!("error"), &json!(false)),
+        "{preview}"
+    );
+    let flash = chat(json!({ "flash_attn": "off", "extra_args": ["-ctv", "q4_0"] }));
+    let preview = story.owner.post("/admin/models/dry-run", &flash).await.expect(200);
+    let said = |it: &Value| it["severity"] == "error" && it["field"] == "cache_type_v";
+    assert!(preview["warnings"].as_array().unwrap().iter().any(said), "{preview}");
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_and_a_model_that_cannot_be_fetched_are_errors() {
+    let story = Story::with(Options::default().env("OFFLINE_MODE", "true")).await;
+    let made = story.owner.post("/admin/models", &llamacpp("tiny-llama-F16.gguf")).await.expect(201);
+    let taken = story.about(&llamacpp("tiny-moe-F16.gguf"), "served_name").await;
+    assert_eq!(taken["severity"], "error");
+    let whose = format!("the model `m` (id {})", made["id"]);
+    assert!(taken["message"].as_str().unwrap().contains(&whose), "{taken}");
+    let own = format!("/admin/models/{}/dry-run", made["id"]);
+    let said = lines(&story.owner.post(&own, &json!({})).await.expect(200));
+    assert!(said.iter().all(|it| !it.contains("served name")), "{said:?}");
+    let engine = json!({ "served_name": "far", "url": "http://192.0.2.1:8000", "task": "generate" });
+    story.owner.post("/admin/models/registry", &engine).await.expect(201);
+    let far = with(llamacpp("tiny-moe-F16.gguf"), &json!({ "served_name": "far" }));
+    let taken = story.about(&far, "served_name").await;
+    assert!(taken["message"].as_str().unwrap().contains("an engine of the registry"), "{taken}");
+
+    for engine in ["vllm", "llamacpp"] {
+        let online = json!({ "served_name": "o", "engine_type": engine, "repo_id": "owner/name" });
+        let found = story.about(&online, "repo_id").await;
+        assert_eq!(found["severity"], "error", "{found}");
+        assert!(found["message"].as_str().unwrap().contains("hub cache"), "{found}");
+    }
+    let cache = story.gateway.data_dir().join("hub-cache/hub/models--owner--name/snapshots/abc");
+    fs::create_dir_all(cache).unwrap();
+    let online = json!({ "served_name": "o", "engine_type": "vllm", "repo_id": "owner/name" });
+    let said = story.said(&online).await;
+    assert!(said.iter().all(|it| !it.contains("repo_id")), "{said:?}");
+}
