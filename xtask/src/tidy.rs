@@ -42,6 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("bollard", &["gantry-runtime", "gantry-sim"]),
     ("sqlx", &["gantry-store"]),
+    ("sqlx-core", &["gantry-store"]),
     ("redis", &["gantry-control"]),
     ("opentelemetry-proto", &["gantry"]),
     ("clap", &["gantry", "gantry-cli", "gantry-sim", "gantry-bench"]),

@@ -139,15 +139,17 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
     Err(Problem::new(ErrorCode::RequestTooLarge, format!("the body is larger than {limit} bytes")))
 }
 
-/// The request of a route that takes no body. One that has something to say there would be misunderstood.
+/// The request once its body is here as a whole.
 ///
 /// # Errors
-/// 422 `validation_error`; an empty object is nothing.
-pub(crate) async fn without_body(request: Request) -> Result<Request, Problem> {
-    if request.body().is_end_stream() {
-        return Ok(request);
-    }
+/// It is too large or too late; 422 `validation_error` for one on a route that takes none, since it would be
+/// misunderstood (an empty object is nothing).
+pub(crate) async fn with_its_body(request: Request, limit: BodyLimit) -> Result<Request, Problem> {
     let (parts, body) = request.into_parts();
+    if limit != BodyLimit::NONE {
+        let body = read(body, limit.0).await?;
+        return Ok(Request::from_parts(parts, body.into()));
+    }
     let said = read(body, 256).await;
     if said.is_ok_and(|it| matches!(it.trim_ascii(), b"" | b"{}")) {
         return Ok(Request::from_parts(parts, Body::empty()));

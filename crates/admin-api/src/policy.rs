@@ -1,6 +1,7 @@
 //! Who may call a route, with how large a body: checked before any handler runs, by default refused.
 
 use axum::{
+    body::HttpBody,
     extract::{FromRequestParts, MatchedPath, Request, State},
     http::request::Parts,
     middleware::Next,
@@ -111,8 +112,8 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
     let site = guard::same_site(&app, request.method(), request.headers());
     let cookie = session::cookie(request.headers()).map(str::to_owned);
     let origin = audit::origin(&app, &request);
-    match admit(&app, policy, site, cookie).await {
-        Ok(caller) => {
+    match admit(&app, policy, site, cookie.as_deref()).await {
+        Ok(mut caller) => {
             request.extensions_mut().insert(policy.body);
             // What reads refuses by itself what it does not know; of a change nobody must believe that it was
             // understood when it was not: `DELETE …?dry_run=true`.
@@ -122,9 +123,18 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
             {
                 return problem.into_response();
             }
-            if policy.body == BodyLimit::NONE && !request.method().is_safe() {
-                request = match extract::without_body(request).await {
-                    Ok(request) => request,
+            if !request.body().is_end_stream() && !request.method().is_safe() {
+                let arrived = async {
+                    let request = extract::with_its_body(request, policy.body).await?;
+                    // It may have taken its time: who was deleted meanwhile has no say any more.
+                    let caller = match caller {
+                        Some(_) => admit(&app, policy, Ok(()), cookie.as_deref()).await?,
+                        None => None,
+                    };
+                    Ok::<_, Problem>((request, caller))
+                };
+                (request, caller) = match arrived.await {
+                    Ok(arrived) => arrived,
                     Err(problem) => return problem.into_response(),
                 };
             }
@@ -142,7 +152,7 @@ async fn admit(
     app: &App,
     policy: Policy,
     site: Result<(), Problem>,
-    cookie: Option<String>,
+    cookie: Option<&str>,
 ) -> Result<Option<Caller>, Problem> {
     let Access::AtLeast(role) = policy.access else {
         // Sign-in and set-up set or use cookies too: no other site may send them.
@@ -150,7 +160,7 @@ async fn admit(
     };
     let cookie = cookie.ok_or_else(unauthenticated)?;
     site?;
-    let caller = session::caller(app, &cookie).await?.ok_or_else(unauthenticated)?;
+    let caller = session::caller(app, cookie).await?.ok_or_else(unauthenticated)?;
     if caller.role() < role {
         let message = format!("this needs the role `{role}`, yours is `{}`", caller.role());
         return Err(Problem::new(ErrorCode::Forbidden, message));

@@ -13,8 +13,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use rand::Rng;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
+use tracing::{debug, warn};
 
 use crate::{App, error::Outcome, policy::Caller};
+
+/// For moving the end of a session, beside what was asked for.
+const TOUCH: Duration = Duration::from_millis(250);
 
 /// However much it is used, a session ends after this time.
 const ABSOLUTE_LIFETIME: Duration = Duration::from_hours(7 * 24);
@@ -93,15 +97,28 @@ pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     let mut tx = app.store.read_quick().await?;
     let Some((session, user, org_enabled)) = tx.session(&hash).await? else { return Ok(None) };
     drop(tx);
-    if session.expires_at <= now || !user.enabled || !org_enabled {
+    if !Session::is_current(session.created_at, session.expires_at, now) || !user.enabled || !org_enabled {
         return Ok(None);
     }
     if let Some(until) = app.cookies.extended(&session, now) {
-        let mut tx = app.store.write().await?;
-        tx.touch_session(&hash, until).await?;
-        tx.commit().await?;
+        touch(app, &hash, until).await;
     }
     Ok(Some(Caller { user, session: hash, origin: Origin::default() }))
+}
+
+/// Moves the end of a session, if that can be done at once: reading goes on while nothing can be written, and the next
+/// request tries again.
+async fn touch(app: &App, session: &[u8; 32], until: Timestamp) {
+    let work = async {
+        let mut tx = app.store.write().await?;
+        tx.touch_session(session, until).await?;
+        tx.commit().await
+    };
+    match tokio::time::timeout(TOUCH, work).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => warn!(error = &error as &dyn std::error::Error, "a session could not be extended"),
+        Err(_) => debug!("a session could not be extended at once"),
+    }
 }
 
 /// How often a stream looks whether its session still holds.
@@ -116,7 +133,9 @@ pub(crate) async fn holds(app: &App, session: &[u8; 32]) -> bool {
     let Ok(mut tx) = app.store.read_quick().await else { return false };
     match tx.session(session).await {
         Ok(Some((session, user, org_enabled))) => {
-            user.enabled && org_enabled && session.expires_at > app.clock.now()
+            user.enabled
+                && org_enabled
+                && Session::is_current(session.created_at, session.expires_at, app.clock.now())
         }
         Ok(None) | Err(_) => false,
     }

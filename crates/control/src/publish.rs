@@ -250,6 +250,7 @@ fn enter(
         let entry = SessionEntry {
             user_id: user.id,
             org_id: user.org_id,
+            created_at: session.created_at,
             expires_at: session.expires_at,
             guard: Guard::new(
                 next.accounts.get(&Holder::User(user.id)),

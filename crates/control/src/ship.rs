@@ -78,6 +78,8 @@ async fn drain(
         });
         let Ok((back, batch)) = read.await else { return (None, Err("the reader panicked".to_owned())) };
         reader = back;
+        // Also while nothing can be shipped: that is when somebody must be told.
+        note_spool(control, &reader);
         let batch: Batch = match batch {
             Ok(batch) => batch,
             Err(error) => return (Some(reader), Err(error.to_string())),
@@ -101,9 +103,7 @@ async fn drain(
         });
         let Ok((back, done)) = committed.await else { return (None, Err("the reader panicked".to_owned())) };
         reader = back;
-        let counters = &control.shared.counters;
-        counters.spool_torn.store(reader.torn(), Relaxed);
-        counters.spool_backlog_bytes.store(reader.backlog_bytes(), Relaxed);
+        note_spool(control, &reader);
         if let Err(error) = done {
             return (Some(reader), Err(error.to_string()));
         }
@@ -111,6 +111,12 @@ async fn drain(
             return (Some(reader), Ok(()));
         }
     }
+}
+
+fn note_spool(control: &Control, reader: &Reader) {
+    let counters = &control.shared.counters;
+    counters.spool_torn.store(reader.torn(), Relaxed);
+    counters.spool_backlog_bytes.store(reader.backlog_bytes(), Relaxed);
 }
 
 async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<()> {

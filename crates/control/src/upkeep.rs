@@ -137,7 +137,7 @@ async fn audit_retention(control: &Control, now: Timestamp, stop: &CancellationT
     }
     while !stop.is_cancelled() {
         let mut tx = control.store.write().await?;
-        let deleted = tx.delete_audit_before(now.minus(DAY * days), DELETE_BATCH).await?;
+        let deleted = tx.delete_audit_before(now.minus(DAY * days), now, DELETE_BATCH).await?;
         tx.commit().await?;
         if deleted < DELETE_BATCH as u64 {
             break;

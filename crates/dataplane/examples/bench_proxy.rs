@@ -38,7 +38,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let route = Route {
         adapter_of: None,
         served_name: "m".into(),
-        adapter_of: None,
         task: Task::Generate,
         engine: None,
         target: RouteTarget::Up(Arc::new(Upstream::new(1, upstream, Some("internal"), Arc::default())?)),

@@ -170,5 +170,5 @@ fn session(
 ) -> Option<Arc<SessionEntry>> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
     let entry = catalog.sessions.get(&(config.session)(session_cookie(cookies)?)?)?;
-    (entry.expires_at > now).then(|| Arc::clone(entry))
+    entry.is_current(now).then(|| Arc::clone(entry))
 }

@@ -17,6 +17,7 @@ use std::{
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
     endpoint::Endpoint,
+    identity::Session,
     key::Scopes,
     model::{EngineKind, State, Task},
     net::IpList,
@@ -99,9 +100,16 @@ impl KeyEntry {
 pub struct SessionEntry {
     pub user_id: UserId,
     pub org_id: OrgId,
+    pub created_at: Timestamp,
     pub expires_at: Timestamp,
     /// The limits of the organisation.
     pub guard: Option<Arc<Guard>>,
+}
+
+impl SessionEntry {
+    pub fn is_current(&self, now: Timestamp) -> bool {
+        Session::is_current(self.created_at, self.expires_at, now)
+    }
 }
 
 /// A served name and where it leads.

@@ -1,5 +1,7 @@
 //! Organisations, users and sessions as the store keeps them. What the API shows of them is the API's own type.
 
+use std::time::Duration;
+
 use crate::{OrgId, Role, Timestamp, UserId, limit::Limits};
 
 /// A tenant. `enabled = false` ends all its sessions and keys.
@@ -38,6 +40,17 @@ pub struct Session {
     pub created_at: Timestamp,
     /// Moves forward with use (sliding lifetime).
     pub expires_at: Timestamp,
+}
+
+impl Session {
+    /// The clock may be set back by so much while a session made before is still believed in. One from further ahead was
+    /// made under a wrong clock, and would outlive its time.
+    pub const CLOCK_SLACK: Duration = Duration::from_hours(2);
+
+    /// Whether a session of these times is one of now.
+    pub fn is_current(created_at: Timestamp, expires_at: Timestamp, now: Timestamp) -> bool {
+        expires_at > now && created_at <= now.plus(Self::CLOCK_SLACK)
+    }
 }
 
 /// Name of the cookie that a sign-in sets.

@@ -250,7 +250,7 @@ impl Engines for Adapter {
 
     fn session_known(&self, id_hash: &[u8; 32]) -> bool {
         let now = self.control.clock.now();
-        self.control.shared.catalog.load().sessions.get(id_hash).is_some_and(|it| it.expires_at > now)
+        self.control.shared.catalog.load().sessions.get(id_hash).is_some_and(|it| it.is_current(now))
     }
 
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {

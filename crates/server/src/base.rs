@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
@@ -17,11 +17,15 @@ use gantry_domain::{
     models_dir::ModelsDirRules,
 };
 use gantry_settings::Settings;
-use gantry_store::Store;
+use gantry_store::{Store, StoreResult};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
 use crate::{data_dir, home, secrets};
+
+/// How long a server is waited for at start; the service manager waits longer than that.
+const DATABASE_STARTS: Duration = Duration::from_mins(1);
+const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What everything else stands on: folders, secrets and the database.
 pub(crate) struct Base {
@@ -61,10 +65,10 @@ impl Base {
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
         let database = settings.database();
         let database_lock = match database.expose().strip_prefix("sqlite://") {
-            Some(file) => data_dir::lock_database(Path::new(file))?,
+            Some(file) => Some(data_dir::lock_database(Path::new(file))?),
             None => None,
         };
-        let store = Store::open(database.expose()).await.context("can't open the database")?;
+        let store = open(database.expose()).await.context("can't open the database")?;
         let home = home::id(&data_dir)?;
         let instance = home::instance(&store, &data_dir, &home).await?;
         let internal_key = match &settings.internal_engine_api_key {
@@ -93,6 +97,24 @@ impl Base {
             internal_key,
             _locks: (lock, database_lock),
         })
+    }
+}
+
+/// Opens the database. A server may start later than we do, after a power cut say: it is waited for, and a signal ends
+/// that as it ends everything before we are ready. What waiting does not mend fails at once.
+async fn open(url: &str) -> StoreResult<Store> {
+    let until = Instant::now() + DATABASE_STARTS;
+    loop {
+        match Store::open(url).await {
+            Err(error) if error.is_unavailable() && !url.starts_with("sqlite:") && Instant::now() < until => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the database does not answer yet: trying again"
+                );
+                tokio::time::sleep(DATABASE_PAUSE).await;
+            }
+            done => return done,
+        }
     }
 }
 

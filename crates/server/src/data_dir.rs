@@ -26,14 +26,17 @@ pub(crate) fn lock(dir: &Path) -> anyhow::Result<Lock> {
     })
 }
 
-/// Takes the file of a SQLite database, which may lie anywhere; `None` for one that can't be there. Not with a lock on
-/// the file itself: to let go of any lock on it would take SQLite's own ones away.
-pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Option<Lock>> {
-    let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return Ok(None) };
+/// Takes the file of a SQLite database, which may lie anywhere. Not with a lock on the file itself: to let go of any lock
+/// on it would take SQLite's own ones away.
+pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Lock> {
+    let said = || format!("can't use the database {}", file.display());
+    let whole = std::path::absolute(file).with_context(said)?;
+    let (Some(dir), Some(name)) = (whole.parent(), whole.file_name()) else {
+        bail!("the database {} is not a file", file.display());
+    };
     // Whatever name it is called by.
-    let real = file.canonicalize().or_else(|_| Ok::<_, std::io::Error>(dir.canonicalize()?.join(name)));
-    let Ok(real) = real else { return Ok(None) };
-    let mut path = real.into_os_string();
+    let real = whole.canonicalize().or_else(|_| Ok::<_, std::io::Error>(dir.canonicalize()?.join(name)));
+    let mut path = real.with_context(said)?.into_os_string();
     path.push(".lock");
     let said = || {
         format!(
@@ -41,7 +44,7 @@ pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Option<Lock>> {
             file.display()
         )
     };
-    take(Path::new(&path), said).map(Some)
+    take(Path::new(&path), said)
 }
 
 fn take(path: &Path, taken: impl FnOnce() -> String) -> anyhow::Result<Lock> {

@@ -14,7 +14,8 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::header::CONTENT_TYPE,
+    http::{header::CONTENT_TYPE, uri::Authority},
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -31,6 +32,7 @@ use gantry_domain::{
     metrics::{self, Metric},
     model::State as ModelState,
     usage::Outcome,
+    web::Web,
 };
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -82,9 +84,12 @@ pub(crate) struct Source {
     pub spans: otlp::Counts,
     /// Seconds since the epoch.
     pub started: f64,
+    /// Names that this gateway goes by.
+    pub web: Web,
 }
 
 pub(crate) async fn serve(listener: TcpListener, source: Source, stop: CancellationToken) {
+    let names = source.web.clone();
     let router = Router::new()
         .route("/metrics", get(render))
         .fallback(|request: Request| async move {
@@ -93,7 +98,9 @@ pub(crate) async fn serve(listener: TcpListener, source: Source, stop: Cancellat
         .method_not_allowed_fallback(|request: Request| async move {
             refused(&request, ErrorCode::MethodNotAllowed, "/metrics takes GET only")
         })
-        .with_state(source);
+        .with_state(source)
+        // A page of another site could read the numbers by a name of its own that leads here (DNS rebinding).
+        .layer(middleware::from_fn_with_state(names, known_host));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -134,6 +141,14 @@ async fn answer(stream: TcpStream, router: Router, stop: CancellationToken) {
 
 fn refused(request: &Request, code: ErrorCode, message: &str) -> Response {
     gantry_admin_api::error_answer(request.headers(), &ApiError::new(code, message))
+}
+
+async fn known_host(State(web): State<Web>, request: Request, next: Next) -> Response {
+    let authority = request.uri().authority().map(Authority::as_str);
+    if web.knows_host(request.headers(), authority) {
+        return next.run(request).await;
+    }
+    refused(&request, ErrorCode::UnknownHost, "this gateway does not go by that name; see ALLOWED_HOSTS")
 }
 
 async fn render(State(source): State<Source>) -> impl IntoResponse {

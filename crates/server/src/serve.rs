@@ -41,7 +41,7 @@ use tokio::{
     runtime::Handle,
     sync::{broadcast, mpsc, oneshot},
 };
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     activation::Sockets,
@@ -153,6 +153,7 @@ async fn serve(
         access_dropped,
         spans: traced,
         started: base.clock.now().0 as f64 / 1000.0,
+        web: web(&settings),
     };
     info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
     supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
@@ -170,16 +171,25 @@ async fn serve(
         let addr = plane.addr();
         supervisor.spawn("demo", |stop| demo::run(app, addr, stop));
     }
-    tokio::select! {
-        () = signals.next() => {}
-        () = supervisor.stopped() => warn!("a background task ended; the gateway stops"),
-    }
+    let told = until_the_end(&mut signals, [&supervisor, &shipping]).await;
     notify.stopping();
     let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
     let clean = end.run(&mut signals).await;
     control.supervision.give_back().await;
     close(&base.store).await;
-    Ok(clean)
+    Ok(clean && told)
+}
+
+/// Returns when it is time to stop, and whether somebody said so: a task that ended by itself is a fault, after which the
+/// service manager is to start us again.
+async fn until_the_end(signals: &mut Signals, [work, shipping]: [&Supervisor; 2]) -> bool {
+    tokio::select! {
+        () = signals.next() => return true,
+        () = work.stopped() => {}
+        () = shipping.stopped() => {}
+    }
+    error!("a background task ended; the gateway stops");
+    false
 }
 
 async fn close(store: &Store) {
@@ -430,4 +440,28 @@ async fn announce(
     }
     demo::say(&lines.join("\n"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_signal_is_an_end_that_somebody_asked_for() {
+        let mut signals = Signals::listen().unwrap();
+        for broken in 0..2 {
+            let tasks = [Supervisor::default(), Supervisor::default()];
+            for (n, supervisor) in tasks.iter().enumerate() {
+                supervisor.spawn("task", |stop| async move {
+                    assert_ne!(n, broken, "it is the one that breaks");
+                    stop.cancelled().await;
+                });
+            }
+            assert!(!until_the_end(&mut signals, [&tasks[0], &tasks[1]]).await);
+        }
+        let calm = [Supervisor::default(), Supervisor::default()];
+        let own = std::process::id().to_string();
+        assert!(std::process::Command::new("kill").args(["-TERM", &own]).status().unwrap().success());
+        assert!(until_the_end(&mut signals, [&calm[0], &calm[1]]).await);
+    }
 }

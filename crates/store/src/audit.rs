@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// All conditions that are set must hold.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct AuditFilter {
     /// At or after.
     pub from: Option<Timestamp>,
@@ -142,15 +142,29 @@ impl Tx {
     }
 
     /// One page of rows, newest first, and how many there are on all pages.
+    ///
+    /// Databases use no index for a condition that may be switched off by a parameter. So what is asked for most has texts of
+    /// its own: all rows (they have no gaps, so their number is that of the ends), those of a time, those of one object.
     pub async fn audit_rows(
         &mut self,
         filter: &AuditFilter,
         limit: i64,
         offset: i64,
     ) -> StoreResult<(Vec<AuditRow>, i64)> {
-        const COUNT: &str = concat!("SELECT COUNT(*)", matching!());
-        const SQL: &str =
-            concat!("SELECT ", columns!(), matching!(), " ORDER BY seq DESC LIMIT $15 OFFSET $16");
+        const COUNT: [&str; 2] = [
+            concat!("SELECT COUNT(*)", matching!()),
+            concat!("SELECT COUNT(*)", matching!(), " AND object_type = $6 AND object_id = $7"),
+        ];
+        const COUNT_TIME: &str = "SELECT COUNT(*) FROM audit WHERE at >= $1 AND at < $2";
+        const SQL: [&str; 2] = [
+            concat!("SELECT ", columns!(), matching!(), " ORDER BY seq DESC LIMIT $15 OFFSET $16"),
+            concat!(
+                "SELECT ",
+                columns!(),
+                matching!(),
+                " AND object_type = $6 AND object_id = $7 ORDER BY seq DESC LIMIT $15 OFFSET $16"
+            ),
+        ];
         let (from, to) = (filter.from.map(|it| it.0), filter.to.map(|it| it.0));
         let object_id = filter.object_id.as_deref().map(clean);
         let actors = match &filter.actor {
@@ -159,17 +173,27 @@ impl Tx {
         };
         let (action, object_type) =
             (filter.action.map(Action::as_str), filter.object_type.map(ObjectType::as_str));
-        let total = on_db!(self, |conn| {
-            let query = sqlx::query_scalar(COUNT).bind(from).bind(to).bind(filter.actor_id);
-            let query = query.bind(actors[0].as_deref()).bind(action);
-            let mut query = query.bind(object_type).bind(object_id.as_deref());
-            for actor in &actors[1..] {
-                query = query.bind(actor.as_deref());
-            }
-            query.fetch_one(conn).await
-        })?;
+        let one_object = usize::from(object_type.is_some() && object_id.is_some());
+        let of_a_time = AuditFilter { from: filter.from, to: filter.to, ..AuditFilter::default() };
+        let total = if *filter == AuditFilter::default() {
+            let (anchor, head) = self.audit_ends().await?;
+            head.seq - anchor.seq
+        } else if *filter == of_a_time {
+            let (from, to) = (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX));
+            on_db!(self, |conn| sqlx::query_scalar(COUNT_TIME).bind(from).bind(to).fetch_one(conn).await)?
+        } else {
+            on_db!(self, |conn| {
+                let query = sqlx::query_scalar(COUNT[one_object]).bind(from).bind(to).bind(filter.actor_id);
+                let query = query.bind(actors[0].as_deref()).bind(action);
+                let mut query = query.bind(object_type).bind(object_id.as_deref());
+                for actor in &actors[1..] {
+                    query = query.bind(actor.as_deref());
+                }
+                query.fetch_one(conn).await
+            })?
+        };
         let rows: Vec<StoredRow> = on_db!(self, |conn| {
-            let query = sqlx::query_as(SQL).bind(from).bind(to).bind(filter.actor_id);
+            let query = sqlx::query_as(SQL[one_object]).bind(from).bind(to).bind(filter.actor_id);
             let query = query.bind(actors[0].as_deref()).bind(action);
             let mut query = query.bind(object_type).bind(object_id.as_deref());
             for actor in &actors[1..] {
@@ -216,24 +240,29 @@ impl Tx {
     }
 
     /// Deletes up to `limit` rows from the old end that were written before `time`; says how many. The last of them
-    /// becomes the anchor, so that the rest can still be checked. Never deletes the newest row.
-    pub async fn delete_audit_before(&mut self, time: Timestamp, limit: i64) -> StoreResult<u64> {
+    /// becomes the anchor, so that the rest can still be checked. Never deletes the newest row. A row from after `now`,
+    /// which a wrong clock wrote, keeps none of those behind it.
+    pub async fn delete_audit_before(
+        &mut self,
+        time: Timestamp,
+        now: Timestamp,
+        limit: i64,
+    ) -> StoreResult<u64> {
         // Locks the row: of two gateways the second one begins where the first one ended.
         const LOCK: &str = "UPDATE audit_chain SET seq = seq WHERE name = $1 RETURNING seq";
         // What a clock that was set back wrote out of order stays until all before it may go.
         const LAST: &str = "SELECT MAX(seq) FROM audit WHERE seq > $1 AND seq <= $1 + $2 \
-                            AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3) ";
-        const ALL_OLD: &str =
-            "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1)";
+                            AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3 AND at <= $4) ";
+        const ALL_OLD: &str = "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1 AND at <= $2)";
         const MOVE: &str = "UPDATE audit_chain SET seq = $2, hash = (SELECT hash FROM audit WHERE seq = $2) \
                             WHERE name = $1";
         const SQL: &str = "DELETE FROM audit WHERE seq <= $1";
         let anchor: i64 = on_db!(self, |conn| sqlx::query_scalar(LOCK).bind(ANCHOR).fetch_one(conn).await)?;
         let young: Option<i64> = on_db!(self, |conn| {
-            sqlx::query_scalar(LAST).bind(anchor).bind(limit).bind(time.0).fetch_one(conn).await
+            sqlx::query_scalar(LAST).bind(anchor).bind(limit).bind(time.0).bind(now.0).fetch_one(conn).await
         })?;
         let all: Option<i64> =
-            on_db!(self, |conn| sqlx::query_scalar(ALL_OLD).bind(time.0).fetch_one(conn).await)?;
+            on_db!(self, |conn| sqlx::query_scalar(ALL_OLD).bind(time.0).bind(now.0).fetch_one(conn).await)?;
         let last = young.or(all.map(|it| it.min(anchor.saturating_add(limit))));
         let Some(last) = last.filter(|it| *it > anchor) else { return Ok(0) };
         on_db!(self, |conn| sqlx::query(MOVE).bind(ANCHOR).bind(last).execute(conn).await.map(drop))?;

@@ -39,10 +39,11 @@ impl StoreError {
             Self::Database(E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed) => true,
             Self::Database(E::Database(it)) => match it.code().as_deref() {
                 // Postgres: connection lost, no room or too many connections, shutting down or starting up; read-only
-                // (a standby, a full disk in the operator's hands), a lock that somebody else holds for too long.
+                // (a standby, a full disk in the operator's hands), a lock that somebody else holds for too long, a deadlock
+                // or a change in between, of which the other one goes on.
                 Some(code) if code.len() == 5 => {
                     ["08", "53", "57P"].iter().any(|it| code.starts_with(it))
-                        || matches!(code, "25006" | "55P03")
+                        || matches!(code, "25006" | "55P03" | "40P01" | "40001")
                 }
                 // SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN and their extended codes, which keep the
                 // primary one in the low byte (https://sqlite.org/rescode.html).

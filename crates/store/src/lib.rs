@@ -8,6 +8,7 @@ mod changes;
 mod chat;
 mod error;
 mod events;
+mod held;
 mod keys;
 mod limits;
 mod look;

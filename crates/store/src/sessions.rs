@@ -164,10 +164,14 @@ impl Tx {
         })?)
     }
 
-    /// All sessions that are good at `now`: not expired, user and organisation enabled.
+    /// All sessions that are good at `now`: current ([`Session::is_current`]), user and organisation enabled.
     pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Vec<(Session, User)>> {
-        const SQL: &str = select!("s.expires_at > $1 AND u.enabled AND o.enabled ORDER BY s.id_hash");
-        let rows: Vec<Joined> = on_db!(self, |conn| sqlx::query_as(SQL).bind(now.0).fetch_all(conn).await)?;
+        const SQL: &str = select!(
+            "s.expires_at > $1 AND s.created_at <= $2 AND u.enabled AND o.enabled ORDER BY s.id_hash"
+        );
+        let latest = now.plus(Session::CLOCK_SLACK);
+        let rows: Vec<Joined> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(now.0).bind(latest.0).fetch_all(conn).await)?;
         let pair =
             |row: Joined| <(Session, User, bool)>::try_from(row).map(|(session, user, _)| (session, user));
         rows.into_iter().map(pair).collect()

@@ -16,6 +16,7 @@ use sqlx::{
 
 use crate::{
     StoreError, StoreResult, Tx,
+    held::{self, Held},
     migrate::apply,
     tx::{Inner, Touched},
 };
@@ -44,8 +45,11 @@ const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction
                                 SET client_min_messages = error";
 /// Limit of the first connection, which also applies the schema; it may have to wait for another gateway doing so.
 const POSTGRES_OPEN: Duration = Duration::from_mins(2);
-/// More than SQLite's writers wait for their turn.
+/// More than SQLite's writers wait for their turn. On Postgres each statement has that long, too.
 const UNIT_OF_WORK: Duration = Duration::from_secs(40);
+/// A statement of [`Store::read_quick`] reads what is small.
+const QUICK_WORK: Duration = Duration::from_secs(10);
+const PING: &str = "SELECT 1";
 /// More than the number of SQL texts in this crate.
 const STATEMENTS: usize = 256;
 
@@ -147,7 +151,7 @@ impl Store {
         let inner = match &self.0 {
             // A deferred transaction that turns into a writer fails at once if another one wrote meanwhile.
             Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
-            Pools::Postgres { pool, .. } => Inner::Postgres(pool.begin().await?),
+            Pools::Postgres { pool, .. } => Inner::Postgres(Held::open(pool, None, UNIT_OF_WORK).await?),
         };
         Ok(Tx(inner, Touched::default(), None))
     }
@@ -157,7 +161,7 @@ impl Store {
     pub async fn read(&self) -> StoreResult<Tx> {
         match &self.0 {
             Pools::Sqlite { readers, .. } => begin_sqlite(readers).await,
-            Pools::Postgres { pool, .. } => begin_postgres(pool).await,
+            Pools::Postgres { pool, .. } => begin_postgres(pool, UNIT_OF_WORK).await,
         }
     }
 
@@ -165,18 +169,26 @@ impl Store {
     pub async fn read_quick(&self) -> StoreResult<Tx> {
         match &self.0 {
             Pools::Sqlite { quick, .. } => begin_sqlite(quick).await,
-            Pools::Postgres { quick, .. } => begin_postgres(quick).await,
+            Pools::Postgres { quick, .. } => begin_postgres(quick, QUICK_WORK).await,
         }
     }
 
     /// Whether the database answers a query; takes a connection as [`Self::read_quick`] does.
     pub async fn ping(&self) -> StoreResult<()> {
-        const SQL: &str = "SELECT 1";
         match &self.0 {
-            Pools::Sqlite { quick, .. } => sqlx::query(SQL).execute(quick).await.map(drop)?,
-            Pools::Postgres { quick, .. } => sqlx::query(SQL).execute(quick).await.map(drop)?,
+            Pools::Sqlite { quick, .. } => sqlx::query(PING).execute(quick).await.map(drop)?,
+            Pools::Postgres { quick, .. } => ping_postgres(quick).await?,
         }
         Ok(())
+    }
+
+    /// The same with a connection as [`Self::read`] takes one: all of them may be busy, or dead. On SQLite they are of
+    /// this process, and always there.
+    pub async fn ping_slow(&self) -> StoreResult<()> {
+        match &self.0 {
+            Pools::Sqlite { .. } => Ok(()),
+            Pools::Postgres { pool, .. } => ping_postgres(pool).await,
+        }
     }
 
     /// Waits for running transactions and closes all connections. On SQLite this also folds the log into the file.
@@ -210,9 +222,15 @@ async fn begin_sqlite(pool: &SqlitePool) -> StoreResult<Tx> {
     Ok(Tx(Inner::Sqlite(pool.begin().await?), Touched::default(), None))
 }
 
-async fn begin_postgres(pool: &PgPool) -> StoreResult<Tx> {
-    let tx = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
-    Ok(Tx(Inner::Postgres(tx), Touched::default(), None))
+async fn begin_postgres(pool: &PgPool, limit: Duration) -> StoreResult<Tx> {
+    const SQL: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+    Ok(Tx(Inner::Postgres(Held::open(pool, Some(SQL), limit).await?), Touched::default(), None))
+}
+
+/// Taking a connection is the question: it is asked whether it lives before it is handed out, with a limit.
+async fn ping_postgres(pool: &PgPool) -> StoreResult<()> {
+    drop(pool.acquire().await?);
+    Ok(())
 }
 
 async fn open_sqlite(path: &str) -> StoreResult<Pools> {
@@ -309,23 +327,12 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
                     Ok(())
                 })
             })
-            // Whoever is cancelled (its client left, another command came) between sending BEGIN and the reply leaves a
-            // transaction open of which sqlx knows nothing (0.9.0, sqlx-postgres/src/transaction.rs: only a transaction
-            // that was counted is rolled back). The next user would be in it: in a read-only one, say. Outside of a
-            // transaction ROLLBACK is a notice, and as good a test of the connection as sqlx's own.
-            .test_before_acquire(false)
-            .before_acquire(|conn, _| {
-                Box::pin(async move {
-                    conn.execute("ROLLBACK").await?;
-                    Ok(true)
-                })
-            })
             // sqlx asks a connection that is given back whether it lives, and waits for ever: one that is dead without having
-            // been closed would keep its place in the pool.
+            // been closed would keep its place in the pool. What was not committed is undone here.
             .after_release(|conn, _| {
                 Box::pin(async move {
                     let late = |_| sqlx::Error::PoolTimedOut;
-                    tokio::time::timeout(POSTGRES_ACQUIRE, conn.ping()).await.map_err(late)??;
+                    tokio::time::timeout(POSTGRES_ACQUIRE, held::undo(conn)).await.map_err(late)??;
                     Ok(true)
                 })
             })

@@ -16,7 +16,7 @@ use crate::{
     tx::{Inner, Touched, on_db, row},
 };
 
-/// To connect for the lock.
+/// To connect for the lock, and for each answer.
 const CONNECT: Duration = Duration::from_secs(5);
 
 row! {
@@ -96,10 +96,10 @@ impl Tx {
                            AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
                            AND classid = 1196314707 AND objsubid = 2 \
                            AND CAST(objid AS BIGINT) = (CAST(hashtext(current_schema()) AS BIGINT) & 4294967295))";
-        Ok(match &mut self.0 {
-            Inner::Sqlite(_) => false,
-            Inner::Postgres(tx) => sqlx::query_scalar(SQL).fetch_one(&mut **tx).await?,
-        })
+        match &self.0 {
+            Inner::Sqlite(_) => Ok(false),
+            Inner::Postgres(_) => Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?),
+        }
     }
 
     /// Lets [`Tx::commit`] fail with [`crate::StoreError::Overtaken`], and change nothing, unless `epoch` is still that
@@ -145,18 +145,24 @@ impl Claim {
     pub async fn take(&mut self) -> StoreResult<bool> {
         // The number is arbitrary; the schema keeps installations apart that share a database.
         const SQL: &str = "SELECT pg_try_advisory_lock(1196314707, hashtext(current_schema()))";
-        Ok(sqlx::query_scalar(SQL).fetch_one(&mut self.0).await?)
+        answer(sqlx::query_scalar(SQL).fetch_one(&mut self.0)).await
     }
 
     /// Whether this very session has the lock: behind a pooler that changes sessions it has not.
     pub async fn holds(&mut self) -> StoreResult<bool> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted \
                            AND pid = pg_backend_pid() AND classid = 1196314707 AND objsubid = 2)";
-        Ok(sqlx::query_scalar(SQL).fetch_one(&mut self.0).await?)
+        answer(sqlx::query_scalar(SQL).fetch_one(&mut self.0)).await
     }
 
     /// Gives the lock back, in order. Dropping does so too, as soon as the server notices.
     pub async fn give_back(self) -> StoreResult<()> {
-        Ok(self.0.close().await?)
+        answer(self.0.close()).await
     }
+}
+
+/// What the server says to a question that takes it no time.
+async fn answer<T>(question: impl Future<Output = sqlx::Result<T>>) -> StoreResult<T> {
+    let late = |_| crate::StoreError::Database(sqlx::Error::PoolTimedOut);
+    Ok(tokio::time::timeout(CONNECT, question).await.map_err(late)??)
 }

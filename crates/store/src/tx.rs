@@ -1,8 +1,11 @@
 //! One unit of work, and the two macros that keep each query written once for both databases.
 
-use sqlx::{FromRow, Postgres, Row, Sqlite, Transaction};
+use std::time::Duration;
 
-use crate::{StoreError, StoreResult};
+use futures_util::{Stream, TryStreamExt};
+use sqlx::{FromRow, Row, Sqlite, Transaction};
+
+use crate::{StoreError, StoreResult, held::Held};
 
 /// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
 ///
@@ -25,7 +28,7 @@ pub(crate) enum Touched {
 
 pub(crate) enum Inner {
     Sqlite(Transaction<'static, Sqlite>),
-    Postgres(Transaction<'static, Postgres>),
+    Postgres(Held),
 }
 
 impl Tx {
@@ -41,7 +44,7 @@ impl Tx {
         }
         match self.0 {
             Inner::Sqlite(tx) => tx.commit().await?,
-            Inner::Postgres(tx) => tx.commit().await?,
+            Inner::Postgres(mut held) => held.commit().await?,
         }
         Ok(())
     }
@@ -50,13 +53,16 @@ impl Tx {
     pub async fn rollback(self) -> StoreResult<()> {
         match self.0 {
             Inner::Sqlite(tx) => tx.rollback().await?,
-            Inner::Postgres(tx) => tx.rollback().await?,
+            Inner::Postgres(mut held) => held.rollback().await?,
         }
         Ok(())
     }
 }
 
 /// Runs `$body` on whichever database is open. It is compiled once for each driver; the SQL must be valid in both.
+///
+/// Postgres is waited for no longer than [`Held::limit`]: its connection may be dead without having been closed. A `$body`
+/// that reads rows one by one, with [`next`], may take as long as it likes, if it takes `$patience` too and passes it on.
 macro_rules! on_db {
     ($tx:expr, |$conn:ident| $body:expr) => {
         match &mut $tx.0 {
@@ -64,14 +70,48 @@ macro_rules! on_db {
                 let $conn = &mut **tx;
                 $body
             }
-            $crate::tx::Inner::Postgres(tx) => {
-                let $conn = &mut **tx;
+            $crate::tx::Inner::Postgres(held) => {
+                let limit = held.asked();
+                let $conn = &mut *held.conn;
+                match tokio::time::timeout(limit, async { $body }).await {
+                    Ok(done) => {
+                        held.answered();
+                        done
+                    }
+                    Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
+                }
+            }
+        }
+    };
+    ($tx:expr, |$conn:ident, $patience:ident| $body:expr) => {
+        match &mut $tx.0 {
+            $crate::tx::Inner::Sqlite(tx) => {
+                let ($conn, $patience) = (&mut **tx, None);
                 $body
+            }
+            $crate::tx::Inner::Postgres(held) => {
+                let $patience = Some(held.asked());
+                let $conn = &mut *held.conn;
+                let done = async { $body }.await;
+                if done.is_ok() {
+                    held.answered();
+                }
+                done
             }
         }
     };
 }
 pub(crate) use on_db;
+
+/// The next row; see [`on_db`].
+pub(crate) async fn next<R>(
+    rows: &mut (impl Stream<Item = sqlx::Result<R>> + Unpin),
+    patience: Option<Duration>,
+) -> StoreResult<Option<R>> {
+    let Some(patience) = patience else { return Ok(rows.try_next().await?) };
+    let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
+    Ok(tokio::time::timeout(patience, rows.try_next()).await.map_err(late)??)
+}
 
 /// A struct whose fields are columns of the same names. (The derive of sqlx would build both drivers a second time,
 /// for the host.)

@@ -5,7 +5,7 @@ use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, name};
 use crate::{
     Constraint, Order, Sort, StoreError, StoreResult, Tx,
     page::{clean, containing, fold},
-    tx::{Both, Touched, on_db, row},
+    tx::{Both, Inner, Touched, on_db, row},
 };
 
 /// A user to be made.
@@ -317,10 +317,9 @@ impl Tx {
     pub async fn exclusive(&mut self) -> StoreResult<()> {
         // The number is arbitrary; the schema keeps gateways that share a database apart.
         const SQL: &str = "SELECT pg_advisory_xact_lock(1196314706, hashtext(current_schema()))";
-        match &mut self.0 {
-            // There is one writer anyway.
-            crate::tx::Inner::Sqlite(_) => {}
-            crate::tx::Inner::Postgres(tx) => sqlx::query(SQL).execute(&mut **tx).await.map(drop)?,
+        // On SQLite there is one writer anyway.
+        if let Inner::Postgres(_) = &self.0 {
+            on_db!(self, |conn| sqlx::query(SQL).execute(conn).await.map(drop))?;
         }
         Ok(())
     }

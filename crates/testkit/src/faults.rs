@@ -255,17 +255,30 @@ impl Postgres {
 
     /// Locks every table so that nobody else can even read, as long as the value lives.
     pub fn lock_all(&self) -> impl Drop {
+        let tables =
+            self.sql("SELECT string_agg(tablename, ', ') FROM pg_tables WHERE schemaname = 'public'");
+        self.lock(&tables)
+    }
+
+    /// The same with these tables only.
+    pub fn lock(&self, tables: &str) -> impl Drop + use<> {
         let mut psql = Command::new("psql");
         psql.args([&self.url(), "-XAtq"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut locks = Locks(psql.spawn().unwrap());
-        let tables =
-            self.sql("SELECT string_agg(tablename, ', ') FROM pg_tables WHERE schemaname = 'public'");
         let text = format!("BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n");
         locks.0.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
         let mut said = String::new();
         BufReader::new(locks.0.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
         assert_eq!(said.trim(), "locked");
         locks
+    }
+
+    /// How many connections wait for a lock with a statement that contains this.
+    pub fn waiting(&self, statement: &str) -> usize {
+        let sql = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{statement}%'"
+        );
+        self.sql(&sql).parse().unwrap()
     }
 
     /// Starts it again after [`Postgres::down`].

@@ -3,7 +3,7 @@
 //! Rows are read page by page, each from where the one before ended: memory stays flat, and a client that reads slowly
 //! holds no database connection.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use axum::{
     body::Body,
@@ -15,11 +15,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use gantry_domain::Timestamp;
 use gantry_store::{StoreResult, UsageFilter, UsageRef};
-use tracing::error;
+use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::filter;
-use crate::{App, error::Outcome, extract::Params, policy::Caller};
+use crate::{App, error::Outcome, extract::Params, policy::Caller, session};
 
 /// Rows of one page: about a megabyte.
 const PAGE: i64 = 4096;
@@ -40,18 +40,24 @@ pub(crate) async fn export(
 ) -> Outcome<impl IntoResponse> {
     let filter = filter(&mut params, &caller, app.clock.now())?;
     params.finish()?;
-    let mut pages = Pages { app: app.0, filter, before: None, lines: Lines::default() };
+    let mut pages =
+        Pages { app: app.0, session: caller.session, filter, before: None, lines: Lines::default() };
     // What fails at once is an error in the common shape.
     let first = pages.next().await?;
     let head =
         stream::iter([Some(Bytes::from_static(HEADER.as_bytes())), first].into_iter().flatten().map(Ok));
     let rest = stream::unfold(pages, |mut pages| async move {
         pages.before?;
+        if !session::holds(&pages.app, &pages.session).await {
+            warn!("an export was cut off: its session ended");
+            pages.before = None;
+            return Some((Err(io::ErrorKind::PermissionDenied.into()), pages));
+        }
         let page = pages.next().await.inspect_err(|error| {
             error!(error = error as &dyn std::error::Error, "an export was cut off");
             pages.before = None;
         });
-        Some((page.transpose()?, pages))
+        Some((page.map_err(io::Error::other).transpose()?, pages))
     });
     let headers = [
         (CONTENT_TYPE, "text/csv; charset=utf-8"),
@@ -63,6 +69,8 @@ pub(crate) async fn export(
 /// Where an export is.
 struct Pages {
     app: App,
+    /// Nobody reads on after its end.
+    session: [u8; 32],
     filter: UsageFilter,
     /// The last row that was read; before the first page and after the last none.
     before: Option<Uuid>,

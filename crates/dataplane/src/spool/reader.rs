@@ -109,6 +109,7 @@ impl Reader {
             let segments = dir::segments(&self.dir)?;
             let listing = Listing { segments, live: dir::live_boot(&self.dir)? };
             self.reread_ended(&listing);
+            self.count(&listing);
             let mut batch = Batch::default();
             for id in &listing.segments {
                 self.read_segment(*id, &listing, max, &mut batch)?;
@@ -154,7 +155,7 @@ impl Reader {
         self.torn
     }
 
-    /// Bytes of the spool that were not read yet, as of the last call.
+    /// Bytes of the spool that were not committed, as of the last call.
     pub fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
     }
@@ -281,16 +282,23 @@ impl Reader {
         }
     }
 
-    /// Deletes what is done with, forgets what is gone and counts what is left.
+    fn count(&mut self, listing: &Listing) {
+        let left = listing.segments.iter().map(|id| {
+            let cursor = self.cursors.get(id).copied().unwrap_or(0);
+            fs::metadata(id.path(&self.dir)).map_or(0, |it| it.len().saturating_sub(cursor))
+        });
+        self.backlog_bytes = left.sum();
+    }
+
+    /// Counts what is left, deletes what is done with and forgets what is gone.
     fn clean(&mut self, listing: &Listing) -> io::Result<()> {
         let needed: HashSet<SegmentId> = self.open.values().map(|(segment, _)| *segment).collect();
         let present: HashSet<SegmentId> = listing.segments.iter().copied().collect();
-        self.backlog_bytes = 0;
+        self.count(listing);
         for id in &listing.segments {
             let path = id.path(&self.dir);
             let Ok(metadata) = fs::metadata(&path) else { continue };
             let cursor = self.cursors.get(id).copied().unwrap_or(0);
-            self.backlog_bytes += metadata.len().saturating_sub(cursor);
             if listing.is_closed(*id) && cursor >= metadata.len() && !needed.contains(id) {
                 fs::remove_file(&path)?;
                 self.cursors.remove(id);

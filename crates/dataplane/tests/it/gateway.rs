@@ -89,8 +89,13 @@ pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalo
         route("failed", Task::Generate, down(State::Failed)),
     ];
     let hashed = |(token, entry): (&str, KeyEntry)| (key::hash(token.as_bytes()), Arc::new(entry));
-    let session =
-        SessionEntry { user_id: UserId(5), org_id: OrgId(2), expires_at: Timestamp(i64::MAX), guard: None };
+    let session = SessionEntry {
+        user_id: UserId(5),
+        org_id: OrgId(2),
+        created_at: Timestamp(0),
+        expires_at: Timestamp(i64::MAX),
+        guard: None,
+    };
     Catalog {
         keys: keys.into_iter().map(hashed).collect(),
         sessions: HashMap::from([([7; 32], Arc::new(session))]),

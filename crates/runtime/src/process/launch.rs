@@ -49,7 +49,7 @@ impl Process {
             // What could not be started is of no use; whatever of it runs goes first.
             let (owner, it) = (self.owner.instance.clone(), dir.clone());
             let cleared = blocking("clear up", move || {
-                system::sweep(&owner, &id, KILL);
+                system::sweep(&owner, &id, None, KILL);
                 it.remove(&id)
             });
             if let Err(error) = cleared.await {

@@ -156,7 +156,7 @@ fn look(dir: Dir, owner: &str, may: bool) -> io::Result<Option<Seen>> {
 
 /// The supervisor is gone without a word: so is the engine, and its children must be. Blocking.
 fn bury(dir: &Dir, record: &Record, state: &mut State) {
-    system::sweep(&record.owner, &record.id, KILL);
+    system::sweep(&record.owner, &record.id, state.session(), KILL);
     state.exit = Some(Exit { code: KILLED, out_of_memory: false, at: Clock::default().now() });
     // A full disk changes nothing about it: the next look finds the same.
     if let Err(error) = dir.write_state(state) {
@@ -206,7 +206,7 @@ impl Process {
             }
             for id in marked.into_iter().map(|it| it.id) {
                 if gate.is_open() && !looks.iter().any(|it| it.record.id == id) {
-                    system::sweep(&owner, &id, KILL);
+                    system::sweep(&owner, &id, None, KILL);
                 }
             }
             looks.sort_by_key(|it| (it.record.model_id, it.record.generation));
@@ -246,7 +246,9 @@ impl Process {
         }
         // It has no supervisor, or one that does not react.
         let (owner, id) = (it.record.owner.clone(), it.record.id.clone());
-        let swept = blocking("stop the engine", move || Ok(system::sweep(&owner, &id, KILL))).await?;
+        let session = it.state.as_ref().and_then(State::session);
+        let swept =
+            blocking("stop the engine", move || Ok(system::sweep(&owner, &id, session, KILL))).await?;
         if !swept {
             let detail = "its processes do not end, not even by force".to_owned();
             return Err(RuntimeError::Process { action: "stop the engine", detail });

@@ -6,6 +6,7 @@
 //!   instance.json   who it is: written by the gateway before anything starts, never changed
 //!   lock            held (flock) by the supervisor as long as it lives
 //!   state.json      pids, port and, at the end, how it ended: written by the supervisor
+//!   exit            how it ended, where no room was left to write that down: a link to nothing, whose text says it
 //!   log, log.1, …   what the engine printed
 //! ```
 //!
@@ -15,7 +16,7 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -25,11 +26,13 @@ use gantry_domain::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::system;
 use crate::{ContainerSpec, Found, Owner};
 
 const RECORD: &str = "instance.json";
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
+const EXIT: &str = "exit";
 /// Ends of directory names that are no engines: one being made, one being removed.
 const NEW: &str = ".new";
 const GONE: &str = ".gone";
@@ -58,6 +61,16 @@ pub(super) struct State {
     pub(super) port: u16,
     pub(super) started_at: Timestamp,
     pub(super) exit: Option<Exit>,
+    /// Of the machine when it started, see [`system::boot`]: what the pids mean ends with it.
+    #[serde(default)]
+    pub(super) boot: String,
+}
+
+impl State {
+    /// The session that the supervisor leads, if that number still can mean it.
+    pub(super) fn session(&self) -> Option<i32> {
+        (!self.boot.is_empty() && self.boot == system::boot()).then_some(self.pid)
+    }
 }
 
 /// How an engine ended.
@@ -67,6 +80,20 @@ pub(super) struct Exit {
     pub(super) code: i64,
     pub(super) out_of_memory: bool,
     pub(super) at: Timestamp,
+}
+
+impl Exit {
+    /// In few bytes: a link of less than 60 takes no block of the usual file systems.
+    fn to_text(self) -> String {
+        format!("{} {} {}", self.code, u8::from(self.out_of_memory), self.at.0)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        let code = parts.next()?.parse().ok()?;
+        let out_of_memory = parts.next()? == "1";
+        Some(Self { code, out_of_memory, at: Timestamp(parts.next()?.parse().ok()?) })
+    }
 }
 
 impl Record {
@@ -96,8 +123,11 @@ impl Dir {
     /// Makes it whole or not at all. [`ErrorKind::AlreadyExists`] if something has the name.
     pub(super) fn make(run: &Path, record: &Record) -> io::Result<Self> {
         let part = Self(run.join(format!("{}{NEW}", record.id)));
-        private(&part.0)?;
-        part.write(RECORD, record)?;
+        if let Err(error) = private(&part.0).and_then(|()| part.write(RECORD, record)) {
+            // On a full disk each attempt would leave one.
+            let _ = fs::remove_dir_all(&part.0);
+            return Err(error);
+        }
         let dir = Self::of(run, &record.name);
         // A rename onto an empty directory would replace it.
         let renamed = match dir.0.symlink_metadata() {
@@ -129,7 +159,19 @@ impl Dir {
     }
 
     pub(super) fn state(&self) -> io::Result<Option<State>> {
-        self.read(STATE)
+        let mut state: Option<State> = self.read(STATE)?;
+        if let Some(state) = state.as_mut().filter(|it| it.exit.is_none())
+            && let Ok(text) = fs::read_link(self.0.join(EXIT))
+        {
+            state.exit = text.to_str().and_then(Exit::from_text);
+        }
+        Ok(state)
+    }
+
+    /// Notes the end. A full disk must not change what is known of it.
+    pub(super) fn write_end(&self, state: &State, exit: Exit) -> io::Result<()> {
+        let ended = State { exit: Some(exit), ..state.clone() };
+        self.write_state(&ended).or_else(|_| symlink(exit.to_text(), self.0.join(EXIT)))
     }
 
     pub(super) fn write_state(&self, state: &State) -> io::Result<()> {
@@ -172,10 +214,15 @@ impl Dir {
     fn write(&self, file: &str, value: &impl Serialize) -> io::Result<()> {
         let path = self.0.join(file);
         let part = self.0.join(format!("{file}.part"));
-        let mut out = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
-        out.write_all(&serde_json::to_vec_pretty(value)?)?;
-        out.sync_all()?;
-        fs::rename(part, path)
+        let text = serde_json::to_vec_pretty(value)?;
+        let written = || {
+            let mut out =
+                OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
+            out.write_all(&text)?;
+            out.sync_all()?;
+            fs::rename(&part, path)
+        };
+        written().inspect_err(|_| drop(fs::remove_file(&part)))
     }
 
     /// What the reconciler sees of it.

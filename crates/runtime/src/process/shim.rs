@@ -173,12 +173,13 @@ impl Shim {
         let mut attempt = 1;
         loop {
             let engine = self.start()?;
-            let mut state = State {
+            let state = State {
                 pid: getpid().as_raw_pid(),
                 engine_pid: engine.pid.as_raw_pid(),
                 port: engine.port,
                 started_at: self.clock.now(),
                 exit: None,
+                boot: system::boot(),
             };
             if let Err(error) = self.dir.write_state(&state) {
                 // Nobody could find it again.
@@ -205,12 +206,12 @@ impl Shim {
                 continue;
             }
             let killed = status.signal() == Some(Signal::KILL.as_raw());
-            state.exit = Some(Exit {
+            let exit = Exit {
                 code: code(status),
                 out_of_memory: killed && self.asked != Asked::Kill && system::out_of_memory_kills() > kills,
                 at: self.clock.now(),
-            });
-            return self.dir.write_state(&state);
+            };
+            return self.dir.write_end(&state, exit);
         }
     }
 

@@ -1,10 +1,12 @@
 //! The machine's processes: which carry the mark of an engine, and signals to them.
 //!
 //! Every process of an engine inherits the variable [`MARK`]. So even one whose supervisor is gone, or whose start was
-//! never noted down, is found: in `/proc/*/environ`, which shows other users' processes to nobody but root.
+//! never noted down, is found: in `/proc/*/environ`, which shows other users' processes to nobody but root. One that cleared
+//! its environment is found by the session that its supervisor made.
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::Path,
     time::{Duration, Instant},
 };
@@ -66,24 +68,58 @@ pub(super) fn children() -> Vec<i32> {
     processes().filter(|pid| parent(*pid) == Some(own)).collect()
 }
 
-/// Field 4 of `/proc/<pid>/stat`; the second is a name in brackets that may hold anything.
 fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    stat(pid, 4)
 }
 
-/// Ends every process of the engine at once, and those that they start meanwhile. `false` if some are left after
-/// `limit`.
-pub(super) fn sweep(owner: &str, id: &str, limit: Duration) -> bool {
+/// A number of `/proc/<pid>/stat`, counted from 1 as in `proc(5)`, behind the second: that one is a name in brackets that
+/// may hold anything.
+fn stat(pid: i32, field: usize) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
+}
+
+/// Whether a process has ended; it may not have been collected yet, and has no environment then, but a session still.
+fn is_over(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|it| it.1.trim_start().chars().next());
+    state.is_none_or(|it| matches!(it, 'Z' | 'X'))
+}
+
+/// Which start of the machine this is (`proc(5)`, `random/boot_id`); empty if that can't be read.
+pub(super) fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|it| it.trim().to_owned()).unwrap_or_default()
+}
+
+/// Whether a process is of the session that the supervisor of the engine `id` led. The kernel gives the number to nobody
+/// else while the session has members; after that it may, so one whose leader is somebody else is not meant, nor are a
+/// terminal's, nor another user's.
+fn is_in_session(pid: i32, leader: i32, owner: &str, id: &str) -> bool {
+    let user = |pid: i32| fs::metadata(format!("/proc/{pid}")).map(|it| it.uid()).ok();
+    stat(pid, 6) == Some(leader)
+        && stat(pid, 7) == Some(0)
+        && user(pid) == Some(rustix::process::geteuid().as_raw())
+        && (is_over(leader) || id_in_environment(leader, owner).as_deref() == Some(id))
+}
+
+/// Ends every process of the engine at once, and those that they start meanwhile: by their mark, and by the session that
+/// its supervisor led. `false` if some are left after `limit`.
+pub(super) fn sweep(owner: &str, id: &str, session: Option<i32>, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
+    let own = rustix::process::getpid().as_raw_pid();
+    let is_its = |pid: i32| {
+        id_in_environment(pid, owner).as_deref() == Some(id)
+            || session.is_some_and(|leader| is_in_session(pid, leader, owner, id))
+    };
     loop {
-        let left: Vec<Marked> = marked(owner).into_iter().filter(|it| it.id == id).collect();
+        let left: Vec<i32> = processes().filter(|it| *it != own && !is_over(*it) && is_its(*it)).collect();
         if left.is_empty() {
             return true;
         }
-        for it in left {
-            tracing::warn!(pid = it.pid, "ending a process that an engine left behind");
-            send(it.pid, Signal::KILL, || id_in_environment(it.pid, owner).as_deref() == Some(id));
+        for pid in left {
+            tracing::warn!(pid, "ending a process that an engine left behind");
+            send(pid, Signal::KILL, || is_its(pid));
         }
         if Instant::now() >= deadline {
             return false;

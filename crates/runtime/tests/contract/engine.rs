@@ -32,7 +32,7 @@ impl Engine {
             None => None,
         };
         let Some(client) = client else {
-            skip();
+            skip("runtime::docker", "no Docker engine answers");
             return None;
         };
         // Each test is a process under nextest and a thread under cargo test; both get an image of their own.
@@ -125,16 +125,16 @@ async fn clear(host: &str, images: &[String]) {
     }
 }
 
-/// Notes that this group did not run; with `REQUIRE_ALL=1` that is a failure.
-fn skip() {
-    const NOTE: &str = "runtime::docker\tSKIP\tno Docker engine answers";
-    assert!(setting("REQUIRE_ALL").as_deref() != Some("1"), "{NOTE}");
-    eprintln!("{NOTE}");
+/// Notes that something did not run, and why; with `REQUIRE_ALL=1` that is a failure.
+pub(crate) fn skip(what: &str, reason: &str) {
+    let note = format!("{what}\tSKIP\t{reason}");
+    assert!(setting("REQUIRE_ALL").as_deref() != Some("1"), "{note}");
+    eprintln!("{note}");
     let Some(path) = setting("GANTRY_SKIP_FILE") else { return };
     let noted = std::fs::read_to_string(&path).unwrap_or_default();
-    if !noted.lines().any(|it| it == NOTE) {
+    if !noted.lines().any(|it| it == note) {
         let mut file = std::fs::File::options().create(true).append(true).open(path).unwrap();
-        file.write_all(format!("{NOTE}\n").as_bytes()).unwrap();
+        file.write_all(format!("{note}\n").as_bytes()).unwrap();
     }
 }
 

@@ -1,12 +1,13 @@
 //! What only processes can show: what survives whom, what is left behind, and what an engine sees of the gateway.
 
-use std::{fs, net::TcpListener, time::Duration};
+use std::{fs, net::TcpListener, process::Command, time::Duration};
 
 use futures_util::StreamExt;
 use gantry_domain::model::lifecycle::InstanceStatus;
 use gantry_runtime::{ImageProbe, Runtime, RuntimeError};
 
 use crate::{
+    engine::skip,
     machine::{Behaviour, Machine, Named, poll},
     processes::lives,
 };
@@ -90,6 +91,84 @@ async fn an_engine_does_not_outlive_its_supervisor() {
     // The look that finds it dead clears up after it.
     assert_eq!(m.ended(&a).await, (137, false));
     gone(pids[1]).await;
+}
+
+#[tokio::test]
+async fn what_cleared_its_environment_does_not_outlive_its_supervisor_either() {
+    let m = Machine::process();
+    let (a, b) = (m.name(), m.name());
+    let script = "env -i sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 0.05; done'";
+    m.start(&a, Behaviour::Shell(script)).await.unwrap();
+    m.start(&b, Behaviour::Shell("env -i sh -c 'echo $$; while :; do sleep 0.05; done'")).await.unwrap();
+    let [worker, other]: [i64; 2] =
+        [printed(&m, &a, 1).await[0].parse().unwrap(), printed(&m, &b, 1).await[0].parse().unwrap()];
+    m.processes().kill_supervisor(&a.name);
+    gone(m.processes().state(&a.name)["engine_pid"].as_i64().unwrap()).await;
+    assert_eq!(m.ended(&a).await, (137, false));
+    gone(worker).await;
+    assert!(lives(other), "it is another engine's");
+}
+
+/// A file system in memory in place of the run directory; `None` without the right to mount one.
+struct FullDisk<'a>(&'a Machine);
+
+impl<'a> FullDisk<'a> {
+    fn of(m: &'a Machine) -> Option<Self> {
+        let dir = m.processes().run_dir();
+        let options = ["-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs"];
+        let mounted = Command::new("mount").args(options).arg(&dir).output();
+        if mounted.is_ok_and(|it| it.status.success()) {
+            return Some(Self(m));
+        }
+        skip("runtime::process_only on a full disk", "nothing can be mounted");
+        None
+    }
+
+    fn fill(&self) {
+        let filler = self.0.processes().run_dir().join(".filler");
+        let _ = Command::new("dd")
+            .args(["if=/dev/zero", "bs=4096"])
+            .arg(format!("of={}", filler.display()))
+            .output();
+    }
+}
+
+impl Drop for FullDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.processes().run_dir()).output();
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_it_is_known_how_an_engine_ended() {
+    let m = Machine::process();
+    let Some(disk) = FullDisk::of(&m) else { return };
+    let a = m.name();
+    let id = m
+        .start(&a, Behaviour::Shell("trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done"))
+        .await
+        .unwrap();
+    printed(&m, &a, 1).await;
+    disk.fill();
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    assert_eq!(m.ended(&a).await, (3, false));
+    // The next life of the gateway knows it too.
+    let next = m.processes().seen_by(m.owner.clone());
+    let found = next.find(&a.name).await.unwrap().unwrap();
+    assert_eq!(found.instance.status, InstanceStatus::Exited { code: 3, out_of_memory: false });
+}
+
+#[tokio::test]
+async fn starts_that_fail_for_a_full_disk_leave_nothing() {
+    let m = Machine::process();
+    let Some(disk) = FullDisk::of(&m) else { return };
+    disk.fill();
+    for _ in 0..3 {
+        assert!(m.start(&m.name(), Behaviour::Serves).await.is_err());
+    }
+    let left: Vec<_> =
+        fs::read_dir(m.processes().run_dir()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, [".filler"]);
 }
 
 #[tokio::test]

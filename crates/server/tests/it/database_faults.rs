@@ -3,12 +3,14 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::Path,
-    process::Command,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use gantry_testkit::{Answer, Client, Gateway, Options, Postgres, Wire, eventually};
+use gantry_store::Store;
+use gantry_testkit::{Answer, Client, Gateway, Options, Postgres, Wire, eventually, now};
 use serde_json::{Value, json};
 
 use crate::{
@@ -174,6 +176,153 @@ async fn a_database_that_freezes_does_not_hold_up_the_end() {
     it.owner = it.gateway.owner().await;
     it.client = it.client.at(&it.gateway.url);
     it.rows().await;
+}
+
+/// Asks so often at once, and hands the answers over when they are there.
+#[expect(clippy::disallowed_methods, reason = "tests have no supervisor")]
+fn ask_often(client: &Client, path: &'static str, n: usize) -> tokio::task::JoinHandle<Vec<Answer>> {
+    let client = client.clone();
+    tokio::spawn(async move {
+        futures_util::future::join_all((0..n).map(|_| async { client.get(path).await })).await
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_are_lost_in_the_middle_of_statements_are_replaced() {
+    let Some(database) = Postgres::start("database_faults: all of a pool are lost") else { return };
+    let wire = Wire::to(database.addr(), b"COMMIT").await;
+    let mut it = Fixture::new(&format!("postgres://postgres@{}/postgres", wire.addr)).await;
+    // Those that say whether a session holds, and the others.
+    for (table, path, statement, n) in
+        [("sessions", "/auth/me", "FROM sessions s", 3), ("api_keys", "/admin/keys", "FROM api_keys", 6)]
+    {
+        let locks = database.lock(table);
+        let asked = ask_often(&it.owner, path, 3 * n);
+        eventually("statements wait", SOON, async || (database.waiting(statement) >= n).then_some(())).await;
+        wire.lose();
+        drop(locks);
+        let lost = Instant::now();
+        eventually("it is answered", SOON * 3, async || {
+            (it.owner.get(path).await.status == 200).then_some(())
+        })
+        .await;
+        println!("lost in the middle of statements: {path} is answered {:?} later", lost.elapsed());
+        for answer in asked.await.unwrap().iter().filter(|it| it.status != 200) {
+            assert_error(answer, 503, "database_unavailable");
+        }
+        eventually("it is ready", SOON * 3, async || {
+            let ready = it.gateway.client().get("/readyz").await;
+            (ready.json["status"] == "ready").then_some(())
+        })
+        .await;
+    }
+    it.serves(5).await;
+    it.rows().await;
+}
+
+#[tokio::test]
+async fn an_old_session_reads_on_while_nothing_can_be_written() {
+    let Some(database) = Postgres::start("database_faults: sessions can't be extended") else { return };
+    let it = Fixture::new(&database.url()).await;
+    // As if it was not used for an hour: its end would be moved.
+    database.sql("UPDATE sessions SET expires_at = expires_at - 3600000, created_at = created_at - 3600000");
+    let ends = || database.sql("SELECT max(expires_at) FROM sessions");
+    let before = ends();
+    let locks = database.lock("changes");
+    assert_eq!(it.owner.get("/admin/keys").await.status, 200);
+    drop(locks);
+    database.sql("ALTER SYSTEM SET default_transaction_read_only = on");
+    database.sql("SELECT pg_reload_conf()");
+    eventually("writes are refused", SOON, async || (it.new_key().await.status == 503).then_some(())).await;
+    assert_eq!(it.owner.get("/admin/keys").await.status, 200);
+    assert_eq!(ends(), before);
+    database.sql("SET default_transaction_read_only = off; ALTER SYSTEM RESET default_transaction_read_only");
+    database.sql("SELECT pg_reload_conf()");
+    eventually("it is extended", SOON, async || {
+        it.owner.get("/admin/keys").await.expect(200);
+        (ends() != before).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_old_session_reads_on_while_another_program_writes() {
+    let gateway = start(Options::default()).await;
+    let owner = gateway.owner().await;
+    let file = gateway.data_dir().join("gantry.db");
+    let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+    let mut tx = store.write().await.unwrap();
+    let sessions = tx.live_sessions(now()).await.unwrap();
+    let (session, _) = sessions.last().unwrap();
+    let early = session.expires_at.minus(Duration::from_hours(1));
+    assert!(tx.touch_session(&session.id_hash, early).await.unwrap());
+    tx.commit().await.unwrap();
+    // A copy or a clean-up by hand, say, that takes longer than SQLite waits.
+    let long = store.write().await.unwrap();
+    assert_eq!(owner.get("/admin/keys").await.status, 200);
+    long.rollback().await.unwrap();
+    eventually("it is extended", SOON, async || {
+        owner.get("/admin/keys").await.expect(200);
+        let mut tx = store.read().await.unwrap();
+        let (now, ..) = tx.session(&session.id_hash).await.unwrap().unwrap();
+        (now.expires_at > early).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_of_a_clock_that_was_ahead_is_none() {
+    let Some(database) = Postgres::start("database_faults: sessions of another time") else { return };
+    let it = Fixture::new(&database.url()).await;
+    let years = 10_i64 * 365 * 24 * 3600 * 1000;
+    database.sql(&format!(
+        "UPDATE sessions SET expires_at = expires_at + {years}, created_at = created_at + {years}"
+    ));
+    assert_error(&it.owner.get("/auth/me").await, 401, "unauthenticated");
+    assert_eq!(it.gateway.owner().await.get("/auth/me").await.status, 200);
+}
+
+/// `gantry serve`, and the lines that it logs.
+fn serve(dir: &Path, url: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut command = Command::new(GANTRY);
+    command
+        .arg("serve")
+        .current_dir(dir)
+        .env_clear()
+        .env("DATA_DIR", dir.join("data"))
+        .env("DATABASE_URL", url);
+    command.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0").env("MODELS_DIR", dir);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    (child, log)
+}
+
+#[tokio::test]
+async fn who_starts_before_its_database_waits_for_it() {
+    let Some(database) = Postgres::start("database_faults: not there yet") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let term = |child: &Child| {
+        let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    };
+    database.down();
+    let (mut child, mut log) = serve(dir.path(), &database.url());
+    assert!(log.any(|it| it.contains("the database does not answer yet")), "{:?}", child.wait());
+    term(&child);
+    assert!(!child.wait().unwrap().success(), "a signal ends the waiting");
+
+    let (mut child, mut log) = serve(dir.path(), &database.url());
+    assert!(log.any(|it| it.contains("the database does not answer yet")), "{:?}", child.wait());
+    database.up();
+    let ready = log.any(|it| it.contains("ready addr="));
+    term(&child);
+    // It must not be held up by a full pipe.
+    log.for_each(drop);
+    let ended = child.wait().unwrap();
+    assert!(ready && ended.success(), "{ended}");
+    // What waiting does not mend.
+    let said = refused(dir.path(), &database.url().replace("/postgres", "/absent"));
+    assert!(said.contains("can't open the database") && !said.contains("does not answer yet"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    monitoring,
     simulator::Simulator,
     support::{GANTRY, assert_error, start},
 };
@@ -52,6 +53,14 @@ async fn while_the_database_is_away_inference_goes_on_and_nothing_is_lost() {
     let ready = readiness(&client).await;
     assert_ne!(ready["checks"]["database"], "ok", "{ready}");
     assert_eq!(ask(&client, "still-away").await.status, 200);
+    // An alert of ours looks at both.
+    eventually("it is seen that usage waits", SOON, async || {
+        let page = monitoring::page(&gateway).await;
+        let [left, failed] = ["gantry_spool_backlog_bytes", "gantry_usage_ship_failures_total"]
+            .map(|it| monitoring::value(&page, it));
+        (left > 20.0 * 100.0 && failed > 0.0).then_some(())
+    })
+    .await;
 
     database.up();
     let back = Instant::now();
@@ -70,6 +79,11 @@ async fn while_the_database_is_away_inference_goes_on_and_nothing_is_lost() {
         assert_eq!((&row["outcome"], &row["status_code"]), (&json!("ok"), &json!(200)), "{row}");
     }
     assert_eq!(readiness(&client).await["checks"]["database"], "ok");
+    eventually("nothing waits", SOON, async || {
+        let page = monitoring::page(&gateway).await;
+        (monitoring::value(&page, "gantry_spool_backlog_bytes") == 0.0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -184,6 +198,34 @@ async fn a_second_gateway_on_a_data_directory_says_so_and_changes_nothing() {
     }
     assert_eq!(files(&gateway.data_dir()), before);
     assert_eq!(gateway.owner().await.get("/admin/models").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_second_gateway_on_a_database_says_so_by_whatever_name() {
+    let gateway = start(Options::default().env("DATABASE_URL", "sqlite://shared.db")).await;
+    // Where it runs.
+    let here = gateway.data_dir().parent().unwrap().to_owned();
+    let link = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(here.join("shared.db"), link.path().join("linked.db")).unwrap();
+    let whole = |path: &Path| format!("sqlite://{}", path.display());
+    let names = [
+        "sqlite://shared.db".to_owned(),
+        "sqlite://./data/../shared.db".to_owned(),
+        whole(&here.join("shared.db")),
+        whole(&link.path().join("linked.db")),
+    ];
+    for name in names {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let mut second = Command::new(GANTRY);
+        second.arg("serve").current_dir(&here).env_clear().env("DATABASE_URL", &name);
+        second.env("DATA_DIR", elsewhere.path()).env("MODELS_DIR", gateway.models_dir());
+        second.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0");
+        let output = second.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let error = said.lines().find(|it| it.starts_with("gantry: ")).unwrap_or_default();
+        assert!(error.starts_with("gantry: another gateway uses the database "), "{name}: {said}");
+        assert!(!output.status.success());
+    }
 }
 
 #[tokio::test]

@@ -47,6 +47,8 @@ mod hub_config;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
+mod late_bodies;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod matrix;

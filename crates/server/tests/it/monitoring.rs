@@ -62,6 +62,26 @@ pub(crate) fn value(page: &str, start: &str) -> f64 {
 }
 
 #[tokio::test]
+async fn a_name_that_is_not_ours_is_told_no_numbers() {
+    let gateway = start(Options::default().env("ALLOWED_HOSTS", "gantry.example")).await;
+    let at = format!("http://{}", address(&gateway));
+    let ask = async |host: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\n{host}connection: close\r\n\r\n");
+        raw(&at, request.as_bytes()).await
+    };
+    // As a page would ask whose name leads here (DNS rebinding).
+    for other in ["host: evil.example\r\n", "host: evil.example:9084\r\n", ""] {
+        let answer = ask(other).await;
+        assert!(answer.starts_with("HTTP/1.1 421"), "{other}: {answer}");
+        assert!(!answer.contains("gantry_build_info"), "{answer}");
+    }
+    for own in ["127.0.0.1", "[::1]:9084", "localhost:9084", "gantry.example"] {
+        let answer = ask(&format!("host: {own}\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("gantry_"), "{own}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn who_asks_for_nothing_keeps_no_place_at_the_listener() {
     let mut gateway = start(Options::default()).await;
     let at = address(&gateway);

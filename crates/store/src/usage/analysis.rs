@@ -2,7 +2,6 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use futures_util::TryStreamExt;
 use gantry_domain::{
     OrgId, Timestamp,
     model::Task,
@@ -17,7 +16,10 @@ use super::{
     rollups::{Grain, range_of},
     select::{Wanted, bind, by_driver, matching},
 };
-use crate::{Order, Sort, StoreError, StoreResult, Tx, tx::on_db};
+use crate::{
+    Order, Sort, StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// Groups of models after which names that may be made up have none of their own: whoever has a key can ask for as many
 /// as he likes, and each group costs memory and time in every answer.
@@ -311,9 +313,9 @@ impl Tx {
             " GROUP BY 1"
         );
         let sql = SQL[wanted.driver() as usize];
-        on_db!(self, |conn| {
+        on_db!(self, |conn, patience| {
             let mut rows = bind!(sqlx::query(sql), wanted, from, to).fetch(conn);
-            while let Some(row) = rows.try_next().await? {
+            while let Some(row) = next(&mut rows, patience).await? {
                 let minute: i64 = row.try_get(0)?;
                 if let Some(step) = steps.get_mut(&(minute * 60_000)) {
                     step.requests = row.try_get(1)?;

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::TryStreamExt;
 use gantry_domain::Timestamp;
 use sqlx::Row;
 
 use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, select::Wanted};
-use crate::{StoreError, StoreResult, Tx, tx::on_db};
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// Key in `meta`: the day up to which names were folded, in milliseconds.
 const FOLDED: &str = "usage_names_folded";
@@ -65,9 +67,9 @@ impl Tx {
         }
         let mut cells = Cells::default();
         let mut n_taken = 0;
-        on_db!(self, |conn| {
+        on_db!(self, |conn, patience| {
             let mut rows = sqlx::query(TAKE).bind(hours).bind(start).fetch(conn);
-            while let Some(row) = rows.try_next().await? {
+            while let Some(row) = next(&mut rows, patience).await? {
                 let folded = cells.fold(row.try_get(0)?, row.try_get(1)?, known);
                 folded.ok_or_else(|| corrupt(start))?;
                 n_taken += 1;

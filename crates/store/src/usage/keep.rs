@@ -1,7 +1,6 @@
 //! What keeps the ledger in order: old rows go, sums are added up, sums of rows from before there were any are made, and
 //! both can be compared.
 
-use futures_util::TryStreamExt;
 use gantry_domain::{
     Timestamp,
     usage::{UsageRow, first_id_at, time_of},
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     Store, StoreError, StoreResult, Tx,
-    tx::{Inner, on_db},
+    tx::{Inner, next, on_db},
 };
 
 /// Roll-ups of one span are added up to about this many bytes. More cells than fit there are the work of a client that
@@ -110,9 +109,9 @@ impl Tx {
                 }
                 let mut cells = Cells::default();
                 let mut n_taken = 0;
-                on_db!(self, |conn| {
+                on_db!(self, |conn, patience| {
                     let mut rows = sqlx::query(TAKE).bind(hours).bind(start).bind(largest).fetch(conn);
-                    while let Some(row) = rows.try_next().await? {
+                    while let Some(row) = next(&mut rows, patience).await? {
                         let merged = cells.merge(row.try_get(0)?, row.try_get(1)?, 0);
                         merged.ok_or_else(|| corrupt(start))?;
                         n_taken += 1;
@@ -187,22 +186,26 @@ impl Tx {
     /// twice or not at all.
     async fn lock_rollups(&mut self) -> StoreResult<()> {
         const SQL: &str = "LOCK TABLE usage_rollups IN SHARE ROW EXCLUSIVE MODE";
-        match &mut self.0 {
-            // There is one writer anyway.
-            Inner::Sqlite(_) => {}
-            Inner::Postgres(tx) => sqlx::query(SQL).execute(&mut **tx).await.map(drop)?,
+        // On SQLite there is one writer anyway.
+        if let Inner::Postgres(_) = &self.0 {
+            on_db!(self, |conn| sqlx::query(SQL).execute(conn).await.map(drop))?;
         }
         Ok(())
     }
 
+    async fn is_day_unrolled(&mut self) -> StoreResult<bool> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM usage_unrolled)";
+        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
+    }
+
     /// Makes the sums of the oldest day that has none yet, if any. Whatever sums the day had go.
-    async fn roll_up_day(&mut self) -> StoreResult<bool> {
+    async fn roll_up_day(&mut self) -> StoreResult<()> {
         const TAKE: &str = "DELETE FROM usage_unrolled \
              WHERE start_at = (SELECT MIN(start_at) FROM usage_unrolled) RETURNING start_at";
         const FORGET: &str = "DELETE FROM usage_rollups WHERE start_at >= $1 AND start_at < $2";
         const ROWS: &str = concat!("SELECT ", columns!(), " FROM usage WHERE id >= $1 AND id < $2");
         let day: Option<i64> = on_db!(self, |conn| sqlx::query_scalar(TAKE).fetch_optional(conn).await)?;
-        let Some(day) = day else { return Ok(false) };
+        let Some(day) = day else { return Ok(()) };
         on_db!(self, |conn| sqlx::query(FORGET).bind(day).bind(day + DAY).execute(conn).await.map(drop))?;
         let mut whole = Cells::default();
         for hour in (day..day + DAY).step_by(HOUR as usize) {
@@ -221,8 +224,7 @@ impl Tx {
             whole.merge(&packed.sums, &packed.times, hour - day).ok_or_else(|| corrupt(hour))?;
             self.insert_rollup(1, hour, &packed).await?;
         }
-        self.insert_rollup(24, day, &whole.pack()).await?;
-        Ok(true)
+        self.insert_rollup(24, day, &whole.pack()).await
     }
 }
 
@@ -240,17 +242,15 @@ fn taken_up_to(sizes: &[i64], thorough: bool) -> Option<i64> {
 }
 
 impl Store {
-    /// Makes the sums of rows that an older program wrote; after that there is nothing to do.
+    /// Makes the sums of rows that an older program wrote; after that there is nothing to do, and nobody is held up.
     pub(crate) async fn roll_up_old_usage(&self) -> StoreResult<()> {
-        loop {
+        while self.read().await?.is_day_unrolled().await? {
             let mut tx = self.write().await?;
             tx.lock_rollups().await?;
-            let more = tx.roll_up_day().await?;
+            tx.roll_up_day().await?;
             tx.commit().await?;
-            if !more {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::TryStreamExt;
 use gantry_domain::{
     Timestamp,
     model::Task,
@@ -18,7 +17,10 @@ use super::{
     rollups::{Grain, Plan, Range, range_of},
     select::{UsageRecord, Wanted, bind, by_driver, columns, matching},
 };
-use crate::{StoreError, StoreResult, Tx, tx::on_db};
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// A row as it lies in the database; see [`UsageRow`] for the fields.
 #[derive(Debug, Clone, Copy)]
@@ -209,11 +211,11 @@ impl Tx {
         }
         let sql = SQL[wanted.driver() as usize];
         let mut last = None;
-        on_db!(self, |conn| {
+        on_db!(self, |conn, patience| {
             let query = bind!(sqlx::query(sql), &wanted, from, to);
             let query = query.bind(before.map(|_| 1_i64)).bind(before.unwrap_or_default()).bind(limit);
             let mut rows = query.fetch(conn);
-            while let Some(row) = rows.try_next().await? {
+            while let Some(row) = next(&mut rows, patience).await? {
                 let id: Uuid = row.try_get(0)?;
                 let (req_id, key_prefix, model_name) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
                 let shown = UsageRef::read(id, req_id, key_prefix, model_name, row.try_get(4)?);

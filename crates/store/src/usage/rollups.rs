@@ -4,7 +4,6 @@
 //!
 //! Hours whose raw rows are gone (retention) come from their sums even if the range cuts them: they count whole.
 
-use futures_util::TryStreamExt;
 use gantry_domain::{
     Timestamp,
     endpoint::Endpoint,
@@ -19,7 +18,10 @@ use super::{
     insert::corrupt,
     select::{Wanted, bind, by_driver, matching},
 };
-use crate::{StoreError, StoreResult, Tx, tx::on_db};
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{next, on_db},
+};
 
 /// End of the times that an id holds, in milliseconds.
 const END_OF_TIME: i64 = 1 << 48;
@@ -149,10 +151,10 @@ impl Tx {
         const TIMES: &str = "SELECT start_at, sums, times FROM usage_rollups \
                              WHERE hours = $1 AND start_at >= $2 AND start_at < $3";
         let sql = if with_times { TIMES } else { SUMS };
-        on_db!(self, |conn| {
+        on_db!(self, |conn, patience| {
             // One at a time: together they may be large.
             let mut rows = sqlx::query(sql).bind(hours).bind(from).bind(to).fetch(conn);
-            while let Some(row) = rows.try_next().await? {
+            while let Some(row) = next(&mut rows, patience).await? {
                 let start: i64 = row.try_get(0)?;
                 let sums: &[u8] = row.try_get(1)?;
                 let times: Option<&[u8]> = if with_times { Some(row.try_get(2)?) } else { None };
@@ -181,9 +183,9 @@ impl Tx {
             ""
         );
         let sql = SQL[wanted.driver() as usize];
-        on_db!(self, |conn| {
+        on_db!(self, |conn, patience| {
             let mut rows = bind!(sqlx::query(sql), wanted, from, to).fetch(conn);
-            while let Some(row) = rows.try_next().await? {
+            while let Some(row) = next(&mut rows, patience).await? {
                 let at: i64 = row.try_get(0)?;
                 let broken = || StoreError::Corrupt { table: "usage", id: at.to_string(), what: "a row" };
                 let key_id: Option<i64> = row.try_get(1)?;

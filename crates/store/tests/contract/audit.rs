@@ -153,9 +153,13 @@ on_both! {
         }
         let delete = async |ms: i64, limit: i64| {
             let mut tx = db.store.write().await.unwrap();
-            let n = tx.delete_audit_before(at(ms), limit).await.unwrap();
+            let n = tx.delete_audit_before(at(ms), at(10_000), limit).await.unwrap();
             tx.commit().await.unwrap();
-            (n, verify(&db.store).await)
+            let left = verify(&db.store).await;
+            let mut tx = db.store.read().await.unwrap();
+            let (rows, total) = tx.audit_rows(&AuditFilter::default(), 100, 0).await.unwrap();
+            assert_eq!((Ok(total as u64), total), (left.clone(), rows.len() as i64));
+            (n, left)
         };
         assert_eq!(delete(0, 100).await, (0, Ok(8)));
         assert_eq!(delete(25, 2).await, (2, Ok(6)));
@@ -171,6 +175,21 @@ on_both! {
         drop(tx);
         db.tamper("UPDATE audit_chain SET seq = 7 WHERE name = 'anchor'").await.unwrap();
         assert_eq!(verify(&db.store).await, Err(Broken::Gap { missing: 8, found: 9 }));
+    }
+
+    async fn a_row_of_a_clock_that_was_ahead_keeps_no_other(db: &Database) {
+        for ms in [0, 9_000_000, 10, 20, 30, 40] {
+            write(&db.store, Action::ModelStart, "1", at(ms)).await;
+        }
+        let delete = async |ms: i64| {
+            let mut tx = db.store.write().await.unwrap();
+            let n = tx.delete_audit_before(at(ms), at(1000), 100).await.unwrap();
+            tx.commit().await.unwrap();
+            (n, verify(&db.store).await)
+        };
+        assert_eq!(delete(0).await, (0, Ok(6)));
+        assert_eq!(delete(25).await, (4, Ok(2)));
+        assert_eq!(delete(1000).await, (1, Ok(1)));
     }
 
     async fn what_gateways_keep_in_memory_is_counted_when_it_changes(db: &Database) {

@@ -3,7 +3,7 @@
 use std::{task::Poll, time::Duration};
 
 use gantry_domain::Role;
-use gantry_store::{DatabaseKind, OrgFilter, Sort, Store, StoreResult, UsageFilter};
+use gantry_store::{DatabaseKind, OrgChange, OrgFilter, Sort, Store, StoreResult, UsageFilter};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -63,6 +63,29 @@ on_both! {
             }
         }
         assert!(cancelled > 0);
+    }
+
+    async fn of_two_that_wait_for_each_other_one_may_try_again(db: &Database) {
+        if db.store.kind() == DatabaseKind::Sqlite {
+            // Its writers do not run at the same time.
+            return;
+        }
+        let orgs = [db.org("one").await.id, db.org("two").await.id];
+        let both = std::sync::Arc::new(tokio::sync::Barrier::new(2));
+        let mut tasks = JoinSet::new();
+        for n in 0..2 {
+            let (store, both) = (db.store.clone(), std::sync::Arc::clone(&both));
+            tasks.spawn(async move {
+                let change = OrgChange { enabled: Some(false), ..OrgChange::default() };
+                let mut tx = store.write().await.unwrap();
+                tx.update_org(orgs[n], &change).await.unwrap();
+                both.wait().await;
+                tx.update_org(orgs[1 - n], &change).await.map(drop)
+            });
+        }
+        let done = tasks.join_all().await;
+        let errors: Vec<_> = done.into_iter().filter_map(Result::err).collect();
+        assert!(errors.len() == 1 && errors[0].is_unavailable(), "{errors:?}");
     }
 
     async fn of_fifty_bootstraps_one_wins(db: &Database) {

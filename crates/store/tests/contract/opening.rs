@@ -10,6 +10,7 @@ use crate::harness::{Database, NOW, on_both};
 on_both! {
     async fn a_database_is_opened_again_with_what_it_held(db: &Database) {
         db.store.ping().await.unwrap();
+        db.store.ping_slow().await.unwrap();
         let org = db.org("Acme").await;
         let mut tx = db.store.write().await.unwrap();
         let id = tx.instance_id().await.unwrap();

@@ -93,7 +93,11 @@ on_both! {
         let disable = UserChange { enabled: Some(false), ..UserChange::default() };
         tx.update_user(off.id, &disable).await.unwrap();
         tx.update_org(closed.id, &OrgChange { enabled: Some(false), ..OrgChange::default() }).await.unwrap();
-        assert_eq!(tx.live_sessions(at(10)).await.unwrap(), [(session(2, ann.id, at(11)), ann)]);
+        // One that a clock made which was years ahead.
+        let ahead = Session { created_at: at(9_000_000), ..session(5, ann.id, at(9_000_100)) };
+        tx.insert_session(&ahead).await.unwrap();
+        assert_eq!(tx.live_sessions(at(10)).await.unwrap(), [(session(2, ann.id, at(11)), ann.clone())]);
+        assert_eq!(tx.live_sessions(at(9_000_000)).await.unwrap(), [(ahead, ann)]);
     }
 
     async fn a_session_needs_a_user(db: &Database) {

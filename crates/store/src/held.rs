@@ -1,0 +1,88 @@
+//! A connection of Postgres in the middle of a transaction, and what becomes of one that no longer answers.
+
+use std::time::Duration;
+
+use sqlx::{
+    Connection, PgConnection, PgPool, Postgres, SqlSafeStr, pool::PoolConnection,
+    postgres::PgTransactionManager,
+};
+use sqlx_core::transaction::TransactionManager;
+use tokio::time::timeout;
+
+use crate::{StoreError, StoreResult};
+
+/// For beginning a transaction: the connection has answered just before.
+const BEGIN: Duration = Duration::from_secs(5);
+
+/// One that is dropped while the server owes an answer, because it was waited for in vain or whoever asked was cancelled,
+/// is closed, and its place in the pool is free: it may be dead without having been closed, and what the answer would be
+/// about is not known. (sqlx would take it back, and wait for that answer for ever. Of a transaction whose `BEGIN` was
+/// cancelled it knows nothing: 0.9.0, sqlx-postgres/src/transaction.rs.)
+pub(crate) struct Held {
+    pub(crate) conn: PoolConnection<Postgres>,
+    /// How long a statement is waited for.
+    limit: Duration,
+    /// The server owes an answer.
+    owed: bool,
+}
+
+impl Held {
+    /// Begins a transaction, with `statement` in place of a plain `BEGIN`.
+    pub(crate) async fn open(
+        pool: &PgPool,
+        statement: Option<&'static str>,
+        limit: Duration,
+    ) -> StoreResult<Self> {
+        let mut held = Self { conn: pool.acquire().await?, limit, owed: true };
+        let statement = statement.map(SqlSafeStr::into_sql_str);
+        let begun = timeout(BEGIN, PgTransactionManager::begin(&mut held.conn, statement)).await;
+        begun.map_err(late)??;
+        held.owed = false;
+        Ok(held)
+    }
+
+    /// A statement is about to be sent; how long to wait for its answer.
+    pub(crate) fn asked(&mut self) -> Duration {
+        self.owed = true;
+        self.limit
+    }
+
+    /// The answer, or an error in its place, is there.
+    pub(crate) fn answered(&mut self) {
+        self.owed = false;
+    }
+
+    pub(crate) async fn commit(&mut self) -> StoreResult<()> {
+        let limit = self.asked();
+        let done = timeout(limit, PgTransactionManager::commit(&mut self.conn)).await.map_err(late)?;
+        self.answered();
+        Ok(done?)
+    }
+
+    pub(crate) async fn rollback(&mut self) -> StoreResult<()> {
+        let limit = self.asked();
+        let done = timeout(limit, PgTransactionManager::rollback(&mut self.conn)).await.map_err(late)?;
+        self.answered();
+        Ok(done?)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.owed {
+            self.conn.close_on_drop();
+        }
+    }
+}
+
+/// Leaves no transaction open on a connection that goes back to the pool, and asks whether it lives.
+pub(crate) async fn undo(conn: &mut PgConnection) -> sqlx::Result<()> {
+    if conn.is_in_transaction() {
+        PgTransactionManager::rollback(conn).await?;
+    }
+    conn.ping().await
+}
+
+fn late(_: tokio::time::error::Elapsed) -> StoreError {
+    StoreError::Database(sqlx::Error::PoolTimedOut)
+}
