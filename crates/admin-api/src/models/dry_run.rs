@@ -21,8 +21,16 @@ use crate::{
 };
 
 /// Variables whose values are no secrets.
-const PLAIN_ENV: &[&str] =
-    &["HF_HOME", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT", "LLAMA_CACHE", "LLAMA_ARG_OFFLINE"];
+const PLAIN_ENV: &[&str] = &[
+    "HF_HOME",
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "HF_ENDPOINT",
+    "LLAMA_CACHE",
+    "LLAMA_ARG_OFFLINE",
+    "LLAMA_OFFLINE",
+    "VLLM_CPU_KVCACHE_SPACE",
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -121,8 +129,12 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
         .unsupported
         .iter()
         .map(|(field, message)| Warning {
-            // The only thing that an engine can't do with a model's files at all.
-            severity: if *field == "local_path" && matches!(preview.version, EngineVersion::Known(..)) {
+            // The only thing that an engine can't do with a model's files at all; an image of one's own may have a plugin
+            // for them.
+            severity: if *field == "local_path"
+                && matches!(preview.version, EngineVersion::Known(..))
+                && super::repository(&preview.image).ends_with("vllm/vllm-openai")
+            {
                 Severity::Error
             } else {
                 Severity::Warning

@@ -23,7 +23,10 @@ async fn images_come_from_the_operators_list() {
         ("gantry/engine-sim-vllm:0.32.0", true),
         ("ghcr.io/me/anything:1", true),
         ("registry:5000/team/vllm", true),
-        ("registry:5000/team/vllm:2@sha256:0000000000000000000000000000000000000000000000000000000000000000", true),
+        (
+            "registry:5000/team/vllm:2@sha256:0000000000000000000000000000000000000000000000000000000000000000",
+            true,
+        ),
         ("vllm/vllm-openai-evil:v0.1", false),
         ("evil/vllm/vllm-openai:1", false),
         ("ghcr.io/meevil/x", false),
