@@ -32,8 +32,8 @@ impl BodyLimit {
     pub const NONE: Self = Self(0);
     /// User names and passwords.
     pub const SIGN_IN: Self = Self(8 << 10);
-    /// Messages of chats.
-    pub const CHAT: Self = Self(1 << 20);
+    /// Messages of chats: their longest text, with every character written as two of JSON's escapes.
+    pub const CHAT: Self = Self(3 << 20);
     pub const ADMIN: Self = Self(256 << 10);
 }
 

@@ -14,16 +14,11 @@ pub fn is_reference(text: &str) -> bool {
     text.len() <= 500 && is_repository(repository) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest)
 }
 
-/// Whether it is a repository, or the beginning of some with a `*` at its end.
+/// Whether it is a reference, or the beginning of some with a `*` at its end; that may be in the middle of a port.
 pub fn is_pattern(text: &str) -> bool {
-    match text.strip_suffix('*') {
-        None => is_reference(text),
-        Some(start) => {
-            let start = start.strip_suffix('/').unwrap_or(start);
-            let start = start.trim_end_matches(['.', '_', '-']);
-            start.is_empty() || is_repository(start)
-        }
-    }
+    let Some(start) = text.strip_suffix('*') else { return is_reference(text) };
+    let legal = |it: u8| it.is_ascii_alphanumeric() || b"._-/:[]".contains(&it);
+    start.bytes().all(legal) && !start.starts_with(['-', '/', '.', ':']) && !start.contains("//")
 }
 
 fn is_repository(text: &str) -> bool {
@@ -99,7 +94,8 @@ mod tests {
         ] {
             assert!(!is_reference(bad), "{bad}");
         }
-        for good in ["vllm/vllm-openai", "gantry/engine-sim-*", "registry.example/team/*", "*"] {
+        for good in ["vllm/vllm-openai", "gantry/engine-sim-*", "registry.example/team/*", "127.0.0.1:*", "*"]
+        {
             assert!(is_pattern(good), "{good}");
         }
         for bad in ["a b", "-x", "a*b", "*a", "//*"] {

@@ -23,8 +23,7 @@ use tracing::{info, warn};
 
 use crate::{data_dir, home, secrets};
 
-/// How long a server is waited for at start; the service manager waits longer than that.
-const DATABASE_STARTS: Duration = Duration::from_mins(1);
+/// Between two attempts to reach the database at start.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What everything else stands on: folders, secrets and the database.
@@ -65,10 +64,12 @@ impl Base {
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
         let database = settings.database();
         let database_lock = match database.expose().strip_prefix("sqlite://") {
-            Some(file) => Some(data_dir::lock_database(Path::new(file))?),
-            None => None,
+            // Without a path there is nothing to lock, and the address is refused below.
+            Some(file) if !file.is_empty() => Some(data_dir::lock_database(Path::new(file))?),
+            _ => None,
         };
-        let store = open(database.expose()).await.context("can't open the database")?;
+        let store =
+            open(database.expose(), settings.database_wait_sec.0).await.context("can't open the database")?;
         let home = home::id(&data_dir)?;
         let instance = home::instance(&store, &data_dir, &home).await?;
         let internal_key = match &settings.internal_engine_api_key {
@@ -102,8 +103,8 @@ impl Base {
 
 /// Opens the database. A server may start later than we do, after a power cut say: it is waited for, and a signal ends
 /// that as it ends everything before we are ready. What waiting does not mend fails at once.
-async fn open(url: &str) -> StoreResult<Store> {
-    let until = Instant::now() + DATABASE_STARTS;
+async fn open(url: &str, patience: Duration) -> StoreResult<Store> {
+    let until = Instant::now() + patience;
     loop {
         match Store::open(url).await {
             Err(error) if error.is_unavailable() && !url.starts_with("sqlite:") && Instant::now() < until => {

@@ -2,8 +2,9 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
+    io,
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
@@ -29,14 +30,9 @@ pub(crate) fn lock(dir: &Path) -> anyhow::Result<Lock> {
 /// Takes the file of a SQLite database, which may lie anywhere. Not with a lock on the file itself: to let go of any lock
 /// on it would take SQLite's own ones away.
 pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Lock> {
-    let said = || format!("can't use the database {}", file.display());
-    let whole = std::path::absolute(file).with_context(said)?;
-    let (Some(dir), Some(name)) = (whole.parent(), whole.file_name()) else {
-        bail!("the database {} is not a file", file.display());
-    };
-    // Whatever name it is called by.
-    let real = whole.canonicalize().or_else(|_| Ok::<_, std::io::Error>(dir.canonicalize()?.join(name)));
-    let mut path = real.with_context(said)?.into_os_string();
+    let real =
+        real_path(file).with_context(|| file.display().to_string()).context("can't open the database")?;
+    let mut path = real.into_os_string();
     path.push(".lock");
     let said = || {
         format!(
@@ -45,6 +41,15 @@ pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Lock> {
         )
     };
     take(Path::new(&path), said)
+}
+
+/// The one path of a file that may not be there yet, whatever name it is called by.
+fn real_path(file: &Path) -> io::Result<PathBuf> {
+    let whole = std::path::absolute(file)?;
+    let (Some(dir), Some(name)) = (whole.parent(), whole.file_name()) else {
+        return Err(io::ErrorKind::IsADirectory.into());
+    };
+    whole.canonicalize().or_else(|_| Ok(dir.canonicalize()?.join(name)))
 }
 
 fn take(path: &Path, taken: impl FnOnce() -> String) -> anyhow::Result<Lock> {

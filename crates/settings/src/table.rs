@@ -113,6 +113,8 @@ settings! {
         data_dir: PathBuf = "~/.local/share/gantry";
         /// Database; empty is a SQLite file in the data directory.
         database_url: Option<DatabaseUrl> = "";
+        /// How long a Postgres that does not answer is waited for at start, in seconds: it may start later than the gateway.
+        database_wait_sec: Wait = "60";
         /// Days for which single usage rows are kept; 0 is for ever. Sums by hour and day stay for ever.
         usage_retention_days: u32 = "90";
         /// Days for which the audit log is kept; 0 is for ever.

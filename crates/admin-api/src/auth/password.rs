@@ -1,7 +1,7 @@
 //! `POST /auth/password`.
 
-use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ErrorCode, audit::Action};
+use axum::{Json, extract::State, http::header::SET_COOKIE, response::IntoResponse};
+use gantry_domain::{ApiError, ErrorCode, audit::Action};
 use gantry_store::UserChange;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// Change the own password
 ///
-/// Ends all other sessions of the user.
+/// Ends all sessions of the user; the answer sets the cookie of a new one.
 pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let current = fields.required("current_password", password::GIVEN, password::given);
@@ -47,9 +47,14 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
         return Err(policy::unauthenticated());
     }
     tx.update_user(caller.user.id, &UserChange { password_hash, ..UserChange::default() }).await?;
-    tx.delete_user_sessions(caller.user.id, Some(caller.session)).await?;
-    tx.audit(&caller.did(Action::PasswordChange, caller.user.id), app.clock.now()).await?;
+    // This one too: somebody may have its cookie, which may be why the password is changed.
+    let now = app.clock.now();
+    tx.delete_user_sessions(caller.user.id, None).await?;
+    let (session, value) = app.cookies.issue(caller.user.id, now).ok_or_else(ApiError::internal)?;
+    tx.insert_session(&session).await?;
+    tx.audit(&caller.did(Action::PasswordChange, caller.user.id), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(json!({ "status": "ok" })))
+    let cookie = app.cookies.header(&value).map(|value| [(SET_COOKIE, value)]);
+    Ok((cookie, Json(json!({ "status": "ok" }))))
 }

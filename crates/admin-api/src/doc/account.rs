@@ -93,7 +93,7 @@ pub(crate) fn me() -> Doc {
 
 pub(crate) fn change_password() -> Doc {
     Doc::new("changeOwnPassword", "Change the own password")
-        .about("Ends all other sessions of the user.")
+        .about("Ends all sessions of the user; the answer sets the cookie of a new one.")
         .body(request(
             &["current_password", "new_password"],
             [("current_password", secret(text_of(0, 256))), ("new_password", new_password())],

@@ -3,15 +3,18 @@
 
 use std::path::Path;
 
-/// The field whose path, with links followed, leaves `base` or leads nowhere. What does not exist yet may come, but not
+/// The fields whose paths, with links followed, leave `base` or lead nowhere. What does not exist yet may come, but not
 /// behind a link that leads out.
-pub(super) fn first_outside(base: &Path, paths: &[(&'static str, String)]) -> Option<&'static str> {
-    let base = base.canonicalize().ok()?;
-    let outside = |path: &str| match gantry_domain::model::check::relative_path(path) {
+pub(super) fn outside(base: &Path, paths: &[(&'static str, String)]) -> Vec<&'static str> {
+    let Ok(base) = base.canonicalize() else { return Vec::new() };
+    let is_outside = |path: &str| match gantry_domain::model::check::relative_path(path) {
         Err(_) => true,
         Ok(()) => !leads_into(&base, &base.join(path)),
     };
-    paths.iter().find(|(_, path)| outside(path)).map(|(param, _)| *param)
+    let mut fields: Vec<_> =
+        paths.iter().filter(|(_, path)| is_outside(path)).map(|(param, _)| *param).collect();
+    fields.dedup();
+    fields
 }
 
 /// Whether the part of `path` that exists lies in `base`.
@@ -44,7 +47,7 @@ mod tests {
         std::fs::create_dir_all(base.join("in")).unwrap();
         std::os::unix::fs::symlink("/etc", base.join("out")).unwrap();
         std::os::unix::fs::symlink("in", base.join("alias")).unwrap();
-        let first = |path: &str| first_outside(&base, &[("local_path", path.to_owned())]);
+        let first = |path: &str| outside(&base, &[("local_path", path.to_owned())]).first().copied();
         assert_eq!(first("out/passwd"), Some("local_path"));
         assert_eq!(first("../x"), Some("local_path"));
         assert_eq!(first("alias"), None);

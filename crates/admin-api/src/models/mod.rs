@@ -15,7 +15,7 @@ pub(crate) mod watch;
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
-    ApiError, ErrorCode, ModelId, Role,
+    ApiError, ErrorCode, FieldProblem, ModelId, Role,
     audit::{Action, AuditEntry},
     engine,
     model::{EngineKind, Model, ModelDraft, fields},
@@ -234,9 +234,13 @@ fn unhidden(body: &Map<String, Value>, model: &Model) -> Map<String, Value> {
 /// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
     let (base, paths) = (app.models_dir.get(), draft.config.paths());
-    if let Some(param) = app.disk.look(move || files::first_outside(&base, &paths)).await? {
-        let message = format!("`{param}` leaves the models base directory");
-        return Err(ApiError::new(ErrorCode::PathNotAllowed, message).with_param(param).into());
+    let outside = app.disk.look(move || files::outside(&base, &paths)).await?;
+    if !outside.is_empty() {
+        let problem = |param: &&'static str| FieldProblem {
+            code: ErrorCode::PathNotAllowed,
+            ..FieldProblem::new(param, format!("`{param}` leaves the models base directory"))
+        };
+        return Err(ApiError::validation(outside.iter().map(problem).collect()).into());
     }
     if let Some(name) = named_twice(draft) {
         let message = format!("`lora_adapters` names `{name}` twice, or as the model itself");

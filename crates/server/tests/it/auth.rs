@@ -271,18 +271,23 @@ async fn a_session_ends_at_once_with_what_it_stands_on() {
 }
 
 #[tokio::test]
-async fn a_new_password_ends_all_other_sessions_of_its_user_only() {
-    for database in Database::all("a_new_password_ends_all_other_sessions") {
+async fn a_new_password_ends_all_sessions_of_its_user_only() {
+    for database in Database::all("a_new_password_ends_all_sessions") {
         let team = Team::on(database).await;
-        let (here, there) = (&team.user, team.gateway.sign_in("uwe", PASSWORD).await);
+        let (here, there) = (team.gateway.client(), &team.user);
+        let (old, _) = cookie(&here.post("/auth/login", &credentials("uwe", PASSWORD)).await);
         let change = |current: &str, new: &str| json!({ "current_password": current, "new_password": new });
         let answer = here.post("/auth/password", &change("wrong-password", "another-password")).await;
         assert_error(&answer, 401, "invalid_credentials");
         assert_invalid(&here.post("/auth/password", &change(PASSWORD, "short")).await, &["new_password"]);
-        assert!(alive(&there).await);
-        let done = here.post("/auth/password", &change(PASSWORD, "another-password")).await.expect(200);
-        assert_eq!(done, json!({ "status": "ok" }));
-        assert!(alive(here).await && !alive(&there).await && alive(&team.org_admin).await);
+        assert!(alive(there).await);
+        let done = here.post("/auth/password", &change(PASSWORD, "another-password")).await;
+        let (new, _) = cookie(&done);
+        assert_eq!(done.expect(200), json!({ "status": "ok" }));
+        assert!(alive(&here).await && !alive(there).await && alive(&team.org_admin).await);
+        // Whoever has a copy of the cookie is out as well.
+        assert_ne!(new, old);
+        assert_eq!(me_with(&team.gateway, &old).await.status, 401);
         let login =
             async |password| team.gateway.client().post("/auth/login", &credentials("uwe", password)).await;
         assert_error(&login(PASSWORD).await, 401, "invalid_credentials");

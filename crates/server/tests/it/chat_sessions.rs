@@ -1,6 +1,7 @@
 //! Chats of the playground: kept for their user alone.
 
 use gantry_testkit::{Database, Gateway, Options};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::team::Team;
@@ -101,6 +102,12 @@ async fn the_bytes_of_a_chat_and_of_a_user_have_bounds() {
         let owner = gateway.owner().await;
         // Four bytes each.
         let long = json!({ "role": "user", "content": "\u{1f6dd}".repeat(200_000) });
+        // As programs write it that send ASCII only.
+        let chat = format!("{CHATS}/{}", begin(&owner).await["id"].as_str().unwrap());
+        let escaped = format!(r#"{{"role":"user","content":"{}"}}"#, r"\ud83e\udedd".repeat(200_000));
+        let request = owner.request(Method::POST, &format!("{chat}/messages"));
+        owner.send(request.header("content-type", "application/json").body(escaped)).await.expect(201);
+        owner.delete(&chat).await.expect(200);
         let said = async |path: &str| {
             let mut n = 0;
             loop {

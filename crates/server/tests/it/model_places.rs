@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     models::{create, llamacpp, vllm, with},
-    support::{assert_error, assert_invalid},
+    support::{assert_invalid, column},
     team::{Team, id, make_model},
 };
 
@@ -173,12 +173,12 @@ async fn paths_stay_below_the_base_directory() {
         // As the engine sees it inside its container.
         team.owner.patch(l, &json!({ "draft_model_path": "/models/m/draft.gguf" })).await.expect(200);
         let outside = team.owner.patch(l, &json!({ "draft_model_path": "/models/out/secret" })).await;
-        assert_error(&outside, 422, "path_not_allowed");
-        assert_error(
-            &create(&team.owner, &with(vllm("n"), "local_path", json!("out/secret"))).await,
-            422,
-            "path_not_allowed",
-        );
+        assert_eq!((outside.status, outside.code()), (422, "path_not_allowed"), "{outside:?}");
+        let mut body = with(vllm("n"), "local_path", json!("out/secret"));
+        body["chat_template_file"] = json!("out/secret");
+        let answer = create(&team.owner, &body).await;
+        assert_eq!((answer.status, answer.code()), (422, "path_not_allowed"), "{answer:?}");
+        assert_eq!(column(&answer.json["error"]["details"], "param"), ["local_path", "chat_template_file"]);
     }
 }
 

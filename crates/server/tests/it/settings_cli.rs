@@ -407,7 +407,9 @@ fn a_database_that_can_not_be_used_is_said_in_one_clear_line_without_its_passwor
         "sqlite://",
         junk.as_str(),
     ] {
-        let error = refused(dir.path(), &[("DATA_DIR", data.to_str().unwrap()), ("DATABASE_URL", url)]);
+        let data = data.to_str().unwrap();
+        let env = [("DATA_DIR", data), ("DATABASE_URL", url), ("DATABASE_WAIT_SEC", "0")];
+        let error = refused(dir.path(), &env);
         let line = error.lines().find(|it| it.starts_with("gantry: "));
         assert_eq!(line, Some("gantry: can't open the database"), "{url}: {error}");
         assert!(error.contains("  because: "), "{url}: {error}");
