@@ -192,12 +192,8 @@ impl Fields {
         allowed: &str,
         read: impl FnOnce(&Value) -> Option<T>,
     ) -> Option<T> {
-        let value = self.raw(name).filter(|it| !it.is_null())?;
-        let found = read(&value);
-        if found.is_none() {
-            self.problem(name, format!("`{name}` must be {allowed}"));
-        }
-        found
+        self.drop_null(name);
+        self.given(name, allowed, read)
     }
 
     /// The same, but its absence is a problem.

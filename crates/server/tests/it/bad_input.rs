@@ -94,7 +94,7 @@ fn forms() -> Vec<Form> {
         form(
             "POST",
             "/v1/chat/sessions/{id}/messages",
-            1 << 20,
+            3 << 20,
             json!({ "role": "user", "content": "x" }),
             "metrics",
         ),
