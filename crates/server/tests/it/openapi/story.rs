@@ -107,6 +107,9 @@ async fn routing(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     let text = json!({ "model": "m", "prompt": "Hello there" });
     record.send("tokenize", &key, "POST /tokenize", text).await;
     record.send("detokenize", &key, "POST /detokenize", json!({ "model": "m", "tokens": [1, 2] })).await;
+    // The list's first row is the newest, by the millisecond: what came before is stored before the last one is sent.
+    let before = key.post("/tokenize", &json!({ "model": "m", "prompt": "Hello there" })).await;
+    owner.usage_of(before.header("x-request-id").unwrap()).await;
     let answer = key.post("/v1/completions", &json!({ "model": "m", "prompt": "a", "stream": true })).await;
     owner.usage_of(answer.header("x-request-id").unwrap()).await;
     record.send("listUsage", owner, "GET /admin/usage?limit=2", None).await;
