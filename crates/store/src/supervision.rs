@@ -140,8 +140,7 @@ impl Store {
 }
 
 impl Claim {
-    /// Takes the lock if it is free. Taking it twice is the same as once for [`Claim::holds`], but asks for two
-    /// givings back.
+    /// Takes the lock if it is free; taking it twice is the same as once.
     pub async fn take(&mut self) -> StoreResult<bool> {
         // The number is arbitrary; the schema keeps installations apart that share a database.
         const SQL: &str = "SELECT pg_try_advisory_lock(1196314707, hashtext(current_schema()))";
@@ -156,7 +155,10 @@ impl Claim {
     }
 
     /// Gives the lock back, in order. Dropping does so too, as soon as the server notices.
-    pub async fn give_back(self) -> StoreResult<()> {
+    pub async fn give_back(mut self) -> StoreResult<()> {
+        // Which the server answers, when it is free. Of a connection that is closed it takes note some time later.
+        const SQL: &str = "SELECT pg_advisory_unlock_all()";
+        answer(sqlx::query(SQL).execute(&mut self.0)).await?;
         answer(self.0.close()).await
     }
 }
