@@ -11,7 +11,7 @@ use gantry_inspect::folder::is_cached;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{check, estimate, file_checks, find};
+use super::{check, estimate, file_checks, find, taken};
 use crate::{
     App,
     app::Preview,
@@ -204,21 +204,12 @@ async fn taken_name(app: &App, model: &Model) -> Outcome<Option<Warning>> {
         return Ok(None);
     }
     let mut tx = app.store.read().await?;
-    let models = tx.models(false).await?;
-    let other = models.iter().find(|it| it.id != model.id && it.served_name == model.served_name);
-    let by = match other {
-        Some(other) => format!("the model `{}` (id {})", other.name, other.id.0),
-        None if tx.registry().await?.iter().any(|it| it.served_name == model.served_name) => {
-            "an engine of the registry".to_owned()
-        }
-        None => return Ok(None),
-    };
-    let message = format!("the served name `{}` is taken by {by}", model.served_name);
-    let warning = Warning {
-        title: "The served name is taken".to_owned(),
-        ..Warning::new(Severity::Error, "name", message)
-    };
-    Ok(Some(warning.about("served_name").with_fix(Some("choose another served name".to_owned()))))
+    let taken = taken(&mut tx, Some(model.id), &model.served_name, &model.adapters()).await?;
+    Ok(taken.map(|(field, message)| {
+        let warning =
+            Warning { title: "A name is taken".to_owned(), ..Warning::new(Severity::Error, "name", message) };
+        warning.about(field).with_fix(Some("choose another name".to_owned()))
+    }))
 }
 
 /// An engine that may not fetch its model has to find it.

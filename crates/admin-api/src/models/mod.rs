@@ -256,30 +256,41 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
     Ok(())
 }
 
-/// Names of models, their adapters and the registry's engines lead to one place each. Two models of one served name the
-/// database refuses by itself.
+/// 409 `served_name_conflict` for what [`taken`] finds. Of two models that are stored at once the database refuses the second.
 async fn names_are_free(tx: &mut Tx, id: Option<ModelId>, draft: &ModelDraft) -> Outcome<()> {
-    if draft.archived {
-        return Ok(());
-    }
     let own = draft.config.adapters(draft.engine);
+    match taken(tx, id, &draft.served_name, &own).await? {
+        Some((param, message)) if !draft.archived => {
+            Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param(param).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names of models, their adapters and the registry's engines lead to one place each: the field whose name leads elsewhere
+/// already, and where. `id` is the model's own, if it has one.
+async fn taken(
+    tx: &mut Tx,
+    id: Option<ModelId>,
+    served_name: &str,
+    adapters: &[&str],
+) -> Outcome<Option<(&'static str, String)>> {
     let mut others = Vec::new();
     for model in tx.models(false).await?.into_iter().filter(|it| Some(it.id) != id) {
-        others.extend(model.adapters().into_iter().map(|it| (it.to_owned(), "an adapter of another model")));
-        if !own.is_empty() {
-            others.push((model.served_name, "another model"));
-        }
+        let whose = format!("the model `{}` (id {})", model.name, model.id.0);
+        let names = model.adapters().into_iter().map(|it| (it.to_owned(), format!("an adapter of {whose}")));
+        others.extend(names);
+        others.push((model.served_name, whose));
     }
     let registry = tx.registry().await?.into_iter();
-    others.extend(registry.map(|it| (it.served_name, "an engine of the registry")));
-    let wanted = [("served_name", draft.served_name.as_str())].into_iter();
-    for (param, name) in wanted.chain(own.iter().map(|it| ("lora_adapters", *it))) {
-        if let Some((_, whose)) = others.iter().find(|(other, _)| other == name) {
-            let message = format!("{whose} is served as `{name}`");
-            return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param(param).into());
-        }
-    }
-    Ok(())
+    others.extend(registry.map(|it| (it.served_name, "an engine of the registry".to_owned())));
+    let wanted = [("served_name", served_name)].into_iter();
+    let wanted = wanted.chain(adapters.iter().map(|it| ("lora_adapters", *it)));
+    let found = |(param, name): (&'static str, &str)| {
+        let (_, whose) = others.iter().find(|(other, _)| other == name)?;
+        Some((param, format!("{whose} is served as `{name}`")))
+    };
+    Ok(wanted.into_iter().find_map(found))
 }
 
 /// A name that the model's engine would have twice.

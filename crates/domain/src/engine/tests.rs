@@ -12,20 +12,7 @@ fn model(body: &Value) -> Model {
 }
 
 fn launch_at(body: &Value, version: &str) -> Launch {
-    let model = model(body);
-    launch(
-        &model,
-        &LaunchContext {
-            image: "image:tag",
-            version: EngineVersion::parse(model.engine, version),
-            host: &Host { cpus: 8, gpus: vec![] },
-            internal_key: &"internal".into(),
-            offline: false,
-            hub_endpoint: None,
-            place: &Place::container(),
-            program: None,
-        },
-    )
+    launch_on(body, version, &[], false)
 }
 
 #[test]

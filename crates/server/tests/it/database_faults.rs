@@ -282,17 +282,18 @@ async fn a_session_of_a_clock_that_was_ahead_is_none() {
     assert_eq!(it.gateway.owner().await.get("/auth/me").await.status, 200);
 }
 
-/// `gantry serve`, and the lines that it logs.
-fn serve(dir: &Path, url: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+/// `gantry serve` with nothing but this.
+fn program(dir: &Path, url: &str) -> Command {
     let mut command = Command::new(GANTRY);
+    command.arg("serve").current_dir(dir).env_clear().env("DATA_DIR", dir.join("data"));
+    command.env("DATABASE_URL", url).env("MODELS_DIR", dir);
+    command.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0");
     command
-        .arg("serve")
-        .current_dir(dir)
-        .env_clear()
-        .env("DATA_DIR", dir.join("data"))
-        .env("DATABASE_URL", url);
-    command.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0").env("MODELS_DIR", dir);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+}
+
+/// The lines that it logs while it runs.
+fn serve(dir: &Path, url: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut child = program(dir, url).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     (child, log)
 }
@@ -358,15 +359,7 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
 
 /// What `gantry serve` says before it gives up.
 fn refused(dir: &Path, url: &str) -> String {
-    let mut command = Command::new(GANTRY);
-    command
-        .arg("serve")
-        .current_dir(dir)
-        .env_clear()
-        .env("DATA_DIR", dir.join("data"))
-        .env("DATABASE_URL", url);
-    command.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0").env("MODELS_DIR", dir);
-    let output = command.output().unwrap();
+    let output = program(dir, url).output().unwrap();
     assert!(!output.status.success());
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -127,6 +127,9 @@ async fn adapters_are_called_by_their_own_names() {
     let taken = owner.post("/admin/models", &other).await;
     assert_error(&taken, 409, "served_name_conflict");
     assert_eq!(taken.json["error"]["param"], "lora_adapters");
+    let dry = owner.post("/admin/models/dry-run", &other).await.expect(200);
+    let told = dry["warnings"].as_array().unwrap().iter().find(|it| it["category"] == "name");
+    assert_eq!((&dry["valid"], &told.unwrap()["field"]), (&json!(false), &json!("lora_adapters")), "{dry}");
 
     model.command(&owner, "stop").await;
     model.reaches(&owner, "stopped").await;
