@@ -13,7 +13,7 @@ use crate::{
     Order, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, OrgLimitsRow, bind_limits},
     page::{containing, fold},
-    tx::{Both, Touched, on_db, row},
+    tx::{Both, Touched, Turn, on_db, row},
 };
 
 /// How long after its end a key is still told from an unknown one; see [`Tx::usable_keys`].
@@ -381,7 +381,7 @@ impl Tx {
 
     /// Notes when keys were last used; a time never goes backwards. Keys that are gone are skipped.
     pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)]) -> StoreResult<()> {
-        // The same order in every gateway, so that two on one Postgres can't lock each other out.
+        self.take_turn(Turn::Upkeep).await?;
         let mut latest = BTreeMap::new();
         for (key, at) in uses {
             let seen = latest.entry(key.0).or_insert(at.0);

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 
 use crate::{
     StoreError, StoreResult, Tx,
-    tx::{Both, Touched, on_db, row},
+    tx::{Both, Touched, Turn, on_db, row},
     users::UserRow,
 };
 
@@ -159,6 +159,7 @@ impl Tx {
     /// Deletes the sessions that ended at or before `now`; says how many.
     pub async fn purge_sessions(&mut self, now: Timestamp) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE expires_at <= $1";
+        self.take_turn(Turn::Upkeep).await?;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(now.0).execute(conn).await.map(|done| done.rows_affected())
         })?)

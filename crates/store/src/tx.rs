@@ -11,7 +11,7 @@ use crate::{StoreError, StoreResult, held::Held};
 ///
 /// "Not found" is never an error: `None` or `false` says so. After an error drop it.
 ///
-/// Locks are taken in this order, so that two transactions never wait for each other: [`Tx::exclusive`], then
+/// Locks are taken in this order, so that two transactions never wait for each other: a [`Turn`], then
 /// [`Tx::lock_model`], then the rows that are written, then the head of the audit log ([`Tx::audit`], the last thing a
 /// transaction does itself), and at last the row that counts changes, which [`Tx::commit`] takes.
 ///
@@ -24,6 +24,16 @@ pub(crate) enum Touched {
     #[default]
     Nothing,
     Catalog,
+}
+
+/// What one transaction at a time does, over all gateways that share a Postgres; see [`Tx::take_turn`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Turn {
+    /// Reads rows, decides, and then writes: [`Tx::exclusive`].
+    Decision = 1_196_314_706,
+    /// Changes or deletes many rows that another gateway may be about to change, too: Postgres locks them in whatever
+    /// order it comes upon them, so that two of these could wait for each other.
+    Upkeep = 1_196_314_708,
 }
 
 pub(crate) enum Inner {
@@ -45,6 +55,18 @@ impl Tx {
         match self.0 {
             Inner::Sqlite(tx) => tx.commit().await?,
             Inner::Postgres(mut held) => held.commit().await?,
+        }
+        Ok(())
+    }
+
+    /// Waits for the turn, which lasts until the transaction ends.
+    pub(crate) async fn take_turn(&mut self, turn: Turn) -> StoreResult<()> {
+        // The numbers are arbitrary (the one between them is the supervisor's); the schema keeps gateways that share a
+        // database apart.
+        const SQL: &str = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
+        // On SQLite there is one writer anyway.
+        if let Inner::Postgres(_) = &self.0 {
+            on_db!(self, |conn| sqlx::query(SQL).bind(turn as i32).execute(conn).await.map(drop))?;
         }
         Ok(())
     }

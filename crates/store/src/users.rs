@@ -5,7 +5,7 @@ use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, name};
 use crate::{
     Constraint, Order, Sort, StoreError, StoreResult, Tx,
     page::{clean, containing, fold},
-    tx::{Both, Inner, Touched, on_db, row},
+    tx::{Both, Touched, Turn, on_db, row},
 };
 
 /// A user to be made.
@@ -315,13 +315,7 @@ impl Tx {
     /// decides, and then writes (is there an owner left, what were the settings before). Call it before reading. It is
     /// the first lock of all; see [`Tx`] for the order.
     pub async fn exclusive(&mut self) -> StoreResult<()> {
-        // The number is arbitrary; the schema keeps gateways that share a database apart.
-        const SQL: &str = "SELECT pg_advisory_xact_lock(1196314706, hashtext(current_schema()))";
-        // On SQLite there is one writer anyway.
-        if let Inner::Postgres(_) = &self.0 {
-            on_db!(self, |conn| sqlx::query(SQL).execute(conn).await.map(drop))?;
-        }
-        Ok(())
+        self.take_turn(Turn::Decision).await
     }
 
     pub async fn record_login(&mut self, id: UserId, now: Timestamp) -> StoreResult<bool> {

@@ -10,7 +10,7 @@ use sqlx::Row;
 use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, select::Wanted};
 use crate::{
     StoreError, StoreResult, Tx,
-    tx::{next, on_db},
+    tx::{Turn, next, on_db},
 };
 
 /// Key in `meta`: the day up to which names were folded, in milliseconds.
@@ -25,6 +25,7 @@ impl Tx {
     pub async fn fold_usage_names(&mut self) -> StoreResult<bool> {
         const NEXT: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = 24 AND start_at >= $1";
         const NAMES: &str = "SELECT served_name FROM models UNION SELECT served_name FROM registry";
+        self.take_turn(Turn::Upkeep).await?;
         let folded = self.meta_get(FOLDED).await?.and_then(|it| it.parse::<i64>().ok()).unwrap_or(0);
         let next: Option<i64> =
             on_db!(self, |conn| sqlx::query_scalar(NEXT).bind(folded).fetch_one(conn).await)?;
@@ -66,20 +67,14 @@ impl Tx {
             return Ok(());
         }
         let mut cells = Cells::default();
-        let mut n_taken = 0;
         on_db!(self, |conn, patience| {
             let mut rows = sqlx::query(TAKE).bind(hours).bind(start).fetch(conn);
             while let Some(row) = next(&mut rows, patience).await? {
                 let folded = cells.fold(row.try_get(0)?, row.try_get(1)?, known);
                 folded.ok_or_else(|| corrupt(start))?;
-                n_taken += 1;
             }
             Ok::<_, StoreError>(())
         })?;
-        // Unless another gateway did it just now.
-        if n_taken > 0 {
-            self.insert_rollup(hours, start, &cells.pack()).await?;
-        }
-        Ok(())
+        self.insert_rollup(hours, start, &cells.pack()).await
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Store, StoreError, StoreResult, Tx,
-    tx::{Inner, next, on_db},
+    tx::{Inner, Turn, next, on_db},
 };
 
 /// Roll-ups of one span are added up to about this many bytes. More cells than fit there are the work of a client that
@@ -63,6 +63,7 @@ impl Tx {
     pub async fn delete_usage_before(&mut self, before: Timestamp, limit: i64) -> StoreResult<u64> {
         const SQL: &str =
             "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE id < $1 ORDER BY id LIMIT $2)";
+        self.take_turn(Turn::Upkeep).await?;
         // Whole hours: a range must be able to tell what is complete. It is noted before the first row goes.
         let hour = Timestamp(before.0.max(0) / HOUR * HOUR);
         if hour > self.usage_raw_since().await? {
@@ -79,7 +80,7 @@ impl Tx {
     /// adds up all the same. Call it with the place that it gives until that is `None`, each time in a transaction of its
     /// own.
     ///
-    /// Two gateways may do so at the same time: each row is taken by one of them.
+    /// Gateways that want to do so at the same time do it one after the other.
     pub async fn compact_usage(
         &mut self,
         at_least: i64,
@@ -92,6 +93,7 @@ impl Tx {
                              WHERE hours = $1 AND start_at = $2 ORDER BY size";
         const TAKE: &str = "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 \
                             AND LENGTH(sums) + LENGTH(times) <= $3 RETURNING sums, times";
+        self.take_turn(Turn::Upkeep).await?;
         let spans: Vec<(i64, i64)> = on_db!(self, |conn| {
             let query = sqlx::query_as(CROWDED).bind(at_least.max(2)).bind(SPANS);
             query.bind(after.hours).bind(after.start).fetch_all(conn).await
@@ -108,20 +110,14 @@ impl Tx {
                     return Ok(Some(place));
                 }
                 let mut cells = Cells::default();
-                let mut n_taken = 0;
                 on_db!(self, |conn, patience| {
                     let mut rows = sqlx::query(TAKE).bind(hours).bind(start).bind(largest).fetch(conn);
                     while let Some(row) = next(&mut rows, patience).await? {
                         let merged = cells.merge(row.try_get(0)?, row.try_get(1)?, 0);
                         merged.ok_or_else(|| corrupt(start))?;
-                        n_taken += 1;
                     }
                     Ok::<_, StoreError>(())
                 })?;
-                if n_taken == 0 {
-                    // Another gateway was here.
-                    break;
-                }
                 self.insert_rollup(hours, start, &cells.pack()).await?;
                 n_merged += 1;
             }
@@ -186,6 +182,7 @@ impl Tx {
     /// twice or not at all.
     async fn lock_rollups(&mut self) -> StoreResult<()> {
         const SQL: &str = "LOCK TABLE usage_rollups IN SHARE ROW EXCLUSIVE MODE";
+        self.take_turn(Turn::Upkeep).await?;
         // On SQLite there is one writer anyway.
         if let Inner::Postgres(_) = &self.0 {
             on_db!(self, |conn| sqlx::query(SQL).execute(conn).await.map(drop))?;

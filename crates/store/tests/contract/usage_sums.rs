@@ -316,14 +316,14 @@ on_both! {
         let rows: Vec<_> = (0..800).map(|n| any_row(&mut dice, n, 1)).collect();
         let other = Store::open(&db.url).await.unwrap();
         let mut tasks = JoinSet::new();
-        for n in 0..4_usize {
+        for n in 0..8_usize {
             let store = if n % 2 == 0 { db.store.clone() } else { other.clone() };
             // Every row comes from two of them, in the same order.
-            let own: Vec<_> = rows.iter().skip(n / 2 * 400).take(400).cloned().collect();
+            let own: Vec<_> = rows.iter().skip(n / 2 * 200).take(200).cloned().collect();
             tasks.spawn(async move {
-                for batch in own.chunks(50) {
+                for batch in own.chunks(4) {
                     insert(&store, batch).await;
-                    compact(&store, 3, false).await;
+                    compact(&store, 2, true).await;
                 }
             });
         }
