@@ -247,7 +247,9 @@ fn enter(
         next.keys.insert(key.token_hash, Arc::new(key_entry(key, guard, state)));
     }
     for (session, user) in sessions {
+        let ended = before.sessions.get(&session.id_hash).map(|it| Arc::clone(&it.ended));
         let entry = SessionEntry {
+            ended: ended.unwrap_or_default(),
             user_id: user.id,
             org_id: user.org_id,
             created_at: session.created_at,

@@ -1,6 +1,9 @@
 //! Who asks: an API key, a signed-in user, or anyone in development. Decided on the head of the request alone.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use gantry_domain::{
     ApiError, ErrorCode, KeyId, OrgId, Timestamp, UserId,
@@ -56,6 +59,15 @@ impl Caller {
             Self::Key(key) => key.guard.as_ref(),
             Self::Session(session) => session.guard.as_ref(),
             Self::Anyone => None,
+        }
+    }
+
+    /// Whether it was ended since it was admitted, see [`crate::Shared::publish`].
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Key(key) => key.state.ended.load(Relaxed),
+            Self::Session(session) => session.ended.load(Relaxed),
+            Self::Anyone => false,
         }
     }
 

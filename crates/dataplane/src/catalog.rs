@@ -104,6 +104,8 @@ pub struct SessionEntry {
     pub expires_at: Timestamp,
     /// The limits of the organisation.
     pub guard: Option<Arc<Guard>>,
+    /// It was ended: set by [`crate::Shared::publish`], and carried over from the snapshot before for the same session.
+    pub ended: Arc<AtomicBool>,
 }
 
 impl SessionEntry {

@@ -12,7 +12,11 @@ const LIMITS: &[&str] = &["max_tokens", "max_completion_tokens", "max_output_tok
 
 /// What a model's requests get, made ready to be put in.
 #[derive(Debug)]
-pub struct RequestDefaults(Box<[Member]>);
+pub struct RequestDefaults {
+    members: Box<[Member]>,
+    choices: Option<u64>,
+    max_tokens: Option<u64>,
+}
 
 #[derive(Debug)]
 struct Member {
@@ -25,15 +29,34 @@ impl RequestDefaults {
     /// `None` if there is nothing to put in. Keys that can't be defaults, which records of older versions of the gateway
     /// may hold, are left out.
     pub fn new<'a>(members: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Option<Self> {
+        let (mut choices, mut max_tokens) = (None, None);
         let members: Box<[_]> = members
             .into_iter()
             .filter(|(key, _)| !NOT_DEFAULTS.contains(&key.as_str()))
-            .map(|(key, value)| Member {
-                key: key.as_str().into(),
-                bytes: format!("{}:{value},", Value::from(key.as_str())).into_bytes().into(),
+            .map(|(key, value)| {
+                match key.as_str() {
+                    "n" | "n_cmpl" => choices = choices.max(value.as_u64()),
+                    "n_predict" => max_tokens = max_tokens.max(value.as_u64()),
+                    key if LIMITS.contains(&key) => max_tokens = max_tokens.max(value.as_u64()),
+                    _ => {}
+                }
+                Member {
+                    key: key.as_str().into(),
+                    bytes: format!("{}:{value},", Value::from(key.as_str())).into_bytes().into(),
+                }
             })
             .collect();
-        (!members.is_empty()).then_some(Self(members))
+        (!members.is_empty()).then_some(Self { members, choices, max_tokens })
+    }
+
+    /// Answers to each prompt of a request that does not say how many it wants.
+    pub(crate) fn choices(&self) -> Option<u64> {
+        self.choices
+    }
+
+    /// The longest answer to a request that does not say how long it may get, in tokens.
+    pub(crate) fn max_tokens(&self) -> Option<u64> {
+        self.max_tokens
     }
 
     /// A checked request body with what it lacks, behind its outermost `{`. It has a `model`, so a member follows.
@@ -44,7 +67,7 @@ impl RequestDefaults {
         let has = |key: &str| sent.iter().any(|(it, _)| it == key);
         let limited = LIMITS.iter().any(|it| has(it));
         let lacks = |it: &&Member| !has(&it.key) && (!limited || !LIMITS.contains(&&*it.key));
-        let absent: Vec<_> = self.0.iter().filter(lacks).map(|it| &*it.bytes).collect();
+        let absent: Vec<_> = self.members.iter().filter(lacks).map(|it| &*it.bytes).collect();
         if absent.is_empty() {
             return body;
         }

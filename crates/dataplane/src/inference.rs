@@ -11,7 +11,7 @@ use bytes::Bytes;
 use gantry_domain::{
     ApiError, ErrorCode,
     endpoint::Endpoint,
-    model::{EngineKind, State, Task},
+    model::{EngineKind, State},
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts};
 use hyper::body::Incoming;
@@ -20,15 +20,16 @@ use crate::{
     Route, RouteTarget, Upstream,
     access::Line,
     answer::{self, Answer},
+    asked::Asked,
     auth,
     body::{self, Problem},
     deadline::Deadline,
     fallback::{self, Chunks, Missing},
     forward::{self, Failure, Head, Reply},
     limits::{self, Demand},
-    meter::{Meter, estimate},
+    meter::Meter,
     patch,
-    peek::{self, Peek},
+    peek,
     progress::Class,
     refusal::{Refusal, engine_refused, failed, read_refusal, refuse_with_row, unavailable},
     returning::{self, Found},
@@ -40,10 +41,6 @@ use crate::{
 
 /// When to ask again for an engine that is silent.
 const STALLED_RETRY_SEC: u64 = 10;
-
-/// Tokens of an answer that are reserved if the request does not say how long it may get. Engines then go on to the end
-/// of the context, which answers hardly ever do.
-const UNSAID_ANSWER: u64 = 512;
 
 /// What a body that was read says.
 pub(crate) struct Wanted {
@@ -226,8 +223,14 @@ async fn prepare(
     drop(catalog);
     meter.routed(Arc::clone(&route));
     let found = resolve(meter, &route)?;
+    meter.asked = Asked::new(meter.endpoint, &route, &peeked, meter.body_bytes);
+    if meter.endpoint == Endpoint::Responses && peeked.choices.is_some_and(|it| it > 1) {
+        // llama-server answers with a list then, of which no client makes anything.
+        let message = "a response is one answer: `n` can be 1 only";
+        return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message).with_param("n").into());
+    }
     if meter.is_limited() {
-        let tokens = meter.endpoint.runs_model().then(|| reservation(meter, &route, &peeked));
+        let tokens = meter.endpoint.runs_model().then(|| meter.asked.reservation());
         meter.admit(Demand { tokens, stream: streams })?;
     }
     let (route, upstream) = match found {
@@ -246,7 +249,7 @@ async fn prepare(
         );
         unavailable(&message).retry_after(STALLED_RETRY_SEC)
     })?;
-    meter.depart(Arc::clone(&upstream), pass, watch).map_err(|error| {
+    meter.depart(Arc::clone(&upstream), pass, (watch, now)).map_err(|error| {
         tracing::error!(%error, "requests are refused, because their usage can't be recorded");
         ApiError::new(ErrorCode::MeteringUnavailable, "usage can't be recorded now").retry_after(5)
     })?;
@@ -292,17 +295,6 @@ async fn until_back(
     let (route, upstream) = returning::wait(&worker.shared, deadline, name, limit, look).await?;
     meter.routed(Arc::clone(&route));
     Ok((route, upstream))
-}
-
-/// About how many tokens a request will use: its prompt by the size of its body, and the longest answer that it allows.
-fn reservation(meter: &Meter, route: &Route, peeked: &Peek<'_>) -> u64 {
-    let context = route.max_model_len.and_then(|it| u64::try_from(it).ok()).unwrap_or(u64::MAX);
-    let prompt = estimate(meter.body_bytes).min(context);
-    if route.task == Task::Embed {
-        return prompt;
-    }
-    let answer = peeked.max_tokens.unwrap_or(UNSAID_ANSWER).min(context);
-    prompt.saturating_add(answer.saturating_mul(peeked.choices))
 }
 
 fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiError> {
@@ -361,6 +353,11 @@ pub(crate) fn pass(
     let delimited =
         headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
     let cache = headers.remove(header::CACHE_CONTROL);
+    // An upstream of the registry may be one, too.
+    let each = match wanted.route.engine {
+        Some(engine) => engine == EngineKind::Llamacpp,
+        None => headers.get(header::SERVER).is_some_and(|it| it.as_bytes().starts_with(b"llama.cpp")),
+    };
     // What else an engine says (its name, CORS) is not for clients. The map is used again for its memory.
     headers.clear();
     if let Some(kind) = kind {
@@ -372,13 +369,14 @@ pub(crate) fn pass(
         None => {}
     }
     answer::common(headers, &meter.request_id);
-    let framing = Framing { events, delimited, strip: wanted.strip };
+    let framing = Framing { events, delimited, strip: wanted.strip, each };
     let status = parts.status.as_u16();
     let idle = wanted.route.stream_idle_timeout;
     let mut tap = Tap::new(meter, reply.link, body, deadline, (status, framing, idle));
     if let Some(chunks) = chunks {
         tap.reshape(chunks);
     }
+    tap.end_if_empty();
     let mut answer = Response::new(Answer::Tap(tap));
     *answer.status_mut() = parts.status;
     *answer.headers_mut() = parts.headers;
@@ -386,7 +384,8 @@ pub(crate) fn pass(
 }
 
 pub(crate) fn is_event_stream(content_type: &HeaderValue) -> bool {
-    content_type.as_bytes().starts_with(b"text/event-stream")
+    const KIND: &[u8] = b"text/event-stream";
+    content_type.as_bytes().get(..KIND.len()).is_some_and(|it| it.eq_ignore_ascii_case(KIND))
 }
 
 pub(crate) fn fresh(id: uuid::Uuid) -> HeaderValue {

@@ -7,15 +7,18 @@
 
 pub mod access;
 mod answer;
+mod asked;
 mod auth;
 pub mod bodies;
 mod body;
 pub mod breaker;
 pub mod catalog;
+mod choices;
 mod config;
 mod conn;
 mod deadline;
 mod defaults;
+mod elements;
 mod engine_error;
 mod fallback;
 mod forward;
@@ -25,6 +28,7 @@ mod malformed;
 mod meter;
 mod models;
 mod outline;
+mod pace;
 pub mod patch;
 pub mod peek;
 mod plane;

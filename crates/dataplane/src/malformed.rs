@@ -16,10 +16,9 @@ use memchr::memmem;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    time::Sleep,
 };
 
-use crate::{answer, inference, worker::Worker};
+use crate::{answer, inference, pace::Pace, worker::Worker};
 
 /// How hyper writes a head without a body.
 const EMPTY: &str = "content-length: 0\r\n";
@@ -57,13 +56,13 @@ pub(crate) struct Shaping {
     worker: Rc<Worker>,
     /// What is written in place of so many bytes, and how much of it was.
     replaced: Option<(Vec<u8>, usize, usize)>,
-    /// Runs while the client does not take what is written.
-    stalled: Option<Pin<Box<Sleep>>>,
+    pace: Pace,
 }
 
 impl Shaping {
     pub(crate) fn new(stream: TcpStream, worker: Rc<Worker>) -> Self {
-        Self { stream, worker, replaced: None, stalled: None }
+        let pace = Pace::new(worker.config.write_timeout);
+        Self { stream, worker, replaced: None, pace }
     }
 
     /// Writes the replacement of `head`, if it needs one; `None` if it does not.
@@ -94,20 +93,6 @@ impl Shaping {
     }
 }
 
-impl Shaping {
-    /// Fails a write to a client that has taken nothing for [`crate::Config::write_timeout`]: its answer would hold
-    /// the engine, and its place among others, for ever.
-    fn limited(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
-            self.stalled = None;
-            return written;
-        }
-        let limit = self.worker.config.write_timeout;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
-        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
 impl AsyncRead for Shaping {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -124,7 +109,7 @@ impl AsyncWrite for Shaping {
             return polled;
         }
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.limited(cx, written)
+        self.pace.judge(cx, written)
     }
 
     fn poll_write_vectored(
@@ -137,7 +122,7 @@ impl AsyncWrite for Shaping {
             return polled;
         }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.limited(cx, written)
+        self.pace.judge(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -145,6 +130,8 @@ impl AsyncWrite for Shaping {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes when all that it had has been taken.
+        self.pace.caught_up();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -21,6 +21,7 @@ use crate::{
     ModelStats, Route, Upstream,
     access::{Inference, Line},
     answer,
+    asked::Asked,
     auth::Caller,
     breaker::{Pass, Verdict},
     limits::{self, Demand, Ticket},
@@ -54,11 +55,20 @@ pub(crate) enum Tokens {
     /// No engine worked on it.
     None,
     /// The engine's counts.
-    Counted(Counts),
-    /// The engine's count of the prompt, the gateway's of what came of the completion.
-    HalfCounted(Counts),
+    Counted(Used),
+    /// The engine's counts, and the gateway's of what the engine did not say.
+    HalfCounted(Used),
     /// Prompt from the size of the body, completion as given.
     Estimated { completion: u64 },
+}
+
+/// Tokens that a request used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub prompt: i64,
+    pub completion: i64,
+    /// Prompt tokens out of the prefix cache.
+    pub cached: Option<i64>,
 }
 
 /// About how many tokens so many bytes of text are.
@@ -85,6 +95,8 @@ pub(crate) struct Meter {
     pub started: Instant,
     pub stream: bool,
     pub body_bytes: u64,
+    /// What its body asks for.
+    pub asked: Asked,
     created_at: Timestamp,
     name: Name,
     ticket: Option<Ticket>,
@@ -97,6 +109,8 @@ struct Flight {
     upstream: Arc<Upstream>,
     pass: Option<Pass>,
     watch: Watch,
+    /// When it went there.
+    since: Instant,
 }
 
 impl Drop for Flight {
@@ -125,6 +139,7 @@ impl Meter {
             started: Instant::now(),
             stream: false,
             body_bytes: 0,
+            asked: Asked::default(),
             created_at,
             name: Name::Unknown,
             ticket: None,
@@ -182,7 +197,7 @@ impl Meter {
         &mut self,
         upstream: Arc<Upstream>,
         pass: Pass,
-        watch: Watch,
+        (watch, now): (Watch, Instant),
     ) -> std::io::Result<()> {
         let interrupted = End {
             status: 500,
@@ -193,7 +208,7 @@ impl Meter {
         };
         self.worker.record_intent(&self.row(&interrupted, Duration::ZERO))?;
         upstream.in_flight.fetch_add(1, Relaxed);
-        self.flight = Some(Flight { upstream, pass: Some(pass), watch });
+        self.flight = Some(Flight { upstream, pass: Some(pass), watch, since: now });
         Ok(())
     }
 
@@ -217,6 +232,42 @@ impl Meter {
         }
     }
 
+    /// Whether its caller may ask for nothing more: the key was revoked, the session ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.caller.is_over() && !self.worker.config.allow_all_keys
+    }
+
+    /// About how many tokens the prompt has.
+    pub(crate) fn prompt_estimate(&self) -> u64 {
+        estimate(self.body_bytes)
+    }
+
+    /// About how many tokens the engine wrote that nobody saw: `since` then, or since it has had the request. None if it
+    /// is the engine that is waited for while it streams.
+    pub(crate) fn unseen(&self, since: Option<Instant>) -> u64 {
+        let Some(flight) = &self.flight else { return 0 };
+        if since.is_some() && flight.watch.is_waiting() {
+            return 0;
+        }
+        let time = since.unwrap_or(flight.since).elapsed();
+        self.asked.written(time, self.stats().rate())
+    }
+
+    /// What its row says of what the engine told, in an answer of so many bytes; `exact` unless something of that is the
+    /// gateway's own already, and `sent` is what the gateway would estimate for the completion.
+    pub(crate) fn told(&self, counts: Option<Counts>, exact: bool, bytes: u64, sent: u64) -> Tokens {
+        let Some(counts) = counts else { return Tokens::Estimated { completion: sent } };
+        let whole = exact && counts.prompt.is_some() && (counts.completion.is_some() || !self.asked.generates());
+        let prompt = counts.prompt.unwrap_or_else(|| self.prompt_estimate() as i64);
+        let unsaid = if self.asked.generates() { sent } else { 0 };
+        let completion = counts.completion.unwrap_or(unsaid as i64);
+        if !self.asked.may_read(prompt.unsigned_abs()) || !self.asked.may_write(completion.unsigned_abs(), bytes) {
+            return Tokens::Estimated { completion: sent };
+        }
+        let used = Used { prompt, completion, cached: counts.cached.map(|it| it.min(prompt)) };
+        if whole { Tokens::Counted(used) } else { Tokens::HalfCounted(used) }
+    }
+
     /// Ends the request: row, breaker, limits and counters. Only the first call does anything.
     pub(crate) fn finish(&mut self, end: &End) {
         if std::mem::replace(&mut self.ended, true) {
@@ -227,6 +278,13 @@ impl Meter {
         let row = self.row(end, latency);
         self.worker.record_final(&row);
         self.worker.count(self.stats(), end.outcome, &row, latency, end.ttft);
+        if let (Outcome::Ok, Tokens::Counted(used), Some(flight)) = (end.outcome, end.tokens, &self.flight)
+            && self.asked.generates()
+        {
+            // From the first token on, as far as it is known when that came.
+            let took = end.ttft.map_or_else(|| now.duration_since(flight.since), |ttft| latency.saturating_sub(ttft));
+            self.stats().note_rate(used.completion.unsigned_abs() / self.asked.answers(), took);
+        }
         self.worker.shared.counters.in_flight.fetch_sub(1, Relaxed);
         let used = u64::try_from(row.prompt_tokens.saturating_add(row.completion_tokens)).unwrap_or(0);
         if let Some(ticket) = &self.ticket {
@@ -324,11 +382,11 @@ impl Meter {
     fn row(&self, end: &End, latency: Duration) -> RowRef<'_> {
         let (prompt_tokens, completion_tokens, cached_tokens, estimated) = match end.tokens {
             Tokens::None => (0, 0, None, false),
-            Tokens::Counted(counts) => (counts.prompt, counts.completion, counts.cached, false),
-            Tokens::HalfCounted(counts) => (counts.prompt, counts.completion, counts.cached, true),
+            Tokens::Counted(used) => (used.prompt, used.completion, used.cached, false),
+            Tokens::HalfCounted(used) => (used.prompt, used.completion, used.cached, true),
             Tokens::Estimated { .. } if !self.endpoint.runs_model() => (0, 0, None, false),
             Tokens::Estimated { completion } => {
-                (estimate(self.body_bytes) as i64, completion as i64, None, true)
+                (self.prompt_estimate() as i64, completion as i64, None, true)
             }
         };
         let millis = |it: Duration| i64::try_from(it.as_millis()).unwrap_or(i64::MAX);
@@ -371,7 +429,8 @@ impl Drop for Meter {
         }
         let (status, outcome) = self.abandoned();
         let tokens = match self.flight {
-            Some(_) => Tokens::Estimated { completion: 0 },
+            // The head of a stream comes with its first token; that of a plain answer behind its last.
+            Some(_) => Tokens::Estimated { completion: if self.stream { 0 } else { self.unseen(None) } },
             None => Tokens::None,
         };
         self.finish(&End { status, outcome, tokens, ttft: None, verdict: None });

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use arc_swap::ArcSwap;
@@ -33,6 +33,8 @@ pub struct Shared {
     /// Requests that wait for a model that is being applied.
     pub(crate) waiting: Waiting,
     changed: watch::Sender<()>,
+    /// Told when callers that there were may ask for nothing more.
+    ended: watch::Sender<()>,
 }
 
 impl Shared {
@@ -47,6 +49,7 @@ impl Shared {
             usage_written: Notify::new(),
             waiting: Waiting::default(),
             changed: watch::Sender::new(()),
+            ended: watch::Sender::new(()),
         }
     }
 
@@ -56,10 +59,33 @@ impl Shared {
         Self { limiter, ..self }
     }
 
-    /// Puts a new catalog into force, and has the requests that wait for a model look at it.
+    /// Puts a new catalog into force, has the requests that wait for a model look at it, and ends the streams of keys and
+    /// sessions that are not in it any more, unless their time was up: what began in time may finish.
     pub fn publish(&self, catalog: Catalog) {
-        self.catalog.store(Arc::new(catalog));
+        let next = Arc::new(catalog);
+        let before = self.catalog.swap(Arc::clone(&next));
+        let now = self.clock.now();
+        let mut any = false;
+        let mut end = |flag: &AtomicBool| any |= !flag.swap(true, Relaxed);
+        for (hash, key) in &before.keys {
+            if !next.keys.contains_key(hash) && key.expires_at.is_none_or(|at| now < at) {
+                end(&key.state.ended);
+            }
+        }
+        for (hash, session) in &before.sessions {
+            if !next.sessions.contains_key(hash) && session.is_current(now) {
+                end(&session.ended);
+            }
+        }
+        if any {
+            self.ended.send_replace(());
+        }
         self.changed.send_replace(());
+    }
+
+    /// Tells when streams have to look at whether their callers were ended.
+    pub(crate) fn endings(&self) -> watch::Receiver<()> {
+        self.ended.subscribe()
     }
 
     /// Tells of each [`Shared::publish`] from now on.

@@ -12,6 +12,8 @@ const MAX_EVENT: usize = 256 << 10;
 static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"choices\""));
 static EVENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"event: "));
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+/// In JSON a quote inside a string is escaped, so this is a whole string, and hardly ever there.
+static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"error\""));
 
 /// What is done with events, and how they are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +106,7 @@ impl Events {
     /// Counts what is in the frame; true if an event with empty choices may be in it. An event cut in two is seen
     /// by `release` in one piece; here it may go uncounted, which an estimate can bear.
     fn look(&mut self, frame: &[u8]) -> bool {
+        self.failed |= ERROR.find_iter(frame).any(|at| begins_data(&frame[..at]));
         if self.kind == Kind::Named {
             self.look_at_names(frame);
             return false;
@@ -116,7 +119,6 @@ impl Events {
         }
         if !any {
             self.done |= memchr::memmem::find(frame, b"data: [DONE]").is_some();
-            self.failed |= frame.starts_with(b"data: {\"error\"");
         } else if frame.ends_with(b"[DONE]\n\n") {
             self.done = true;
         }
@@ -137,7 +139,6 @@ impl Events {
                 _ => {}
             }
         }
-        self.failed |= frame.starts_with(b"data: {\"error\"");
     }
 
     /// The rest of an event of which a part went out already, and what follows it.
@@ -185,6 +186,12 @@ impl Events {
 fn has_no_choices(after: &[u8]) -> bool {
     let mut rest = after.iter().copied().filter(|it| !it.is_ascii_whitespace());
     (rest.next(), rest.next(), rest.next()) == (Some(b':'), Some(b'['), Some(b']'))
+}
+
+/// Whether `before` ends with the beginning of a line of data and that of its object: what follows is its first key.
+fn begins_data(before: &[u8]) -> bool {
+    let line = &before[memchr::memrchr(b'\n', before).map_or(0, |at| at + 1)..];
+    line.strip_prefix(b"data:").is_some_and(|it| it.trim_ascii() == b"{")
 }
 
 fn is_usage_only(event: &[u8]) -> bool {
@@ -284,6 +291,25 @@ mod tests {
         assert!(events.is_done() && !events.has_failed());
         events.push(Bytes::from("event: error\ndata: {}\n\n"));
         assert!(events.has_failed());
+    }
+
+    #[test]
+    fn an_error_is_seen_wherever_its_event_stands_in_a_frame() {
+        let delta = r#"data: {"choices":[{"delta":{"content":"data: {\"error\""}}]}"#;
+        for (frame, fails) in [
+            (format!("{delta}\n\ndata: {{\"error\":{{}}}}\n\n"), true),
+            (format!("{delta}\r\n\r\ndata:{{\"error\":1}}\n\n{delta}\n\n"), true),
+            ("data:  { \"error\" : {}}\n\ndata: [DONE]\n\n".to_owned(), true),
+            (format!("{delta}\n\n{delta}\n\ndata: [DONE]\n\n"), false),
+            (r#"data: {"choices":[{"logprobs":{"tokens":["error"]}}],"x":{"error":null}}"#.to_owned(), false),
+            (": {\"error\"\n\n".to_owned(), false),
+        ] {
+            for kind in [Kind::Choices, Kind::ChoicesOnly, Kind::Named] {
+                let mut events = Events::new(kind);
+                events.push(Bytes::from(frame.clone()));
+                assert_eq!(events.has_failed(), fails, "{frame}");
+            }
+        }
     }
 
     #[test]

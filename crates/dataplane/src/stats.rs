@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -42,6 +42,11 @@ const GAP: [u64; 14] = [
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000,
     2_500_000, 10_000_000,
 ];
+
+/// Tokens of an answer from which on its rate is measured.
+const MIN_MEASURED: u64 = 32;
+/// Tokens a second of one answer of a model without a measured one.
+const UNKNOWN_RATE: f64 = 50.0;
 
 /// A histogram with fixed bounds, in the form that Prometheus wants once its buckets are summed up.
 #[derive(Debug)]
@@ -160,6 +165,8 @@ pub struct ModelStats {
     /// Those of them that the engine had computed before.
     pub cached_tokens: AtomicU64,
     pub completion_tokens: AtomicU64,
+    /// Tokens of one answer in 1,000 s, lately; 0 if none was measured.
+    rate: AtomicU32,
 }
 
 impl Default for ModelStats {
@@ -172,11 +179,32 @@ impl Default for ModelStats {
             prompt_tokens: AtomicU64::new(0),
             cached_tokens: AtomicU64::new(0),
             completion_tokens: AtomicU64::new(0),
+            rate: AtomicU32::new(0),
         }
     }
 }
 
 impl ModelStats {
+    /// An answer of `tokens` took so long. Short ones say more about their prompts.
+    pub(crate) fn note_rate(&self, tokens: u64, took: Duration) {
+        if tokens < MIN_MEASURED || took.is_zero() {
+            return;
+        }
+        let new = (tokens as f64 * 1e3 / took.as_secs_f64()) as u32;
+        let old = self.rate.load(Relaxed);
+        // A quarter of each: what the last dozen requests had, however busy the engine is now.
+        let mean = if old == 0 { new } else { old - old / 4 + new / 4 };
+        self.rate.store(mean.max(1), Relaxed);
+    }
+
+    /// Tokens a second of one answer, lately.
+    pub(crate) fn rate(&self) -> f64 {
+        match self.rate.load(Relaxed) {
+            0 => UNKNOWN_RATE,
+            rate => f64::from(rate) / 1e3,
+        }
+    }
+
     pub(crate) fn count(&self, endpoint: Endpoint, status: u16) {
         let class = usize::from(status / 100).saturating_sub(2).min(CLASSES.len() - 1);
         self.requests[endpoint as usize][class].fetch_add(1, Relaxed);
@@ -258,6 +286,19 @@ mod tests {
         fine.record(Duration::from_millis(5));
         let now = fine.read();
         assert_eq!(Fine::percentile(&now, &now, 0.5), None);
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_last_answers() {
+        let (stats, second) = (ModelStats::default(), Duration::from_secs(1));
+        stats.note_rate(MIN_MEASURED - 1, second / 100);
+        assert!((stats.rate() - UNKNOWN_RATE).abs() < 1e-9, "too short to say anything");
+        stats.note_rate(200, second);
+        assert!((stats.rate() - 200.0).abs() < 1e-9);
+        for _ in 0..20 {
+            stats.note_rate(100, second);
+        }
+        assert!((100.0..102.0).contains(&stats.rate()), "{}", stats.rate());
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::{
     BoxError, answer,
     body::shutting_down,
     breaker::Verdict,
+    choices::Choices,
     deadline::{Deadline, Over},
     fallback::Chunks,
     meter::{End, Meter, Tokens, estimate},
@@ -39,6 +40,8 @@ pub(crate) struct Framing {
     pub delimited: bool,
     /// Take the usage event out.
     pub strip: bool,
+    /// The engine counts each choice for itself: llama-server.
+    pub each: bool,
 }
 
 /// See the module.
@@ -52,6 +55,8 @@ pub(crate) struct Tap {
     idle: Duration,
     delimited: bool,
     scanner: Scanner,
+    /// What the engine counts only the first one of.
+    choices: Option<Box<Choices>>,
     /// For a stream.
     events: Option<Events>,
     /// The stream is one of completions and has to look like a chat.
@@ -83,7 +88,8 @@ impl Tap {
         if framing.events {
             meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
         }
-        let scanner = Scanner::of(meter.endpoint, framing.events);
+        let scanner = Scanner::of(meter.endpoint, framing.events, framing.each);
+        let several = framing.each && meter.endpoint.has_stream_options() && meter.asked.answers() > 1;
         Box::new(Self {
             meter,
             link: Some(link),
@@ -92,6 +98,7 @@ impl Tap {
             idle,
             delimited: framing.delimited,
             scanner,
+            choices: (several && !framing.events).then(Box::default),
             events: framing.events.then(|| Events::new(kind)),
             chunks: None,
             first: None,
@@ -105,6 +112,13 @@ impl Tap {
     /// Turns a stream of completions into one of a chat.
     pub(crate) fn reshape(&mut self, chunks: Box<Chunks>) {
         self.chunks = Some(chunks);
+    }
+
+    /// hyper never asks for the first piece of a body that has none.
+    pub(crate) fn end_if_empty(&mut self) {
+        if self.body.is_end_stream() {
+            self.complete();
+        }
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
@@ -139,6 +153,9 @@ impl Tap {
                 Poll::Ready(Some(Err(error))) => return self.broken(&error),
                 Poll::Pending => {
                     self.meter.waits();
+                    if self.events.is_some() && self.meter.is_over() {
+                        return self.forbidden();
+                    }
                     return match self.deadline.poll(cx) {
                         Poll::Pending => Poll::Pending,
                         Poll::Ready(Over::TimedOut) => self.timed_out(),
@@ -159,6 +176,9 @@ impl Tap {
         self.deadline.set(now + self.idle);
         self.bytes += data.len() as u64;
         self.scanner.feed(&data);
+        if let Some(choices) = &mut self.choices {
+            choices.feed(&data);
+        }
         let out = match &mut self.events {
             Some(events) => events.push(data),
             None => data,
@@ -181,8 +201,13 @@ impl Tap {
         if let (Some(link), Some(upstream)) = (link, self.meter.upstream()) {
             self.meter.worker.pool.put(upstream.id, link, Instant::now());
         }
-        self.end(self.status, outcome, Some(Verdict::Success));
+        self.end(self.status, outcome, Some(Verdict::Success), 0);
         rest
+    }
+
+    fn forbidden(&mut self) -> Polled {
+        let message = "the key or session that asked for this stream has been ended";
+        self.stop(&ApiError::new(ErrorCode::InvalidApiKey, message), Outcome::ClientError, None)
     }
 
     fn broken(&mut self, error: &dyn std::error::Error) -> Polled {
@@ -204,44 +229,69 @@ impl Tap {
     /// client's connection, as nothing else would tell it that bytes are missing.
     fn stop(&mut self, shown: &ApiError, outcome: Outcome, verdict: Option<Verdict>) -> Polled {
         self.link = None;
-        self.end(shown.code.status(), outcome, verdict);
+        self.end(shown.code.status(), outcome, verdict, 0);
         let Some(events) = &self.events else { return Poll::Ready(Some(Err(shown.message.clone().into()))) };
         let blank = if events.at_boundary() || self.chunks.is_some() { "" } else { "\n\n" };
         let event = answer::error_event(self.meter.endpoint, shown, &self.meter.request_id);
         ready(format!("{blank}{event}").into())
     }
 
-    fn end(&mut self, status: u16, outcome: Outcome, verdict: Option<Verdict>) {
+    /// `unseen`: about how many tokens the engine wrote that did not come here.
+    fn end(&mut self, status: u16, outcome: Outcome, verdict: Option<Verdict>, unseen: u64) {
         let ttft =
             self.first.filter(|_| self.events.is_some()).map(|it| it.duration_since(self.meter.started));
-        let tokens = self.tokens();
+        let tokens = self.tokens(unseen);
         if self.events.is_some() {
             std::mem::take(&mut self.gaps).add_to(&self.meter.stats().gaps);
         }
         self.meter.finish(&End { status, outcome, tokens, ttft, verdict });
     }
 
-    fn tokens(&self) -> Tokens {
-        if let Some(mut counts) = self.scanner.found() {
-            // A stream of messages begins with the count of its prompt and ends with that of its completion.
-            let n_content = self.events.as_ref().map_or(0, Events::n_content);
-            if counts.completion > 0 || n_content == 0 || self.meter.endpoint.counted() != Counted::EveryUsage
+    fn tokens(&self, unseen: u64) -> Tokens {
+        let (asked, sent) = (&self.meter.asked, self.sent(unseen));
+        let (mut counts, mut exact) = (self.scanner.found(), true);
+        if let Some(counts) = &mut counts {
+            if let Some(n) = self.scanner.n_counted() {
+                // The engine reads a prompt once, however many answers to it there are, and says so with each of them.
+                let once = |sum: i64| {
+                    let share = i128::from(sum) * i128::from(asked.prompts) / i128::from(n.max(1));
+                    i64::try_from(share).unwrap_or(i64::MAX)
+                };
+                (counts.prompt, counts.cached) = (counts.prompt.map(once), counts.cached.map(once));
+                if n < asked.answers() {
+                    (counts.completion, exact) = (counts.completion.max(Some(sent as i64)), false);
+                }
+            } else if let (Some(choices), Some(first)) = (&self.choices, counts.completion)
+                && let Some((all, is_exact)) = choices.total(first, asked)
             {
-                return Tokens::Counted(counts);
+                (counts.completion, exact) = (Some(all), is_exact);
+                counts.prompt = counts.prompt.map(|it| it.saturating_add_unsigned(asked.further_prompts()));
+            } else if self.meter.endpoint.counted() == Counted::EveryUsage
+                && counts.completion.is_none_or(|it| it == 0)
+                && self.n_content() > 0
+            {
+                // A stream of messages begins with the count of its prompt and ends with that of its completion.
+                counts.completion = None;
             }
-            counts.completion = n_content as i64;
-            return Tokens::HalfCounted(counts);
         }
-        let completion = match (&self.events, self.meter.endpoint) {
-            // The first event of a chat only says who speaks.
+        self.meter.told(counts, exact, self.bytes, sent)
+    }
+
+    fn n_content(&self) -> u64 {
+        self.events.as_ref().map_or(0, Events::n_content)
+    }
+
+    /// About how many tokens of completion there are, if the engine does not say it.
+    fn sent(&self, unseen: u64) -> u64 {
+        match (&self.events, self.meter.endpoint) {
+            // The first event of each choice of a chat only says who speaks.
             (Some(events), Endpoint::ChatCompletions) if self.chunks.is_none() => {
-                events.n_content().saturating_sub(1)
+                events.n_content().saturating_sub(self.meter.asked.answers()) + unseen
             }
-            (Some(events), _) => events.n_content(),
+            (Some(events), _) => events.n_content() + unseen,
             (None, Endpoint::Embeddings | Endpoint::Rerank | Endpoint::Score) => 0,
-            (None, _) => estimate(self.bytes),
-        };
-        Tokens::Estimated { completion }
+            (None, _) => estimate(self.bytes).max(unseen),
+        }
     }
 }
 
@@ -252,7 +302,13 @@ impl Drop for Tap {
         }
         if self.link.take().is_some() {
             let (status, outcome) = self.meter.abandoned();
-            self.end(status, outcome, None);
+            let unseen = match (&self.events, self.last) {
+                // What the engine sent, and its client did not take.
+                (Some(_), Some(last)) => self.meter.unseen(Some(last)),
+                (Some(_), None) => 0,
+                (None, _) => self.meter.unseen(None),
+            };
+            self.end(status, outcome, None, unseen);
         }
     }
 }

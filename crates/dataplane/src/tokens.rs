@@ -1,5 +1,6 @@
 //! Finds the engine's token counts in an answer while it passes: the last `"usage": {…}` (or what the endpoint has
-//! instead, see [`Counted`]), wherever frames end.
+//! instead, see [`Counted`]), wherever frames end; of streams of llama-server all of them, as it counts each choice for
+//! itself.
 //!
 //! In JSON a quote inside a string is escaped, so `"usage"` followed by a colon is a key unless a backslash stands
 //! before it. That makes a byte search enough where answers carry no JSON of the client's; elsewhere see [`Outline`].
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 use gantry_domain::endpoint::{Counted, Endpoint};
 use memchr::memmem::Finder;
 
-use crate::outline::Outline;
+use crate::{elements::Elements, outline::Outline};
 
 /// A usage object that is longer, or that many bytes of a frame at a time, ends the search for its end.
 const MAX_OBJECT: usize = 4096;
@@ -20,43 +21,73 @@ static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage
 static INPUT_TOKENS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"input_tokens\""));
 static COUNT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"count\""));
 
-/// What the engine said it used.
+/// What the engine said it used; `None` is what it did not say, or not as a number that makes sense.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    pub prompt: i64,
-    pub completion: i64,
+    pub prompt: Option<i64>,
+    pub completion: Option<i64>,
     /// Prompt tokens out of the prefix cache.
     pub cached: Option<i64>,
+}
+
+impl Counts {
+    fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<i64>, b: Option<i64>| Some(a?.saturating_add(b?));
+        Self {
+            prompt: sum(self.prompt, other.prompt),
+            completion: sum(self.completion, other.completion),
+            cached: sum(self.cached, other.cached),
+        }
+    }
 }
 
 /// Fed with the answer piece by piece.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     place: Counted,
+    /// Each choice has a usage of its own, and all of them together are the answer's.
+    each: bool,
     found: Option<Counts>,
+    /// How many usage objects there were.
+    n_found: u64,
     /// End of what was fed that may begin a usage object.
     carry: Vec<u8>,
     /// Where it stands matters too.
     outline: Option<Box<Outline>>,
+    /// What the engine left to be counted.
+    elements: Option<Box<Elements>>,
 }
 
 impl Scanner {
     pub(crate) fn new(place: Counted) -> Self {
-        Self { place, found: None, carry: Vec::new(), outline: None }
+        let elements = (place == Counted::Count).then(Box::default);
+        Self { place, each: false, found: None, n_found: 0, carry: Vec::new(), outline: None, elements }
     }
 
-    /// For the answer of an endpoint, as `events` or in one piece.
-    pub(crate) fn of(endpoint: Endpoint, events: bool) -> Self {
+    /// For the answer of an endpoint, as `events` or in one piece. `each`: see [`Self::each`].
+    pub(crate) fn of(endpoint: Endpoint, events: bool, each: bool) -> Self {
         let outline = endpoint.names_events().then(|| Box::new(Outline::new(events)));
-        Self { outline, ..Self::new(endpoint.counted()) }
+        let each = each && events && endpoint.has_stream_options();
+        Self { outline, each, ..Self::new(endpoint.counted()) }
     }
 
     /// What there is so far.
     pub(crate) fn found(&self) -> Option<Counts> {
-        self.found
+        self.found.or_else(|| {
+            let prompt = self.elements.as_ref()?.found()?;
+            Some(Counts { prompt: Some(prompt), completion: Some(0), cached: None })
+        })
+    }
+
+    /// How many choices those are the counts of, if each has its own.
+    pub(crate) fn n_counted(&self) -> Option<u64> {
+        self.each.then_some(self.n_found)
     }
 
     pub(crate) fn feed(&mut self, mut frame: &[u8]) {
+        if let Some(elements) = &mut self.elements {
+            elements.feed(frame);
+        }
         if let Some(mut outline) = self.outline.take() {
             outline.feed(frame, |found| {
                 if let Object::Whole { counts, .. } = self.value(&[b":", found].concat()) {
@@ -132,12 +163,14 @@ impl Scanner {
 
     fn note(&mut self, counts: Option<Counts>) {
         let Some(new) = counts else { return };
+        self.n_found += 1;
         match &mut self.found {
+            Some(found) if self.each => *found = found.plus(new),
             Some(found) if self.place == Counted::EveryUsage => {
-                if new.prompt > 0 {
+                if new.prompt > Some(0) {
                     (found.prompt, found.cached) = (new.prompt, new.cached);
                 }
-                if new.completion > 0 {
+                if new.completion > Some(0) {
                     found.completion = new.completion;
                 }
             }
@@ -172,7 +205,11 @@ fn single(bytes: &[u8]) -> Object {
     if at + digits == bytes.len() {
         return Object::Short;
     }
-    let counts = number(&bytes[at..at + digits]).map(|prompt| Counts { prompt, ..Counts::default() });
+    let counts = number(&bytes[at..at + digits]).map(|it| Counts {
+        prompt: Some(it),
+        completion: Some(0),
+        cached: None,
+    });
     Object::Whole { counts, len: at + digits }
 }
 
@@ -188,8 +225,8 @@ fn object(bytes: &[u8], anthropic: bool) -> Object {
         Some(_) => return Object::No,
         None => return Object::Short,
     }
-    let (mut cache_read, mut cache_written) = (None, 0);
-    let (mut counts, mut any, mut sane, mut depth) = (Counts::default(), false, true, 0_u32);
+    let (mut cache_read, mut cache_written) = (None, None);
+    let (mut counts, mut depth) = (Counts::default(), 0_u32);
     let mut key: &[u8] = b"";
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -198,8 +235,10 @@ fn object(bytes: &[u8], anthropic: bool) -> Object {
                 depth -= 1;
                 if depth == 0 {
                     counts.cached = cache_read.or(counts.cached);
-                    counts.prompt += cache_read.unwrap_or(0) + cache_written;
-                    return Object::Whole { counts: (any && sane).then_some(counts), len: at + 1 };
+                    counts.prompt =
+                        counts.prompt.map(|it| it + cache_read.unwrap_or(0) + cache_written.unwrap_or(0));
+                    let any = counts.prompt.is_some() || counts.completion.is_some();
+                    return Object::Whole { counts: any.then_some(counts), len: at + 1 };
                 }
             }
             b'"' => {
@@ -218,15 +257,13 @@ fn object(bytes: &[u8], anthropic: bool) -> Object {
                 let slot = match (key, depth) {
                     (b"prompt_tokens" | b"input_tokens", 1) => Some(&mut counts.prompt),
                     (b"completion_tokens" | b"output_tokens", 1) => Some(&mut counts.completion),
-                    (b"cached_tokens", 2) => Some(counts.cached.insert(0)),
-                    (b"cache_read_input_tokens", 1) if anthropic => Some(cache_read.insert(0)),
+                    (b"cached_tokens", 2) => Some(&mut counts.cached),
+                    (b"cache_read_input_tokens", 1) if anthropic => Some(&mut cache_read),
                     (b"cache_creation_input_tokens", 1) if anthropic => Some(&mut cache_written),
                     _ => None,
                 };
                 if let Some(slot) = slot {
-                    any = true;
-                    sane &= value.is_some();
-                    *slot = value.unwrap_or(0);
+                    *slot = value;
                 }
                 at += digits - 1;
             }
@@ -271,9 +308,9 @@ mod tests {
     fn it_reads_both_dialects_and_the_last_object_wins() {
         let chat = br#"{"choices":[{"message":{"content":"\"usage\":{\"prompt_tokens\":9}"}}],
             "usage":{"prompt_tokens":12,"total_tokens":18,"completion_tokens":6,"prompt_tokens_details":{"cached_tokens":4}}}"#;
-        assert_eq!(scan(&[chat]), Some(Counts { prompt: 12, completion: 6, cached: Some(4) }));
+        assert_eq!(scan(&[chat]), Some(Counts { prompt: Some(12), completion: Some(6), cached: Some(4) }));
         let messages = br#"{"usage": {"input_tokens":3, "output_tokens" : 2, "prompt_tokens_details":null}}"#;
-        assert_eq!(scan(&[messages]), Some(Counts { prompt: 3, completion: 2, cached: None }));
+        assert_eq!(scan(&[messages]), Some(Counts { prompt: Some(3), completion: Some(2), cached: None }));
         assert_eq!(scan(&[chat, messages]), scan(&[messages]));
         assert_eq!(scan(&[messages, br#"{"usage":null}"#]), scan(&[messages]));
     }
@@ -282,13 +319,13 @@ mod tests {
     fn a_stream_of_messages_spreads_its_counts() {
         let start = br#"{"usage":{"cache_read_input_tokens":16,"input_tokens":1,"output_tokens":0}}"#;
         let delta = br#"{"usage":{"output_tokens":4}}"#;
-        let want = Some(Counts { prompt: 17, completion: 4, cached: Some(16) });
+        let want = Some(Counts { prompt: Some(17), completion: Some(4), cached: Some(16) });
         assert_eq!(scan_at(Counted::EveryUsage, &[start, delta]), want);
         let again = br#"{"usage":{"input_tokens":12,"output_tokens":0}}"#;
-        let want = Some(Counts { prompt: 12, completion: 4, cached: None });
+        let want = Some(Counts { prompt: Some(12), completion: Some(4), cached: None });
         assert_eq!(scan_at(Counted::EveryUsage, &[start, delta, again]), want);
         // Elsewhere such a key means something else.
-        assert_eq!(scan(&[start]), Some(Counts { prompt: 1, completion: 0, cached: None }));
+        assert_eq!(scan(&[start]), Some(Counts { prompt: Some(1), completion: Some(0), cached: None }));
     }
 
     #[test]
@@ -297,11 +334,11 @@ mod tests {
             br#"{"count":  2,"max_model_len":512,"tokens":[395,398],"token_strs":["count","\"count\":9"]}"#;
         for cut in 0..body.len() {
             let (a, b) = body.split_at(cut);
-            assert_eq!(scan_at(Counted::Count, &[a, b]).map(|it| (it.prompt, it.completion)), Some((2, 0)));
+            assert_eq!(scan_at(Counted::Count, &[a, b]).and_then(|it| it.prompt), Some(2));
         }
         let body = br#"{"input_tokens":12,"context_management":{"original_input_tokens":13}}"#;
-        assert_eq!(scan_at(Counted::InputTokens, &[body]).map(|it| it.prompt), Some(12));
-        assert_eq!(scan_at(Counted::Count, &[br#"{"tokens":[876,880]}"#]), None);
+        assert_eq!(scan_at(Counted::InputTokens, &[body]).and_then(|it| it.prompt), Some(12));
+        assert_eq!(scan_at(Counted::Count, &[br#"{"tokens":[876,880]}"#]).and_then(|it| it.prompt), Some(2));
         assert_eq!(scan_at(Counted::Count, &[br#"{"count":-1}"#]), None);
     }
 
@@ -318,13 +355,38 @@ mod tests {
     }
 
     #[test]
+    fn half_a_usage_is_half_of_it() {
+        let halves = |body: &str| scan(&[body.as_bytes()]).map(|it| (it.prompt, it.completion));
+        for (body, want) in [
+            (r#"{"usage":{"completion_tokens":2}}"#, (None, Some(2))),
+            (r#"{"usage":{"prompt_tokens":"7","completion_tokens":2}}"#, (None, Some(2))),
+            (r#"{"usage":{"prompt_tokens":NaN,"completion_tokens":2}}"#, (None, Some(2))),
+            (r#"{"usage":{"prompt_tokens":-1,"completion_tokens":2}}"#, (None, Some(2))),
+            (r#"{"usage":{"prompt_tokens":3,"completion_tokens":null}}"#, (Some(3), None)),
+        ] {
+            assert_eq!(halves(body), Some(want), "{body}");
+        }
+    }
+
+    #[test]
+    fn each_choice_of_llama_server_has_its_own() {
+        let mut scanner = Scanner::of(Endpoint::Completions, true, true);
+        for (prompt, completion) in [(6, 7), (3, 5)] {
+            let usage = format!(r#"data: {{"usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion}}}}}"#);
+            scanner.feed(usage.as_bytes());
+        }
+        let found = scanner.found().unwrap();
+        assert_eq!((found.prompt, found.completion, scanner.n_counted()), (Some(9), Some(12), Some(2)));
+    }
+
+    #[test]
     fn a_large_answer_in_large_frames_is_searched_too() {
         let mut body = vec![b'1'; 100_000];
         body.extend_from_slice(br#""usage":{"prompt_tokens":5,"completion_tokens":0}"#);
         body.resize(body.len() + 50_000, b'2');
         for size in [4095, 8192, 65_536, 100_003] {
             let pieces: Vec<_> = body.chunks(size).collect();
-            assert_eq!(scan(&pieces).map(|it| it.prompt), Some(5), "{size}");
+            assert_eq!(scan(&pieces).and_then(|it| it.prompt), Some(5), "{size}");
         }
     }
 

@@ -275,6 +275,14 @@ async fn serve(
     all_closed: &tokio::sync::Barrier,
     phase: watch::Receiver<Phase>,
 ) {
+    let streams = Rc::clone(worker);
+    conn::spawn(async move {
+        let mut endings = streams.shared.endings();
+        // An error means that the catalog is gone, and the gateway with it.
+        while endings.changed().await.is_ok() {
+            streams.wake_connections();
+        }
+    });
     let clockwork = Rc::clone(worker);
     conn::spawn(async move {
         let mut ticks = tokio::time::interval(TICK);

@@ -16,7 +16,7 @@ use crate::{
     engine_error,
     forward::Head,
     inference::{self, Wanted},
-    meter::{End, Meter, Tokens, estimate},
+    meter::{End, Meter, estimate},
     refusal::{self, Refusal, Unread},
     tokens::Scanner,
 };
@@ -97,10 +97,8 @@ pub(crate) async fn serve(
     };
     let mut scanner = Scanner::new(Endpoint::Completions.counted());
     scanner.feed(&bytes);
-    let tokens = match scanner.found() {
-        Some(counts) => Tokens::Counted(counts),
-        None => Tokens::Estimated { completion: estimate(bytes.len() as u64) },
-    };
+    let size = bytes.len() as u64;
+    let tokens = meter.told(scanner.found(), true, size, estimate(size));
     let verdict = Some(Verdict::Success);
     meter.finish(&End { status: 200, outcome: Outcome::Ok, tokens, ttft: None, verdict });
     answer::json(StatusCode::OK, &meter.request_id, chat)

@@ -182,6 +182,9 @@ impl Guard {
 #[derive(Debug)]
 pub struct KeyState {
     pub account: Arc<AccountState>,
+    /// It was revoked, or its holder disabled or deleted. A place of its own: streams look at it, and all else here
+    /// changes with each request.
+    pub(crate) ended: Box<AtomicBool>,
     /// Bytes of its requests' bodies that are in memory.
     pub(crate) bodies: AtomicUsize,
     /// Milliseconds since the epoch; 0 if it was not used since start.
@@ -192,6 +195,7 @@ impl KeyState {
     pub fn new(key: KeyId) -> Self {
         Self {
             account: Arc::new(AccountState::new(Holder::Key(key))),
+            ended: Box::default(),
             bodies: AtomicUsize::new(0),
             last_used: AtomicI64::new(0),
         }

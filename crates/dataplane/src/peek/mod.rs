@@ -26,8 +26,12 @@ pub struct Peek<'a> {
     pub include_usage: bool,
     /// The longest answer that the client allows, in tokens, if it says so.
     pub max_tokens: Option<u64>,
-    /// Answers that it wants (`n`); at least 1.
-    pub choices: u64,
+    /// Answers to each prompt that it wants, if it says so: `n`, or `n_cmpl`, llama-server's own name for it.
+    pub choices: Option<u64>,
+    /// Prompts in `prompt`, which only `/v1/completions` has; at least 1.
+    pub prompts: u64,
+    /// Bytes of `prompt`.
+    pub prompt_bytes: u64,
     /// Where `stream_options.include_usage` would have to be changed.
     pub usage_slot: UsageSlot,
 }
@@ -65,6 +69,7 @@ enum Guard {
 /// run a template out of proportion, or crashes a known build. Decisions §5.
 const GUARDS: &[(&str, Guard)] = &[
     ("n", Guard::AtMost(16.0)),
+    ("n_cmpl", Guard::AtMost(16.0)),
     ("best_of", Guard::AtMost(16.0)),
     ("logprobs", Guard::AtMost(100.0)),
     ("top_logprobs", Guard::AtMost(100.0)),
@@ -84,7 +89,7 @@ const GUARDS: &[(&str, Guard)] = &[
 pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| bad_json("it is not UTF-8"))?;
     let mut scanner = Scanner::new(text);
-    let mut top = Top { model: None, stream: None, options: None, max_tokens: None, choices: 1 };
+    let mut top = Top::default();
     let open = scanner.object_start()?;
     let mut first = true;
     while let Some((key, value)) = scanner.member(&mut first, 1)? {
@@ -100,7 +105,16 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
         scan::string(&text[model.span.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
     let (include_usage, usage_slot) = usage_slot(text, open + 1, top.options.as_ref());
     let stream = top.stream.unwrap_or(false);
-    Ok(Peek { model, stream, include_usage, max_tokens: top.max_tokens, choices: top.choices, usage_slot })
+    Ok(Peek {
+        model,
+        stream,
+        include_usage,
+        max_tokens: top.max_tokens,
+        choices: top.n.max(top.n_cmpl),
+        prompts: top.prompts.max(1),
+        prompt_bytes: top.prompt_bytes,
+        usage_slot,
+    })
 }
 
 /// The model that a body names which [`peek`] refuses, for its row; `None` if that is not clear.
@@ -124,12 +138,16 @@ pub(crate) fn members(body: &[u8]) -> Option<Vec<(Cow<'_, str>, &str)>> {
     Some(members)
 }
 
+#[derive(Default)]
 struct Top {
     model: Option<Value>,
     stream: Option<bool>,
     options: Option<Value>,
     max_tokens: Option<u64>,
-    choices: u64,
+    n: Option<u64>,
+    n_cmpl: Option<u64>,
+    prompts: u64,
+    prompt_bytes: u64,
 }
 
 impl Top {
@@ -149,7 +167,13 @@ impl Top {
                     return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message).with_param(*name));
                 }
                 match key {
-                    "n" => self.choices = count(text, value).unwrap_or(1).max(1),
+                    "n" => self.n = count(text, value),
+                    "n_cmpl" => self.n_cmpl = count(text, value),
+                    "prompt" => {
+                        // An array with a number in it is one prompt in tokens, to both engines.
+                        self.prompts = if value.has_numbers { 1 } else { value.n_elements.into() };
+                        self.prompt_bytes = value.span.len() as u64;
+                    }
                     // The names of both engines and of all three APIs; if a client sends two, the larger one counts.
                     "max_tokens" | "max_completion_tokens" | "max_output_tokens" | "n_predict" => {
                         self.max_tokens = self.max_tokens.max(count(text, value));
@@ -178,11 +202,7 @@ fn is_true(text: &str, value: &Value) -> bool {
 impl Guard {
     fn refuses(self, text: &str, value: &Value) -> Option<String> {
         let raw = &text[value.span.clone()];
-        let as_number = || match value.kind {
-            Kind::Number => number(raw),
-            Kind::String => scan::string(raw).and_then(|it| number(it.trim())),
-            _ => None,
-        };
+        let as_number = || as_number(text, value);
         match self {
             Self::AtMost(max) => as_number().filter(|it| *it > max).map(|_| format!("may be at most {max}")),
             Self::ElementsAtMost(max) => {
@@ -195,11 +215,19 @@ impl Guard {
     }
 }
 
-/// A number that is not negative (`-1` is "without limit" to llama.cpp); fractions are cut off.
+/// A number that is not negative (`-1` is "without limit" to llama.cpp), also when written as a string (pydantic coerces
+/// those); fractions are cut off.
 fn count(text: &str, value: &Value) -> Option<u64> {
+    as_number(text, value).filter(|it| *it >= 0.0).map(|it| it as u64)
+}
+
+fn as_number(text: &str, value: &Value) -> Option<f64> {
     let raw = &text[value.span.clone()];
-    let found = (value.kind == Kind::Number).then(|| number(raw))??;
-    (found >= 0.0).then_some(found as u64)
+    match value.kind {
+        Kind::Number => number(raw),
+        Kind::String => scan::string(raw).and_then(|it| number(it.trim())),
+        _ => None,
+    }
 }
 
 fn number(raw: &str) -> Option<f64> {

@@ -24,6 +24,8 @@ pub(super) struct Value {
     pub span: Range<usize>,
     /// Of an array; 0 otherwise.
     pub n_elements: u32,
+    /// It is an array, and a number is among its elements.
+    pub has_numbers: bool,
 }
 
 pub(super) struct Scanner<'a> {
@@ -81,7 +83,7 @@ impl<'a> Scanner<'a> {
     fn value(&mut self, depth: u32) -> Step<Value> {
         self.space();
         let start = self.at;
-        let mut n_elements = 0;
+        let (mut n_elements, mut has_numbers) = (0, false);
         let kind = match self.peek() {
             Some(b'"') => {
                 self.at += 1;
@@ -93,7 +95,7 @@ impl<'a> Scanner<'a> {
                 Kind::Object
             }
             Some(b'[') => {
-                n_elements = self.array(deeper(depth)?)?;
+                (n_elements, has_numbers) = self.array(deeper(depth)?)?;
                 Kind::Array
             }
             Some(b't') => self.literal("true")?,
@@ -106,7 +108,7 @@ impl<'a> Scanner<'a> {
             Some(_) => return Err(bad_json("a value is expected")),
             None => return Err(bad_json("it ends early")),
         };
-        Ok(Value { kind, span: start..self.at, n_elements })
+        Ok(Value { kind, span: start..self.at, n_elements, has_numbers })
     }
 
     fn object(&mut self, depth: u32) -> Step<()> {
@@ -132,21 +134,22 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn array(&mut self, depth: u32) -> Step<u32> {
+    /// How many elements it has, and whether one of them is a number.
+    fn array(&mut self, depth: u32) -> Step<(u32, bool)> {
         self.at += 1;
         self.space();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(0);
+            return Ok((0, false));
         }
-        let mut n = 0_u32;
+        let (mut n, mut has_numbers) = (0_u32, false);
         loop {
-            self.value(depth)?;
+            has_numbers |= self.value(depth)?.kind == Kind::Number;
             n = n.saturating_add(1);
             self.space();
             match self.take() {
                 Some(b',') => {}
-                Some(b']') => return Ok(n),
+                Some(b']') => return Ok((n, has_numbers)),
                 _ => return Err(bad_json("an array does not end")),
             }
         }

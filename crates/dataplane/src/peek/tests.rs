@@ -165,3 +165,31 @@ proptest! {
         let _ = peek(&bytes);
     }
 }
+
+#[test]
+fn all_that_is_asked_for_is_counted() {
+    let of = |members: &str| {
+        let body = format!(r#"{{"model":"a",{members}}}"#);
+        let peeked = peek(body.as_bytes()).unwrap();
+        (peeked.choices, peeked.prompts, peeked.max_tokens)
+    };
+    for (members, want) in [
+        (r#""prompt":"x""#, (None, 1, None)),
+        (r#""n":4"#, (Some(4), 1, None)),
+        // llama-server's name for it, of which the engine takes this one.
+        (r#""n":2,"n_cmpl":3"#, (Some(3), 1, None)),
+        (r#""n":"4","max_tokens":"7""#, (Some(4), 1, Some(7))),
+        (r#""n":4,"n":null"#, (None, 1, None)),
+        (r#""prompt":["a","b","c"]"#, (None, 3, None)),
+        (r#""prompt":[[1,2],[3]]"#, (None, 2, None)),
+        // One prompt, in tokens.
+        (r#""prompt":[1,2,3]"#, (None, 1, None)),
+        (r#""prompt":["a",2,3]"#, (None, 1, None)),
+        (r#""prompt":[]"#, (None, 1, None)),
+        (r#""messages":[{"prompt":["a","b"]}]"#, (None, 1, None)),
+    ] {
+        assert_eq!(of(members), want, "{members}");
+    }
+    assert_eq!(peek(br#"{"model":"a","prompt":["a"]}"#).unwrap().prompt_bytes, 5);
+    assert_eq!(code(r#"{"model":"a","n_cmpl":17}"#), "parameter_not_allowed");
+}

@@ -95,6 +95,7 @@ pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalo
         created_at: Timestamp(0),
         expires_at: Timestamp(i64::MAX),
         guard: None,
+        ended: Arc::default(),
     };
     Catalog {
         keys: keys.into_iter().map(hashed).collect(),

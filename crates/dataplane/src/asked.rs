@@ -1,0 +1,164 @@
+//! How much a request asks for: what is reserved for it, what an engine may at most say that it used, and what its share
+//! of the engine comes to when nobody can say any more.
+
+use std::time::Duration;
+
+use gantry_domain::{endpoint::Endpoint, model::Task};
+
+use crate::{Route, meter::estimate, peek::Peek};
+
+/// Tokens of an answer that are reserved if the request does not say how long it may get. Engines then go on to the end
+/// of the context, which answers hardly ever do.
+const UNSAID_ANSWER: u64 = 512;
+/// The context of models of which it is not known; no model's is longer.
+const MAX_CONTEXT: u64 = 16 << 20;
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// At least 1.
+    pub prompts: u64,
+    /// Answers to each prompt; at least 1.
+    choices: u64,
+    /// The longest answer that the client allows, in tokens.
+    max_tokens: Option<u64>,
+    prompt_bytes: u64,
+    body_bytes: u64,
+    /// Of the model, in tokens.
+    context: Option<u64>,
+    /// Its answer is made of tokens.
+    generates: bool,
+}
+
+impl Default for Asked {
+    /// Nothing is known of it.
+    fn default() -> Self {
+        Self {
+            prompts: 1,
+            choices: 1,
+            max_tokens: None,
+            prompt_bytes: 0,
+            body_bytes: 0,
+            context: None,
+            generates: false,
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn new(endpoint: Endpoint, route: &Route, peeked: &Peek<'_>, body_bytes: u64) -> Self {
+        let defaults = route.request_defaults.as_deref().filter(|_| endpoint.takes_defaults());
+        let choices = peeked.choices.or_else(|| defaults?.choices());
+        let several = matches!(endpoint, Endpoint::ChatCompletions | Endpoint::Completions);
+        let prompts = if endpoint == Endpoint::Completions { peeked.prompts } else { 1 };
+        Self {
+            prompts,
+            choices: choices.filter(|_| several).unwrap_or(1).max(1),
+            max_tokens: peeked.max_tokens.or_else(|| defaults?.max_tokens()),
+            prompt_bytes: peeked.prompt_bytes,
+            body_bytes,
+            context: route.max_model_len.and_then(|it| u64::try_from(it).ok()),
+            generates: endpoint.runs_model() && endpoint.task() == Some(Task::Generate),
+        }
+    }
+
+    /// Answers to all prompts together.
+    pub(crate) fn answers(&self) -> u64 {
+        self.prompts.saturating_mul(self.choices)
+    }
+
+    pub(crate) fn generates(&self) -> bool {
+        self.generates
+    }
+
+    /// The longest that one answer may get, as far as the client says so.
+    pub(crate) fn longest(&self) -> Option<u64> {
+        self.max_tokens.map(|it| it.min(self.context()))
+    }
+
+    fn context(&self) -> u64 {
+        self.context.unwrap_or(MAX_CONTEXT)
+    }
+
+    /// About how many tokens it will use: its prompts by the size of its body, and the longest answers that it allows.
+    pub(crate) fn reservation(&self) -> u64 {
+        let prompt = estimate(self.body_bytes).min(self.context().saturating_mul(self.prompts));
+        if !self.generates {
+            return prompt;
+        }
+        let answer = self.max_tokens.unwrap_or(UNSAID_ANSWER).min(self.context());
+        prompt.saturating_add(answer.saturating_mul(self.answers()))
+    }
+
+    /// About how many tokens the prompts behind the first one have.
+    pub(crate) fn further_prompts(&self) -> u64 {
+        let further = self.prompts - 1;
+        estimate(self.prompt_bytes / self.prompts.max(1) * further).max(further)
+    }
+
+    /// Whether an engine can have read a prompt of so many tokens.
+    pub(crate) fn may_read(&self, tokens: u64) -> bool {
+        // Elsewhere each input is a prompt of its own, and a query is read once for each document.
+        let prompts = if self.generates { self.prompts } else { (self.body_bytes / 2).max(1) };
+        tokens <= self.context().saturating_mul(prompts)
+    }
+
+    /// Whether it can have written so many tokens, in an answer of so many bytes. llama-server may be told to go on past
+    /// the end of its context; each token is at least one byte then.
+    pub(crate) fn may_write(&self, tokens: u64, bytes: u64) -> bool {
+        tokens <= bytes.max(self.context().saturating_mul(self.answers()))
+    }
+
+    /// About how many tokens an engine wrote in `time` at `rate` (tokens a second, of one answer), if nobody saw them.
+    pub(crate) fn written(&self, time: Duration, rate: f64) -> u64 {
+        if !self.generates {
+            return 0;
+        }
+        let one = (time.as_secs_f64() * rate) as u64;
+        one.min(self.longest().unwrap_or(self.context())).saturating_mul(self.answers())
+    }
+}
+
+#[cfg(test)]
+impl Asked {
+    pub(crate) fn of_prompts(prompts: u64) -> Self {
+        Self { prompts, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHAT: Asked = Asked {
+        prompts: 1,
+        choices: 1,
+        max_tokens: Some(900),
+        prompt_bytes: 0,
+        body_bytes: 400,
+        context: Some(4096),
+        generates: true,
+    };
+
+    #[test]
+    fn all_answers_to_all_prompts_are_reserved() {
+        assert_eq!(CHAT.reservation(), 1_000);
+        assert_eq!(Asked { choices: 4, ..CHAT }.reservation(), 3_700);
+        assert_eq!(Asked { prompts: 3, choices: 2, ..CHAT }.reservation(), 5_500);
+        assert_eq!(Asked { max_tokens: None, prompts: 2, ..CHAT }.reservation(), 1_124);
+        // Of each answer at most what fits into the context, and of all together what fits into a number.
+        assert_eq!(Asked { max_tokens: Some(u64::MAX), choices: 2, ..CHAT }.reservation(), 8_292);
+        let most = Asked { max_tokens: Some(u64::MAX), prompts: u64::MAX, context: None, ..CHAT };
+        assert_eq!(most.reservation(), u64::MAX);
+    }
+
+    #[test]
+    fn what_nobody_saw_is_time_by_rate_and_at_most_what_was_allowed() {
+        let seconds = Duration::from_secs;
+        assert_eq!(CHAT.written(seconds(3), 50.0), 150);
+        assert_eq!(Asked { choices: 4, ..CHAT }.written(seconds(3), 50.0), 600);
+        assert_eq!(CHAT.written(seconds(3_600), 50.0), 900);
+        assert_eq!(Asked { max_tokens: None, ..CHAT }.written(seconds(3_600), 50.0), 4_096);
+        assert_eq!(Asked { generates: false, ..CHAT }.written(seconds(3), 50.0), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! Counts the elements of the array `tokens` in the outermost object of an answer while it passes: llama-server's
+//! `/tokenize` answers `{"tokens":[876,{"id":198,"piece":[195]}]}` and no number of them.
+
+/// Longest key that matters, and one byte more.
+const MAX_WORD: usize = 7;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Between,
+    String,
+    /// Behind a backslash in a string.
+    Escape,
+}
+
+/// Fed with the answer piece by piece, wherever frames end.
+#[derive(Debug, Default)]
+pub(crate) struct Elements {
+    place: Place,
+    /// Objects and arrays that are open.
+    depth: usize,
+    /// Beginning of the last string.
+    word: Vec<u8>,
+    /// What comes next is the value of `tokens`.
+    awaited: bool,
+    inside: bool,
+    /// Something stands behind the last comma, or the bracket.
+    begun: bool,
+    n: i64,
+    whole: bool,
+}
+
+impl Elements {
+    /// How many there are, once the array has ended.
+    pub(crate) fn found(&self) -> Option<i64> {
+        self.whole.then_some(self.n)
+    }
+
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        if self.whole {
+            return;
+        }
+        for &byte in bytes {
+            match self.place {
+                Place::Escape => self.place = Place::String,
+                Place::String => match byte {
+                    b'"' => self.place = Place::Between,
+                    b'\\' => self.place = Place::Escape,
+                    _ if self.word.len() < MAX_WORD => self.word.push(byte),
+                    _ => {}
+                },
+                Place::Between => self.between(byte),
+            }
+        }
+    }
+
+    fn between(&mut self, byte: u8) {
+        let directly = self.inside && self.depth == 2;
+        if directly && !byte.is_ascii_whitespace() && !matches!(byte, b',' | b']') {
+            self.begun = true;
+        }
+        match byte {
+            b'"' => {
+                self.place = Place::String;
+                self.word.clear();
+                self.awaited = false;
+            }
+            b':' => self.awaited = self.depth == 1 && self.word == b"tokens",
+            b'[' | b'{' => {
+                self.depth += 1;
+                self.inside |= byte == b'[' && self.awaited;
+                self.awaited = false;
+            }
+            b']' | b'}' => {
+                if directly && byte == b']' {
+                    self.n += i64::from(self.begun);
+                    self.whole = true;
+                    self.inside = false;
+                }
+                self.depth = self.depth.saturating_sub(1);
+            }
+            b',' if directly => {
+                self.n += i64::from(std::mem::take(&mut self.begun));
+            }
+            b',' => self.awaited = false,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_outermost_array_counts_and_frames_may_end_anywhere() {
+        for (body, n) in [
+            (r#"{"tokens":[876,880]}"#, Some(2)),
+            (r#"{"tokens":[ ]}"#, Some(0)),
+            (r#"{"tokens" : [ 7 ] , "x":[1,2]}"#, Some(1)),
+            (
+                r#"{"tokens":[{"id":198,"piece":[195,1]},{"id":1,"piece":"a,\"],"}, {"id":2,"piece":"b"}]}"#,
+                Some(3),
+            ),
+            (r#"{"x":{"tokens":[1]},"y":"\"tokens\":[1,2]"}"#, None),
+            (r#"{"tokens":null,"x":[1,2]}"#, None),
+            (r#"{"tokens":[1,2"#, None),
+        ] {
+            for cut in 0..=body.len() {
+                let mut elements = Elements::default();
+                let (a, b) = body.as_bytes().split_at(cut);
+                elements.feed(a);
+                elements.feed(b);
+                assert_eq!(elements.found(), n, "{body} cut at {cut}");
+            }
+        }
+    }
+}
