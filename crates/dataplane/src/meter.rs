@@ -257,11 +257,14 @@ impl Meter {
     /// gateway's own already, and `sent` is what the gateway would estimate for the completion.
     pub(crate) fn told(&self, counts: Option<Counts>, exact: bool, bytes: u64, sent: u64) -> Tokens {
         let Some(counts) = counts else { return Tokens::Estimated { completion: sent } };
-        let whole = exact && counts.prompt.is_some() && (counts.completion.is_some() || !self.asked.generates());
+        let whole =
+            exact && counts.prompt.is_some() && (counts.completion.is_some() || !self.asked.generates());
         let prompt = counts.prompt.unwrap_or_else(|| self.prompt_estimate() as i64);
         let unsaid = if self.asked.generates() { sent } else { 0 };
         let completion = counts.completion.unwrap_or(unsaid as i64);
-        if !self.asked.may_read(prompt.unsigned_abs()) || !self.asked.may_write(completion.unsigned_abs(), bytes) {
+        if !self.asked.may_read(prompt.unsigned_abs())
+            || !self.asked.may_write(completion.unsigned_abs(), bytes)
+        {
             return Tokens::Estimated { completion: sent };
         }
         let used = Used { prompt, completion, cached: counts.cached.map(|it| it.min(prompt)) };
@@ -282,7 +285,9 @@ impl Meter {
             && self.asked.generates()
         {
             // From the first token on, as far as it is known when that came.
-            let took = end.ttft.map_or_else(|| now.duration_since(flight.since), |ttft| latency.saturating_sub(ttft));
+            let took = end
+                .ttft
+                .map_or_else(|| now.duration_since(flight.since), |ttft| latency.saturating_sub(ttft));
             self.stats().note_rate(used.completion.unsigned_abs() / self.asked.answers(), took);
         }
         self.worker.shared.counters.in_flight.fetch_sub(1, Relaxed);

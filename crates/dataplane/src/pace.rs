@@ -52,7 +52,8 @@ impl Pace {
                 let Some(until) = self.wait(now) else {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 };
-                let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until.into())));
+                let timer =
+                    self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until.into())));
                 if timer.deadline() != until.into() {
                     timer.as_mut().reset(until.into());
                 }

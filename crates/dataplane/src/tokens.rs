@@ -372,7 +372,8 @@ mod tests {
     fn each_choice_of_llama_server_has_its_own() {
         let mut scanner = Scanner::of(Endpoint::Completions, true, true);
         for (prompt, completion) in [(6, 7), (3, 5)] {
-            let usage = format!(r#"data: {{"usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion}}}}}"#);
+            let usage =
+                format!(r#"data: {{"usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion}}}}}"#);
             scanner.feed(usage.as_bytes());
         }
         let found = scanner.found().unwrap();

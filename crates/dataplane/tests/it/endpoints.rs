@@ -52,8 +52,8 @@ async fn each_says_its_counts_in_its_own_way() {
         (Rerank, "llama-b11434-rerank/rerank", (11, 0, None)),
         (Score, "vllm-0.32.0-embed/score", (11, 0, None)),
         (Tokenize, "vllm-0.32.0/tokenize-vllm", (2, 0, None)),
-        // It does not count.
-        (Tokenize, "llama-b11434/tokenize-llama", (0, 0, None)),
+        // It says no number: the gateway counts.
+        (Tokenize, "llama-b11434/tokenize-llama", (2, 0, None)),
         (Responses, "vllm-0.32.0/responses-stream", (12, 4, Some(0))),
         (Responses, "llama-b11434/responses-stream", (17, 4, Some(16))),
         (Messages, "vllm-0.32.0/messages-stream", (12, 4, None)),

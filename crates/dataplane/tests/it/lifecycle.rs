@@ -246,7 +246,7 @@ async fn a_gateway_that_is_killed_leaves_a_row_for_each_request() {
     client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
     let call = engine.call().await;
     assert_eq!(left(), [(500, Outcome::UpstreamError, true)]);
-    call.send(&json(r#"{"usage":{"prompt_tokens":1}}"#));
+    call.send(&json(r#"{"usage":{"prompt_tokens":1,"completion_tokens":1}}"#));
     // Not a byte less than the whole answer, and the row is there.
     assert_eq!(client.answer().await.status, 200);
     assert_eq!(left(), [(200, Outcome::Ok, false)]);

@@ -14,6 +14,7 @@ mod fallback;
 mod gateway;
 mod lifecycle;
 mod limits;
+mod metering;
 mod returning;
 mod simulated;
 mod stalls;

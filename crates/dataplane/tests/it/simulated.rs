@@ -48,15 +48,10 @@ fn counts(row: &UsageRow) -> (bool, bool, bool) {
 #[tokio::test]
 async fn all_of_it_is_served_and_counted() {
     let engines = [
-        ("sim:m --served-model-name m --api-key internal", EngineKind::Vllm, r#""prompt":"hi there""#, true),
-        (
-            "--flavour llamacpp -m sim:m --api-key internal",
-            EngineKind::Llamacpp,
-            r#""content":"hi there""#,
-            false,
-        ),
+        ("sim:m --served-model-name m --api-key internal", EngineKind::Vllm, r#""prompt":"hi there""#),
+        ("--flavour llamacpp -m sim:m --api-key internal", EngineKind::Llamacpp, r#""content":"hi there""#),
     ];
-    for (arguments, kind, text, counts_tokens) in engines {
+    for (arguments, kind, text) in engines {
         let (gateway, mut client) = gateway(arguments, kind).await;
         let messages = r#""messages":[{"role":"user","content":"hi there"}],"max_tokens":5"#;
         let cases = [
@@ -69,7 +64,7 @@ async fn all_of_it_is_served_and_counted() {
             ("/v1/messages", messages.to_owned(), (true, true, false)),
             ("/v1/messages", format!(r#"{messages},"stream":true"#), (true, true, false)),
             ("/v1/messages/count_tokens", messages.to_owned(), (true, false, false)),
-            ("/tokenize", text.to_owned(), (counts_tokens, false, false)),
+            ("/tokenize", text.to_owned(), (true, false, false)),
             ("/detokenize", r#""tokens":[1,2]"#.to_owned(), (false, false, false)),
         ];
         for (path, members, _) in &cases {
