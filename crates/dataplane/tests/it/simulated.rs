@@ -107,3 +107,36 @@ async fn a_model_without_a_template_chats() {
     assert!(rows.iter().all(|it| counts(it) == (true, true, false)), "{rows:?}");
     assert_eq!((rows[1].completion_tokens, rows[2].completion_tokens), (6, 6));
 }
+
+#[tokio::test]
+async fn several_answers_are_all_counted() {
+    let engines = [
+        ("sim:m --served-model-name m --api-key internal", EngineKind::Vllm),
+        ("--flavour llamacpp -m sim:m --api-key internal", EngineKind::Llamacpp),
+    ];
+    for (arguments, kind) in engines {
+        let (gateway, mut client) = gateway(arguments, kind).await;
+        let messages = r#""messages":[{"role":"user","content":"hi there"}]"#;
+        let cases = [
+            ("/v1/chat/completions", messages, 1),
+            ("/v1/completions", r#""prompt":["one","one","one"]"#, 3),
+        ];
+        let mut want = Vec::new();
+        for (path, members, prompts) in cases {
+            for stream in [false, true] {
+                let body = format!(
+                    r#"{{"model":"m",{members},"max_tokens":5,"ignore_eos":true,"n":2,"stream":{stream}}}"#
+                );
+                let got = client.ask(&post(path, KEY, "", &body)).await;
+                assert_eq!(got.status, 200, "{kind:?} {path}: {}", got.body);
+                want.push((path, stream, 2 * prompts * 5));
+            }
+        }
+        for (row, want) in gateway.rows(want.len()).await.iter().zip(&want) {
+            assert_eq!(row.completion_tokens, want.2, "{kind:?} {want:?} {row:?}");
+            // The prompts behind the first one are not counted by llama-server, unless it streams.
+            let hidden = kind == EngineKind::Llamacpp && want.0 == "/v1/completions" && !want.1;
+            assert_eq!(row.estimated, hidden, "{kind:?} {want:?} {row:?}");
+        }
+    }
+}

@@ -54,6 +54,14 @@ impl Begun {
         Self(stream)
     }
 
+    /// The rest is one error with this code, before the engine had ended it.
+    pub(crate) async fn is_ended(self, code: &str) {
+        let rest = self.0.rest().await.unwrap();
+        assert_eq!(rest.len(), 1, "{rest:?}");
+        let error: Value = serde_json::from_str(&rest[0]).unwrap();
+        assert_eq!(error["error"]["code"], code, "{error}");
+    }
+
     /// The rest is as it should be, to the last event.
     pub(crate) async fn ends_well(self) {
         let rest = self.0.rest().await.unwrap();

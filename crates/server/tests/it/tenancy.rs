@@ -145,12 +145,14 @@ async fn what_one_gateway_ends_ends_on_the_other() {
     drop(one);
 }
 
-/// They were allowed when they began: they end as they would have, and are counted.
+/// Its row says so, and what it had used.
 #[tokio::test]
-async fn a_stream_in_progress_outlives_its_key() {
+async fn a_stream_in_progress_ends_with_its_key() {
     let gateway = crate::support::gateway(Database::Sqlite).await;
     let owner = gateway.owner().await;
     let gate = Gate::open(&owner, "gated").await;
+    let (_, key) = owner.new_key(&json!({})).await;
+    let other = Begun::of(&key, "gated").await;
     for (n, case) in ["key", "user", "org"].into_iter().enumerate() {
         let tenant = Tenant::make(&gateway, &owner, case).await;
         let running = Begun::of(&tenant.key, "gated").await;
@@ -163,16 +165,24 @@ async fn a_stream_in_progress_outlives_its_key() {
         }
         .expect(200);
         assert_error(&tenant.key.chat("gated").await, 401, "invalid_api_key");
-        gate.end_one();
-        running.ends_well().await;
+        running.is_ended("invalid_api_key").await;
         eventually("it is counted", ELSEWHERE, async || {
-            let rows = owner.get("/admin/usage?model=gated&outcome=ok").await.expect(200);
+            let rows = owner.get("/admin/usage?model=gated&outcome=client_error").await.expect(200);
             let rows = rows.as_array().unwrap();
-            assert!(rows.iter().all(|it| it["total_tokens"] == TOKENS), "{rows:?}");
+            assert!(rows.iter().all(|it| it["stream"] == true && it["estimated"] == true), "{rows:?}");
+            assert!(rows.iter().all(|it| it["prompt_tokens"].as_i64() > Some(0)), "{rows:?}");
             (rows.len() == n + 1).then_some(())
         })
         .await;
     }
+    // Nobody else's.
+    gate.end_one();
+    other.ends_well().await;
+    eventually("the other one is counted", ELSEWHERE, async || {
+        let rows = owner.get("/admin/usage?model=gated&outcome=ok").await.expect(200);
+        rows.as_array().unwrap().first().map(|it| assert_eq!(it["total_tokens"], TOKENS))
+    })
+    .await;
 }
 
 #[tokio::test]

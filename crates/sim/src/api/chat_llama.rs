@@ -55,7 +55,7 @@ impl Shape for LlamaChat {
             .collect();
         json!({
             "choices": choices, "created": plan.created, "model": plan.model, "system_fingerprint": plan.fingerprint,
-            "object": "chat.completion", "usage": usage(plan), "id": plan.id, "timings": timings(plan, tally)
+            "object": "chat.completion", "usage": usage(plan, plan.prompt_tokens, 0), "id": plan.id, "timings": timings(plan, tally)
         })
     }
 
@@ -93,12 +93,13 @@ impl Shape for LlamaChat {
                 chunk.insert("timings".into(), timings(plan, tally));
             }
             events.push(event(&Value::Object(chunk)));
-        }
-        if plan.usage != StreamUsage::Nowhere {
-            let mut chunk = self.chunk(json!([]));
-            chunk.insert("usage".into(), usage(plan));
-            chunk.insert("timings".into(), timings(plan, tally));
-            events.push(event(&Value::Object(chunk)));
+            // Each choice has a usage of its own (recorded).
+            if plan.usage != StreamUsage::Nowhere {
+                let mut chunk = self.chunk(json!([]));
+                chunk.insert("usage".into(), usage(plan, plan.prompt_tokens, index));
+                chunk.insert("timings".into(), timings(plan, tally));
+                events.push(event(&Value::Object(chunk)));
+            }
         }
         events.push("data: [DONE]\n\n".to_owned());
         events
@@ -133,12 +134,12 @@ pub(crate) fn logprobs(plan: &Plan, pieces: &[String]) -> Option<Value> {
     Some(json!({"content": content}))
 }
 
-/// llama-server counts the first answer only, also when several were asked for (recorded).
-pub(crate) fn usage(plan: &Plan) -> Value {
-    let emitted = first_length(plan);
+/// Of one choice. An answer in one piece has that of the first one only, also when several were asked for (recorded).
+pub(crate) fn usage(plan: &Plan, prompt_tokens: u32, index: usize) -> Value {
+    let emitted = plan.choices.get(index).map_or(0, |choice| choice.pieces.len() as u32);
     json!({
-        "completion_tokens": emitted, "prompt_tokens": plan.prompt_tokens,
-        "total_tokens": plan.prompt_tokens + emitted, "prompt_tokens_details": {"cached_tokens": 0}
+        "completion_tokens": emitted, "prompt_tokens": prompt_tokens,
+        "total_tokens": prompt_tokens + emitted, "prompt_tokens_details": {"cached_tokens": 0}
     })
 }
 

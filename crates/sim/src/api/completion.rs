@@ -205,7 +205,7 @@ impl Shape for Llama {
             .collect();
         json!({
             "choices": choices, "created": plan.created, "model": plan.model, "system_fingerprint": plan.fingerprint,
-            "object": "text_completion", "usage": chat_llama::usage(plan), "id": plan.id,
+            "object": "text_completion", "usage": chat_llama::usage(plan, plan.prompt_tokens, 0), "id": plan.id,
             "timings": chat_llama::timings(plan, tally)
         })
     }
@@ -228,7 +228,8 @@ impl Shape for Llama {
         let mut events = Vec::new();
         for (index, choice) in plan.choices.iter().enumerate() {
             let mut chunk = self.chunk(index, "", &Value::Null, Some(choice.finish.name()));
-            chunk.insert("usage".into(), chat_llama::usage(plan));
+            let prompt_tokens = text::count(&choice.prompt) + 1;
+            chunk.insert("usage".into(), chat_llama::usage(plan, prompt_tokens, index));
             chunk.insert("id".into(), json!(plan.id));
             chunk.insert("timings".into(), chat_llama::timings(plan, tally));
             events.push(event(&Value::Object(chunk)));
