@@ -114,7 +114,7 @@ impl Asked {
         if !self.generates {
             return 0;
         }
-        let one = (time.as_secs_f64() * rate) as u64;
+        let one = (time.as_secs_f64() * rate).ceil() as u64;
         one.min(self.longest().unwrap_or(self.context())).saturating_mul(self.answers())
     }
 }

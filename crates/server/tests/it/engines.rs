@@ -6,6 +6,7 @@ mod docker_failures;
 mod llama_parser;
 mod llama_version;
 mod llamacpp_failures;
+mod metering;
 mod records;
 mod refusals;
 mod vllm_failures;
