@@ -106,7 +106,8 @@ impl Events {
     /// Counts what is in the frame; true if an event with empty choices may be in it. An event cut in two is seen
     /// by `release` in one piece; here it may go uncounted, which an estimate can bear.
     fn look(&mut self, frame: &[u8]) -> bool {
-        self.failed |= ERROR.find_iter(frame).any(|at| begins_data(&frame[..at]));
+        self.failed |=
+            ERROR.find_iter(frame).any(|at| begins_data(&frame[..at]) && !is_null(&frame[at + 7..]));
         if self.kind == Kind::Named {
             self.look_at_names(frame);
             return false;
@@ -192,6 +193,12 @@ fn has_no_choices(after: &[u8]) -> bool {
 fn begins_data(before: &[u8]) -> bool {
     let line = &before[memchr::memrchr(b'\n', before).map_or(0, |at| at + 1)..];
     line.strip_prefix(b"data:").is_some_and(|it| it.trim_ascii() == b"{")
+}
+
+/// `after` is what follows a key.
+fn is_null(after: &[u8]) -> bool {
+    let value = after.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+    value.is_some_and(|it| it.starts_with(b"null"))
 }
 
 fn is_usage_only(event: &[u8]) -> bool {
@@ -303,6 +310,7 @@ mod tests {
             (format!("{delta}\n\n{delta}\n\ndata: [DONE]\n\n"), false),
             (r#"data: {"choices":[{"logprobs":{"tokens":["error"]}}],"x":{"error":null}}"#.to_owned(), false),
             (": {\"error\"\n\n".to_owned(), false),
+            ("data: {\"error\": null,\"choices\":[{}]}\n\n".to_owned(), false),
         ] {
             for kind in [Kind::Choices, Kind::ChoicesOnly, Kind::Named] {
                 let mut events = Events::new(kind);
