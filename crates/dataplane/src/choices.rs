@@ -66,7 +66,7 @@ impl Choices {
         // Answers to one prompt have one and the same longest length.
         let same = asked.prompts == 1 && first.full;
         let estimated = |it: &Choice| {
-            let alike = if first.bytes == 0 { 0 } else { it.bytes.saturating_mul(counted) / first.bytes };
+            let alike = it.bytes.saturating_mul(counted).checked_div(first.bytes).unwrap_or(0);
             alike.max(it.bytes / 4).max(1)
         };
         let tokens = |it: &Choice| match longest {

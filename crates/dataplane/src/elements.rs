@@ -13,6 +13,17 @@ enum Place {
     Escape,
 }
 
+/// Where the array is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Array {
+    #[default]
+    Unseen,
+    /// What comes next is its value.
+    Awaited,
+    Open,
+    Ended,
+}
+
 /// Fed with the answer piece by piece, wherever frames end.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
@@ -21,23 +32,20 @@ pub(crate) struct Elements {
     depth: usize,
     /// Beginning of the last string.
     word: Vec<u8>,
-    /// What comes next is the value of `tokens`.
-    awaited: bool,
-    inside: bool,
+    array: Array,
     /// Something stands behind the last comma, or the bracket.
     begun: bool,
     n: i64,
-    whole: bool,
 }
 
 impl Elements {
     /// How many there are, once the array has ended.
     pub(crate) fn found(&self) -> Option<i64> {
-        self.whole.then_some(self.n)
+        (self.array == Array::Ended).then_some(self.n)
     }
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        if self.whole {
+        if self.array == Array::Ended {
             return;
         }
         for &byte in bytes {
@@ -55,7 +63,7 @@ impl Elements {
     }
 
     fn between(&mut self, byte: u8) {
-        let directly = self.inside && self.depth == 2;
+        let directly = self.array == Array::Open && self.depth == 2;
         if directly && !byte.is_ascii_whitespace() && !matches!(byte, b',' | b']') {
             self.begun = true;
         }
@@ -63,27 +71,35 @@ impl Elements {
             b'"' => {
                 self.place = Place::String;
                 self.word.clear();
-                self.awaited = false;
+                self.no_array();
             }
-            b':' => self.awaited = self.depth == 1 && self.word == b"tokens",
+            b':' if self.depth == 1 && self.array == Array::Unseen && self.word == b"tokens" => {
+                self.array = Array::Awaited;
+            }
             b'[' | b'{' => {
                 self.depth += 1;
-                self.inside |= byte == b'[' && self.awaited;
-                self.awaited = false;
+                if byte == b'[' && self.array == Array::Awaited {
+                    self.array = Array::Open;
+                }
+                self.no_array();
             }
             b']' | b'}' => {
                 if directly && byte == b']' {
                     self.n += i64::from(self.begun);
-                    self.whole = true;
-                    self.inside = false;
+                    self.array = Array::Ended;
                 }
                 self.depth = self.depth.saturating_sub(1);
             }
-            b',' if directly => {
-                self.n += i64::from(std::mem::take(&mut self.begun));
-            }
-            b',' => self.awaited = false,
+            b',' if directly => self.n += i64::from(std::mem::take(&mut self.begun)),
+            b',' => self.no_array(),
             _ => {}
+        }
+    }
+
+    /// What came is something else.
+    fn no_array(&mut self) {
+        if self.array == Array::Awaited {
+            self.array = Array::Unseen;
         }
     }
 }

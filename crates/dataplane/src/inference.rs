@@ -34,6 +34,7 @@ use crate::{
     returning::{self, Found},
     spans::Facts,
     tap::{Framing, Tap},
+    tokens::UsageOf,
     trace::Trace,
     worker::Worker,
 };
@@ -353,10 +354,11 @@ pub(crate) fn pass(
         headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
     let cache = headers.remove(header::CACHE_CONTROL);
     // An upstream of the registry may be one, too.
-    let each = match wanted.route.engine {
+    let is_llama = match wanted.route.engine {
         Some(engine) => engine == EngineKind::Llamacpp,
         None => headers.get(header::SERVER).is_some_and(|it| it.as_bytes().starts_with(b"llama.cpp")),
     };
+    let usage_of = if is_llama { UsageOf::Choice } else { UsageOf::Answer };
     // What else an engine says (its name, CORS) is not for clients. The map is used again for its memory.
     headers.clear();
     if let Some(kind) = kind {
@@ -368,7 +370,7 @@ pub(crate) fn pass(
         None => {}
     }
     answer::common(headers, &meter.request_id);
-    let framing = Framing { events, delimited, strip: wanted.strip, each };
+    let framing = Framing { events, delimited, strip: wanted.strip, usage_of };
     let status = parts.status.as_u16();
     let idle = wanted.route.stream_idle_timeout;
     let mut tap = Tap::new(meter, reply.link, body, deadline, (status, framing, idle));

@@ -28,7 +28,7 @@ use crate::{
     pool::Link,
     sse::{Events, Kind},
     stats::Gaps,
-    tokens::Scanner,
+    tokens::{Scanner, UsageOf},
 };
 
 /// What the head of the answer said.
@@ -40,8 +40,8 @@ pub(crate) struct Framing {
     pub delimited: bool,
     /// Take the usage event out.
     pub strip: bool,
-    /// The engine counts each choice for itself: llama-server.
-    pub each: bool,
+    /// What the engine counts at a time.
+    pub usage_of: UsageOf,
 }
 
 /// See the module.
@@ -88,8 +88,10 @@ impl Tap {
         if framing.events {
             meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
         }
-        let scanner = Scanner::of(meter.endpoint, framing.events, framing.each);
-        let several = framing.each && meter.endpoint.has_stream_options() && meter.asked.answers() > 1;
+        let scanner = Scanner::of(meter.endpoint, framing.events, framing.usage_of);
+        let several = framing.usage_of == UsageOf::Choice
+            && meter.endpoint.has_stream_options()
+            && meter.asked.answers() > 1;
         Box::new(Self {
             meter,
             link: Some(link),

@@ -41,12 +41,20 @@ impl Counts {
     }
 }
 
+/// What one `usage` object of a stream of choices covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UsageOf {
+    /// All that was until then: the last one counts.
+    Answer,
+    /// One choice, as llama-server does it: all of them count.
+    Choice,
+}
+
 /// Fed with the answer piece by piece.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     place: Counted,
-    /// Each choice has a usage of its own, and all of them together are the answer's.
-    each: bool,
+    usage_of: UsageOf,
     found: Option<Counts>,
     /// How many usage objects there were.
     n_found: u64,
@@ -61,14 +69,16 @@ pub(crate) struct Scanner {
 impl Scanner {
     pub(crate) fn new(place: Counted) -> Self {
         let elements = (place == Counted::Count).then(Box::default);
-        Self { place, each: false, found: None, n_found: 0, carry: Vec::new(), outline: None, elements }
+        let usage_of = UsageOf::Answer;
+        Self { place, usage_of, found: None, n_found: 0, carry: Vec::new(), outline: None, elements }
     }
 
-    /// For the answer of an endpoint, as `events` or in one piece. `each`: see [`Self::each`].
-    pub(crate) fn of(endpoint: Endpoint, events: bool, each: bool) -> Self {
+    /// For the answer of an endpoint, as `events` or in one piece.
+    pub(crate) fn of(endpoint: Endpoint, events: bool, usage_of: UsageOf) -> Self {
         let outline = endpoint.names_events().then(|| Box::new(Outline::new(events)));
-        let each = each && events && endpoint.has_stream_options();
-        Self { outline, each, ..Self::new(endpoint.counted()) }
+        let several = events && endpoint.has_stream_options();
+        let usage_of = if several { usage_of } else { UsageOf::Answer };
+        Self { usage_of, outline, ..Self::new(endpoint.counted()) }
     }
 
     /// What there is so far.
@@ -81,7 +91,7 @@ impl Scanner {
 
     /// How many choices those are the counts of, if each has its own.
     pub(crate) fn n_counted(&self) -> Option<u64> {
-        self.each.then_some(self.n_found)
+        (self.usage_of == UsageOf::Choice).then_some(self.n_found)
     }
 
     pub(crate) fn feed(&mut self, mut frame: &[u8]) {
@@ -165,7 +175,7 @@ impl Scanner {
         let Some(new) = counts else { return };
         self.n_found += 1;
         match &mut self.found {
-            Some(found) if self.each => *found = found.plus(new),
+            Some(found) if self.usage_of == UsageOf::Choice => *found = found.plus(new),
             Some(found) if self.place == Counted::EveryUsage => {
                 if new.prompt > Some(0) {
                     (found.prompt, found.cached) = (new.prompt, new.cached);
@@ -370,7 +380,7 @@ mod tests {
 
     #[test]
     fn each_choice_of_llama_server_has_its_own() {
-        let mut scanner = Scanner::of(Endpoint::Completions, true, true);
+        let mut scanner = Scanner::of(Endpoint::Completions, true, UsageOf::Choice);
         for (prompt, completion) in [(6, 7), (3, 5)] {
             let usage =
                 format!(r#"data: {{"usage":{{"prompt_tokens":{prompt},"completion_tokens":{completion}}}}}"#);

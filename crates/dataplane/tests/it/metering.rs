@@ -294,9 +294,9 @@ async fn streams_end_with_the_key_or_session_that_asked_for_them() {
         gateway.shared.publish(same(&gateway));
         let mut less = same(&gateway);
         if of_key {
-            less.keys.clear()
+            less.keys.clear();
         } else {
-            less.sessions.clear()
+            less.sessions.clear();
         }
         gateway.shared.publish(less);
         let last = tokio::time::timeout(PATIENCE, mine.chunk()).await.unwrap().unwrap();
