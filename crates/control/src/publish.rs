@@ -411,6 +411,24 @@ async fn changed_elsewhere(control: &Control, seen: i64) {
     }
 }
 
+/// Sends the reconciler to look for commands whenever something changed, be it here or on another gateway. It has its own
+/// count: the publisher's is taken over by whatever is read first, and a command from elsewhere would go unnoticed among
+/// requests of this gateway.
+async fn tell_reconciler(control: &Control) {
+    if control.store.kind() == DatabaseKind::Sqlite {
+        return std::future::pending().await;
+    }
+    let mut seen = None;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if let Ok(now) = changes(control).await
+            && seen.replace(now) != Some(now)
+        {
+            control.changed_elsewhere.notify_one();
+        }
+    }
+}
+
 async fn changes(control: &Control) -> StoreResult<i64> {
     in_time(async { control.store.read_quick().await?.changes().await }).await
 }
@@ -421,12 +439,12 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
     let (mut seen, mut read_at) = (0, Instant::now());
     // The last reading failed. It is tried again after a pause, whatever it was that could not be read.
     let mut failed = false;
+    let mut telling = std::pin::pin!(tell_reconciler(&control));
     loop {
         let asked = tokio::select! {
-            () = changed_elsewhere(&control, seen) => {
-                control.changed_elsewhere.notify_one();
-                true
-            }
+            () = changed_elsewhere(&control, seen) => true,
+            // Never ends.
+            () = &mut telling => false,
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return } else { true },
