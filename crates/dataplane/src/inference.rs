@@ -235,9 +235,14 @@ async fn prepare(
         Found::Returning(_) => Box::pin(until_back(meter, deadline, headers, &route)).await?,
     };
     let now = Instant::now();
-    let pass = upstream.breaker.enter(now).map_err(|open| {
+    let pass = upstream.breaker.enter(meter.caller.who(), now).map_err(|open| {
         let seconds = open.retry_in.as_secs() + u64::from(open.retry_in.subsec_nanos() > 0);
-        unavailable("the model's engine failed repeatedly and is given a pause").retry_after(seconds.max(1))
+        let message = if open.own {
+            "the model's engine answered nothing but errors to you, and you are given a pause; others are not"
+        } else {
+            "the model's engine failed repeatedly and is given a pause"
+        };
+        unavailable(message).retry_after(seconds.max(1))
     })?;
     let watch = upstream.progress.enter(Class::new(streams, meter.body_bytes), now).map_err(|stalled| {
         let seconds = stalled.silent.as_secs();
