@@ -44,7 +44,7 @@ const UNSAID_ANSWER: u64 = 512;
 
 /// Tokens of an answer for which a plain request that does not say how long it may get is given time before the engine is held
 /// to be stalled.
-const UNSAID_PATIENCE: u64 = 4096;
+const UNSAID_PATIENCE: u64 = 2048;
 
 /// What a body that was read says.
 pub(crate) struct Wanted {
