@@ -194,7 +194,7 @@ async fn an_engine_that_falls_silent_while_requests_wait_is_told_everywhere() {
     };
     signal("-STOP");
     let waits = tokio::spawn({
-        let client = gateway.client_of(&owner);
+        let client = owner.clone();
         async move { client.post(CHAT, &short).await.status }
     });
     // However slow it was before, it is allowed to be so again.
