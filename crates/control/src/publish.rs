@@ -137,7 +137,7 @@ impl Publisher {
         for entry in registry {
             let place = manual_place(&entry);
             let key = entry.api_key.as_ref().map(SecretString::expose_secret);
-            if let Some(upstream) = self.upstream(known, &place, &entry.url, key) {
+            if let Some(upstream) = self.upstream(known, &place, (&entry.served_name, &entry.url), key) {
                 let target = RouteTarget::Up(Arc::clone(&upstream));
                 next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(control, entry, target)));
                 upstreams.insert(place, upstream);
@@ -165,7 +165,7 @@ impl Publisher {
                     let place = Place::Managed { instance: instance.clone(), port: *port };
                     let url = format!("http://127.0.0.1:{port}");
                     let key = control.config.internal_key.expose_secret();
-                    match self.upstream(known, &place, &url, Some(key)) {
+                    match self.upstream(known, &place, (&model.served_name, &url), Some(key)) {
                         Some(upstream) => {
                             upstreams.insert(place, Arc::clone(&upstream));
                             last.insert(model.id, Arc::downgrade(&upstream));
@@ -201,13 +201,19 @@ impl Publisher {
         }
     }
 
-    fn upstream(&self, known: &Known, place: &Place, url: &str, key: Option<&str>) -> Option<Arc<Upstream>> {
+    fn upstream(
+        &self,
+        known: &Known,
+        place: &Place,
+        (name, url): (&str, &str),
+        key: Option<&str>,
+    ) -> Option<Arc<Upstream>> {
         if let Some(upstream) = known.upstreams.get(place) {
             return Some(Arc::clone(upstream));
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor))),
+            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor).with_name(name))),
             Err(error) => {
                 warn!(url, %error, "an engine can't be routed to");
                 None
