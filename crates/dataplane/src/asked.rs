@@ -10,6 +10,9 @@ use crate::{Route, meter::estimate, peek::Peek};
 /// Tokens of an answer that are reserved if the request does not say how long it may get. Engines then go on to the end
 /// of the context, which answers hardly ever do.
 const UNSAID_ANSWER: u64 = 512;
+/// Tokens of an answer for which a plain request that does not say how long it may get is given time before the engine is held
+/// to be stalled.
+const UNSAID_PATIENCE: u64 = 2048;
 /// The context of models of which it is not known; no model's is longer.
 const MAX_CONTEXT: u64 = 16 << 20;
 
@@ -88,6 +91,14 @@ impl Asked {
         }
         let answer = self.max_tokens.unwrap_or(UNSAID_ANSWER).min(self.context());
         prompt.saturating_add(answer.saturating_mul(self.answers()))
+    }
+
+    /// The most tokens that may come before a plain answer ends.
+    pub(crate) fn patience(&self) -> u64 {
+        if !self.generates {
+            return 0;
+        }
+        self.longest().unwrap_or(UNSAID_PATIENCE.min(self.context())).saturating_mul(self.answers())
     }
 
     /// About how many tokens the prompts behind the first one have.

@@ -29,7 +29,7 @@ use crate::{
     limits::{self, Demand},
     meter::Meter,
     patch, peek,
-    progress::Class,
+    progress::{Class, Entrant},
     refusal::{Refusal, engine_refused, failed, read_refusal, refuse_with_row, unavailable},
     returning::{self, Found},
     spans::Facts,
@@ -38,9 +38,6 @@ use crate::{
     trace::Trace,
     worker::Worker,
 };
-
-/// When to ask again for an engine that is silent.
-const STALLED_RETRY_SEC: u64 = 10;
 
 /// What a body that was read says.
 pub(crate) struct Wanted {
@@ -238,16 +235,27 @@ async fn prepare(
         Found::Returning(_) => Box::pin(until_back(meter, deadline, headers, &route)).await?,
     };
     let now = Instant::now();
-    let pass = upstream.breaker.enter(now).map_err(|open| {
+    let pass = upstream.breaker.enter(meter.caller.who(), now).map_err(|open| {
         let seconds = open.retry_in.as_secs() + u64::from(open.retry_in.subsec_nanos() > 0);
-        unavailable("the model's engine failed repeatedly and is given a pause").retry_after(seconds.max(1))
+        let message = if open.own {
+            "the model's engine answered nothing but errors to you, and you are given a pause; others are not"
+        } else {
+            "the model's engine failed repeatedly and is given a pause"
+        };
+        unavailable(message).retry_after(seconds.max(1))
     })?;
-    let watch = upstream.progress.enter(Class::new(streams, meter.body_bytes), now).map_err(|stalled| {
+    let entrant = Entrant {
+        who: meter.caller.who(),
+        class: Class::new(streams, meter.body_bytes),
+        tokens: if streams { 0 } else { meter.asked.patience() },
+        timeout: route.request_timeout,
+    };
+    let watch = upstream.progress.enter(&entrant, now).map_err(|stalled| {
         let seconds = stalled.silent.as_secs();
         let message = format!(
-            "the model's engine has sent nothing for {seconds} s while requests wait for it; it gets no new ones until it does"
+            "the model's engine has sent nothing for {seconds} s while requests wait for it; until it does, it gets new ones only now and then"
         );
-        unavailable(&message).retry_after(STALLED_RETRY_SEC)
+        unavailable(&message).retry_after(stalled.retry_in.as_secs() + 1)
     })?;
     meter.depart(Arc::clone(&upstream), pass, (watch, now)).map_err(|error| {
         tracing::error!(%error, "requests are refused, because their usage can't be recorded");

@@ -20,6 +20,7 @@ mod deadline;
 mod defaults;
 mod elements;
 mod engine_error;
+pub mod evidence;
 mod fallback;
 mod forward;
 mod inference;
