@@ -20,7 +20,6 @@ mod deadline;
 mod defaults;
 mod elements;
 mod engine_error;
-pub mod evidence;
 mod fallback;
 mod forward;
 mod inference;
@@ -46,6 +45,7 @@ pub mod stats;
 mod tap;
 mod tokens;
 mod trace;
+pub mod who;
 mod worker;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};
