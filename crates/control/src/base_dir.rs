@@ -43,12 +43,16 @@ pub fn real(dir: &Path) -> PathBuf {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }
 
+/// What an owner chose, if anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice(Option<PathBuf>);
+
 /// Takes over what was chosen on another gateway. `last` is the choice that was seen last.
-pub(crate) async fn follow(control: &Control, last: &mut Option<Option<PathBuf>>) -> StoreResult<()> {
-    let chosen = control.store.read_quick().await?.models_dir().await?;
-    if last.as_ref() != Some(&chosen) {
-        let (dir, _) = resolve(chosen.clone(), &control.config.models_dir_rules).await;
-        *last = Some(chosen);
+pub(crate) async fn follow(control: &Control, last: &mut Option<Choice>) -> StoreResult<()> {
+    let choice = Choice(control.store.read_quick().await?.models_dir().await?);
+    if last.as_ref() != Some(&choice) {
+        let (dir, _) = resolve(choice.0.clone(), &control.config.models_dir_rules).await;
+        *last = Some(choice);
         let before = control.config.models_dir.set(&dir);
         if *before != *dir {
             info!(from = %before.display(), to = %dir.display(), "models base directory, chosen on another gateway");
