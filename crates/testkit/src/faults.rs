@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{eventually, skip};
+use crate::{eventually, free_port, skip};
 
 /// A daemon comes up within seconds; the machine may be busy.
 const UP: Duration = Duration::from_mins(1);
@@ -64,9 +64,7 @@ impl Daemon {
         let child = spawn(&dir, &namespace, live_restore);
         let mut daemon = Self { dir, namespace, live_restore, child };
         daemon.answers().await;
-        let mut image = Command::new(program);
-        let made = image.args(["engine-sim", "image"]).env("DOCKER_HOST", daemon.host()).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        crate::docker::make_images(program, Some(&daemon.host()));
         Some(daemon)
     }
 
@@ -231,8 +229,7 @@ impl Postgres {
         };
         let dir = TempDir::new().unwrap();
         must(&["chown", "postgres", &dir.path().display().to_string()]);
-        // Another program may take it before the server does: then the start fails, and the test with it.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let it = Self { dir, bin, port };
         it.command("initdb", &["-U", "postgres", "-A", "trust", "--no-sync"]);
         it.up();

@@ -1,9 +1,7 @@
 //! Engines that answer badly, late or not at all.
 
-use std::net::TcpListener;
-
 use gantry_testkit::{
-    Foreign, Gateway, Managed, Options, SIM_VLLM, docker_cli, eventually, simulated, simulator,
+    Foreign, Gateway, Managed, Options, docker_cli, eventually, free_port, sim_vllm, simulated, simulator,
 };
 use serde_json::{Value, json};
 
@@ -74,13 +72,13 @@ async fn an_open_breaker_closes_when_a_trial_succeeds() {
     let options = Options::containers().env("BREAKER_COOLDOWN_SEC", "1");
     let gateway = Gateway::start(GANTRY, options).await;
     let owner = gateway.owner().await;
-    // An engine that the gateway does not manage: nothing but requests tells how it is. Its port is found free and
-    // taken again right after.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // An engine that the gateway does not manage: nothing but requests tells how it is. Its port stays
+    // its own while it is down.
+    let port = free_port();
     let publish = format!("127.0.0.1:{port}:8000");
     let name = format!("gantry-test-{}", gateway.instance());
     let args = ["sim:m", "--served-model-name", "m", "--port", "8000"];
-    let engine = Foreign::run(&name, &["--init", "-p", &publish], SIM_VLLM, &args);
+    let engine = Foreign::run(&name, &["--init", "-p", &publish], sim_vllm(), &args);
     let entry = json!({ "served_name": "m", "url": format!("http://127.0.0.1:{port}") });
     owner.post("/admin/models/registry", &entry).await.expect(201);
     let up = async || {

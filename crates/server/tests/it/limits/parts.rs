@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Longest time for something that happens in the background.
-pub(super) const SOON: Duration = Duration::from_secs(30);
+pub(super) const SOON: Duration = gantry_testkit::PATIENCE;
 
 /// A simulated engine in this process, routed to as `served_name`.
 pub(super) async fn engine(owner: &Client, served_name: &str, options: &str) {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_testkit::{Client, Gateway, Options, eventually, skip};
+use gantry_testkit::{Client, Gateway, Options, eventually, free_port, skip};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -73,7 +73,7 @@ async fn redis_with_tls_a_password_and_a_database() {
     }
     let folder = dir.path().to_owned();
     // Redis can't choose a port itself.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let tls = [
         ["--tls-port", &port.to_string()],
         ["--bind", "127.0.0.1"],
