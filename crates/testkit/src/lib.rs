@@ -49,6 +49,15 @@ pub async fn eventually<T>(what: &str, limit: Duration, mut probe: impl AsyncFnM
     }
 }
 
+/// Budgets of a day begin anew at midnight (UTC): waits for it if it is near.
+pub async fn no_midnight_is_near() {
+    const DAY: i64 = 24 * 3_600_000;
+    let rest = DAY - now().0.rem_euclid(DAY);
+    if rest < 120_000 {
+        tokio::time::sleep(Duration::from_millis(rest.unsigned_abs())).await;
+    }
+}
+
 /// A port of loopback that nothing listens on, for a program that can't choose one itself: below those that the kernel
 /// gives to whoever asks for any (`net.ipv4.ip_local_port_range`), so it stays free until then.
 pub fn free_port() -> u16 {

@@ -85,7 +85,7 @@ async fn an_answer_that_is_under_way_ends_before_its_engine_is_replaced() {
     let model = Managed::run(&owner, &simulated("vllm", "m", &[("TOKENS_PER_SEC", "15")])).await;
     let before = model.container_id();
     let body = json!({
-        "model": "m", "stream": true, "max_tokens": 45, "messages": [{ "role": "user", "content": "Hi" }],
+        "model": "m", "stream": true, "max_tokens": 200, "messages": [{ "role": "user", "content": "Hi" }],
     });
     let mut stream = owner.stream("/v1/chat/completions", &body).await;
     stream.next().await.unwrap().expect("the answer begins");

@@ -92,6 +92,7 @@ async fn two_gateways_share_one_limit() {
 #[tokio::test]
 async fn budgets_are_shared_through_the_database_alone() {
     let test = "limits: budgets are shared";
+    gantry_testkit::no_midnight_is_near().await;
     let Some((one, two)) = on_one_postgres(test, Options::default()).await else { return };
     let owner = one.owner().await;
     engine(&owner, "m", "").await;
