@@ -1,8 +1,8 @@
 //! Budgets: what they count, from when on they warn, and where they stop.
 
 use gantry_domain::limit::period::Period;
-use gantry_testkit::eventually;
-use gantry_testkit::{Client, Database, Options, now};
+
+use gantry_testkit::{Client, Database, Options, eventually, no_midnight_is_near, now};
 use serde_json::{Value, json};
 
 use super::parts::{SOON, engine, number};
