@@ -76,7 +76,8 @@ async fn applying_makes_a_new_process_with_the_new_settings() {
 async fn a_dry_run_shows_the_command_of_this_machine() {
     let gateway = gateway().await;
     let owner = gateway.owner().await;
-    let body = simulated("vllm", "m", &[]);
+    let mut body = simulated("vllm", "m", &[]);
+    body["engine_image"] = json!("gantry/engine-sim-vllm:0.32.0");
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
     assert_eq!((&preview["simulator"], &preview["image_cached"]), (&json!(true), &json!(true)), "{preview}");
     assert_eq!(preview["engine_version"], "0.32.0");
@@ -90,7 +91,6 @@ async fn a_dry_run_shows_the_command_of_this_machine() {
     assert_eq!(warnings[0]["title"], "Memory need unknown", "a simulator loads no model");
 
     // Images mean nothing here, and a record names no program.
-    let mut body = body;
     body["engine_image"] = json!("vllm/vllm-openai:v0.11.0");
     body["extra_env"] = json!({ "NCCL_NET_PLUGIN": "/tmp" });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
