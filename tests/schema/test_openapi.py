@@ -2,11 +2,11 @@
 
 GANTRY names the program. The last line is `N passed, N failed`; one test is one role on one database.
 
-Shortly: each role has all examples, a case of fuzzing for each operation and a few stateful scenarios; coverage of all
-operations is the owner's, who may do everything, a half on each database, and the others have a few of them. The seeds
-are always the same, so that a rare fault refuses no change that has nothing to do with it. SCHEMA_LONG=1: all phases of
-all operations for every role, much more of each, and a new seed each time, which the lines say. A run that does not end
-has failed. What was deleted: test_deleted.py.
+Shortly: each role has all examples, a case of fuzzing for each operation (a half of them on each database) and a few
+stateful scenarios; coverage of all operations is the owner's, who may do everything, a half on each database, and the
+others have a few of them. The seeds are always the same, so that a rare fault refuses no change that has nothing to
+do with it. SCHEMA_LONG=1: all phases of all operations for every role, much more of each, and a new seed each time,
+which the lines say. A run that does not end has failed. What was deleted: test_deleted.py.
 
     SCHEMA_SEED=…        the seed of all runs
     SCHEMA_DATABASES=…   `sqlite`, `postgres`
@@ -82,7 +82,7 @@ INFERENCE = [
 EXCLUDED = ["signOut", "changeOwnPassword"]
 
 
-def config(cookie, uncovered):
+def config(cookie, uncovered, unfuzzed):
     """schemathesis.toml: who asks, what is checked, and where a valid request may be refused."""
     # Of a stream of events the first is enough.
     lines = ["max-stream-events = 1", "[checks]", "enabled = false"]
@@ -95,12 +95,14 @@ def config(cookie, uncovered):
     if cookie:
         lines += ["[auth.openapi.session]", f'api_key = "{cookie}"']
     lenient = {*DEPENDENT, *INFERENCE}
-    for operation in sorted(lenient | set(uncovered)):
+    for operation in sorted(lenient | set(uncovered) | set(unfuzzed)):
         lines += ["[[operations]]", f'include-operation-id = "{operation}"']
         if operation in lenient:
             lines += ["checks.positive_data_acceptance.enabled = false"]
         if operation in uncovered:
             lines += ["phases.coverage.enabled = false"]
+        if operation in unfuzzed:
+            lines += ["phases.fuzzing.enabled = false"]
     return "\n".join(lines) + "\n"
 
 
@@ -115,13 +117,14 @@ def stop(*_):
         process.terminate()
 
 
-def check(gateway, role, seed, covered):
+def check(gateway, role, seed, covered, fuzzed):
     """Whether all is well, the output if not, and a note."""
     everything = {it["operationId"] for path in gateway.document["paths"].values() for it in path.values()}
     with tempfile.TemporaryDirectory() as place:
         path = f"{place}/schemathesis.toml"
         with open(path, "w") as file:
-            file.write(config(gateway.cookies[role], [] if LONG else everything - set(covered)))
+            left_out = [[] if LONG else everything - set(it) for it in (covered, fuzzed)]
+            file.write(config(gateway.cookies[role], *left_out))
         command = [
             os.path.join(os.path.dirname(sys.executable), "st"), "--config-file", path, "run",
             f"{gateway.url}/openapi.json", "--phases", "examples,coverage,fuzzing,stateful", "--no-color",
@@ -212,7 +215,7 @@ def check_all(database, named):
                 continue
             started = time.monotonic()
             covered = mine if role == "owner" else operations[n * COVERED : (n + 1) * COVERED]
-            good, output, note = check(gateway, role, seed, covered)
+            good, output, note = check(gateway, role, seed, covered, mine)
             seconds = time.monotonic() - started
             with LOCK:
                 print(output, end="")
