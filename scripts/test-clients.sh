@@ -36,7 +36,7 @@ run_one() {
     local name=$1 log p=0 f=0 status=0
     shift
     log=$(mktemp)
-    timeout "${CLIENT_TIMEOUT:-600}" "$@" </dev/null >"$log" 2>&1 || status=$?
+    timeout "${CLIENT_TIMEOUT:-1800}" "$@" </dev/null >"$log" 2>&1 || status=$?
     read -r p f < <(count_tests "$log")
     [ "$((p + f))" != 0 ] || [ "$status" != 0 ] || p=1
     [ "$status" = 0 ] || [ "$f" != 0 ] || f=1

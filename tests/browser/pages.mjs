@@ -131,6 +131,8 @@ try {
 } finally {
   await browser.close();
   gateway.removeAllListeners("exit");
-  gateway.kill();
+  // It writes to its folder until it is gone.
+  const gone = new Promise((resolve) => gateway.once("exit", resolve));
+  if (gateway.exitCode === null && gateway.kill()) await gone;
   rmSync(dir, { recursive: true, force: true });
 }

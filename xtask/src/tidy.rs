@@ -41,7 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Foreign crates that one crate of ours has for itself.
 const HOMES: &[(&str, &[&str])] = &[
     ("bollard", &["gantry-runtime", "gantry-sim"]),
-    ("sqlx", &["gantry-store"]),
+    ("sqlx", &["gantry-store", "gantry-testkit"]),
     ("sqlx-core", &["gantry-store"]),
     ("redis", &["gantry-control"]),
     ("opentelemetry-proto", &["gantry"]),

@@ -15,7 +15,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, ModelId,
-    model::lifecycle::{InstanceId, InstanceStatus},
+    model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
 use tokio::{sync::broadcast::error::RecvError, task::yield_now};
 
@@ -161,9 +161,10 @@ impl Fake {
         self.world().launches
     }
 
-    /// Whether a launch ever took the place of a container of the same generation that ran.
-    pub fn replaced_a_running_twin(&self) -> bool {
-        self.world().replaced_a_running_twin
+    /// Launches that took the place of a container that ran: its generation and that of the new one. There would have
+    /// been two engines, had a runtime not each name only once.
+    pub fn replaced_while_running(&self) -> Vec<(i64, i64)> {
+        self.world().replaced_while_running.clone()
     }
 
     /// Faults that are not due yet never come.
@@ -180,6 +181,12 @@ impl Fake {
     pub fn containers(&self) -> BTreeMap<String, InstanceStatus> {
         let world = self.world();
         world.containers.iter().map(|(name, it)| (name.clone(), it.found.instance.status.clone())).collect()
+    }
+
+    /// The same with their ids and generations.
+    pub fn instances(&self) -> BTreeMap<String, Instance> {
+        let world = self.world();
+        world.containers.iter().map(|(name, it)| (name.clone(), it.found.instance.clone())).collect()
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

@@ -244,7 +244,9 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
 fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
     let (link, changes) = Link::new();
-    let share = Share::new(url.expose(), &base.instance, changes).context("REDIS_URL can't be used")?;
+    let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
+    let share =
+        Share::new(url.expose(), &base.instance, patience, changes).context("REDIS_URL can't be used")?;
     Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
 }
 

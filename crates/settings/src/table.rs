@@ -134,6 +134,8 @@ settings! {
         rate_limit_mode: LimitMode = "enforce";
         /// Redis or Valkey through which several gateways on one database share their limits; empty: each has its own.
         redis_url: Option<RedisUrl> = "";
+        /// Milliseconds that an exchange with it may take; each gateway then goes on with its share of the limits.
+        redis_timeout_ms: NonZeroU32 = "250";
     }
     "Sign-in" {
         /// Signs session cookies; empty: generated once into the data directory. Changing it ends all sessions.

@@ -2,23 +2,45 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    hash::{DefaultHasher, Hash, Hasher},
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
+    sync::LazyLock,
 };
 
-use gantry_domain::{Clock, Role, model::ModelDraft};
 use gantry_store::Store;
-use serde_json::{Value, json};
+use serde_json::Value;
+use sqlx::Connection as _;
 
-/// Images of the engine simulator, as `gantry engine-sim image` loads them.
-pub const SIM_VLLM: &str = "gantry/engine-sim-vllm:0.32.0";
-pub const SIM_LLAMACPP: &str = "gantry/engine-sim-llamacpp:b11434";
+/// What this checkout's images end with: checkouts on one Docker engine don't replace each other's.
+static CHECKOUT: LazyLock<String> = LazyLock::new(|| {
+    let program = std::env::current_exe().unwrap();
+    let mut hasher = DefaultHasher::new();
+    program.parent().hash(&mut hasher);
+    format!("{:08x}", hasher.finish() >> 32)
+});
+static SIM_VLLM: LazyLock<String> =
+    LazyLock::new(|| format!("gantry/engine-sim-vllm:0.32.0-test-{}", *CHECKOUT));
+static SIM_LLAMACPP: LazyLock<String> =
+    LazyLock::new(|| format!("gantry/engine-sim-llamacpp:b11434-test-{}", *CHECKOUT));
+
+/// The image of the simulated vLLM.
+pub fn sim_vllm() -> &'static str {
+    &SIM_VLLM
+}
+
+/// The image of the simulated llama.cpp.
+pub fn sim_llamacpp() -> &'static str {
+    &SIM_LLAMACPP
+}
 
 /// Model ids that a gateway under test may use up.
 const IDS: i64 = 40;
 /// Below are those of a gateway that somebody runs on the same Docker engine.
-const FIRST_ID: i64 = 101;
+const FIRST_ID: i64 = 1_000_000;
+/// So many that tests which draw one at the same time get different ones, whoever runs them and wherever.
+const RANGES: u128 = 20_000_000;
 
 /// Whether a Docker engine answers; skips `test` otherwise. Blocking, a few milliseconds.
 pub fn docker(test: &str) -> bool {
@@ -35,18 +57,27 @@ pub fn simulator(program: &str, test: &str) -> bool {
     }
     let made_from = fs::metadata(program).and_then(|it| it.modified()).unwrap();
     let stamp = format!("{program} {made_from:?} {:?}\n", std::env::var("DOCKER_HOST"));
-    let inspect = || Command::new("docker").args(["image", "inspect", SIM_VLLM, SIM_LLAMACPP]).output();
+    let inspect = || Command::new("docker").args(["image", "inspect", sim_vllm(), sim_llamacpp()]).output();
     // Tests are processes: one of them makes the images, the others wait for it.
-    let path = std::env::temp_dir().join("gantry-test-images");
+    let path = std::env::temp_dir().join(format!("gantry-test-images-{}", *CHECKOUT));
     let mut lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).unwrap();
     lock.lock().unwrap();
     if fs::read_to_string(&path).unwrap() != stamp || !inspect().is_ok_and(|it| it.status.success()) {
-        let made = Command::new(program).args(["engine-sim", "image"]).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        make_images(program, None);
         lock.set_len(0).unwrap();
         lock.write_all(stamp.as_bytes()).unwrap();
     }
     true
+}
+
+/// Makes the simulator's images of `program`, on the Docker engine at `host`.
+pub(crate) fn make_images(program: &str, host: Option<&str>) {
+    for (flavour, tag) in [("vllm", sim_vllm()), ("llamacpp", sim_llamacpp())] {
+        let mut image = Command::new(program);
+        image.args(["engine-sim", "image", "--flavour", flavour, "--tag", tag]);
+        let made = image.envs(host.map(|it| ("DOCKER_HOST", it))).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
 }
 
 /// Runs `docker` and gives its output; fails the test if it fails.
@@ -85,28 +116,52 @@ pub(crate) fn remove(container: &str) {
 }
 
 /// Containers are named after model ids and a Docker engine has each name once, so gateways that are tested at the
-/// same time need ids of their own. A range of them, held as long as this value.
+/// same time need ids of their own. A range of them that was drawn; a locked file says that it is in use.
 pub(crate) struct IdRange {
     pub(crate) first: i64,
+    path: PathBuf,
     _lock: File,
 }
 
+const ID_FILES: &str = "gantry-test-ids-from-";
+
 impl IdRange {
     pub(crate) fn take() -> Self {
-        let mut first = FIRST_ID;
-        loop {
-            let path = std::env::temp_dir().join(format!("gantry-test-ids-{first}"));
-            let lock = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        Self::clear_after_the_dead();
+        let range = i64::try_from(uuid::Uuid::now_v7().as_u128() % RANGES).unwrap();
+        let first = FIRST_ID + range * IDS;
+        // Under another name until it is locked: nobody takes it for one of the dead.
+        let new = std::env::temp_dir().join(format!("gantry-test-new-ids-{first}"));
+        let lock = OpenOptions::new().create(true).append(true).open(&new).unwrap();
+        lock.lock().unwrap();
+        let path = std::env::temp_dir().join(format!("{ID_FILES}{first}"));
+        fs::rename(&new, &path).unwrap();
+        Self { first, path, _lock: lock }
+    }
+
+    /// Removes the containers of tests that were killed.
+    fn clear_after_the_dead() {
+        for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(first) = name.strip_prefix(ID_FILES).and_then(|it| it.parse::<i64>().ok()) else {
+                continue;
+            };
+            let Ok(lock) = File::open(entry.path()) else { continue };
             if lock.try_lock().is_ok() {
                 clear(first..first + IDS);
-                return Self { first, _lock: lock };
+                let _ = fs::remove_file(entry.path());
             }
-            first += IDS;
         }
     }
 }
 
-/// Removes what a test that was killed left over. Told from a real gateway's containers by their models directory.
+impl Drop for IdRange {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes the containers of these models. Told from a real gateway's by their models directory.
 fn clear(ids: std::ops::Range<i64>) {
     let format = "{{.ID}} {{.Label \"gantry.model_id\"}}";
     let ps = ["ps", "-a", "--filter", "label=gantry.model_id", "--format", format];
@@ -125,21 +180,20 @@ fn mounts_temporary(container: &Value) -> bool {
     mounts.any(|it| it["Source"].as_str().is_some_and(|it| Path::new(it).starts_with(std::env::temp_dir())))
 }
 
-/// Makes the first model of the database at `url` get the id `first`.
+/// Makes the first model of the database at `url`, which is new, get the id `first`.
 pub(crate) async fn begin_ids_at(first: i64, url: &str) {
-    let body = json!({ "served_name": "x", "engine_type": "vllm", "local_path": "x", "archived": true });
-    let draft = ModelDraft::create(body.as_object().unwrap(), Role::Owner).unwrap();
-    let store = Store::open(url).await.unwrap();
-    let mut tx = store.write().await.unwrap();
-    loop {
-        let id = tx.insert_model(&draft, Clock::default().now()).await.unwrap().id;
-        tx.delete_model(id).await.unwrap();
-        if id.0 + 1 >= first {
-            break;
-        }
+    Store::open(url).await.unwrap().close().await;
+    if url.starts_with("postgres") {
+        let sql = "SELECT setval(pg_get_serial_sequence('models', 'id'), $1, false)";
+        let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
+        sqlx::query(sql).bind(first).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    } else {
+        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('models', $1)";
+        let mut connection = sqlx::SqliteConnection::connect(url).await.unwrap();
+        sqlx::query(sql).bind(first - 1).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
     }
-    tx.commit().await.unwrap();
-    store.close().await;
 }
 
 /// Copies the file or folder `name` of `from` to `to`.

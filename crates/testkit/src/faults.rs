@@ -6,12 +6,12 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 
-use crate::{eventually, skip};
+use crate::{PATIENCE, eventually, free_port, skip};
 
 /// A daemon comes up within seconds; the machine may be busy.
 const UP: Duration = Duration::from_mins(1);
@@ -64,9 +64,7 @@ impl Daemon {
         let child = spawn(&dir, &namespace, live_restore);
         let mut daemon = Self { dir, namespace, live_restore, child };
         daemon.answers().await;
-        let mut image = Command::new(program);
-        let made = image.args(["engine-sim", "image"]).env("DOCKER_HOST", daemon.host()).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        crate::docker::make_images(program, Some(&daemon.host()));
         Some(daemon)
     }
 
@@ -231,8 +229,7 @@ impl Postgres {
         };
         let dir = TempDir::new().unwrap();
         must(&["chown", "postgres", &dir.path().display().to_string()]);
-        // Another program may take it before the server does: then the start fails, and the test with it.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let it = Self { dir, bin, port };
         it.command("initdb", &["-U", "postgres", "-A", "trust", "--no-sync"]);
         it.up();
@@ -262,15 +259,23 @@ impl Postgres {
 
     /// The same with these tables only.
     pub fn lock(&self, tables: &str) -> impl Drop + use<> {
-        let mut psql = Command::new("psql");
-        psql.args([&self.url(), "-XAtq"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut locks = Locks(psql.spawn().unwrap());
-        let text = format!("BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n");
-        locks.0.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
-        let mut said = String::new();
-        BufReader::new(locks.0.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said.trim(), "locked");
-        locks
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut psql = Command::new("psql");
+            psql.args([&self.url(), "-XAtq", "-v", "ON_ERROR_STOP=1"]).stderr(Stdio::null());
+            let mut locks = Locks(psql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+            // It gives up long before Postgres looks for a deadlock with a transaction that has one of them.
+            let text = format!(
+                "SET lock_timeout = '200ms'; BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n"
+            );
+            locks.0.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+            let mut said = String::new();
+            BufReader::new(locks.0.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+            if said.trim() == "locked" {
+                return locks;
+            }
+            assert!(Instant::now() < deadline, "somebody keeps {tables}");
+        }
     }
 
     /// How many connections wait for a lock with a statement that contains this.

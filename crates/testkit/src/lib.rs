@@ -24,7 +24,7 @@ use std::{fs::OpenOptions, io::Write, time::Duration};
 
 pub use client::{Answer, Client, chat};
 pub use contract::documented;
-pub use docker::{Foreign, SIM_LLAMACPP, SIM_VLLM, copy, docker, docker_cli, inspect, simulator};
+pub use docker::{Foreign, copy, docker, docker_cli, inspect, sim_llamacpp, sim_vllm, simulator};
 pub use faults::{Daemon, Postgres, SlowCpu, SmallDisk, root_with};
 pub use gateway::{Database, Gateway, ModelIds, Options};
 pub use model::{Managed, simulated};
@@ -32,6 +32,10 @@ pub use process::{engine_processes, kill_process, lives};
 pub use raw::raw;
 pub use sse::{EventStream, events};
 pub use wire::Wire;
+
+/// How long a test waits for what takes milliseconds on an idle machine, and what would never come if it failed.
+/// A machine that is busy with other tests stops for seconds.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits for `probe` to give something; `what` is said when it does not within `limit`.
 pub async fn eventually<T>(what: &str, limit: Duration, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
@@ -42,6 +46,27 @@ pub async fn eventually<T>(what: &str, limit: Duration, mut probe: impl AsyncFnM
         }
         assert!(tokio::time::Instant::now() < deadline, "not within {limit:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Budgets of a day begin anew at midnight (UTC): waits for it if it is near.
+pub async fn no_midnight_is_near() {
+    const DAY: i64 = 24 * 3_600_000;
+    let rest = DAY - now().0.rem_euclid(DAY);
+    if rest < 120_000 {
+        tokio::time::sleep(Duration::from_millis(rest.unsigned_abs())).await;
+    }
+}
+
+/// A port of loopback that nothing listens on, for a program that can't choose one itself: below those that the kernel
+/// gives to whoever asks for any (`net.ipv4.ip_local_port_range`), so it stays free until then.
+pub fn free_port() -> u16 {
+    loop {
+        let drawn = 20_000 + uuid::Uuid::now_v7().as_u128() % 12_000;
+        let port = u16::try_from(drawn).expect("it is below 32000");
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 

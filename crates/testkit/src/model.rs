@@ -1,13 +1,8 @@
 //! A managed model of a gateway under test: made, commanded and watched over HTTP.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use crate::{Answer, Client, docker_cli, eventually, inspect};
-
-/// A simulated engine is up within seconds; the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::{Answer, Client, PATIENCE, docker_cli, eventually, inspect};
 
 /// Outlives its gateway's restarts, so clients are handed in.
 #[derive(Debug, Clone)]
@@ -23,8 +18,8 @@ pub fn simulated(engine: &str, served_name: &str, faults: &[(&str, &str)]) -> Va
     let env: serde_json::Map<String, Value> =
         faults.iter().map(|(name, value)| (format!("GANTRY_SIM_{name}"), (*value).into())).collect();
     let (image, path) = match engine {
-        "vllm" => (crate::SIM_VLLM, "simulated"),
-        _ => (crate::SIM_LLAMACPP, "simulated.gguf"),
+        "vllm" => (crate::sim_vllm(), "simulated"),
+        _ => (crate::sim_llamacpp(), "simulated.gguf"),
     };
     json!({
         "served_name": served_name, "engine_type": engine, "engine_image": image, "local_path": path,
@@ -80,7 +75,7 @@ impl Managed {
     }
 
     /// A model that fails on its way up fails the test with the reason.
-    pub async fn reaches_within(&self, owner: &Client, state: &str, limit: Duration) -> Value {
+    pub async fn reaches_within(&self, owner: &Client, state: &str, limit: std::time::Duration) -> Value {
         let what = format!("{} becomes {state}", self.served_name);
         eventually(&what, limit, async || {
             let record = self.record(owner).await;
@@ -92,6 +87,17 @@ impl Managed {
             None
         })
         .await
+    }
+
+    /// Waits until it has come into this state so many times, also if it has left it since.
+    pub async fn has_been(&self, owner: &Client, state: &str, times: usize) {
+        let (what, to) =
+            (format!("{} has been {state} {times} times", self.served_name), format!(">{state}"));
+        eventually(&what, PATIENCE, async || {
+            let steps = self.timeline(owner).await;
+            (steps.iter().filter(|it| it.ends_with(&to)).count() >= times).then_some(())
+        })
+        .await;
     }
 
     /// Waits until it has failed; gives the reason.

@@ -4,6 +4,7 @@
 //! A seed fixes the history; at which instruction a kill hits inside SQLite's own thread it can't fix.
 //! `GANTRY_SIM_SEED=7` runs one seed, `GANTRY_SIM_SEEDS=100000` more of them.
 
+mod rules;
 mod setup;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 use gantry_dataplane::RouteTarget;
 use gantry_domain::{
     Clock, Role, Timestamp,
-    model::{Apply, ModelDraft, Phase, State, Wanted, lifecycle::InstanceStatus},
+    model::{Apply, ModelDraft, ModelEvent, Phase, State, Wanted, lifecycle::InstanceStatus},
 };
 use gantry_runtime::{Action, Fake, Owner, RuntimeError, Script};
 use gantry_store::Store;
@@ -25,10 +26,13 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::json;
 
 use super::{worker::Worker, *};
+use rules::{COMMANDED, FOLLOWS, grammatical};
 use setup::{Engine, Engines, gateway};
 
 const SEEDS: u64 = 1000;
 const STEPS: usize = 60;
+/// What the timeline says of a command.
+const COMMAND: &str = "by an operator";
 const IMAGE: &str = "engine:b11434";
 
 /// Drops the work after so many polls, as a kill would.
@@ -148,9 +152,10 @@ impl Sim {
         let Some(model) = tx.model(id).await.unwrap() else { return };
         let now = self.control.clock.now();
         let what = self.rng.random_range(0..20);
+        let from = model.state().0;
         match what {
             0..7 => {
-                if model.state().0.is_active() {
+                if from.is_active() {
                     return;
                 }
                 tx.command(id, Wanted::Running, None, now).await.unwrap();
@@ -159,7 +164,7 @@ impl Sim {
                 tx.command(id, Wanted::Stopped, None, now).await.unwrap();
             }
             11..15 => {
-                let swap = model.state().0 == State::Running;
+                let swap = from == State::Running;
                 let apply = Apply { at: now, swap, rollback: self.rng.random_bool(0.5), rolled_back: None };
                 tx.command(id, Wanted::Running, Some(&apply), now).await.unwrap();
             }
@@ -172,6 +177,18 @@ impl Sim {
             _ => {
                 tx.mark_deleting(id, now).await.unwrap();
             }
+        }
+        if what < 15
+            && let Some(after) = tx.model(id).await.unwrap()
+        {
+            let event = ModelEvent {
+                at: now,
+                from,
+                to: after.state().0,
+                reason: None,
+                detail: Some(COMMAND.to_owned()),
+            };
+            tx.insert_event(id, &event).await.unwrap();
         }
         tx.commit().await.unwrap();
         self.note(format!("operator {what} on {id}"));
@@ -220,13 +237,20 @@ impl Sim {
     }
 
     async fn pass(&mut self, id: ModelId, sighting: Option<Sighting>, polls: usize) {
+        let before = self.model(id).await.map(|it| it.phase);
+        let launches = self.fake.replaced_while_running().len();
         let worker = self.workers.entry(id).or_insert_with(|| {
             Worker::new(id, Arc::clone(&self.control), Arc::default(), CancellationToken::new())
         });
         let done = Mortal { work: Box::pin(worker.pass(sighting)), polls }.await;
         self.note(format!("pass of {id}: {}", if done.is_some() { "done" } else { "killed" }));
-        if self.fake.replaced_a_running_twin() {
-            self.fail("a container that ran was replaced by one of the same generation");
+        // A start may clear away what an earlier one left over that failed; an engine that was up is stopped first.
+        let was_up =
+            matches!(before, Some(Phase::Loading { .. } | Phase::Running { .. } | Phase::Stopping { .. }));
+        for (old, new) in self.fake.replaced_while_running().split_off(launches) {
+            if was_up || old == new {
+                self.fail(&format!("an engine of generation {new} was started while that of {old} ran"));
+            }
         }
         match done {
             Some(result) => {
@@ -262,7 +286,8 @@ impl Sim {
 
     /// What must hold after every pass that ended.
     async fn check(&mut self, id: ModelId) {
-        let Some(model) = self.model(id).await else {
+        let found = self.control.store.read().await.unwrap().model_for_reconcile(id).await.unwrap();
+        let Some((model, deleting)) = found else {
             if self.fake.containers().contains_key(&format!("secondary-model-{id}")) {
                 self.fail("a record was deleted before its container");
             }
@@ -274,27 +299,67 @@ impl Sim {
         }
         let catalog = self.control.shared.catalog.load_full();
         let route = catalog.routes.get(&model.served_name).map(|it| &it.target);
-        if let (Some(RouteTarget::Up(_)), false) = (route, state == State::Running) {
-            self.fail(&format!("a route leads to a model that is {state}"));
+        if matches!(route, Some(RouteTarget::Up(_))) != (state == State::Running) {
+            self.fail(&format!("a model is {state}, its route is {route:?}"));
         }
-        let container = self.fake.containers().remove(&model.container_name());
-        // What the runtime does not tell while it is away, or in an answer that was lost, can't be known.
-        if state == State::Running
-            && self.control.runtime.info().await.is_ok()
-            && let Some(InstanceStatus::Exited { .. }) = container
+        // Whoever can't ask an engine waits until he can.
+        let asked = self.engines.lock().unwrap()[&id] != Engine::CanNotBeAsked;
+        if let Phase::Loading { until, .. } | Phase::Stopping { until, .. } = model.phase
+            && (asked || state == State::Stopping)
+            && self.control.clock.now() >= until
         {
+            self.fail(&format!("{id} is {state} after its time"));
+        }
+        // What the runtime does not tell while it is away, or in an answer that was lost, can't be known.
+        if !self.leads_to_its_engine(&model) && self.control.runtime.info().await.is_ok() {
             self.fake.clear_faults();
             self.tick_of(id).await;
-            if self.model(id).await.is_some_and(|it| it.state().0 == State::Running) {
-                self.fail("a model whose container has ended is running after a look");
+            if let Some(model) = self.model(id).await
+                && !self.leads_to_its_engine(&model)
+            {
+                self.fail("after a look a route leads to what is not the model's engine");
             }
         }
-        let events = self.control.store.read().await.unwrap().events(id, 5).await.unwrap();
-        for event in events {
-            if !possible(event.from, event.to) {
-                self.fail(&format!("{} can't become {}", event.from, event.to));
+        let events = self.control.store.read().await.unwrap().events(id, 20).await.unwrap();
+        for event in &events {
+            let commanded = event.detail.as_deref() == Some(COMMAND);
+            let table = if commanded { COMMANDED } else { FOLLOWS };
+            if !table.contains(&(event.from, event.to)) && !(commanded && event.from == event.to) {
+                self.fail(&format!("{} can't become {} ({commanded})", event.from, event.to));
+            }
+            let lost = event.reason.as_deref() == Some("container_not_found");
+            if lost && !matches!(event.from, State::Loading | State::Running) {
+                self.fail(&format!("{} became {} as its container is lost", event.from, event.to));
             }
         }
+        if deleting {
+            // Nobody sees it any more.
+            return;
+        }
+        for pair in events.windows(2) {
+            if pair[1].to != pair[0].from {
+                self.fail(&format!(
+                    "{} became {}, and then it was {}",
+                    pair[1].from, pair[1].to, pair[0].from
+                ));
+            }
+        }
+    }
+
+    /// A route to an engine leads to the model's container of the generation that the record says, where that listens.
+    fn leads_to_its_engine(&self, model: &Model) -> bool {
+        let catalog = self.control.shared.catalog.load();
+        let Some(RouteTarget::Up(upstream)) = catalog.routes.get(&model.served_name).map(|it| &it.target)
+        else {
+            return true;
+        };
+        let instances = self.fake.instances();
+        instances.get(&model.container_name()).is_some_and(|it| {
+            let InstanceStatus::Running { port: Some(port) } = it.status else { return false };
+            it.generation == model.phase.generation()
+                && model.phase.instance() == Some(&it.id)
+                && upstream.authority() == format!("127.0.0.1:{port}")
+        })
     }
 
     async fn rounds(&mut self, n: usize) {
@@ -372,29 +437,6 @@ impl Sim {
         if !self.fake.containers().is_empty() {
             self.fail("containers are left after everything was deleted");
         }
-    }
-}
-
-/// The specification's forms of `state_reason`.
-fn grammatical(state: State, reason: &str) -> bool {
-    let detailed = ["container_exited: ", "start_failed: ", "engine_unhealthy: ", "stop_failed: "]
-        .iter()
-        .any(|it| reason.strip_prefix(it).is_some_and(|detail| !detail.is_empty() && !detail.contains('\n')));
-    let timeout = reason.strip_prefix("startup_timeout_after_").and_then(|it| it.strip_suffix('s'));
-    match state {
-        State::Failed => detailed || timeout.is_some_and(|it| it.parse::<u64>().is_ok()),
-        State::Stopped => reason == "container_not_found",
-        _ => false,
-    }
-}
-
-/// What may follow on what. A model never gets to `running` but through `loading`.
-fn possible(from: State, to: State) -> bool {
-    use State::{Failed, Loading, Running, Starting, Stopped, Stopping};
-    match to {
-        Running => matches!(from, Loading | Running),
-        Loading => matches!(from, Starting | Failed | Stopping | Stopped | Running),
-        Starting | Stopping | Stopped | Failed => true,
     }
 }
 

@@ -28,13 +28,15 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Without requests for so long, an account is not in use.
 const IDLE: Duration = Duration::from_mins(2);
 const RETRY: Duration = Duration::from_millis(500);
+/// How long [`look`] waits for an answer.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Whether limits can be shared through the server at `url`; for `gantry doctor`. Takes 2 s at most.
 ///
 /// # Errors
 /// Why not, in one line; `true` with it if the address itself is malformed.
 pub async fn look(url: &str) -> Result<(), (String, bool)> {
-    let mut server = redis::Shared::new(url, "doctor").map_err(|error| (error.to_string(), true))?;
+    let mut server = redis::Shared::new(url, "doctor", LOOK).map_err(|error| (error.to_string(), true))?;
     server.look().await.map_err(|problem| (problem.to_string(), false))
 }
 
@@ -47,16 +49,17 @@ pub struct Share {
 
 impl Share {
     /// The other end of the data plane's link. `instance` is the id of the database: gateways on the same one share their
-    /// limits.
+    /// limits. An exchange that takes longer than `patience` has failed.
     ///
     /// # Errors
     /// The address is malformed. Whether the server is there does not matter yet.
     pub fn new(
         url: &str,
         instance: &str,
+        patience: Duration,
         changes: mpsc::Receiver<Arc<AccountState>>,
     ) -> Result<Self, RedisError> {
-        Ok(Self { server: redis::Shared::new(url, instance)?, changes, used: HashMap::new() })
+        Ok(Self { server: redis::Shared::new(url, instance, patience)?, changes, used: HashMap::new() })
     }
 
     /// Runs until `stop`.

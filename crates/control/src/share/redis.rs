@@ -1,4 +1,4 @@
-//! The exchange itself: one script call for any number of accounts, never longer than [`PATIENCE`]. Over TCP, with TLS or
+//! The exchange itself: one script call for any number of accounts, never longer than `REDIS_TIMEOUT_MS`. Over TCP, with TLS or
 //! without, or over a socket of the machine.
 
 use std::{path::PathBuf, pin::pin, time::Duration};
@@ -19,9 +19,8 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest time of a connection, and of an exchange. Nobody waits for either but the task itself.
+/// Longest time of a connection, if an exchange may not take longer. Nobody waits for either but the task itself.
 const CONNECT: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_millis(250);
 /// After so long without a sign a gateway is gone.
 const FORGET: Duration = Duration::from_secs(10);
 
@@ -78,20 +77,21 @@ fn parse(url: &str) -> RedisResult<(Address, RedisConnectionInfo)> {
 struct Live {
     connection: MultiplexedConnection,
     driver: Fuse<BoxFuture<'static, ()>>,
+    patience: Duration,
 }
 
 impl Live {
     /// Says who we are on a new connection.
-    async fn begin<S>(stream: S, settings: &RedisConnectionInfo) -> RedisResult<Self>
+    async fn begin<S>(stream: S, settings: &RedisConnectionInfo, patience: Duration) -> RedisResult<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(patience));
         let (connection, driver) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
-        Ok(Self { connection, driver: driver.boxed().fuse() })
+        Ok(Self { connection, driver: driver.boxed().fuse(), patience })
     }
 
-    /// What `ask` is answered, within [`PATIENCE`].
+    /// What `ask` is answered, within the patience.
     async fn ask<T: FromRedisValue>(
         &mut self,
         ask: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
@@ -105,7 +105,7 @@ impl Live {
                 () = &mut self.driver => asked.await,
             }
         };
-        Ok(timeout(PATIENCE, answered).await.map_err(|_| Problem::Silent)??)
+        Ok(timeout(self.patience, answered).await.map_err(|_| Problem::Silent)??)
     }
 }
 
@@ -115,6 +115,8 @@ pub(super) struct Shared {
     settings: RedisConnectionInfo,
     connector: Connector,
     live: Option<Live>,
+    /// Longest time of an exchange.
+    patience: Duration,
     script: Script,
     /// This gateway's life: another one after a restart.
     gateway: String,
@@ -123,17 +125,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// `instance` is the id of the database: gateways on the same one share their limits.
+    /// `instance` is the id of the database: gateways on the same one share their limits. An answer that takes longer
+    /// than `patience` does not come.
     ///
     /// # Errors
     /// The address is malformed. Nothing is connected yet.
-    pub(super) fn new(url: &str, instance: &str) -> Result<Self, RedisError> {
+    pub(super) fn new(url: &str, instance: &str, patience: Duration) -> Result<Self, RedisError> {
         let (address, settings) = parse(url)?;
         Ok(Self {
             address,
             settings,
             connector: Connector::default(),
             live: None,
+            patience,
             script: Script::new(&format!("{CHARGE}\n{}", include_str!("exchange.lua"))),
             gateway: uuid::Uuid::now_v7().simple().to_string(),
             prefix: format!("gantry:{{{instance}}}:"),
@@ -197,12 +201,14 @@ impl Shared {
             Ok(match &self.address {
                 Address::Tcp { host, port, tls } => {
                     let stream = self.connector.connect(*tls, host, *port).await?;
-                    Live::begin(stream.into_inner(), &self.settings).await?
+                    Live::begin(stream.into_inner(), &self.settings, self.patience).await?
                 }
-                Address::Unix(path) => Live::begin(UnixStream::connect(path).await?, &self.settings).await?,
+                Address::Unix(path) => {
+                    Live::begin(UnixStream::connect(path).await?, &self.settings, self.patience).await?
+                }
             })
         };
-        timeout(CONNECT, connecting).await.map_err(|_| Problem::Silent)?
+        timeout(CONNECT.max(self.patience), connecting).await.map_err(|_| Problem::Silent)?
     }
 }
 

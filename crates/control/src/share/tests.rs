@@ -66,9 +66,12 @@ fn report(requests: i64, running: u32) -> Report {
 fn gateways_hear_of_each_other() {
     let Some(url) = url("control: gateways hear of each other") else { return };
     let instance = uuid::Uuid::now_v7().to_string();
-    let server = || Server::new(&url, &instance).unwrap();
-    let (mut one, mut two, mut other) =
-        (server(), server(), Server::new(&url, &format!("{instance}-other")).unwrap());
+    let server = || Server::new(&url, &instance, gantry_testkit::PATIENCE).unwrap();
+    let (mut one, mut two, mut other) = (
+        server(),
+        server(),
+        Server::new(&url, &format!("{instance}-other"), gantry_testkit::PATIENCE).unwrap(),
+    );
     let name = || "k1".to_owned();
     let second = 1_000_000_000;
     runtime().block_on(async {

@@ -8,7 +8,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Engine {
     pub(crate) addr: SocketAddr,

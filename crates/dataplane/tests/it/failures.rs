@@ -80,7 +80,10 @@ async fn a_pooled_connection_that_closes_without_an_answer_is_tried_again_once()
 #[tokio::test]
 async fn an_engine_that_does_not_answer_in_time_is_a_504() {
     let mut engine = Engine::start().await;
-    let gateway = Gateway::with(with_upstream(&engine, breaker::Settings::default()), |_| {});
+    let gateway = Gateway::with(
+        with_upstream(&engine, breaker::Settings::default(), Duration::from_millis(100)),
+        |_| {},
+    );
     let mut client = gateway.client().await;
     client.send(&post(CHAT, KEY, "", BODY)).await;
     let mut call = engine.call().await;
@@ -91,14 +94,17 @@ async fn an_engine_that_does_not_answer_in_time_is_a_504() {
     assert_eq!((row.status_code, row.outcome, row.estimated), (504, Outcome::Timeout, true));
 }
 
-/// `m` with a request timeout of 100 ms.
-fn with_upstream(engine: &Engine, settings: breaker::Settings) -> Catalog {
+/// Long enough for a machine that is busy.
+const LONG: Duration = Duration::from_mins(1);
+
+/// `m` with this request timeout.
+fn with_upstream(engine: &Engine, settings: breaker::Settings, request_timeout: Duration) -> Catalog {
     let mut catalog = catalog(engine.addr, vec![(KEY, key_entry(1))]);
     let upstream =
         Upstream::new(9, &format!("http://{}", engine.addr), None, Arc::new(Breaker::new(settings))).unwrap();
-    let mut quick = route("m", Task::Generate, RouteTarget::Up(Arc::new(upstream)));
-    quick.request_timeout = Duration::from_millis(100);
-    catalog.routes.insert("m".into(), quick.into());
+    let mut route = route("m", Task::Generate, RouteTarget::Up(Arc::new(upstream)));
+    route.request_timeout = request_timeout;
+    catalog.routes.insert("m".into(), route.into());
     catalog
 }
 
@@ -106,12 +112,7 @@ fn with_upstream(engine: &Engine, settings: breaker::Settings) -> Catalog {
 async fn failed(cooldown: Duration) -> (Engine, Gateway, Client) {
     let mut engine = Engine::start().await;
     let settings = breaker::Settings { failures: 2, cooldown };
-    let mut catalog = with_upstream(&engine, settings);
-    // Long enough for a machine that is busy.
-    let mut patient = route("m", Task::Generate, catalog.routes["m"].target.clone());
-    patient.request_timeout = Duration::from_mins(1);
-    catalog.routes.insert("m".into(), patient.into());
-    let gateway = Gateway::with(catalog, |_| {});
+    let gateway = Gateway::with(with_upstream(&engine, settings, LONG), |_| {});
     let mut client = gateway.client().await;
     // Refusals and being busy are not failures.
     for status in ["400 Bad Request", "429 Too Many Requests", "503 Service Unavailable"] {
@@ -184,7 +185,7 @@ async fn an_answer_that_is_no_http_is_a_502_and_counts() {
     let settings = breaker::Settings { failures: 3, cooldown: Duration::from_hours(1) };
     for nonsense in ["SSH-2.0-OpenSSH_9.6\r\n\r\n", "\0\0\0\0\r\n\r\n", "HTTP/1.1 999999 What\r\n\r\n"] {
         let mut engine = Engine::start().await;
-        let gateway = Gateway::with(with_upstream(&engine, settings), |_| {});
+        let gateway = Gateway::with(with_upstream(&engine, settings, LONG), |_| {});
         let mut client = gateway.client().await;
         for _ in 0..3 {
             client.send(&post(CHAT, KEY, "", BODY)).await;

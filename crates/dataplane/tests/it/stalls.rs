@@ -1,6 +1,7 @@
 //! An engine that falls silent: a real process that is stopped (`SIGSTOP`), as a hung one looks from outside.
 
 use std::{
+    io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -51,6 +52,9 @@ async fn acquaint(client: &mut Client) {
     }
 }
 
+/// What that process says before its address.
+const LISTENS: &str = "the simulator listens on ";
+
 /// A simulator in a process of its own.
 struct Process {
     child: Child,
@@ -59,18 +63,16 @@ struct Process {
 
 impl Process {
     async fn start() -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = Command::new(std::env::current_exe().unwrap())
+        let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "stalls::simulator_process", "--ignored", "--nocapture"])
-            .env("SIMULATOR_PORT", port.to_string())
-            .stdout(Stdio::null())
+            .env("SIMULATOR", "1")
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let addr = ([127, 0, 0, 1], port).into();
-        let process = Self { child, addr };
-        until("the simulator listens", || std::net::TcpStream::connect(addr).is_ok()).await;
-        process
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let addr = said.find_map(|line| line.split_once(LISTENS)?.1.parse().ok());
+        Self { child, addr: addr.expect("it says where it listens") }
     }
 
     fn signal(&self, name: &str) {
@@ -104,10 +106,14 @@ impl Drop for Process {
 #[ignore = "not a test: the process that the tests below start"]
 #[expect(clippy::disallowed_methods, reason = "how the process is told")]
 async fn simulator_process() {
-    let Ok(port) = std::env::var("SIMULATOR_PORT") else { return };
+    if std::env::var("SIMULATOR").is_err() {
+        return;
+    }
     let words = ["sim:m", "--served-model-name", "m", "--api-key", "internal"].map(str::to_owned);
     let config = gantry_sim::Config::parse(&words, &gantry_sim::Env::new()).unwrap();
-    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    // It may stand behind what the test harness printed.
+    println!("{LISTENS}{}", listener.local_addr().unwrap());
     gantry_sim::serve(listener, config, tokio_util::sync::CancellationToken::new()).await;
 }
 

@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) scripts: BTreeMap<String, Script>,
     pub(super) calls: BTreeMap<Action, usize>,
     pub(super) launches: usize,
-    pub(super) replaced_a_running_twin: bool,
+    pub(super) replaced_while_running: Vec<(i64, i64)>,
     faults: Vec<Fault>,
     down: Option<RuntimeError>,
     events: Option<Sender<(Owner, ModelId)>>,
@@ -109,10 +109,10 @@ impl World {
         if other || self.foreign.contains(spec.name) {
             return Err(RuntimeError::NameInUse { name: spec.name.to_owned() });
         }
-        self.replaced_a_running_twin |= self.containers.get(spec.name).is_some_and(|it| {
-            let old = &it.found.instance;
-            old.generation == spec.generation && matches!(old.status, InstanceStatus::Running { .. })
-        });
+        let old = self.containers.get(spec.name).map(|it| &it.found.instance);
+        if let Some(old) = old.filter(|it| matches!(it.status, InstanceStatus::Running { .. })) {
+            self.replaced_while_running.push((old.generation, spec.generation));
+        }
         self.remove(spec.name);
         if !self.images.contains_key(&spec.launch.image) {
             return Err(RuntimeError::ImageMissing { image: spec.launch.image.clone() });

@@ -8,7 +8,7 @@ use gantry_runtime::{Found, ImageProbe, RuntimeError};
 
 use crate::machine::{Behaviour, Machine, new_owner, poll};
 
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_mins(1);
 
 pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Machine) {
     let (a, b) = (m.name(), m.name());

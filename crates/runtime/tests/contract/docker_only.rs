@@ -114,12 +114,23 @@ async fn gpus_that_the_engine_cannot_give_are_an_error_that_names_the_toolkit() 
 #[tokio::test]
 async fn running_out_of_memory_is_told_from_a_kill() {
     let Some(m) = Machine::docker().await else { return };
-    let a = m.name();
-    let script = "while [ ! -e /models/go ]; do sleep 0.05; done; x=aaaaaaaa; while :; do x=$x$x; done";
-    m.start(&a, Behaviour::Shell(script)).await.unwrap();
-    m.engine().limit_memory(&a.name, 16 << 20).await;
-    std::fs::write(m.models.path().join("go"), "").unwrap();
-    assert_eq!(m.ended(&a).await, (137, true));
+    // Under load Docker itself may miss why the kernel killed it, and then nobody can say.
+    for _ in 0..5 {
+        let a = m.name();
+        let script = "while [ ! -e /models/go ]; do sleep 0.05; done; x=aaaaaaaa; while :; do x=$x$x; done";
+        m.start(&a, Behaviour::Shell(script)).await.unwrap();
+        m.engine().limit_memory(&a.name, 16 << 20).await;
+        let go = m.models.path().join("go");
+        std::fs::write(&go, "").unwrap();
+        let (code, out_of_memory) = m.ended(&a).await;
+        assert_eq!(code, 137);
+        if out_of_memory {
+            return;
+        }
+        println!("Docker did not notice that memory ran out");
+        std::fs::remove_file(go).unwrap();
+    }
+    panic!("Docker never notices that memory runs out");
 }
 
 #[tokio::test]
@@ -192,7 +203,7 @@ async fn an_image_that_is_asked_sees_neither_network_nor_devices_nor_models() {
     let args = [script];
     let probe =
         gantry_runtime::ImageProbe { image: &m.image, entrypoint: Some(&["/bin/sh", "-c"]), args: &args };
-    let said = m.runtime.probe(&probe, Duration::from_secs(10)).await.unwrap();
+    let said = m.runtime.probe(&probe, Duration::from_mins(1)).await.unwrap();
     assert!(said.contains("lo:") && !said.contains("eth0"), "{said}");
     assert!(said.contains("CapEff:\t0000000000000000") && said.contains("NoNewPrivs:\t1"), "{said}");
     assert!(said.contains("none"), "{said}");

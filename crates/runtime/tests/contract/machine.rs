@@ -263,13 +263,13 @@ pub(crate) fn new_owner() -> Owner {
 }
 
 pub(crate) async fn poll<T>(mut probe: impl AsyncFnMut() -> Option<T>) -> T {
-    for _ in 0..400 {
+    for _ in 0..1200 {
         if let Some(value) = probe().await {
             return value;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("condition not met within 20 s")
+    panic!("condition not met within a minute")
 }
 
 /// A directory that does not exist.

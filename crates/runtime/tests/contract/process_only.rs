@@ -12,7 +12,7 @@ use crate::{
     processes::lives,
 };
 
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_mins(1);
 /// Longest time for a program to begin; the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 

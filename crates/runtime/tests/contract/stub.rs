@@ -208,7 +208,7 @@ async fn a_pull_tells_its_progress_and_its_failure() {
     let runtime = stub.runtime();
     let (sender, told) = std::sync::mpsc::channel();
     let progress = Box::new(move |done, known| sender.send((done, known)).unwrap());
-    assert_eq!(runtime.pull("engine", Duration::from_secs(5), progress).await, Ok(()));
+    assert_eq!(runtime.pull("engine", Duration::from_mins(1), progress).await, Ok(()));
     assert_eq!(told.iter().collect::<Vec<_>>(), [(40, 100), (100, 100)]);
     let refused = runtime.pull("engine", Duration::from_secs(5), Box::new(|_, _| ())).await;
     let detail = "manifest for engine:1 not found".to_owned();

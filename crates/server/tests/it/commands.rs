@@ -1,8 +1,6 @@
 //! Starting, stopping and watching models where no container runtime answers, and where an image can't be had. What
 //! needs containers is in `docker_lifecycle`.
 
-use std::time::Duration;
-
 use gantry_testkit::{Client, Database, Options, docker, eventually};
 use serde_json::{Value, json};
 
@@ -12,7 +10,7 @@ use crate::{
 };
 
 async fn reaches(client: &Client, path: &str, state: &str) -> Value {
-    eventually(state, Duration::from_secs(20), async || {
+    eventually(state, gantry_testkit::PATIENCE, async || {
         Some(client.get(path).await.expect(200)).filter(|it| it["state"] == state)
     })
     .await

@@ -19,7 +19,7 @@ use crate::{
     support::{GANTRY, assert_error, start},
 };
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 /// A gateway on a Postgres of its own with the model `m`, its owner, and a client that has a key.
 struct Fixture {
@@ -233,6 +233,11 @@ async fn an_old_session_reads_on_while_nothing_can_be_written() {
     drop(locks);
     database.sql("ALTER SYSTEM SET default_transaction_read_only = on");
     database.sql("SELECT pg_reload_conf()");
+    // The server tells all sessions before it lets another one in.
+    eventually("the server knows", SOON, async || {
+        (database.sql("SHOW default_transaction_read_only") == "on").then_some(())
+    })
+    .await;
     eventually("writes are refused", SOON, async || (it.new_key().await.status == 503).then_some(())).await;
     assert_eq!(it.owner.get("/admin/keys").await.status, 200);
     assert_eq!(ends(), before);

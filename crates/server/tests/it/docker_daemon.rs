@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::GANTRY;
 
-const SOON: Duration = Duration::from_secs(40);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 /// A gateway on that engine, next to its containers.
 async fn gateway(daemon: &Daemon, before: &[&str]) -> Gateway {
@@ -83,7 +83,11 @@ async fn a_daemon_that_hangs_is_away_or_dies_takes_no_truth_with_it() {
 
     // The engines live on, their ports are gone with the daemon's proxies: that says nothing about the engines.
     daemon.kill();
-    let refused = owner.chat("a").await;
+    let refused = eventually("its proxies are gone, too", SOON, async || {
+        let answer = owner.chat("a").await;
+        (answer.status != 200).then_some(answer)
+    });
+    let refused = refused.await;
     assert_eq!((refused.status, refused.code()), (502, "model_unavailable"), "{}", refused.text);
     b.command(&owner, "stop").await.expect(202);
     // Until then the gateway has looked more than once.

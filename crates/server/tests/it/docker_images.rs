@@ -1,6 +1,6 @@
 //! Which images are there, and taking one in from a file: what an air-gapped room needs.
 
-use gantry_testkit::{Gateway, Managed, Options, SIM_LLAMACPP, SIM_VLLM, docker_cli, simulated, simulator};
+use gantry_testkit::{Gateway, Managed, Options, docker_cli, sim_llamacpp, sim_vllm, simulated, simulator};
 use serde_json::{Value, json};
 
 const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
@@ -13,11 +13,11 @@ async fn the_cache_tells_what_an_offline_start_lacks_and_a_file_supplies_it() {
     }
     // A name of its own, so that no other test misses the image meanwhile.
     let carried = format!("gantry/carried-{}:1", std::process::id());
-    docker_cli(&["tag", SIM_VLLM, &carried]);
+    docker_cli(&["tag", sim_vllm(), &carried]);
     let options = Options::containers()
         .env("OFFLINE_MODE", "true")
         .env("PRIMARY_ENGINE_IMAGE", &carried)
-        .env("SECONDARY_ENGINE_IMAGE", SIM_LLAMACPP);
+        .env("SECONDARY_ENGINE_IMAGE", sim_llamacpp());
     let gateway = Gateway::start(GANTRY, options).await;
     let owner = gateway.owner().await;
     let exports = gateway.data_dir().join("exports");
@@ -36,7 +36,7 @@ async fn the_cache_tells_what_an_offline_start_lacks_and_a_file_supplies_it() {
     let missing = json!({ "image": carried, "cached": false, "size_mb": null, "created": null });
     assert_eq!(status["engines"]["vllm"], missing);
     let there = &status["engines"]["llamacpp"];
-    assert_eq!((&there["image"], &there["cached"]), (&json!(SIM_LLAMACPP), &json!(true)));
+    assert_eq!((&there["image"], &there["cached"]), (&json!(sim_llamacpp()), &json!(true)));
     assert!(there["size_mb"].as_f64().unwrap() > 1.0, "{there}");
     assert!(there["created"].as_str().unwrap().contains('T'), "{there}");
     assert_eq!(status["models"][0]["models"], json!([own.id]));

@@ -9,9 +9,7 @@ mod pressure;
 mod survival;
 mod watching;
 
-use std::time::Duration;
-
-use gantry_testkit::{Gateway, Managed, Options, eventually};
+use gantry_testkit::{Gateway, Managed, Options, PATIENCE, eventually};
 
 const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 
@@ -21,7 +19,7 @@ async fn gateway() -> Gateway {
 
 /// Waits until the model's container no longer runs; it stays for its log.
 async fn halted(model: &Managed) {
-    eventually("the container is stopped", Duration::from_secs(20), async || {
+    eventually("the container is stopped", PATIENCE, async || {
         let running =
             model.inspect().expect("a failed model keeps its container")["State"]["Running"].clone();
         (running == false).then_some(())

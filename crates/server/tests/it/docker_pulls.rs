@@ -14,8 +14,8 @@ use std::{
 };
 
 use gantry_testkit::{
-    Client, Gateway, Managed, Options, SIM_VLLM, docker, docker_cli, eventually, inspect, simulated,
-    simulator, skip,
+    Client, Gateway, Managed, Options, docker, docker_cli, eventually, free_port, inspect, sim_vllm,
+    simulated, simulator, skip,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ use crate::{
     support::{GANTRY, assert_error},
 };
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = gantry_testkit::PATIENCE;
 const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
 /// A blob in a file, as registries know it.
@@ -97,7 +97,7 @@ impl Image {
         let saved = dir.join("saved");
         fs::create_dir_all(&saved).unwrap();
         let archive = dir.join("saved.tar");
-        docker_cli(&["save", "-o", archive.to_str().unwrap(), SIM_VLLM]);
+        docker_cli(&["save", "-o", archive.to_str().unwrap(), sim_vllm()]);
         run("tar", &["-xf", archive.to_str().unwrap(), "-C", saved.to_str().unwrap()]);
         let read =
             |name: &str| -> Value { serde_json::from_slice(&fs::read(saved.join(name)).unwrap()).unwrap() };
@@ -123,7 +123,7 @@ struct Registry {
 impl Registry {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let config = json!({
             "version": 0.1, "log": { "level": "error" }, "http": { "addr": format!("127.0.0.1:{port}") },
             "storage": { "filesystem": { "rootdirectory": dir.path().join("data") } },
@@ -351,7 +351,7 @@ async fn a_pull_that_takes_too_long_or_finds_nobody_fails_with_its_reason() {
         .await;
 
     // Nobody listens there any more.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("127.0.0.1:{}", free_port());
     let name = format!("{nobody}/engine:1");
     let change = json!({ "engine_image": name });
     owner.patch(&format!("/admin/models/{}", model.id), &change).await.expect(200);

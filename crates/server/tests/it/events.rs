@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Longest wait for an event on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = gantry_testkit::PATIENCE;
 
 /// One event as it came.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use crate::{
     support::{GANTRY, assert_error, start},
 };
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 /// A chat with an id of its own, to find its row by.
 pub(crate) async fn ask(client: &Client, id: &str) -> Answer {
@@ -368,11 +368,11 @@ async fn a_clock_that_is_set_moves_no_deadline() {
     let hour = |text: &str| text.split('T').nth(1).unwrap()[..2].to_owned();
     let mut hours = Vec::new();
     for (n, offset) in ["+3600", "-3600", "+0"].into_iter().enumerate() {
-        let mut body = simulated("llamacpp", &format!("loads-{n}"), &[("LOAD_SECONDS", "3")]);
+        let mut body = simulated("llamacpp", &format!("loads-{n}"), &[("LOAD_SECONDS", "6")]);
         body["startup_timeout_sec"] = json!(60);
         let loads = Managed::create(&owner, &body).await;
         loads.start(&owner).await;
-        loads.reaches(&owner, "loading").await;
+        loads.has_been(&owner, "loading", 1).await;
         clock.set(offset);
         // The session, the key, the routes and both models are as before.
         loads.reaches(&owner, "running").await;
@@ -388,11 +388,11 @@ async fn a_clock_that_is_set_moves_no_deadline() {
     assert!(hours[0] != hours[1] && hours[1] != hours[2], "the clock was set: {hours:?}");
     // Years: sessions are over, and what needs none goes on.
     for (n, offset) in TEN_YEARS.into_iter().enumerate() {
-        let mut body = simulated("llamacpp", &format!("years-{n}"), &[("LOAD_SECONDS", "3")]);
+        let mut body = simulated("llamacpp", &format!("years-{n}"), &[("LOAD_SECONDS", "6")]);
         body["startup_timeout_sec"] = json!(60);
         let loads = Managed::create(&owner, &body).await;
         loads.start(&owner).await;
-        loads.reaches(&owner, "loading").await;
+        loads.has_been(&owner, "loading", 1).await;
         clock.set(offset);
         eventually("it gets ready", SOON, async || {
             (ask(&key, &format!("years-{n}")).await.status == 200).then_some(())

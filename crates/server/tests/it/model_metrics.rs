@@ -1,6 +1,6 @@
 //! `GET /admin/models/metrics` on simulated engines: their numbers, one that hangs, and those that do not run.
 
-use gantry_testkit::{Client, Managed, Options, docker_cli, simulated, simulator};
+use gantry_testkit::{Client, Managed, Options, PATIENCE, docker_cli, eventually, simulated, simulator};
 use serde_json::{Value, json};
 
 use crate::support::{GANTRY, start};
@@ -31,7 +31,8 @@ async fn engines_are_asked_for_what_they_count_and_one_that_hangs_hides_nobody()
     if !simulator(GANTRY, "model_metrics") {
         return;
     }
-    let gateway = start(Options::containers()).await;
+    // Nothing but these questions asks the engine that hangs.
+    let gateway = start(Options::containers().env("HEALTH_POLL_SEC", "3600")).await;
     let owner = gateway.owner().await;
     let (vllm, llama) = (simulated("vllm", "v", &[]), simulated("llamacpp", "l", &[]));
     let vllm = Managed::run(&owner, &vllm).await;
@@ -44,7 +45,12 @@ async fn engines_are_asked_for_what_they_count_and_one_that_hangs_hides_nobody()
             tokens[sums] += usage["completion_tokens"].as_u64().unwrap();
         }
     }
-    let all = metrics(&owner).await;
+    // The engine notes the end of a request after its client has the answer; a busy machine lets a question time out.
+    let all = eventually("both engines answer and rest", PATIENCE, async || {
+        let all = metrics(&owner).await;
+        (of(&all, "v")["requests_running"] == 0 && of(&all, "l")["error"].is_null()).then_some(all)
+    });
+    let all = all.await;
     let v = of(&all, "v");
     assert_eq!(
         (&v["model_id"], &v["engine_type"], &v["state"]),
@@ -73,7 +79,11 @@ async fn engines_are_asked_for_what_they_count_and_one_that_hangs_hides_nobody()
     assert_eq!(idle.as_object().unwrap().len(), NUMBERS.len() + 5);
 
     docker_cli(&["pause", &llama.container]);
-    let all = metrics(&owner).await;
+    let all = eventually("the other engine answers", PATIENCE, async || {
+        let all = metrics(&owner).await;
+        of(&all, "v")["error"].is_null().then_some(all)
+    });
+    let all = all.await;
     docker_cli(&["unpause", &llama.container]);
     let hung = of(&all, "l");
     assert_eq!(hung["error"], "the engine did not answer in time", "{hung}");
@@ -89,7 +99,10 @@ async fn an_engine_that_just_died_has_no_numbers() {
     let gateway = start(Options::containers()).await;
     let owner = gateway.owner().await;
     let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
-    assert!(of(&metrics(&owner).await, "m")["prompt_tokens_total"].is_u64());
+    eventually("the engine answers", PATIENCE, async || {
+        of(&metrics(&owner).await, "m")["prompt_tokens_total"].is_u64().then_some(())
+    })
+    .await;
     docker_cli(&["kill", &model.container]);
     let all = metrics(&owner).await;
     // Found out by the next probe, or told here.

@@ -6,7 +6,6 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use gantry_testkit::{Client, Gateway, Options, eventually, raw, skip};
@@ -99,7 +98,7 @@ async fn who_asks_for_nothing_keeps_no_place_at_the_listener() {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nx: ").await.unwrap();
         idle.push(stream);
     }
-    let taken = eventually("it takes some of them", Duration::from_secs(10), async || {
+    let taken = eventually("it takes some of them", gantry_testkit::PATIENCE, async || {
         let taken = sockets().saturating_sub(before);
         (taken >= 50).then_some(taken)
     });
@@ -249,7 +248,7 @@ async fn what_clients_make_up_adds_no_series() {
         assert_eq!(key.post(path, &chat("nobody", false)).await.status, 404);
     }
     // The processors' load is a difference of two looks.
-    let before = eventually("all of the machine is known", Duration::from_secs(20), async || {
+    let before = eventually("all of the machine is known", gantry_testkit::PATIENCE, async || {
         let series = series(&page(&gateway).await);
         series.contains("gantry_host_cpu_utilisation_ratio").then_some(series)
     })

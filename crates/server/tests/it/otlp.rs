@@ -34,7 +34,7 @@ use crate::{
 };
 
 const CHAT: &str = "/v1/chat/completions";
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {

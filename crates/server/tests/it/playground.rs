@@ -1,6 +1,6 @@
 //! What the chat page asks before it chats: which models run, and what they take. Containers run the simulator.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use gantry_testkit::{Database, Managed, Options, eventually, simulated, simulator};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ async fn healthy_models_are_listed_with_the_limits_that_their_engines_report() {
     assert_eq!((&small["max_tokens_default"], &small["request_defaults"]), (&json!(512), &json!(null)));
 
     llama.command(&owner, "stop").await;
-    eventually("the stopped model leaves the list", Duration::from_secs(20), async || {
+    eventually("the stopped model leaves the list", gantry_testkit::PATIENCE, async || {
         let list = user.get("/v1/models/running").await.expect(200);
         (list == json!([entry("org/big", "vllm")])).then_some(())
     })
@@ -146,7 +146,7 @@ async fn a_model_whose_engine_keeps_failing_is_not_offered() {
     let owner = gateway.owner().await;
     Managed::run(&owner, &simulated("vllm", "m", &[("ERROR_STATUS", "500")])).await;
     assert_eq!(owner.get("/v1/models/running").await.expect(200)[0]["served_model_name"], "m");
-    eventually("the breaker opens", Duration::from_secs(20), async || {
+    eventually("the breaker opens", gantry_testkit::PATIENCE, async || {
         (owner.chat("m").await.code() == "model_unavailable").then_some(())
     })
     .await;

@@ -7,9 +7,9 @@ mod places;
 mod real_engine;
 mod survival;
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use gantry_testkit::{Gateway, Managed, Options, engine_processes, eventually};
+use gantry_testkit::{Gateway, Managed, Options, PATIENCE, engine_processes, eventually};
 use serde_json::Value;
 
 use crate::support::{GANTRY, start};
@@ -31,10 +31,8 @@ fn supervisor(gateway: &Gateway, model: &Managed) -> i64 {
 /// Waits until no process of any engine of the gateway is left.
 async fn nothing_left(gateway: &Gateway) {
     let instance = gateway.instance();
-    eventually("no process is left", Duration::from_secs(20), async || {
-        engine_processes(&instance).is_empty().then_some(())
-    })
-    .await;
+    eventually("no process is left", PATIENCE, async || engine_processes(&instance).is_empty().then_some(()))
+        .await;
 }
 
 /// A program in the gateway's surroundings that does what `script` says; `GANTRY` in it is the real one.

@@ -216,9 +216,13 @@ async fn a_real_prometheus_reads_the_gateway_and_its_alerts_fire() {
         })
         .await;
     }
-    let firing = prometheus.query("ALERTS{alertstate=\"firing\",model=\"far\"}").await;
-    assert!(firing.is_empty(), "nothing is wrong with it: {firing:#?}");
-    assert!(!prometheus.firing().await.contains("GantryDown"));
+    // On a machine that stops for seconds a probe, or a look at the gateway, may fail for a moment.
+    eventually("nothing is wrong with what works", PATIENCE, async || {
+        traffic(&key).await;
+        let firing = prometheus.query("ALERTS{alertstate=\"firing\",model=\"far\"}").await;
+        (firing.is_empty() && !prometheus.firing().await.contains("GantryDown")).then_some(())
+    })
+    .await;
     assert!(gateway.terminate());
     eventually("GantryDown fires", PATIENCE, async || {
         prometheus.firing().await.contains("GantryDown").then_some(())

@@ -1,8 +1,6 @@
 //! How far a role and an organisation reach: what moved away has no name here, and nobody touches the keys of one above
 //! him.
 
-use std::time::Duration;
-
 use gantry_testkit::{Client, Database, eventually};
 use serde_json::{Value, json};
 
@@ -28,7 +26,7 @@ async fn what_moved_to_another_organisation_has_no_name_in_this_one() {
         let prefix = key["prefix"].as_str().unwrap();
         let bearer = team.gateway.client().with_key(key["token"].as_str().unwrap());
         bearer.chat("no such model").await;
-        eventually("the row is there", Duration::from_secs(10), async || {
+        eventually("the row is there", gantry_testkit::PATIENCE, async || {
             (!groups(&team.org_admin, "user").await.is_empty()).then_some(())
         })
         .await;

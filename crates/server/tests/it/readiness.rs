@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::support::start;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 /// A container engine that takes every connection, and says which version it is once it is to.
 struct Engine {

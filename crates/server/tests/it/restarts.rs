@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use gantry_testkit::{Client, Options, chat, eventually};
@@ -58,7 +57,7 @@ async fn ten_restarts_under_load_fail_nothing() {
         gateway.restart().await;
         // It is asked again before it ends again.
         let answers = client.at(&gateway.url);
-        eventually("it answers", Duration::from_secs(30), async || {
+        eventually("it answers", gantry_testkit::PATIENCE, async || {
             (answers.chat("m").await.status == 200).then_some(())
         })
         .await;
@@ -72,7 +71,7 @@ async fn ten_restarts_under_load_fail_nothing() {
     let answered = results.iter().map(|it| it.0).sum::<usize>() + RESTARTS;
     println!("{answered} requests in {RESTARTS} restarts, none refused and none failed");
     let owner = gateway.owner().await;
-    eventually("all rows are there", Duration::from_secs(10), async || {
+    eventually("all rows are there", gantry_testkit::PATIENCE, async || {
         let csv = owner.get("/admin/usage?limit=1000").await.expect(200).as_array().unwrap().len();
         (csv == answered.min(1000)).then_some(())
     })

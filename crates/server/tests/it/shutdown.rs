@@ -50,10 +50,10 @@ async fn rows_of(gateway: &mut Gateway, ids: &[&str]) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_ends_and_nothing_fails() {
     let simulator = Simulator::start("--sim-tokens-per-sec 40").await;
-    let mut gateway = start(Options::default().env("SHUTDOWN_DELAY_SEC", "1")).await;
+    let mut gateway = start(Options::default().env("SHUTDOWN_DELAY_SEC", "15")).await;
     let client = simulator.join(&gateway).await;
-    let stream = streaming(&client, "streams", 80).await;
-    let plain = client.request(Method::POST, CHAT).header("x-request-id", "plain").json(&chat(80, false));
+    let stream = streaming(&client, "streams", 400).await;
+    let plain = client.request(Method::POST, CHAT).header("x-request-id", "plain").json(&chat(400, false));
     #[expect(clippy::disallowed_methods, reason = "tests have no supervisor")]
     let plain =
         tokio::spawn(async move { plain.send().await.unwrap().error_for_status().unwrap().text().await });
@@ -62,7 +62,7 @@ async fn what_runs_ends_and_nothing_fails() {
     let owner = gateway.owner().await;
     gateway.signal("TERM");
     let asked_at = Instant::now();
-    let told = eventually("it is not ready", Duration::from_secs(10), async || {
+    let told = eventually("it is not ready", gantry_testkit::PATIENCE, async || {
         let asked = Client::new(&gateway.url).request(Method::GET, "/readyz").send().await.ok()?;
         (asked.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(asked.json::<Value>().await.ok()?)
     })
@@ -74,18 +74,18 @@ async fn what_runs_ends_and_nothing_fails() {
     let events = stream.rest().await.unwrap();
     assert_eq!(events.last().map(String::as_str), Some("[DONE]"), "{events:?}");
     let body: Value = serde_json::from_str(&plain.await.unwrap().unwrap()).unwrap();
-    assert_eq!(body["usage"]["completion_tokens"], 80);
+    assert_eq!(body["usage"]["completion_tokens"], 400);
     assert!(gateway.ended().await, "{}", gateway.log());
     assert_eq!(ready(&gateway).await, None);
     for row in rows_of(&mut gateway, &["streams", "plain"]).await {
-        assert_eq!((&row["status_code"], &row["completion_tokens"]), (&json!(200), &json!(80)), "{row}");
+        assert_eq!((&row["status_code"], &row["completion_tokens"]), (&json!(200), &json!(400)), "{row}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_end_in_time_is_cut_told_and_metered() {
     let simulator = Simulator::start("--sim-tokens-per-sec 20").await;
-    let mut gateway = start(Options::default().env("DRAIN_TIMEOUT_SEC", "4")).await;
+    let mut gateway = start(Options::default().env("DRAIN_TIMEOUT_SEC", "15")).await;
     let client = simulator.join(&gateway).await;
     let stream = streaming(&client, "streams", 2000).await;
     let plain = client.request(Method::POST, CHAT).header("x-request-id", "plain").json(&chat(2000, false));
@@ -95,7 +95,7 @@ async fn what_does_not_end_in_time_is_cut_told_and_metered() {
     assert_eq!(client.chat("m").await.status, 200);
     gateway.signal("TERM");
     // New ones are told, while it drains.
-    eventually("it takes no more", Duration::from_secs(10), async || {
+    eventually("it takes no more", gantry_testkit::PATIENCE, async || {
         let answer = client.at(&gateway.url).chat("m").await;
         (answer.code() == "shutting_down").then(|| assert_error(&answer, 503, "shutting_down"))
     })
@@ -121,7 +121,7 @@ async fn a_second_signal_ends_it_at_once_and_the_rows_are_there() {
         let client = simulator.join(&gateway).await;
         let stream = streaming(&client, "streams", 2000).await;
         gateway.signal(signals[0]);
-        eventually("it drains", Duration::from_secs(10), async || {
+        eventually("it drains", gantry_testkit::PATIENCE, async || {
             gateway.log().contains("stopping: running requests").then_some(())
         })
         .await;

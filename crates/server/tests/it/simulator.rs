@@ -1,12 +1,12 @@
 //! An engine simulator as a process of its own, reached through the registry: for tests that need no container.
 
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
+    io::{BufRead, BufReader},
+    net::SocketAddr,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
-use gantry_testkit::{Client, Gateway, eventually};
+use gantry_testkit::{Client, Gateway, PATIENCE};
 use serde_json::json;
 
 use crate::support::GANTRY;
@@ -19,20 +19,29 @@ pub(crate) struct Simulator {
 impl Simulator {
     /// With options such as `--sim-tokens-per-sec 20`; serves the model `m`.
     pub(crate) async fn start(options: &str) -> Self {
-        // Between finding the port and using it another process may take it: then the simulator ends.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let addr = SocketAddr::from(([127, 0, 0, 1], port));
-        let child = Command::new(GANTRY)
-            .args(["engine-sim", "sim:m", "--served-model-name", "m", "--host", "127.0.0.1"])
-            .args(["--port", &port.to_string()])
+        let mut child = Command::new(GANTRY)
+            .args(["engine-sim", "sim:m", "--served-model-name", "m", "--host", "127.0.0.1", "--port", "0"])
             .args(options.split_whitespace())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        eventually("the simulator listens", Duration::from_secs(30), async || TcpStream::connect(addr).ok())
-            .await;
-        Self { child, addr }
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        // Reads to the end, so that it never blocks on a full pipe.
+        std::thread::spawn(move || {
+            let mut tell = Some(tell);
+            for line in said.lines().map_while(Result::ok) {
+                let addr = line.split_once("server on http://").and_then(|it| it.1.trim().parse().ok());
+                if let Some((addr, tell)) = addr.and_then(|it| Some((it, tell.take()?))) {
+                    let _ = tell.send(addr);
+                }
+            }
+        });
+        let mut it = Self { child, addr: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        it.addr =
+            tokio::time::timeout(PATIENCE, told).await.unwrap().expect("the simulator says where it is");
+        it
     }
 
     pub(crate) fn url(&self) -> String {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::{GANTRY, start};
 
 /// A silent supervisor is given up after 6 s; the machine may be busy.
-const TAKEN_OVER: Duration = Duration::from_secs(40);
+const TAKEN_OVER: Duration = gantry_testkit::PATIENCE;
 
 fn postgres(test: &str) -> bool {
     Database::all(test).contains(&Database::Postgres)
@@ -53,7 +53,7 @@ fn release(database: &str, more: &[&str]) -> Output {
 }
 
 async fn answers(client: &Client, model: &Managed) {
-    eventually("it answers", Duration::from_secs(10), async || {
+    eventually("it answers", gantry_testkit::PATIENCE, async || {
         (client.chat(&model.served_name).await.status == 200).then_some(())
     })
     .await;

@@ -1,7 +1,7 @@
 //! Usage as an administrator sees it: pages, sums, series, percentiles and the export of the same rows say the same,
 //! and nobody sees another organisation's.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
@@ -114,7 +114,7 @@ async fn assert_agreement(client: &Client, filter: &str) -> Value {
 }
 
 async fn wait_for_rows(client: &Client, n: usize) {
-    eventually(&format!("{n} usage rows"), Duration::from_secs(10), async || {
+    eventually(&format!("{n} usage rows"), gantry_testkit::PATIENCE, async || {
         let rows = get(client, "?limit=1000").await;
         (rows.as_array().unwrap().len() == n).then_some(())
     })
@@ -371,7 +371,7 @@ async fn rows_are_kept_for_ever_where_the_operator_says_so() {
     };
     gateway.restart().await;
     let owner = gateway.owner().await;
-    eventually("the old audit row is gone", Duration::from_secs(20), async || {
+    eventually("the old audit row is gone", gantry_testkit::PATIENCE, async || {
         let rows = owner.get("/admin/audit?limit=1000").await.expect(200);
         column(&rows, "object_id").iter().all(|it| **it != "old").then_some(())
     })
@@ -382,7 +382,7 @@ async fn rows_are_kept_for_ever_where_the_operator_says_so() {
     gateway.set_env("USAGE_RETENTION_DAYS", "20");
     gateway.restart().await;
     let owner = gateway.owner().await;
-    eventually("the older row is gone", Duration::from_secs(20), async || {
+    eventually("the older row is gone", gantry_testkit::PATIENCE, async || {
         (n_rows(&owner).await == "1").then_some(())
     })
     .await;

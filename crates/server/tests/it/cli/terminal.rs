@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 use super::Shell;
 use crate::support::{GANTRY, gateway, start};
 
+/// An image of 512 MiB may have to be packed and loaded first.
+const SHOWN: Duration = Duration::from_mins(3);
+
 /// Runs `args` at a terminal of 60 columns; see [`at_terminal_of`].
 async fn at_terminal(
     shell: &Shell,
@@ -66,7 +69,7 @@ async fn at_terminal_of(
     });
     for (text, keys) in keys {
         let there = async || shown.lock().unwrap().contains(text).then_some(());
-        eventually(&format!("`{text}` is shown"), Duration::from_secs(30), there).await;
+        eventually(&format!("`{text}` is shown"), SHOWN, there).await;
         if let Some(task) = keys.strip_prefix("run ") {
             let task = format!("terminal=$(cat terminal) program=$(cat program); {task}");
             let done = Command::new("sh").args(["-c", &task]).current_dir(shell.home.path()).status();
@@ -77,7 +80,7 @@ async fn at_terminal_of(
         input.flush().unwrap();
     }
     let ended = async || child.try_wait().unwrap();
-    let status = eventually("the program ends", Duration::from_secs(30), ended).await;
+    let status = eventually("the program ends", gantry_testkit::PATIENCE, ended).await;
     drop(input);
     reader.join().unwrap();
     let shown = shown.lock().unwrap().clone();
@@ -135,19 +138,26 @@ async fn the_live_view_shows_what_the_gateway_counts_at_any_width() {
         client.chat("busy").await.expect(200);
     }
     let told = async |path: &str| owner.get(path).await.expect(200);
-    let sums = eventually("all requests are in the sums", Duration::from_secs(20), async || {
+    let sums = eventually("all requests are in the sums", gantry_testkit::PATIENCE, async || {
         let sums = told("/admin/usage/aggregate?group_by=model").await;
         (sums[0]["requests"] == N).then(|| sums[0].clone())
     });
     let sums = sums.await;
 
     // Where there is no terminal it is printed once; what the engine counts is what was metered.
-    let seen = shell.run(&["top", "--json"]).ends(0).json();
-    let busy = seen["metrics"].as_array().unwrap().iter().find(|it| it["model_id"] == model.id).unwrap();
+    // The engine notes the end of a request after its client has the answer.
+    let of = |seen: &Value| {
+        seen["metrics"].as_array().unwrap().iter().find(|it| it["model_id"] == model.id).unwrap().clone()
+    };
+    let seen = eventually("the engine answers and rests", gantry_testkit::PATIENCE, async || {
+        let seen = shell.run(&["top", "--json"]).ends(0).json();
+        (of(&seen)["requests_running"].as_f64() == Some(0.0)).then_some(seen)
+    });
+    let seen = seen.await;
+    let busy = of(&seen);
     let rounded = |name: &str| busy[name].as_f64().unwrap().round() as i64;
     assert_eq!(sums["prompt_tokens"], rounded("prompt_tokens_total"), "{busy}\n{sums}");
     assert_eq!(sums["completion_tokens"], rounded("generation_tokens_total"), "{busy}\n{sums}");
-    assert_eq!(busy["requests_running"].as_f64(), Some(0.0), "{busy}");
     assert!(seen["throughput"]["req_per_sec"].as_f64().unwrap() > 0.0, "{}", seen["throughput"]);
     let out = shell.run(&["top"]).ends(0).out;
     let line = out.lines().find(|it| it.starts_with("busy")).unwrap();
@@ -240,7 +250,7 @@ async fn what_strangers_and_key_holders_send_can_not_command_the_operator_s_term
     let shell = Shell::of_owner(&gateway);
     let (_, client) = gateway.owner().await.new_key(&json!({})).await;
     client.chat(NAME).await;
-    let listed = eventually("the request is listed", Duration::from_secs(20), async || {
+    let listed = eventually("the request is listed", gantry_testkit::PATIENCE, async || {
         let ran = shell.run(&["usage", "list", "--json"]).ends(0);
         (ran.json() != json!([])).then_some(ran)
     });

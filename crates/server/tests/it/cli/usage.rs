@@ -1,6 +1,6 @@
 //! `usage` and `images`: what is asked of the gateway, and what becomes of the answer.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use gantry_domain::{
     KeyId, Role, Timestamp,
@@ -21,6 +21,17 @@ fn monday(tz: &str) -> i64 {
     let script = "date -d \"$(date +%F) -$(($(date +%u) - 1)) days\" +%s";
     let output = Command::new("sh").args(["-c", script]).env("TZ", tz).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse::<i64>().unwrap() * 1000
+}
+
+/// A week that begins during a test would begin with no rows: waits for it if it is near.
+async fn no_monday_is_near() {
+    const WEEK: i64 = 7 * 24 * 3_600_000;
+    for zone in ["UTC", INDIA] {
+        let rest = monday(zone) + WEEK - now().0;
+        if rest < 60_000 {
+            tokio::time::sleep(Duration::from_millis(rest.max(0).unsigned_abs())).await;
+        }
+    }
 }
 
 /// Users and their tokens since `from`, summed from the single rows by the database itself.
@@ -57,7 +68,8 @@ async fn fill(url: &str) {
             NewUser { org_id, username, password_hash: "-".to_owned(), role: Role::User, enabled: true };
         users.push((tx.insert_user(&user, now).await.unwrap().id, org_id));
     }
-    let week = monday("UTC").min(monday(INDIA));
+    let mondays = [monday("UTC"), monday(INDIA)];
+    let (week, later) = (mondays[0].min(mondays[1]), mondays[0].max(mondays[1]));
     let row = |n: i64, user: usize, at: i64, tokens: i64| UsageRow {
         id: id_at(Timestamp(at), n as u128),
         req_id: format!("-{n}"),
@@ -81,16 +93,17 @@ async fn fill(url: &str) {
     };
     let mut rows = Vec::new();
     for n in 0..6_000 {
-        let (user, half) = ((n * 7 + n / 20) as usize % 20, n / 3_000);
-        // Those who are heavy this week were light before it.
-        let (at, weight) = match half {
-            0 => (week - 1 - n * 200_000, 20 - user as i64),
-            _ => (week + (now.0 - week) * (n - 3_000) / 3_000, user as i64),
+        let (user, part) = ((n * 7 + n / 20) as usize % 20, n % 1_500);
+        // Those who are heavy this week were light before it. Also a week that began this very moment has its rows.
+        let (at, weight) = match n / 1_500 {
+            0 | 1 => (week - 1 - n * 200_000, 20 - user as i64),
+            2 => (week + (later - week) * part / 1_500, user as i64),
+            _ => (later + (now.0 - later) * part / 1_500, user as i64),
         };
         rows.push(row(n, user, at, 10 * weight + n % 50));
     }
-    rows.push(row(6_000, 0, monday("UTC") - 1, 10_000_000));
-    rows.push(row(6_001, 3, monday(INDIA) - 1, 20_000_000));
+    rows.push(row(6_000, 0, mondays[0] - 1, 10_000_000));
+    rows.push(row(6_001, 3, mondays[1] - 1, 20_000_000));
     tx.insert_usage(&rows).await.unwrap();
     tx.commit().await.unwrap();
     store.close().await;
@@ -99,6 +112,7 @@ async fn fill(url: &str) {
 #[tokio::test]
 async fn the_five_users_with_most_tokens_this_week_take_one_command() {
     for database in Database::all("cli: the_five_users_with_most_tokens_this_week") {
+        no_monday_is_near().await;
         let gateway = gateway(database).await;
         let file = format!("sqlite://{}", gateway.data_dir().join("gantry.db").display());
         let url = gateway.database_url().unwrap_or(file);

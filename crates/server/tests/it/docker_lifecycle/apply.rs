@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gantry_testkit::{
-    Foreign, Gateway, Managed, Options, SIM_VLLM, docker_cli, eventually, inspect, simulated, simulator,
+    Foreign, Gateway, Managed, Options, docker_cli, eventually, inspect, sim_vllm, simulated, simulator,
 };
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ async fn an_answer_that_is_under_way_ends_before_its_engine_is_replaced() {
     let model = Managed::run(&owner, &simulated("vllm", "m", &[("TOKENS_PER_SEC", "15")])).await;
     let before = model.container_id();
     let body = json!({
-        "model": "m", "stream": true, "max_tokens": 45, "messages": [{ "role": "user", "content": "Hi" }],
+        "model": "m", "stream": true, "max_tokens": 200, "messages": [{ "role": "user", "content": "Hi" }],
     });
     let mut stream = owner.stream("/v1/chat/completions", &body).await;
     stream.next().await.unwrap().expect("the answer begins");
@@ -106,9 +106,10 @@ async fn a_record_shows_that_it_differs_from_what_runs() {
     if !simulator(GANTRY, "docker_lifecycle: drift") {
         return;
     }
-    let again = format!("{SIM_VLLM}-again");
-    docker_cli(&["tag", SIM_VLLM, &again]);
-    let options = Options::containers().env("PRIMARY_ENGINE_IMAGE", SIM_VLLM).env("MODEL_RECONCILE_SEC", "1");
+    let again = format!("{}-again", sim_vllm());
+    docker_cli(&["tag", sim_vllm(), &again]);
+    let options =
+        Options::containers().env("PRIMARY_ENGINE_IMAGE", sim_vllm()).env("MODEL_RECONCILE_SEC", "1");
     let mut gateway = Gateway::start(GANTRY, options).await;
     let owner = gateway.owner().await;
     let mut body = simulated("vllm", "m", &[]);
@@ -130,7 +131,7 @@ async fn a_record_shows_that_it_differs_from_what_runs() {
     gateway.set_env("PRIMARY_ENGINE_IMAGE", &again);
     gateway.restart().await;
     let owner = gateway.owner().await;
-    let reason = eventually("the difference is seen", Duration::from_secs(20), async || {
+    let reason = eventually("the difference is seen", gantry_testkit::PATIENCE, async || {
         let record = model.record(&owner).await;
         record["needs_apply_reason"].as_str().map(str::to_owned)
     });
@@ -158,10 +159,10 @@ async fn containers_of_ours_without_a_record_are_stopped_and_others_are_not() {
         ];
         let options: Vec<&str> = labels.iter().flat_map(|it| ["--label", it]).collect();
         let args = ["--any-model", "sim:x"];
-        Foreign::run(&format!("primary-model-{id}"), &options, SIM_VLLM, &args)
+        Foreign::run(&format!("primary-model-{id}"), &options, sim_vllm(), &args)
     };
     let (orphan, other) = (run(model.id + 1, &gateway.instance()), run(model.id + 2, "somebody-else"));
-    eventually("the orphan is removed", Duration::from_secs(20), async || {
+    eventually("the orphan is removed", gantry_testkit::PATIENCE, async || {
         inspect(&orphan.0).is_none().then_some(())
     })
     .await;

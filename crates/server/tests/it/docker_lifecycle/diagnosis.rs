@@ -4,7 +4,6 @@ use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     thread,
-    time::Duration,
 };
 
 use gantry_testkit::{Client, Gateway, Managed, Options, eventually, simulated, simulator, skip};
@@ -42,7 +41,7 @@ fn pass(mut from: UnixStream, mut to: UnixStream, swallow: impl Fn(&[u8]) -> boo
 }
 
 async fn diagnosis(owner: &Client, model: &Managed) -> Value {
-    eventually("a diagnosis", Duration::from_secs(30), async || {
+    eventually("a diagnosis", gantry_testkit::PATIENCE, async || {
         let found = model.record(owner).await["diagnosis"].clone();
         found.is_object().then_some(found)
     })

@@ -1,6 +1,6 @@
 //! Starts that fail, and engines that die.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gantry_testkit::{Gateway, Managed, Options, docker_cli, simulated, simulator};
 use serde_json::json;
@@ -57,19 +57,19 @@ async fn an_engine_that_loads_for_too_long_is_given_up() {
     let begun = Instant::now();
     for engine in ["vllm", "llamacpp"] {
         let mut body = simulated(engine, engine, &[("LOAD_SECONDS", "600")]);
-        body["startup_timeout_sec"] = json!(5);
+        body["startup_timeout_sec"] = json!(15);
         Managed::create(&owner, &body).await.start(&owner).await;
     }
     let models = owner.get("/admin/models").await.expect(200);
     for record in models.as_array().unwrap() {
         let model = Managed::of(record);
-        assert_eq!(model.fails(&owner).await, "startup_timeout_after_5s");
+        assert_eq!(model.fails(&owner).await, "startup_timeout_after_15s");
         println!("{}: given up after {:?}", model.served_name, begun.elapsed());
         super::halted(&model).await;
         let ready = owner.get(&model.path("readiness")).await.expect(200);
         let detail = ready["detail"].as_str().unwrap();
         assert_eq!(ready["status"], json!("error"));
-        assert!(detail.starts_with("Loading took too long: the engine was not ready within 5 s"), "{ready}");
+        assert!(detail.starts_with("Loading took too long: the engine was not ready within 15 s"), "{ready}");
     }
 }
 
@@ -98,7 +98,9 @@ async fn an_idle_engine_that_dies_is_noticed() {
     if !simulator(GANTRY, "docker_lifecycle: idle engines that die") {
         return;
     }
-    let gateway = gateway().await;
+    // Nobody asks the engines, neither of the two rounds nor a user: only Docker's event can tell.
+    let options = Options::containers().env("HEALTH_POLL_SEC", "3600").env("MODEL_RECONCILE_SEC", "3600");
+    let gateway = Gateway::start(GANTRY, options).await;
     let owner = gateway.owner().await;
     let killed = Managed::run(&owner, &simulated("vllm", "killed", &[])).await;
     let removed = Managed::run(&owner, &simulated("llamacpp", "removed", &[])).await;
@@ -111,20 +113,11 @@ async fn an_idle_engine_that_dies_is_noticed() {
     {
         docker_cli(&[command, &[&*model.container]].concat());
         let died = Instant::now();
-        // Until it is noticed nobody waits in vain.
-        let refused = owner.chat(&model.served_name).await;
-        assert!(
-            matches!(
-                (refused.status, refused.code()),
-                (502, "model_unavailable") | (503, "model_not_running")
-            ),
-            "{refused:?}"
-        );
         let reason = model.fails(&owner).await;
         assert!(reasons.contains(&&*reason), "{reason}");
-        let noticed = died.elapsed();
-        assert!(noticed < Duration::from_secs(15), "{noticed:?}");
-        println!("{} noticed after {noticed:?}", model.served_name);
+        println!("{} noticed after {:?}", model.served_name, died.elapsed());
+        let refused = owner.chat(&model.served_name).await;
+        assert_eq!((refused.status, refused.code()), (503, "model_not_running"), "{refused:?}");
         let log = owner.get(&model.path("logs")).await.expect(200);
         assert_eq!(log["lines"].as_i64().unwrap() > 0, model.inspect().is_some());
     }
@@ -164,7 +157,7 @@ async fn a_model_may_be_stopped_while_it_loads() {
         model.reaches(&owner, "loading").await;
         let asked = Instant::now();
         model.command(&owner, "stop").await.expect(202);
-        model.reaches_within(&owner, "stopped", Duration::from_secs(10)).await;
+        model.reaches_within(&owner, "stopped", gantry_testkit::PATIENCE).await;
         println!("{engine}: stopped while loading after {:?}", asked.elapsed());
         assert!(model.inspect().is_none());
     }

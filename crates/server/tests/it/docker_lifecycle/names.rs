@@ -1,9 +1,9 @@
 //! Whose a container is: ours are replaced, those of others are never touched.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gantry_testkit::{
-    Foreign, Gateway, Managed, ModelIds, Options, SIM_VLLM, eventually, inspect, simulated, simulator,
+    Foreign, Gateway, Managed, ModelIds, Options, eventually, inspect, sim_vllm, simulated, simulator,
 };
 
 use super::{GANTRY, gateway};
@@ -24,11 +24,11 @@ async fn a_leftover_container_of_ours_makes_room() {
     ];
     let labels: Vec<&str> = labels.iter().flat_map(|it| ["--label", it]).collect();
     gateway.kill();
-    let old = Foreign::run(&model.container, &labels, SIM_VLLM, &["sim:old"]);
+    let old = Foreign::run(&model.container, &labels, sim_vllm(), &["sim:old"]);
     gateway.restart().await;
     let owner = gateway.owner().await;
     // Nobody wants it to run, so it goes by itself; a start that comes first waits for that.
-    eventually("the start is accepted", Duration::from_secs(20), async || {
+    eventually("the start is accepted", gantry_testkit::PATIENCE, async || {
         let answer = model.command(&owner, "start").await;
         assert!(matches!(answer.status, 202 | 409), "{answer:?}");
         (answer.status == 202).then_some(())
@@ -47,7 +47,7 @@ async fn a_container_of_another_program_is_never_touched() {
     let gateway = gateway().await;
     let owner = gateway.owner().await;
     let model = Managed::create(&owner, &simulated("vllm", "m", &[])).await;
-    let foreign = Foreign::run(&model.container, &[], SIM_VLLM, &["sim:foreign"]);
+    let foreign = Foreign::run(&model.container, &[], sim_vllm(), &["sim:foreign"]);
     model.start(&owner).await;
     let reason = format!("start_failed: container name `{}` is in use by another program", model.container);
     let begun = Instant::now();

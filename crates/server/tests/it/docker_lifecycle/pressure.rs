@@ -26,11 +26,11 @@ async fn an_engine_that_is_slow_keeps_running() {
     let gateway = gateway().await;
     let owner = gateway.owner().await;
     let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
-    // Four seconds of each five it does nothing: each probe is answered late, and so is each request.
-    for _ in 0..4 {
+    // Two seconds of each three it does nothing: most probes are answered late, and each request.
+    for _ in 0..6 {
         docker_cli(&["pause", &model.container]);
         let (answer, ()) = tokio::join!(owner.chat("m"), async {
-            tokio::time::sleep(Duration::from_secs(4)).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
             docker_cli(&["unpause", &model.container]);
         });
         assert_eq!(answer.status, 200, "{}", answer.text);
@@ -85,20 +85,29 @@ async fn an_engine_that_runs_out_of_memory_is_told_from_one_that_was_killed() {
     }
     let gateway = gateway().await;
     let owner = gateway.owner().await;
-    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
-    docker_cli(&["update", "--memory", "48m", "--memory-swap", "48m", &model.container]);
+    let model = Managed::create(&owner, &simulated("vllm", "m", &[])).await;
     let mut body = chat("m");
     body["messages"][0]["content"] = json!("word ".repeat(5 << 20));
-    let begun = Instant::now();
-    let mut requests = JoinSet::new();
-    for _ in 0..4 {
-        let (owner, body) = (owner.clone(), body.clone());
-        requests.spawn(async move { owner.post("/v1/chat/completions", &body).await.status });
+    for _ in 0..5 {
+        model.start(&owner).await;
+        model.reaches(&owner, "running").await;
+        docker_cli(&["update", "--memory", "48m", "--memory-swap", "48m", &model.container]);
+        let begun = Instant::now();
+        let mut requests = JoinSet::new();
+        for _ in 0..4 {
+            let (owner, body) = (owner.clone(), body.clone());
+            requests.spawn(async move { owner.post("/v1/chat/completions", &body).await.status });
+        }
+        let statuses = requests.join_all().await;
+        let reason = model.fails(&owner).await;
+        println!("{statuses:?}, {reason:?} {:?} after the requests", begun.elapsed());
+        assert!(statuses.contains(&502), "{statuses:?}");
+        super::halted(&model).await;
+        if reason == "engine_unhealthy: container out of memory (exit code 137)" {
+            return;
+        }
+        // Under load Docker itself may miss why the kernel killed it, and then nobody can say: once more.
+        assert_eq!(reason, "engine_unhealthy: container killed (exit code 137)");
     }
-    let statuses = requests.join_all().await;
-    let reason = model.fails(&owner).await;
-    println!("{statuses:?}, {reason:?} {:?} after the requests", begun.elapsed());
-    assert_eq!(reason, "engine_unhealthy: container out of memory (exit code 137)");
-    assert!(statuses.contains(&502), "{statuses:?}");
-    super::halted(&model).await;
+    panic!("Docker never notices that memory runs out");
 }

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use gantry_testkit::{Client, Gateway, Managed, Options, docker_cli, eventually, simulated, simulator};
+use gantry_testkit::{
+    Client, Gateway, Managed, Options, PATIENCE, docker_cli, eventually, simulated, simulator,
+};
 use serde_json::{Value, json};
 
 use super::{GANTRY, gateway};
@@ -11,7 +13,7 @@ use super::{GANTRY, gateway};
 async fn running(owner: &Client, model: &Managed) -> (String, String) {
     let record = model.reaches(owner, "running").await;
     assert_eq!(record["state_reason"], Value::Null);
-    let answered = eventually("it answers again", std::time::Duration::from_secs(10), async || {
+    let answered = eventually("it answers again", PATIENCE, async || {
         (owner.chat(&model.served_name).await.status == 200).then_some(())
     });
     answered.await;
@@ -63,7 +65,7 @@ async fn what_happened_to_containers_meanwhile_is_found_out_at_start() {
     let owner = gateway.owner().await;
     let removed = Managed::run(&owner, &simulated("vllm", "removed", &[])).await;
     let died = Managed::run(&owner, &simulated("vllm", "died", &[])).await;
-    let loads = Managed::create(&owner, &simulated("llamacpp", "loads", &[("LOAD_SECONDS", "4")])).await;
+    let loads = Managed::create(&owner, &simulated("llamacpp", "loads", &[("LOAD_SECONDS", "20")])).await;
     loads.start(&owner).await;
     loads.reaches(&owner, "loading").await;
     assert!(gateway.terminate());
@@ -116,7 +118,7 @@ async fn an_engine_that_was_restarted_by_hand_may_load_again() {
     }
     let mut gateway = gateway().await;
     let owner = gateway.owner().await;
-    let model = Managed::run(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "2")])).await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "15")])).await;
     let (id, started) = running(&owner, &model).await;
     let address = model.engine().url;
     // Nobody sees it: it is found with another port, and loading.
@@ -124,13 +126,13 @@ async fn an_engine_that_was_restarted_by_hand_may_load_again() {
     docker_cli(&["restart", "-t", "0", &model.container]);
     gateway.restart().await;
     let owner = gateway.owner().await;
-    model.reaches(&owner, "loading").await;
+    model.has_been(&owner, "loading", 2).await;
     let (same, later) = running(&owner, &model).await;
     assert_eq!(same, id);
     assert_ne!((later, model.engine().url), (started, address));
     // The gateway sees its end, or only the new life: the state is true in either case.
     docker_cli(&["restart", "-t", "0", &model.container]);
-    let settled = eventually("it settles", std::time::Duration::from_secs(30), async || {
+    let settled = eventually("it settles", PATIENCE, async || {
         let record = model.record(&owner).await;
         match record["state"].as_str().unwrap() {
             "failed" if model.inspect().unwrap()["State"]["Running"] == false => Some(record),

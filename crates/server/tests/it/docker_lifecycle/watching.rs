@@ -1,8 +1,6 @@
 //! Readiness, logs and test requests.
 
-use std::time::Duration;
-
-use gantry_testkit::{EventStream, Managed, eventually, simulated, simulator};
+use gantry_testkit::{EventStream, Managed, PATIENCE, eventually, simulated, simulator};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -16,7 +14,7 @@ async fn readiness_follows_a_model_from_stopped_to_ready() {
     let gateway = gateway().await;
     let owner = gateway.owner().await;
     for engine in ["vllm", "llamacpp"] {
-        let mut body = simulated(engine, engine, &[("LOAD_SECONDS", "3")]);
+        let mut body = simulated(engine, engine, &[("LOAD_SECONDS", "12")]);
         body["startup_timeout_sec"] = json!(60);
         let model = Managed::create(&owner, &body).await;
         let ready = async || owner.get(&model.path("readiness")).await.expect(200);
@@ -24,7 +22,7 @@ async fn readiness_follows_a_model_from_stopped_to_ready() {
 
         model.start(&owner).await;
         let mut seen: Vec<Value> = Vec::new();
-        let done = eventually("it is ready", Duration::from_secs(30), async || {
+        let done = eventually("it is ready", PATIENCE, async || {
             let now = ready().await;
             let over = now["status"] == "ready";
             if now["status"] == "loading" {
@@ -58,7 +56,7 @@ async fn logs_can_be_read_and_followed() {
     }
     let gateway = gateway().await;
     let owner = gateway.owner().await;
-    let model = Managed::create(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "2")])).await;
+    let model = Managed::create(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "15")])).await;
     assert_eq!(
         owner.get(&model.path("logs")).await.expect(200),
         json!({ "logs": "", "lines": 0, "truncated": false })
@@ -72,7 +70,7 @@ async fn logs_can_be_read_and_followed() {
     let mut lines: Vec<String> = Vec::new();
     // The line that says so is written after the request began.
     while !lines.iter().any(|it| it.contains("Application startup complete")) {
-        let event = tokio::time::timeout(Duration::from_secs(20), followed.next()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(PATIENCE, followed.next()).await.unwrap().unwrap();
         let event: Value = serde_json::from_str(&event.expect("it goes on")).unwrap();
         lines.push(event["line"].as_str().unwrap().to_owned());
     }
@@ -87,7 +85,7 @@ async fn logs_can_be_read_and_followed() {
     assert_eq!(last["logs"], lines[lines.len() - 2..].join("\n"));
     // When the container goes, so does the stream.
     model.command(&owner, "stop").await.expect(202);
-    let end = tokio::time::timeout(Duration::from_secs(20), followed.rest()).await;
+    let end = tokio::time::timeout(PATIENCE, followed.rest()).await;
     end.expect("it ends").unwrap();
 }
 

@@ -1,8 +1,8 @@
 //! Budgets: what they count, from when on they warn, and where they stop.
 
 use gantry_domain::limit::period::Period;
-use gantry_testkit::eventually;
-use gantry_testkit::{Client, Database, Options, now};
+
+use gantry_testkit::{Client, Database, Options, eventually, no_midnight_is_near, now};
 use serde_json::{Value, json};
 
 use super::parts::{SOON, engine, number};
@@ -19,6 +19,7 @@ async fn used(owner: &Client, path: &str, period: &str) -> Value {
 
 #[tokio::test]
 async fn budgets_count_what_the_database_knows_and_stop() {
+    no_midnight_is_near().await;
     for database in Database::all("budgets_count_what_the_database_knows_and_stop") {
         let mut gateway = start(Options::default().on(database)).await;
         let owner = gateway.owner().await;
@@ -74,6 +75,7 @@ async fn budgets_count_what_the_database_knows_and_stop() {
 
 #[tokio::test]
 async fn what_nobody_counts_any_more_is_not_said_to_be_nothing() {
+    no_midnight_is_near().await;
     for database in Database::all("what_nobody_counts_any_more") {
         let gateway = start(Options::default().on(database)).await;
         let owner = gateway.owner().await;
@@ -93,6 +95,7 @@ async fn what_nobody_counts_any_more_is_not_said_to_be_nothing() {
 
 #[tokio::test]
 async fn a_budget_warns_from_80_per_cent_on_and_ends_with_the_day_of_utc() {
+    no_midnight_is_near().await;
     // A day begins earliest on earth there, and latest: neither counts.
     for zone in ["Pacific/Kiritimati", "Etc/GMT+12"] {
         let gateway = start(Options::default().env("TZ", zone)).await;
@@ -130,6 +133,7 @@ async fn a_budget_warns_from_80_per_cent_on_and_ends_with_the_day_of_utc() {
 
 #[tokio::test]
 async fn a_stream_in_progress_is_not_cut_by_a_budget_that_ends_meanwhile() {
+    no_midnight_is_near().await;
     let gateway = start(Options::default()).await;
     let owner = gateway.owner().await;
     engine(&owner, "m", "").await;

@@ -9,14 +9,19 @@ use std::{
 };
 
 use gantry_sim::Config;
-use gantry_testkit::{Answer, Client, Gateway, eventually, skip};
+use gantry_testkit::{Answer, Client, Gateway, Options, eventually, skip};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Longest time for something that happens in the background.
-pub(super) const SOON: Duration = Duration::from_secs(30);
+pub(super) const SOON: Duration = gantry_testkit::PATIENCE;
+
+/// For a gateway with the Redis at `url`. A machine that is busy is no outage.
+pub(super) fn with_redis(url: &str) -> Options {
+    Options::default().env("REDIS_URL", url).env("REDIS_TIMEOUT_MS", "20000")
+}
 
 /// A simulated engine in this process, routed to as `served_name`.
 pub(super) async fn engine(owner: &Client, served_name: &str, options: &str) {

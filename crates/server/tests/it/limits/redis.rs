@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_testkit::{Client, Gateway, Options, eventually, skip};
+use gantry_testkit::{Client, Gateway, Options, eventually, free_port, skip};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::parts::{Redis, SOON, engine, metric, metric_is};
+use super::parts::{Redis, SOON, engine, metric, metric_is, with_redis};
 use crate::support::start;
 
 const PASSWORD: &str = "redis-password-0001";
@@ -73,7 +73,7 @@ async fn redis_with_tls_a_password_and_a_database() {
     }
     let folder = dir.path().to_owned();
     // Redis can't choose a port itself.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let tls = [
         ["--tls-port", &port.to_string()],
         ["--bind", "127.0.0.1"],
@@ -84,10 +84,8 @@ async fn redis_with_tls_a_password_and_a_database() {
         ["--requirepass", PASSWORD],
     ];
     let Some(server) = Redis::start_in(dir, tls.as_flattened(), test).await else { return };
-    let options = |ca: &str, url: &str| {
-        let ca = folder.join(ca).display().to_string();
-        Options::default().env("SSL_CERT_FILE", &ca).env("REDIS_URL", url)
-    };
+    let options =
+        |ca: &str, url: &str| with_redis(url).env("SSL_CERT_FILE", &folder.join(ca).display().to_string());
     let url = format!("rediss://:{PASSWORD}@127.0.0.1:{port}/3");
 
     let (gateway, client) = limited(options("ca.pem", &url)).await;
@@ -115,7 +113,12 @@ async fn redis_with_tls_a_password_and_a_database() {
         ("ca.pem", &no_database, "database"),
         ("ca.pem", &plain, ""),
     ] {
-        let (gateway, client) = limited(options(ca, url)).await;
+        let mut options = options(ca, url);
+        if reason.is_empty() {
+            // Nobody answers what is no TLS: that takes as long as it may.
+            options = options.env("REDIS_TIMEOUT_MS", "250");
+        }
+        let (gateway, client) = limited(options).await;
         assert_limited(&client, 2).await;
         // It goes on trying, and says so once.
         eventually("several attempts", SOON, async || {
@@ -135,7 +138,7 @@ async fn redis_with_tls_a_password_and_a_database() {
 async fn what_redis_refuses_is_an_outage_and_what_it_forgets_is_not() {
     let test = "limits: what Redis refuses";
     let Some(server) = Redis::start(test).await else { return };
-    let (gateway, _) = limited(Options::default().env("REDIS_URL", &server.url())).await;
+    let (gateway, _) = limited(with_redis(&server.url())).await;
     let owner = gateway.owner().await;
     metric_is(&gateway, "gantry_limit_redis_up", 1).await;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gantry_testkit::{Client, Database, Gateway, Options, eventually};
 use serde_json::json;
 
-use super::parts::{Redis, SOON, engine, metric, metric_is, number};
+use super::parts::{Redis, SOON, engine, metric, metric_is, number, with_redis};
 use crate::support::{assert_error, start};
 
 /// No request may take longer, whatever Redis does. Each of them takes some milliseconds; one that waited for a frozen
@@ -25,7 +25,7 @@ async fn on_one_postgres(test: &str, options: Options) -> Option<(Gateway, Gatew
 
 /// Two gateways on one Postgres and one Redis that know of each other.
 async fn pair(test: &str, redis: &Redis) -> Option<(Gateway, Gateway)> {
-    let (one, two) = on_one_postgres(test, Options::default().env("REDIS_URL", &redis.url())).await?;
+    let (one, two) = on_one_postgres(test, with_redis(&redis.url())).await?;
     for gateway in [&one, &two] {
         metric_is(gateway, "gantry_limit_gateways", 2).await;
     }
@@ -92,6 +92,7 @@ async fn two_gateways_share_one_limit() {
 #[tokio::test]
 async fn budgets_are_shared_through_the_database_alone() {
     let test = "limits: budgets are shared";
+    gantry_testkit::no_midnight_is_near().await;
     let Some((one, two)) = on_one_postgres(test, Options::default()).await else { return };
     let owner = one.owner().await;
     engine(&owner, "m", "").await;
@@ -169,7 +170,7 @@ async fn a_gateway_starts_without_its_redis_and_finds_it_later() {
     let test = "limits: a gateway starts without its Redis";
     let Some(mut redis) = Redis::start(test).await else { return };
     redis.kill();
-    let gateway = start(Options::default().env("REDIS_URL", &redis.url())).await;
+    let gateway = start(with_redis(&redis.url())).await;
     let owner = gateway.owner().await;
     engine(&owner, "m", "").await;
     let (_, client) = owner.new_key(&json!({ "rpm_limit": 2 })).await;

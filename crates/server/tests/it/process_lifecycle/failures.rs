@@ -9,7 +9,7 @@ use super::{gateway, nothing_left, process, supervisor};
 use crate::support::start;
 
 const CHAT: &str = "/v1/chat/completions";
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 #[tokio::test]
 async fn a_start_that_fails_says_its_exit_code_and_keeps_the_log() {
@@ -144,7 +144,7 @@ async fn an_engine_that_ignores_being_asked_is_killed_after_the_grace() {
     // A stopped process can't react to SIGTERM.
     assert!(std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap().success());
     model.command(&owner, "stop").await.expect(202);
-    model.reaches_within(&owner, "stopped", Duration::from_secs(20)).await;
+    model.reaches_within(&owner, "stopped", gantry_testkit::PATIENCE).await;
     assert!(!lives(pid));
     nothing_left(&gateway).await;
 }

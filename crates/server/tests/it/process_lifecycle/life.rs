@@ -1,8 +1,8 @@
 //! From start to stop.
 
-use std::time::Duration;
-
-use gantry_testkit::{EventStream, Managed, Options, engine_processes, eventually, lives, simulated};
+use gantry_testkit::{
+    EventStream, Managed, Options, PATIENCE, engine_processes, eventually, lives, simulated,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -76,7 +76,8 @@ async fn applying_makes_a_new_process_with_the_new_settings() {
 async fn a_dry_run_shows_the_command_of_this_machine() {
     let gateway = gateway().await;
     let owner = gateway.owner().await;
-    let body = simulated("vllm", "m", &[]);
+    let mut body = simulated("vllm", "m", &[]);
+    body["engine_image"] = json!("gantry/engine-sim-vllm:0.32.0");
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
     assert_eq!((&preview["simulator"], &preview["image_cached"]), (&json!(true), &json!(true)), "{preview}");
     assert_eq!(preview["engine_version"], "0.32.0");
@@ -90,7 +91,6 @@ async fn a_dry_run_shows_the_command_of_this_machine() {
     assert_eq!(warnings[0]["title"], "Memory need unknown", "a simulator loads no model");
 
     // Images mean nothing here, and a record names no program.
-    let mut body = body;
     body["engine_image"] = json!("vllm/vllm-openai:v0.11.0");
     body["extra_env"] = json!({ "NCCL_NET_PLUGIN": "/tmp" });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
@@ -137,7 +137,7 @@ async fn who_may_not_look_any_more_follows_no_log() {
         assert!(followed.next().await.unwrap().is_some());
         team.owner.patch(&user, &json!({ field: value })).await.expect(200);
         // The engine runs on: nothing else ends it.
-        tokio::time::timeout(Duration::from_secs(20), followed.rest()).await.expect(field).unwrap();
+        tokio::time::timeout(PATIENCE, followed.rest()).await.expect(field).unwrap();
         team.owner.patch(&user, &json!({ "role": "admin", "enabled": true })).await.expect(200);
     }
 }
@@ -165,14 +165,14 @@ async fn a_gateway_that_ends_while_it_stops_an_engine_ends_in_order() {
 async fn logs_can_be_read_and_followed() {
     let gateway = gateway().await;
     let owner = gateway.owner().await;
-    let model = Managed::create(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "2")])).await;
+    let model = Managed::create(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "15")])).await;
     model.start(&owner).await;
     model.reaches(&owner, "loading").await;
     let request = owner.request(Method::GET, &model.path("logs?follow=true&tail=100"));
     let mut followed = EventStream::new(request.send().await.unwrap());
     let mut lines: Vec<String> = Vec::new();
     while !lines.iter().any(|it| it.contains("Application startup complete")) {
-        let event = tokio::time::timeout(Duration::from_secs(20), followed.next()).await.unwrap().unwrap();
+        let event = tokio::time::timeout(PATIENCE, followed.next()).await.unwrap().unwrap();
         let event: Value = serde_json::from_str(&event.expect("it goes on")).unwrap();
         lines.push(word(&event["line"]).to_owned());
     }
@@ -184,7 +184,7 @@ async fn logs_can_be_read_and_followed() {
     assert_eq!(last["logs"], lines[lines.len() - 2..].join("\n"));
     // When the process goes, so does the stream.
     model.command(&owner, "stop").await.expect(202);
-    tokio::time::timeout(Duration::from_secs(20), followed.rest()).await.expect("it ends").unwrap();
+    tokio::time::timeout(PATIENCE, followed.rest()).await.expect("it ends").unwrap();
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn requests_fail_at_once_while_a_model_is_applied_where_the_operator_says_
     let slow = simulated("vllm", "m", &[("LOAD_SECONDS", "60")])["extra_env"].clone();
     owner.patch(&format!("/admin/models/{}", model.id), &json!({ "extra_env": slow })).await.expect(200);
     model.command(&owner, "apply").await.expect(202);
-    let refused = eventually("a chat is refused", Duration::from_secs(20), async || {
+    let refused = eventually("a chat is refused", PATIENCE, async || {
         let answer = owner.chat("m").await;
         (answer.status != 200).then_some(answer)
     })

@@ -1,7 +1,5 @@
 //! Where the files of models and the programs of engines are, as an operator is told of them.
 
-use std::time::Duration;
-
 use gantry_testkit::{Managed, Options, eventually, simulated};
 use serde_json::{Value, json};
 
@@ -28,7 +26,7 @@ async fn another_models_directory_is_used_by_the_next_start_and_told_before() {
     let root = tempfile::tempdir().unwrap();
     let chosen = root.path().canonicalize().unwrap();
     owner.put("/admin/models/base-dir", &json!({ "base_dir": chosen })).await.expect(200);
-    let drifted = eventually("the change is noticed", Duration::from_secs(30), async || {
+    let drifted = eventually("the change is noticed", gantry_testkit::PATIENCE, async || {
         let record = model.record(&owner).await;
         (record["needs_apply"] == true).then_some(record)
     })
@@ -40,7 +38,7 @@ async fn another_models_directory_is_used_by_the_next_start_and_told_before() {
     model.reaches(&owner, "running").await;
     let after = words(process(&gateway, &model).0);
     assert!(after.iter().any(|it| it == chosen.join("simulated").to_str().unwrap()), "{after:?}");
-    eventually("nothing is left to apply", Duration::from_secs(30), async || {
+    eventually("nothing is left to apply", gantry_testkit::PATIENCE, async || {
         (model.record(&owner).await["needs_apply"] == false).then_some(())
     })
     .await;

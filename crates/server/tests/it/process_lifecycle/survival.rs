@@ -1,8 +1,8 @@
 //! The gateway ends and comes back; the models are what they were, and nothing runs that nobody knows of.
 
-use std::time::Duration;
-
-use gantry_testkit::{Managed, Options, engine_processes, eventually, kill_process, lives, simulated};
+use gantry_testkit::{
+    Managed, Options, PATIENCE, engine_processes, eventually, kill_process, lives, simulated,
+};
 use serde_json::{Value, json};
 
 use super::{gateway, nothing_left, process, supervisor};
@@ -31,7 +31,7 @@ async fn running_models_are_adopted_after_a_stop_and_after_a_kill() {
         for model in &models {
             let record = model.reaches(&owner, "running").await;
             assert_eq!(record["state_reason"], Value::Null);
-            eventually("it answers", Duration::from_secs(10), async || {
+            eventually("it answers", PATIENCE, async || {
                 (owner.chat(&model.served_name).await.status == 200).then_some(())
             })
             .await;
@@ -57,7 +57,7 @@ async fn what_happened_to_processes_meanwhile_is_found_out_at_start() {
     let died = Managed::run(&owner, &simulated("vllm", "died", &[])).await;
     let crashed = Managed::run(&owner, &simulated("vllm", "crashed", &[])).await;
     let lost = Managed::run(&owner, &simulated("llamacpp", "lost", &[])).await;
-    let loads = Managed::create(&owner, &simulated("llamacpp", "loads", &[("LOAD_SECONDS", "4")])).await;
+    let loads = Managed::create(&owner, &simulated("llamacpp", "loads", &[("LOAD_SECONDS", "20")])).await;
     loads.start(&owner).await;
     loads.reaches(&owner, "loading").await;
     let orphan = process(&gateway, &lost).0;
@@ -73,7 +73,7 @@ async fn what_happened_to_processes_meanwhile_is_found_out_at_start() {
     }
     // Its record is gone, so nobody could ever stop it: it is ended.
     assert_eq!(lost.reaches(&owner, "stopped").await["state_reason"], "container_not_found");
-    eventually("the orphan is ended", Duration::from_secs(20), async || (!lives(orphan)).then_some(())).await;
+    eventually("the orphan is ended", PATIENCE, async || (!lives(orphan)).then_some(())).await;
     loads.reaches(&owner, "running").await;
     for model in [&died, &crashed, &lost] {
         model.start(&owner).await;
@@ -105,10 +105,8 @@ async fn a_kill_in_the_middle_of_a_start_leaves_one_engine() {
         gateway.kill_and_restart().await;
         owner = gateway.owner().await;
         model.reaches(&owner, "running").await;
-        eventually("it answers", Duration::from_secs(10), async || {
-            (owner.chat("m").await.status == 200).then_some(())
-        })
-        .await;
+        eventually("it answers", PATIENCE, async || (owner.chat("m").await.status == 200).then_some(()))
+            .await;
         let all = engine_processes(&gateway.instance());
         assert_eq!(all.len(), 2, "killed when {moment}: {all:?}");
         model.command(&owner, "stop").await.expect(202);
