@@ -37,6 +37,8 @@ pub fn command() -> Command {
         .subcommand(settings.args(setting_args()))
         .subcommand(audit())
         .subcommand(supervisor())
+        .subcommand(owner())
+        .subcommand(backup())
         .subcommand(sign_in::login_command())
         .subcommand(sign_in::logout_command())
         .subcommand(models::command())
@@ -102,6 +104,44 @@ fn supervisor() -> Command {
         .arg_required_else_help(true)
         .subcommand(show)
         .subcommand(release)
+}
+
+/// Runs in the server's crate, which knows the database.
+fn owner() -> Command {
+    let reset = Command::new("reset-password")
+        .about("Sets a new password for an owner who lost his, and ends his sessions; a gateway may run meanwhile")
+        .args([
+            option("username", "NAME", "Which owner; may be left out where there is one only"),
+            flag("generate", "Makes a password and prints it, alone, to standard output"),
+        ])
+        .args(setting_args())
+        .after_help(
+            "Works on the database, so that nobody needs to be signed in: run it with the settings of the gateway, as its user. \
+             The new password is asked for without showing it, or taken from GANTRY_NEW_PASSWORD, or read from standard input \
+             where that is no terminal. The audit log has a row of it, with the actor type `settings`.",
+        );
+    Command::new("owner")
+        .about("The way back for an owner who lost his password")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(reset)
+}
+
+/// Runs in the server's crate, which knows the database.
+fn backup() -> Command {
+    let dir = Arg::new("DIR")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("A folder that is made for it, or is empty");
+    Command::new("backup")
+        .about("Copies the database (SQLite) and the secrets into a folder; a gateway may run meanwhile")
+        .arg(dir)
+        .args(setting_args())
+        .after_help(
+            "Run it with the settings of the gateway, as its user. A Postgres is not copied: the line that does so is printed, \
+             and the status is 1. The folder is a data directory: `gantry serve --data-dir DIR` serves what it has. Who can \
+             read it can sign sessions and call engines. docs/backup.md says the rest.",
+        )
 }
 
 /// A flag for each setting, and for the files that secrets may lie in, made from the settings table.

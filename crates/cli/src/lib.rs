@@ -60,6 +60,17 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
     }
 }
 
+/// A new password: from `GANTRY_NEW_PASSWORD`, from standard input where that is no terminal, else asked for.
+///
+/// # Errors
+/// There is none; why stands on standard error.
+pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
+    sign_in::password(users::NEW_PASSWORD, prompt).map_err(|failure| {
+        complain(&failure, &Out::new(false, false));
+        failure.exit()
+    })
+}
+
 fn complain(failure: &Failure, out: &Out) {
     use std::io::Write;
     let text = match failure {

@@ -132,6 +132,10 @@ async fn bootstrap(
         return Ok(());
     };
     if store.read().await?.any_owner().await? {
+        info!(
+            "ADMIN_BOOTSTRAP_PASSWORD is not used: there is an owner already; `gantry owner reset-password` sets a lost \
+             password"
+        );
         return Ok(());
     }
     let first = FirstOwner { username: name, password: &password.0, org_name: "Default" };

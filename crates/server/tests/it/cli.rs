@@ -4,6 +4,7 @@ mod doctor;
 mod hostile;
 mod local;
 mod models;
+mod offline;
 mod people;
 mod signing_in;
 mod terminal;
