@@ -35,7 +35,8 @@ impl Lost {
         let names = owners.iter().map(|it| format!("`{}`", it.username)).collect::<Vec<_>>().join(", ");
         let refuse = |why: String| Problem(ApiError::new(ErrorCode::NotFound, why));
         if owners.is_empty() {
-            let why = "there is no owner yet: the gateway prints a link that makes the first one at its start";
+            let why =
+                "there is no owner yet: the gateway prints a link that makes the first one at its start";
             return Err(refuse(why.to_owned()));
         }
         let owner = match username {

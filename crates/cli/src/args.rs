@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser, value_parser};
 use gantry_settings::Settings;
 
-use crate::{exit::Exit, http::DEFAULT_URL, images, keys, local, models, orgs, sign_in, top, usage, users};
+use crate::{
+    exit::Exit, http::DEFAULT_URL, images, keys, local, log, models, orgs, sign_in, top, upstreams, usage,
+    users,
+};
 
 /// The whole command line.
 pub fn command() -> Command {
@@ -35,7 +38,7 @@ pub fn command() -> Command {
         .subcommand(serve.args(setting_args()))
         .subcommand(doctor().args(setting_args()))
         .subcommand(settings.args(setting_args()))
-        .subcommand(audit())
+        .subcommand(audit().subcommand(log::list_command()))
         .subcommand(supervisor())
         .subcommand(owner())
         .subcommand(backup())
@@ -48,6 +51,8 @@ pub fn command() -> Command {
         .subcommand(usage::command())
         .subcommand(images::command())
         .subcommand(top::command())
+        .subcommand(upstreams::command())
+        .subcommand(sign_in::passwd_command())
         .subcommand(local::openapi_command())
         .subcommand(local::completions_command())
         .subcommand(local::man_command())
@@ -79,7 +84,7 @@ fn audit() -> Command {
         .about("Writes the audit log to standard output: one JSON object a line, oldest first")
         .args(settings);
     Command::new("audit")
-        .about("Checks or exports the audit log; a gateway may run meanwhile")
+        .about("The audit log: `list` asks the gateway, `verify` and `export` work on the database; a gateway may run meanwhile")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(verify)
@@ -146,17 +151,18 @@ fn backup() -> Command {
 
 /// A flag for each setting, and for the files that secrets may lie in, made from the settings table.
 fn setting_args() -> Vec<Arg> {
-    let arg = |name: String| {
+    let arg = |name: &str, help: String| {
         let flag = name.to_lowercase().replace('_', "-");
-        Arg::new(name.clone())
-            .long(flag)
-            .value_name("VALUE")
-            .help(format!("Setting {name}"))
-            .help_heading("Settings")
+        Arg::new(name.to_owned()).long(flag).value_name("VALUE").help(help).help_heading("Settings")
     };
     // Known, but not worth a line each in the help.
-    let files = Settings::file_names().into_iter().map(|name| arg(name).hide(true));
-    Settings::names().into_iter().map(arg).chain(files).collect()
+    let files = Settings::file_names();
+    let files = files.iter().map(|name| arg(name, format!("File that holds {name}")).hide(true));
+    let all = Settings::about().into_iter().map(|(name, doc, default)| {
+        let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
+        arg(&name, format!("{}{default}", doc.trim_end_matches('.')))
+    });
+    all.chain(files).collect()
 }
 
 const HEADING: &str = "Gateway and output";

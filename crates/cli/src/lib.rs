@@ -11,6 +11,7 @@ mod images;
 mod keys;
 mod limits;
 mod local;
+mod log;
 mod models;
 mod orgs;
 mod out;
@@ -21,6 +22,7 @@ mod sign_in;
 mod terminal;
 mod times;
 mod top;
+mod upstreams;
 mod usage;
 mod users;
 
@@ -101,6 +103,9 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
         match verb {
             "login" => sign_in::login(&cx, matches).await,
             "logout" => sign_in::logout(&cx).await,
+            "passwd" => sign_in::passwd(&cx).await,
+            "audit" => log::run(&cx, matches).await,
+            "upstreams" => upstreams::run(&cx).await,
             "models" => models::run(&cx, matches).await,
             "keys" => keys::run(&cx, matches).await,
             "orgs" => orgs::run(&cx, matches).await,

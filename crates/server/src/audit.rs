@@ -88,7 +88,8 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
     let url = settings.database();
     if let Some(file) = url.expose().strip_prefix("sqlite://") {
         // Opening would make one.
-        let there = Path::new(file).try_exists().with_context(|| format!("can't look at the database {file}"))?;
+        let there =
+            Path::new(file).try_exists().with_context(|| format!("can't look at the database {file}"))?;
         anyhow::ensure!(there, "there is no database {file}");
     }
     let store = Store::open_to_read(url.expose()).await.context("can't open the database")?;
@@ -159,6 +160,7 @@ fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
         }
     }
     // No gateway has an empty log for long, and a file that was cut off at its beginning looks like one.
-    let check = check.with_context(|| format!("there is no row in {}: nothing was checked", file.display()))?;
+    let check =
+        check.with_context(|| format!("there is no row in {}: nothing was checked", file.display()))?;
     Ok(Some(check.verdict(Ok(()))))
 }

@@ -56,7 +56,8 @@ pub(crate) fn run(
         store.close().await;
         done.map_err(|it| anyhow::anyhow!(it.0.message))
     })?;
-    say(&lost, n_sessions, sub.get_flag("generate").then_some(&password)).context("standard output is closed")?;
+    say(&lost, n_sessions, sub.get_flag("generate").then_some(&password))
+        .context("standard output is closed")?;
     Ok(ExitCode::SUCCESS)
 }
 

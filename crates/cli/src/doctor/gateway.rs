@@ -86,7 +86,8 @@ async fn readiness(client: &Client) -> Check {
     if !serves {
         let found = format!("{}: {}", crate::out::cell(&answer["status"]), parts.join(", "));
         let means = "It says that it is not ready (503): load balancers take it out of service.";
-        let fix = if answer["status"] == "shutting_down" { "start it again: it is being stopped" } else { FIX };
+        let fix =
+            if answer["status"] == "shutting_down" { "start it again: it is being stopped" } else { FIX };
         Check::fail("readiness", found, means, fix)
     } else if checks.clone().all(|(_, it)| it == "ok") {
         Check::ok("readiness", parts.join(", "))

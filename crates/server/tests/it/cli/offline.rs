@@ -3,8 +3,10 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -36,14 +38,16 @@ fn settings_before_the_verb_count_as_those_behind_it() {
     let flag = |text: &str| (text.to_owned(), "flag".to_owned());
     let before = ["--data-dir", "/before", "settings", "--json"];
     assert_eq!(value(&before, "DATA_DIR"), flag("/before"));
-    let both = ["--data-dir", "/before", "--stop-timeout-sec", "7", "settings", "--json", "--data-dir", "/behind"];
+    let both =
+        ["--data-dir", "/before", "--stop-timeout-sec", "7", "settings", "--json", "--data-dir", "/behind"];
     assert_eq!(value(&both, "DATA_DIR"), flag("/behind"));
     assert_eq!(value(&both, "STOP_TIMEOUT_SEC"), flag("7"));
 
     // Verbs below others, which would answer about another database.
     let missing = format!("sqlite://{}", shell.home.path().join("none.db").display());
     for verb in [["audit", "verify"], ["supervisor", "show"], ["owner", "reset-password"]] {
-        let said = shell.run(&[&["--database-url", "postgres://x:y@127.0.0.1:1/z"], &verb[..]].concat()).ends(1).err;
+        let said =
+            shell.run(&[&["--database-url", "postgres://x:y@127.0.0.1:1/z"], &verb[..]].concat()).ends(1).err;
         assert!(said.contains("can't open the database"), "{verb:?}: {said}");
     }
     let said = shell.run(&["--database-url", &missing, "audit", "verify"]).ends(1).err;
@@ -103,7 +107,7 @@ async fn a_backup_of_a_gateway_that_runs_serves_elsewhere() {
     assert!(names.contains(&json!("Analysts")) && !names.contains(&json!("Later")), "{names:?}");
     assert_eq!(restored.client_of(&client).get("/v1/models").await.status, 200, "the key is there");
     // The session, too: the secret that signs it came along.
-    assert_eq!(restored.client_of(&owner).get("/auth/me").await.status, 200);
+    assert_eq!(owner.moved(&restored.url).get("/auth/me").await.status, 200);
     let verified = shell.run(&["audit", "verify", "--data-dir", restored.data_dir().to_str().unwrap()]);
     assert!(verified.ends(0).out.starts_with("OK: "));
 }
@@ -122,6 +126,35 @@ async fn a_backup_on_postgres_says_what_is_left_to_do() {
     assert!(dir.join("secrets/session").is_file());
     let password = gateway.database_url().unwrap();
     assert!(!ran.err.contains(&password), "{}", ran.err);
+}
+
+#[test]
+fn what_a_demo_makes_is_in_the_audit_log() {
+    let shell = Shell::at("http://127.0.0.1:1");
+    let dir = shell.home.path().join("data");
+    let settings = ["--data-dir", dir.to_str().unwrap()];
+    // Twice: the second start revokes the key of the first.
+    for n in [1, 2] {
+        let mut command = shell.command(&[&["serve", "--demo"], &settings[..]].concat());
+        command.env("CONTAINER_RUNTIME", "process").env("STOP_MODELS_ON_SHUTDOWN", "true");
+        command.env("GATEWAY_LISTEN", "127.0.0.1:0").env("METRICS_LISTEN", "127.0.0.1:0");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // It says one or the other within a minute, or ends.
+        let said =
+            lines.map_while(Result::ok).find(|it| it.starts_with("  Key ") || it.starts_with("  Demo "));
+        Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        child.wait().unwrap();
+        assert!(said.is_some_and(|it| it.contains("gty_")), "start {n}");
+    }
+    let log = shell.run(&[&["audit", "export"], &settings[..]].concat()).ends(0).out;
+    assert!(!log.contains("token"), "{log}");
+    let rows: Vec<Value> = log.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert!(rows.iter().all(|it| it["actor_type"] == "settings"), "{log}");
+    let actions: Vec<_> = rows.iter().map(|it| it["action"].as_str().unwrap()).collect();
+    let first = ["model.create", "model.start", "org.create", "user.create", "key.create"];
+    assert_eq!(actions, [&first[..], &["model.start", "key.revoke", "key.create"]].concat(), "{log}");
+    assert!(shell.run(&[&["audit", "verify"], &settings[..]].concat()).ends(0).out.starts_with("OK: 8 rows"));
 }
 
 async fn rows(owner: &Client) -> Vec<Value> {
@@ -152,7 +185,10 @@ async fn an_owner_who_lost_his_password_gets_a_new_one() {
         assert_eq!(gateway.client().post("/auth/login", &refused).await.status, 401);
         let owner = gateway.sign_in("owner", "a-new-password").await;
         let row = rows(&owner).await[0].clone();
-        assert_eq!((&row["actor_type"], &row["after"]), (&json!("settings"), &json!({ "password_changed": true })));
+        assert_eq!(
+            (&row["actor_type"], &row["after"]),
+            (&json!("settings"), &json!({ "password_changed": true }))
+        );
         assert_eq!(row["user_agent"], "gantry owner reset-password", "{row}");
 
         // Made by the program: alone on standard output.
