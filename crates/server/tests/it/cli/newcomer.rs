@@ -165,6 +165,8 @@ async fn the_own_password_the_log_and_the_engines_have_verbs() {
 async fn help_says_what_a_setting_means_and_links_lead_somewhere() {
     let gateway =
         start(Options { owner: false, ..Options::default() }.env("GATEWAY_LISTEN", "0.0.0.0:0")).await;
+    // No browser can go to 0.0.0.0.
+    assert!(gateway.url.starts_with("http://127.0.0.1:"), "{}", gateway.url);
     let shell = Shell::at(&gateway.url);
     let help = shell.run(&["serve", "--help"]).ends(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("Address of the API and the web UI [default: 127.0.0.1:8084]"), "{help}");
