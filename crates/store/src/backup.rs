@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 use crate::{StoreError, StoreResult};
 
 /// How long another process's lock is waited for.
-const BUSY: Duration = Duration::from_secs(60);
+const BUSY: Duration = Duration::from_mins(1);
 
 /// Writes the database of `sqlite://<path>` into `to`, a new file of mode 0600, with what is in its write-ahead log. Any
 /// version of the schema; changes nothing. Says the version of the copy, which was read from it.
