@@ -211,13 +211,11 @@ impl Engines for Adapter {
     }
 
     fn is_simulated(&self, model: &Model) -> bool {
-        match self.control.config.program(model) {
-            Some(program) => program.simulator,
-            None => {
-                let image = self.control.config.image_of(model.engine, model.config.text("engine_image"));
-                [Flavour::Vllm, Flavour::Llamacpp].iter().any(|it| it.default_tag() == image)
-            }
+        if let Some(program) = self.control.config.program(model) {
+            return program.simulator;
         }
+        let image = self.control.config.image_of(model.engine, model.config.text("engine_image"));
+        [Flavour::Vllm, Flavour::Llamacpp].iter().any(|it| it.default_tag() == image)
     }
 
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String {

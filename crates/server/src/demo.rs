@@ -156,7 +156,7 @@ async fn demo_key(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::
     let key = tx.insert_key(&new, now).await?;
     log.push(did(Action::KeyCreate, key.id).created(json!({
         "id": key.id, "prefix": key.prefix, "name": key.settings.name, "models": key.settings.models, "org_id": org_id,
-        "user_id": user_id, "username": NAME, "expires_at": key.settings.expires_at.map(|it| it.rfc3339()),
+        "user_id": user_id, "username": NAME, "expires_at": key.settings.expires_at.map(gantry_domain::Timestamp::rfc3339),
     })));
     tx.meta_set(KEY_NOTE, &key.id.to_string()).await?;
     Ok(token)

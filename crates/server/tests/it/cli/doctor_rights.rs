@@ -126,11 +126,11 @@ async fn files_that_another_user_left_in_the_folder_are_told() {
     let segment = spool.join("0-1.log");
     fs::write(&segment, "").unwrap();
     mode(&segment, 0o600);
-    let wal = own.join("gantry.db-wal");
-    fs::write(&wal, "").unwrap();
-    mode(&wal, 0o600);
+    let log = own.join("gantry.db-wal");
+    fs::write(&log, "").unwrap();
+    mode(&log, 0o600);
     let report = nobody.doctor(&own);
-    for (name, path) in [("data_files", &segment), ("database_files", &wal)] {
+    for (name, path) in [("data_files", &segment), ("database_files", &log)] {
         let found = check(&report, name);
         assert_eq!(found["status"], "fail", "{report}");
         assert!(found["found"].as_str().unwrap().contains(path.to_str().unwrap()), "{found}");
