@@ -118,9 +118,9 @@ async fn files_that_another_user_left_in_the_folder_are_told() {
     let file = own.join("gantry.db");
     gantry_store::Store::open(&format!("sqlite://{}", file.display())).await.unwrap().close().await;
     chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
-    let fine = nobody.doctor(&own);
+    let healthy = nobody.doctor(&own);
     for name in ["data_dir", "data_files", "database", "database_files"] {
-        assert_eq!(check(&fine, name)["status"], "ok", "{name}: {fine}");
+        assert_eq!(check(&healthy, name)["status"], "ok", "{name}: {healthy}");
     }
     // As after `sudo gantry serve`.
     let segment = spool.join("0-1.log");
