@@ -53,10 +53,13 @@ fn head(title: &str, intro: &str) -> String {
 fn settings() -> anyhow::Result<String> {
     let mut out = head(
         "Settings",
-        "Each is an environment variable, a line in `.env`, or a flag (`GATEWAY_LISTEN` is `--gateway-listen`). A flag \
-         beats the environment, which beats `.env`. Secrets may be given as a file in each of these \
-         ways: `SESSION_SECRET_FILE`. \
-         `gantry settings` prints what is in force and where it came from.",
+        &format!(
+            "Each is an environment variable, a line in `.env`, or a flag (`GATEWAY_LISTEN` is `--gateway-listen`). A flag \
+             beats the environment, which beats `.env`, which is read in the working directory of the program. Secrets may \
+             be given as a file in each of these ways: {}. Such a name for any other setting is refused. `gantry settings` \
+             prints what is in force and where it came from.",
+            Settings::file_names().iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
+        ),
     );
     let (_, entries) = Settings::load(&Sources::default())?;
     let mut group = "";
@@ -302,7 +305,8 @@ fn command_line() -> String {
          the name of another is refused, and `id:12` or `name:12` says which. What others wrote is shown without control \
          characters, and `--json` escapes them all. Results go to standard output, everything else to standard error; with \
          `--json` errors are JSON too, with `exit_code`. Colours appear at a terminal only, and not with `NO_COLOR`. \
-         `gantry serve`, `gantry doctor` and `gantry settings` take every [setting](reference/settings.md) as a flag. \
+         `gantry serve`, `doctor`, `settings`, `backup`, `owner`, `supervisor` and `audit verify` and `export` take every \
+         [setting](reference/settings.md) as a flag, in front of the verb or behind it. \
          A gateway at `https://` needs a certificate that the system's or Mozilla's authorities signed; `SSL_CERT_FILE` \
          (PEM) names another authority. `gantry engine-sim --help` explains the simulator.",
     ) + &gantry_cli::page()

@@ -149,6 +149,9 @@ pub trait Engines: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
+    /// Whether the simulator stands in for the model's engine, as far as that is known without looking at images: for
+    /// want of the engine's program, or because the model names the simulator.
+    fn is_simulated(&self, model: &Model) -> bool;
     /// What a start of a model of `engine` whose `engine_image` is `wished` uses: an image, or the name of a program.
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.
@@ -248,6 +251,8 @@ pub struct EngineLog {
     pub exit_code: Option<i64>,
     /// The kernel ended it for its use of memory.
     pub out_of_memory: bool,
+    /// It is of a container that an earlier command made: the last one made none, or none yet.
+    pub earlier: bool,
 }
 
 /// Counts of the usage spool, of this gateway and since it started.

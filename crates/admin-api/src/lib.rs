@@ -27,6 +27,7 @@ mod pages;
 pub mod password;
 mod playground;
 pub mod policy;
+pub mod recovery;
 mod reg;
 pub mod routes;
 pub mod seats;

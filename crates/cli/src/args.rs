@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser, value_parser};
 use gantry_settings::Settings;
 
-use crate::{exit::Exit, http::DEFAULT_URL, images, keys, local, models, orgs, sign_in, top, usage, users};
+use crate::{
+    exit::Exit, http::DEFAULT_URL, images, keys, local, log, models, orgs, sign_in, top, upstreams, usage,
+    users,
+};
 
 /// The whole command line.
 pub fn command() -> Command {
@@ -35,8 +38,10 @@ pub fn command() -> Command {
         .subcommand(serve.args(setting_args()))
         .subcommand(doctor().args(setting_args()))
         .subcommand(settings.args(setting_args()))
-        .subcommand(audit())
+        .subcommand(audit().subcommand(log::list_command()))
         .subcommand(supervisor())
+        .subcommand(owner())
+        .subcommand(backup())
         .subcommand(sign_in::login_command())
         .subcommand(sign_in::logout_command())
         .subcommand(models::command())
@@ -46,6 +51,8 @@ pub fn command() -> Command {
         .subcommand(usage::command())
         .subcommand(images::command())
         .subcommand(top::command())
+        .subcommand(upstreams::command())
+        .subcommand(sign_in::passwd_command())
         .subcommand(local::openapi_command())
         .subcommand(local::completions_command())
         .subcommand(local::man_command())
@@ -77,7 +84,7 @@ fn audit() -> Command {
         .about("Writes the audit log to standard output: one JSON object a line, oldest first")
         .args(settings);
     Command::new("audit")
-        .about("Checks or exports the audit log; a gateway may run meanwhile")
+        .about("The audit log: `list` asks the gateway, `verify` and `export` work on the database; a gateway may run meanwhile")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(verify)
@@ -104,19 +111,58 @@ fn supervisor() -> Command {
         .subcommand(release)
 }
 
+/// Runs in the server's crate, which knows the database.
+fn owner() -> Command {
+    let reset = Command::new("reset-password")
+        .about("Sets a new password for an owner who lost his, and ends his sessions; a gateway may run meanwhile")
+        .args([
+            option("username", "NAME", "Which owner; may be left out where there is one only"),
+            flag("generate", "Makes a password and prints it, alone, to standard output"),
+        ])
+        .args(setting_args())
+        .after_help(
+            "Works on the database, so that nobody needs to be signed in: run it with the settings of the gateway, as its user. \
+             The new password is asked for without showing it, or taken from GANTRY_NEW_PASSWORD, or read from standard input \
+             where that is no terminal. The audit log has a row of it, with the actor type `settings`.",
+        );
+    Command::new("owner")
+        .about("The way back for an owner who lost his password")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(reset)
+}
+
+/// Runs in the server's crate, which knows the database.
+fn backup() -> Command {
+    let dir = Arg::new("DIR")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("A folder that is made for it, or is empty");
+    Command::new("backup")
+        .about("Copies the database (SQLite) and the secrets into a folder; a gateway may run meanwhile")
+        .arg(dir)
+        .args(setting_args())
+        .after_help(
+            "Run it with the settings of the gateway, as its user. A Postgres is not copied: the line that does so is printed, \
+             and the status is 1. The folder is a data directory: `gantry serve --data-dir DIR` serves what it has. Who can \
+             read it can sign sessions and call engines. docs/backup.md says the rest.",
+        )
+}
+
 /// A flag for each setting, and for the files that secrets may lie in, made from the settings table.
 fn setting_args() -> Vec<Arg> {
-    let arg = |name: String| {
+    let arg = |name: &str, help: String| {
         let flag = name.to_lowercase().replace('_', "-");
-        Arg::new(name.clone())
-            .long(flag)
-            .value_name("VALUE")
-            .help(format!("Setting {name}"))
-            .help_heading("Settings")
+        Arg::new(name.to_owned()).long(flag).value_name("VALUE").help(help).help_heading("Settings")
     };
     // Known, but not worth a line each in the help.
-    let files = Settings::file_names().into_iter().map(|name| arg(name).hide(true));
-    Settings::names().into_iter().map(arg).chain(files).collect()
+    let files = Settings::file_names();
+    let files = files.iter().map(|name| arg(name, format!("File that holds {name}")).hide(true));
+    let all = Settings::about().into_iter().map(|(name, doc, default)| {
+        let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
+        arg(&name, format!("{}{default}", doc.trim_end_matches('.')))
+    });
+    all.chain(files).collect()
 }
 
 const HEADING: &str = "Gateway and output";

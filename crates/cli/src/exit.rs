@@ -82,6 +82,8 @@ pub(crate) struct Refusal {
     /// `(field, message)`, more than one for validation errors.
     pub(crate) details: Vec<(String, String)>,
     pub(crate) request_id: String,
+    /// The whole answer; `null` if it was no JSON.
+    pub(crate) body: Value,
 }
 
 impl Refusal {
@@ -99,6 +101,7 @@ impl Refusal {
             message: text(&error["message"]),
             details,
             request_id: text(&body["request_id"]),
+            body: body.clone(),
         }
     }
 

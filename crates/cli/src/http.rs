@@ -30,7 +30,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     tls: bool,
-    host: String,
+    pub(crate) host: String,
     port: u16,
     /// `host` or `host:port`, as it was written.
     authority: String,

@@ -18,7 +18,7 @@ pub(crate) fn command() -> Command {
     let images = Command::new("images").about("Shows which engine images are on the machine");
     let load = Command::new("load")
         .about("Takes in images from an archive as `docker save` writes it")
-        .arg(place("PATH", "The archive, from one of the gateway's EXPORT_DIRS"));
+        .arg(place("PATH", "The archive, below one of the gateway's EXPORT_DIRS (`exports` in its data directory unless set)"));
     connected(images).subcommand(load)
 }
 

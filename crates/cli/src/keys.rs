@@ -230,14 +230,18 @@ fn models(key: &Value) -> String {
 
 /// The record of the key that was named by id or prefix.
 async fn find(cx: &Cx, matches: &ArgMatches) -> Outcome<Value> {
-    let given = text(matches, "KEY").unwrap_or_default();
+    named(cx, base(matches), text(matches, "KEY").unwrap_or_default()).await
+}
+
+/// The same, of the list at `base`.
+pub(crate) async fn named(cx: &Cx, base: &str, given: &str) -> Outcome<Value> {
     // An id can't be asked for; a prefix can.
     let (id, mut narrow) = (given.parse::<i64>().ok(), Vec::new());
     if id.is_none() {
         narrow.push(("q", given.to_owned()));
     }
     let same = |it: &Value| id.map_or_else(|| it["prefix"] == given, |id| it["id"] == id);
-    let mut found = among(cx, base(matches), &narrow, same).await?;
+    let mut found = among(cx, base, &narrow, same).await?;
     match (found.pop(), found.len()) {
         (Some(key), 0) => Ok(key),
         (Some(_), _) => {

@@ -11,6 +11,7 @@ mod images;
 mod keys;
 mod limits;
 mod local;
+mod log;
 mod models;
 mod orgs;
 mod out;
@@ -21,6 +22,7 @@ mod sign_in;
 mod terminal;
 mod times;
 mod top;
+mod upstreams;
 mod usage;
 mod users;
 
@@ -60,6 +62,17 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
     }
 }
 
+/// A new password: from `GANTRY_NEW_PASSWORD`, from standard input where that is no terminal, else asked for.
+///
+/// # Errors
+/// There is none; why stands on standard error.
+pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
+    sign_in::password(users::NEW_PASSWORD, prompt).map_err(|failure| {
+        complain(&failure, &Out::new(false, false));
+        failure.exit()
+    })
+}
+
 fn complain(failure: &Failure, out: &Out) {
     use std::io::Write;
     let text = match failure {
@@ -90,6 +103,9 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
         match verb {
             "login" => sign_in::login(&cx, matches).await,
             "logout" => sign_in::logout(&cx).await,
+            "passwd" => sign_in::passwd(&cx).await,
+            "audit" => log::run(&cx, matches).await,
+            "upstreams" => upstreams::run(&cx).await,
             "models" => models::run(&cx, matches).await,
             "keys" => keys::run(&cx, matches).await,
             "orgs" => orgs::run(&cx, matches).await,

@@ -63,7 +63,7 @@ async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Ou
 }
 
 /// The id and the name that a word may mean.
-fn read(given: &str) -> Outcome<(Option<i64>, Option<&str>)> {
+pub(crate) fn read(given: &str) -> Outcome<(Option<i64>, Option<&str>)> {
     let number = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|it| it.is_ascii_digit()));
     match given.split_once(':') {
         Some(("name", name)) => Ok((None, Some(name))),

@@ -14,9 +14,10 @@ use crate::{
     Cx,
     args::{connected, text},
     exit::{Failure, Outcome},
-    http::Client,
+    http::{Answer, Client},
     out::{cell, clean},
     terminal,
+    users::NEW_PASSWORD,
 };
 
 /// How long the gateway may take to end a session that nobody needs any more.
@@ -46,15 +47,8 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let password = password("GANTRY_PASSWORD", "Password: ")?;
     let body = json!({ "username": username, "password": password.expose_secret() });
     let answer = cx.client.post("/auth/login", Some(&body)).await?;
-    let cookies = answer.headers.get_all(SET_COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let session = cookies.filter_map(|it| it.split(';').next()).find(|it| it.starts_with("svc_session="));
-    let session = session.ok_or_else(|| {
-        Failure::Failed(
-            "the gateway accepted the password but gave no session; is this a Gantry gateway?".to_owned(),
-        )
-    })?;
+    let session = session(&answer)?;
     let url = cx.client.place.url();
-    let session = SecretString::from(session.trim().to_owned());
     match cx.sessions.keep(&url, &username, &session) {
         Ok(Some(before)) if before.expose_secret() != session.expose_secret() => end(cx, before).await,
         Ok(_) => {}
@@ -68,6 +62,60 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         let (name, role) = (clean(&username), cell(&user["role"]));
         cx.out.line(&format!("signed in to {url} as {name} ({role})"))
     })
+}
+
+/// The session that an answer gives.
+fn session(answer: &Answer) -> Outcome<SecretString> {
+    let cookies = answer.headers.get_all(SET_COOKIE).iter().filter_map(|it| it.to_str().ok());
+    let session = cookies.filter_map(|it| it.split(';').next()).find(|it| it.starts_with("svc_session="));
+    let session = session.ok_or_else(|| {
+        Failure::Failed(
+            "the gateway accepted the password but gave no session; is this a Gantry gateway?".to_owned(),
+        )
+    })?;
+    Ok(session.trim().to_owned().into())
+}
+
+pub(crate) fn passwd_command() -> Command {
+    connected(Command::new("passwd").about("Changes your own password; ends your other sessions")).after_help(
+        "Both passwords are asked for without showing them, or taken from GANTRY_PASSWORD and GANTRY_NEW_PASSWORD, or read from \
+         standard input where that is no terminal: the old one on the first line, the new one on the second. An owner who lost \
+         his uses `gantry owner reset-password`, anybody else asks an admin (`gantry users set NAME --password`).",
+    )
+}
+
+/// Changes the own password, and keeps the session that comes of it.
+pub(crate) async fn passwd(cx: &Cx) -> Outcome<()> {
+    let me = cx.client.get("/auth/me").await?.json;
+    let username = me["user"]["username"].as_str().unwrap_or_default().to_owned();
+    let (current, new) = both_passwords()?;
+    let body = json!({ "current_password": current.expose_secret(), "new_password": new.expose_secret() });
+    let answer = cx.client.post("/auth/password", Some(&body)).await?;
+    let url = cx.client.place.url();
+    cx.sessions.keep(&url, &username, &session(&answer)?)?;
+    cx.out.either(&answer.json, || {
+        let name = clean(&username);
+        cx.out.line(&format!("the password of {name} is changed; other sessions are ended"))
+    })
+}
+
+/// The current password and the new one.
+fn both_passwords() -> Outcome<(SecretString, SecretString)> {
+    let given = |name| std::env::var_os(name).is_some();
+    let (old, new) = ("GANTRY_PASSWORD", NEW_PASSWORD);
+    if given(old) || given(new) || io::stdin().is_terminal() {
+        return Ok((password(old, "Current password: ")?, password(new, "New password: ")?));
+    }
+    let text = password(old, "")?;
+    match text.expose_secret().split_once('\n') {
+        Some((current, new)) if !new.contains('\n') => {
+            let line = |it: &str| SecretString::from(it.trim_end_matches('\r').to_owned());
+            Ok((line(current), line(new)))
+        }
+        _ => Err(Failure::Usage(
+            "the current password belongs on the first line, the new one on the second".to_owned(),
+        )),
+    }
 }
 
 /// Ends a session that nobody has any more, if the gateway answers soon; it would hold until it expires.

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use crate::{
     Cx,
-    args::{connected, int, number, one_of, option, text},
+    args::{connected, has, int, number, one_of, option, text},
     exit::{Failure, Outcome},
     http::query,
+    keys,
     out::{Foreign, Table, Tone, cell, count},
     people::{org_id, user_id},
     times::{past, zone},
@@ -25,7 +26,7 @@ pub(crate) fn command() -> Command {
     let list = filters(Command::new("list").about("Lists single requests, newest first").arg(number(
         "limit",
         "N",
-        "At most so many (100 unless given)",
+        "At most so many, 1000 at the largest (100 unless given)",
     )));
     let top = filters(
         Command::new("top")
@@ -34,7 +35,7 @@ pub(crate) fn command() -> Command {
             .args([
                 one_of("by", ["model", "key", "user", "org"], "What to sum by; `model` unless given"),
                 one_of("sort", COLUMNS, "By which column; `total_tokens` unless given"),
-                number("limit", "N", "At most so many (10 unless given)"),
+                number("limit", "N", "At most so many, 1000 at the largest (10 unless given)"),
             ]),
     )
     .after_help(
@@ -54,7 +55,7 @@ pub(crate) fn command() -> Command {
     connected(
         Command::new("usage").about("Usage: single requests, and sums by model, key, user or organisation"),
     )
-    .subcommand_required(true)
+    .after_help("Without a verb: `gantry usage top`, the models with most tokens of the last 24 hours.")
     .subcommands([list, top, series, latency, export, integrity])
 }
 
@@ -67,7 +68,7 @@ fn filters(command: Command) -> Command {
         .args([
             option("org", "NAME", "Of this organisation (name or id)"),
             option("user", "NAME", "Of this user (name or id)"),
-            number("key", "ID", "Of this key"),
+            option("key", "KEY", "Of this key (id or prefix)"),
             option("model", "SERVED_NAME", "To this model"),
             one_of("task", ["generate", "embed"], "Of this task"),
             option("status", "STATUS", "With this status, or a class such as 5xx"),
@@ -103,14 +104,14 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         }
         Some(("integrity", _)) => integrity(cx).await,
         Some((_, sub)) => list(cx, sub).await,
-        None => Ok(()),
+        None => top(cx, matches).await,
     }
 }
 
 async fn pairs(cx: &Cx, matches: &ArgMatches) -> Outcome<Pairs> {
     let (now, zone) = (crate::now(), zone(cx.out.utc));
     let mut pairs = Vec::new();
-    let calendar = ["today", "week", "month"].into_iter().find(|it| matches.get_flag(it));
+    let calendar = ["today", "week", "month"].into_iter().find(|it| has(matches, it));
     if let Some(since) = text(matches, "since").or(calendar) {
         let from = past(since, now, &zone);
         if from != since {
@@ -135,8 +136,12 @@ async fn pairs(cx: &Cx, matches: &ArgMatches) -> Outcome<Pairs> {
     if let Some(user) = text(matches, "user") {
         pairs.push(("user_id", user_id(cx, user).await?.to_string()));
     }
-    if let Some(key) = int(matches, "key") {
-        pairs.push(("key_id", key.to_string()));
+    if let Some(key) = text(matches, "key") {
+        let id = match key.parse::<i64>() {
+            Ok(id) => id.to_string(),
+            Err(_) => cell(&keys::named(cx, "/admin/keys", key).await?["id"]),
+        };
+        pairs.push(("key_id", id));
     }
     for name in ["model", "task", "status", "outcome"] {
         if let Some(value) = text(matches, name) {

@@ -14,7 +14,7 @@ use crate::{
     roles, sign_in, terminal,
 };
 
-const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
+pub(crate) const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
 
 pub(crate) fn command() -> Command {
     let user = || place("USER", "Name or id");

@@ -6,7 +6,7 @@ use futures_util::stream::BoxStream;
 use gantry_domain::{
     ApiError, ErrorCode,
     engine_metrics::{self, EngineMetrics},
-    model::{EngineKind, Model, Phase, Task, lifecycle::InstanceStatus},
+    model::{EngineKind, Model, Phase, Task, lifecycle::Instance},
 };
 use gantry_runtime::RuntimeError;
 use serde_json::{Value, json};
@@ -31,19 +31,15 @@ pub struct Tested {
 }
 
 impl Control {
-    /// The last `tail` lines of the model's container and its status; `None` when it has none.
+    /// The last `tail` lines of the model's container, and what it is; `None` when it has none.
     ///
     /// # Errors
     /// The container runtime does not answer.
-    pub async fn logs(
-        &self,
-        model: &Model,
-        tail: usize,
-    ) -> Result<Option<(String, InstanceStatus)>, ApiError> {
+    pub async fn logs(&self, model: &Model, tail: usize) -> Result<Option<(String, Instance)>, ApiError> {
         let found = self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))?;
         let Some(found) = found else { return Ok(None) };
         let text = self.runtime.logs(&found.instance.id, tail).await.map_err(|it| refused(&it))?;
-        Ok(Some((text, found.instance.status)))
+        Ok(Some((text, found.instance)))
     }
 
     /// The same, then what follows.

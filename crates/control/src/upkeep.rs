@@ -135,9 +135,12 @@ async fn audit_retention(control: &Control, now: Timestamp, stop: &CancellationT
     if days == 0 {
         return Ok(());
     }
+    // Rows are written while this runs: only what is far ahead is of a wrong clock. Of a log that began a moment ago all
+    // others would be taken for old, and deleted.
+    let latest = now.plus(DAY);
     while !stop.is_cancelled() {
         let mut tx = control.store.write().await?;
-        let deleted = tx.delete_audit_before(now.minus(DAY * days), now, DELETE_BATCH).await?;
+        let deleted = tx.delete_audit_before(now.minus(DAY * days), latest, DELETE_BATCH).await?;
         tx.commit().await?;
         if deleted < DELETE_BATCH as u64 {
             break;

@@ -53,7 +53,7 @@ words! {
     User = "user";
     /// Nobody had signed in.
     Anonymous = "anonymous";
-    /// The gateway itself, because its settings say so.
+    /// The gateway itself, because its settings say so, or whoever may write to its database (`gantry owner`).
     Settings = "settings";
 }
 
@@ -179,7 +179,7 @@ pub enum Actor {
     },
     /// Nobody had signed in.
     Anonymous,
-    /// The gateway itself, because its settings say so.
+    /// The gateway itself, because its settings say so, or whoever may write to its database.
     Settings,
 }
 

@@ -28,9 +28,10 @@ use gantry_domain::{
     engine_metrics::EngineMetrics,
     host::RouteHealth,
     limit::{Limits, period::Period},
-    model::{EngineKind, Model, lifecycle::InstanceStatus},
+    model::{EngineKind, Model, Wanted, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
+use gantry_sim::Flavour;
 use http::Response;
 use http_body_util::{BodyExt, StreamBody};
 use secrecy::{ExposeSecret, SecretString};
@@ -114,10 +115,15 @@ impl Engines for Adapter {
         async move {
             Ok(match control.logs(&model, tail).await? {
                 None => EngineLog::default(),
-                Some((text, InstanceStatus::Exited { code, out_of_memory })) => {
-                    EngineLog { text, exit_code: Some(code), out_of_memory }
+                Some((text, instance)) => {
+                    let (exit_code, out_of_memory) = match instance.status {
+                        InstanceStatus::Exited { code, out_of_memory } => (Some(code), out_of_memory),
+                        _ => (None, false),
+                    };
+                    // A stop is a command, too, and makes nothing.
+                    let earlier = model.wanted == Wanted::Running && instance.generation != model.generation;
+                    EngineLog { text, exit_code, out_of_memory, earlier }
                 }
-                Some((text, _)) => EngineLog { text, exit_code: None, out_of_memory: false },
             })
         }
         .boxed()
@@ -202,6 +208,14 @@ impl Engines for Adapter {
             }
         }
         .boxed()
+    }
+
+    fn is_simulated(&self, model: &Model) -> bool {
+        if let Some(program) = self.control.config.program(model) {
+            return program.simulator;
+        }
+        let image = self.control.config.image_of(model.engine, model.config.text("engine_image"));
+        [Flavour::Vllm, Flavour::Llamacpp].iter().any(|it| it.default_tag() == image)
     }
 
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String {

@@ -22,7 +22,10 @@ use gantry_store::{Store, StoreResult};
 use secrecy::SecretString;
 use tracing::{info, warn};
 
-use crate::{data_dir, home, secrets};
+use crate::{
+    data_dir, home,
+    secrets::{self, private_dir},
+};
 
 /// Between two attempts to reach the database at start.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
@@ -51,6 +54,12 @@ impl Base {
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
         let lock = data_dir::lock(&data_dir)?;
         let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
+        if settings.export_dirs.0.is_empty() {
+            // The default one, so that there is a place to put archives of images into.
+            for dir in settings.export_dirs() {
+                private_dir(&dir)?;
+            }
+        }
         let hub_cache_dir =
             std::path::absolute(settings.hub_cache_dir()).context("HUB_CACHE_DIR can't be resolved")?;
         let secret = |name, given: &Option<gantry_settings::Secret>| {
@@ -137,6 +146,10 @@ async fn bootstrap(
         return Ok(());
     };
     if store.read().await?.any_owner().await? {
+        info!(
+            "ADMIN_BOOTSTRAP_PASSWORD is not used: there is an owner already; `gantry owner reset-password` sets a lost \
+             password"
+        );
         return Ok(());
     }
     let first = FirstOwner { username: name, password: &password.0, org_name: "Default" };

@@ -8,7 +8,7 @@ use gantry_control::hub;
 use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
-use crate::{audit, doctor, release, serve};
+use crate::{audit, backup, doctor, owner, release, serve};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     let matches = match command().try_get_matches_from(args) {
@@ -18,19 +18,36 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code())));
         }
     };
+    // What stands before the verb counts as what stands behind it: help lists the settings in both places.
+    let before = flags(&matches);
+    let settings = |sub: &ArgMatches| settings(&before, sub);
     match matches.subcommand() {
         Some(("settings", sub)) => {
             let (_, entries) = settings(sub)?;
             print_settings(&entries, sub.get_flag("json"))?;
             Ok(ExitCode::SUCCESS)
         }
-        Some(("audit", sub)) => audit::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("audit", sub)) if audit::is_offline(sub) => audit::run(sub, |it| Ok(settings(it)?.0)),
         Some(("supervisor", sub)) => release::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("owner", sub)) => owner::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("backup", sub)) => backup::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
         Some(("serve", sub)) => serve::run(settings(sub)?.0, sub.get_flag("demo")),
+        Some((verb, _)) if !before.is_empty() => Ok(refuse(verb, &before)),
         Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),
         None => serve::run(settings(&matches)?.0, false),
     }
+}
+
+/// Settings mean nothing to a verb that only asks a gateway: to leave them aside would answer about another one.
+fn refuse(verb: &str, given: &BTreeMap<String, String>) -> ExitCode {
+    let names: Vec<_> = given.keys().map(|it| format!("--{}", it.to_lowercase().replace('_', "-"))).collect();
+    let why = format!(
+        "`gantry {verb}` reads no settings, so that {} can't count; which gateway it asks say --url and GANTRY_URL",
+        names.join(" and "),
+    );
+    complain(&anyhow::anyhow!(why));
+    ExitCode::from(Exit::Usage.code())
 }
 
 /// The variables of the environment that are text. Others are somebody else's, unless they bear a name of ours.
@@ -54,13 +71,28 @@ fn environment() -> Result<Vec<(String, String)>, SettingsError> {
     Ok(found)
 }
 
-fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<Entry>), SettingsError> {
+/// The settings that stand on one part of the command line, by name.
+fn flags(matches: &ArgMatches) -> BTreeMap<String, String> {
     let given = |name: String| {
-        let value = matches.get_one::<String>(&name)?.clone();
+        let value = matches.try_get_one::<String>(&name).ok()??.clone();
         Some((name, value))
     };
-    let names = [Settings::names(), Settings::file_names()].concat();
-    let flags: BTreeMap<_, _> = names.into_iter().filter_map(given).collect();
+    [Settings::names(), Settings::file_names()].concat().into_iter().filter_map(given).collect()
+}
+
+/// Loads the settings. Of a flag that was given twice the one behind the verb wins, as if it stood last.
+fn settings(
+    before: &BTreeMap<String, String>,
+    matches: &ArgMatches,
+) -> Result<(Settings, Vec<Entry>), SettingsError> {
+    let mut flags = flags(matches);
+    for (name, value) in before {
+        // A value and the file of the same setting are the same flag.
+        let other = name.strip_suffix("_FILE").map_or_else(|| format!("{name}_FILE"), str::to_owned);
+        if !flags.contains_key(&other) {
+            flags.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
     let sources = Sources::from_process(flags, environment()?.into_iter(), Path::new("."))?;
     let (settings, entries) = Settings::load(&sources)?;
     settings.check()?;

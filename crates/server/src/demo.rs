@@ -7,6 +7,7 @@ use anyhow::Context;
 use gantry_admin_api::App;
 use gantry_domain::{
     KeyId, ModelId, OrgId, Role, UserId,
+    audit::{Action, Actor, AuditEntry, Origin},
     key::{KeySettings, Token},
     model::{Model, ModelDraft, Phase, State, Wanted},
 };
@@ -50,11 +51,16 @@ pub(crate) async fn run(app: App, addr: SocketAddr, stop: CancellationToken) {
 async fn show(app: &App, addr: SocketAddr) -> anyhow::Result<()> {
     let mut phases = app.phases.subscribe();
     let mut tx = app.store.write().await?;
-    let Some(model) = demo_model(&mut tx, app).await? else {
+    let mut entries = Vec::new();
+    let Some(model) = demo_model(&mut tx, app, &mut entries).await? else {
         info!("there are models already, so no demo model is made");
         return Ok(());
     };
-    let token = demo_key(&mut tx, app).await?;
+    let token = demo_key(&mut tx, app, &mut entries).await?;
+    // Last, as the order of locks wants it.
+    for entry in &entries {
+        tx.audit(entry, app.clock.now()).await?;
+    }
     tx.commit().await?;
     app.refresh.publish().await;
     let _ = app.wake.try_send(model.id);
@@ -98,8 +104,14 @@ async fn next_phase(phases: &mut tokio::sync::broadcast::Receiver<(ModelId, Phas
     let _ = tokio::time::timeout(Duration::from_secs(1), seen).await;
 }
 
+/// A row of the audit log: whoever started the gateway with `--demo` did it.
+fn did(action: Action, object_id: impl std::fmt::Display) -> AuditEntry {
+    let origin = Origin { user_agent: Some("gantry serve --demo".to_owned()), ..Origin::default() };
+    AuditEntry::new(Actor::Settings, origin, action, object_id)
+}
+
 /// The demo model, wanted to run; made if there is no model at all, `None` if there are only others.
-async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
+async fn demo_model(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<Option<Model>> {
     let models = tx.models(true).await?;
     let model = match models.iter().find(|it| it.served_name == NAME && !it.archived) {
         Some(model) if model.config.text("engine_image") == Some(IMAGE) => model.clone(),
@@ -112,19 +124,25 @@ async fn demo_model(tx: &mut Tx, app: &App) -> anyhow::Result<Option<Model>> {
             let body = body.as_object().cloned().unwrap_or_default();
             let draft = ModelDraft::create(&body, Role::Owner)
                 .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;
-            tx.insert_model(&draft, app.clock.now()).await?
+            let model = tx.insert_model(&draft, app.clock.now()).await?;
+            log.push(did(Action::ModelCreate, model.id).created(json!(body)));
+            model
         }
     };
+    log.push(did(Action::ModelStart, model.id).noting("served_name", NAME));
     // Also one that the record calls running: its engine may have ended with an earlier life of the gateway.
     tx.command(model.id, Wanted::Running, None, app.clock.now()).await.map_err(Into::into)
 }
 
 /// A fresh key for the demo model; that of the start before is revoked.
-async fn demo_key(tx: &mut Tx, app: &App) -> anyhow::Result<Token> {
+async fn demo_key(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<Token> {
     let now = app.clock.now();
-    let (org_id, user_id) = demo_user(tx, app).await?;
-    if let Some(old) = noted(tx, KEY_NOTE).await? {
-        tx.revoke_key(KeyId(old), now).await?;
+    let (org_id, user_id) = demo_user(tx, app, log).await?;
+    if let Some(old) = noted(tx, KEY_NOTE).await?
+        && let Some(key) = tx.revoke_key(KeyId(old), now).await?
+        && key.revoked_at == Some(now)
+    {
+        log.push(did(Action::KeyRevoke, key.id).noting("prefix", key.prefix.as_str()));
     }
     let token = Token::generate(&mut rand::rng());
     let settings = KeySettings {
@@ -136,6 +154,10 @@ async fn demo_key(tx: &mut Tx, app: &App) -> anyhow::Result<Token> {
     let (prefix, token_hash) = (token.shown().to_owned(), token.hash());
     let new = NewKey { settings, prefix, token_hash, org_id, user_id: Some(user_id) };
     let key = tx.insert_key(&new, now).await?;
+    log.push(did(Action::KeyCreate, key.id).created(json!({
+        "id": key.id, "prefix": key.prefix, "name": key.settings.name, "models": key.settings.models, "org_id": org_id,
+        "user_id": user_id, "username": NAME, "expires_at": key.settings.expires_at.map(gantry_domain::Timestamp::rfc3339),
+    })));
     tx.meta_set(KEY_NOTE, &key.id.to_string()).await?;
     Ok(token)
 }
@@ -146,7 +168,7 @@ async fn noted(tx: &mut Tx, note: &str) -> anyhow::Result<Option<i64>> {
 }
 
 /// Nobody can sign in as this user: his password is thrown away. Somebody who really is called like him is another.
-async fn demo_user(tx: &mut Tx, app: &App) -> anyhow::Result<(OrgId, UserId)> {
+async fn demo_user(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<(OrgId, UserId)> {
     if let Some(id) = noted(tx, USER_NOTE).await?
         && let Some(user) = tx.user(UserId(id)).await?
     {
@@ -168,6 +190,10 @@ async fn demo_user(tx: &mut Tx, app: &App) -> anyhow::Result<(OrgId, UserId)> {
     let org = tx.insert_org(&org_name, app.clock.now()).await?;
     let user = NewUser { org_id: org.id, username, password_hash: hash, role: Role::User, enabled: true };
     let user = tx.insert_user(&user, app.clock.now()).await?;
+    log.push(did(Action::OrgCreate, org.id).created(json!({ "id": org.id, "name": org.name })));
+    log.push(did(Action::UserCreate, user.id).created(json!({
+        "id": user.id, "username": user.username, "role": user.role, "org_id": org.id, "org_name": org.name,
+    })));
     tx.meta_set(USER_NOTE, &user.id.to_string()).await?;
     Ok((org.id, user.id))
 }

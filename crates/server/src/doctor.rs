@@ -1,6 +1,10 @@
 //! `gantry doctor`: the checks that need the gateway's own parts, and all of them in order.
 
-use std::{env, time::Duration};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context;
 use clap::ArgMatches;
@@ -38,13 +42,16 @@ pub(crate) fn run(
     // Where it is not said otherwise the gateway of these settings is looked for.
     let named = || env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty());
     let url = matches.get_one::<String>("url").cloned().or_else(named);
-    let url = url.unwrap_or_else(|| format!("http://{}", reachable(&settings)));
+    let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.gateway_listen)));
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
     runtime.block_on(async {
-        let (found, _) = doctor::gateway(&url, settings.gateway_listen, settings.metrics_listen).await;
+        let (found, runs) = doctor::gateway(&url, settings.gateway_listen, settings.metrics_listen).await;
         checks.extend(found);
-        checks.push(database(&settings).await);
+        if runs && doctor::is_here(&url) {
+            checks.extend(doctor::in_use(&settings.data_dir));
+        }
+        checks.extend(database(&settings).await);
         checks.extend(redis(&settings).await);
         checks.extend(engines(&settings).await);
     });
@@ -53,8 +60,7 @@ pub(crate) fn run(
 }
 
 /// The address that a client on this machine uses.
-fn reachable(settings: &Settings) -> std::net::SocketAddr {
-    let mut addr = settings.gateway_listen;
+pub(crate) fn reachable(mut addr: std::net::SocketAddr) -> std::net::SocketAddr {
     if addr.ip().is_unspecified() {
         addr.set_ip(if addr.is_ipv4() {
             std::net::Ipv4Addr::LOCALHOST.into()
@@ -65,19 +71,72 @@ fn reachable(settings: &Settings) -> std::net::SocketAddr {
     addr
 }
 
-async fn database(settings: &Settings) -> Check {
+/// What the database is, and whether this user may write to its files.
+async fn database(settings: &Settings) -> Vec<Check> {
+    let url = settings.database();
+    let Some(file) = url.expose().strip_prefix("sqlite://").map(Path::new) else {
+        return vec![schema(settings).await];
+    };
+    match file.try_exists() {
+        // SQLite would only say that it can't open it.
+        Err(error) => {
+            let fix = match doctor::other_owner(file) {
+                Some(owner) => doctor::as_owner(&owner, &settings.data_dir),
+                None => "correct DATABASE_URL or DATA_DIR".to_owned(),
+            };
+            let means = "Whether there is a database, and what is in it, is not known.";
+            vec![Check::fail("database", format!("{}: {error}", file.display()), means, &fix)]
+        }
+        Ok(false) => vec![schema(settings).await],
+        Ok(true) => {
+            let mut checks = vec![schema(settings).await];
+            let dir = file.parent().unwrap_or(Path::new("/"));
+            let beside = |end: &str| PathBuf::from(format!("{}{end}", file.display()));
+            let files =
+                vec![dir.to_owned(), file.to_owned(), beside("-wal"), beside("-shm"), beside(".lock")];
+            checks.extend(doctor::writable("database_files", dir, files));
+            checks
+        }
+    }
+}
+
+async fn schema(settings: &Settings) -> Check {
     const NAME: &str = "database";
+    const GRANT: &str = "as the owner of the database: GRANT CREATE ON SCHEMA … TO …, or make the role the owner of its own database";
     match look(settings.database().expose()).await {
-        Ok(Look { kind, version: None, newest }) => {
+        Ok(Look { kind, version, newest, may_create: false }) if version.is_none_or(|it| it < newest) => {
+            let now = version.map_or_else(|| "empty".to_owned(), |it| format!("schema version {it}"));
+            Check::fail(
+                NAME,
+                format!(
+                    "{}: {now}, and its role has no right to make tables (CREATE) in the schema",
+                    kind.as_str()
+                ),
+                &format!("The gateway can't make schema version {newest}: it does not start."),
+                GRANT,
+            )
+        }
+        Ok(Look { kind, version: Some(version), newest, may_create: false }) if version == newest => {
+            Check::warn(
+                NAME,
+                format!(
+                    "{}: schema version {version}; its role has no right to make tables (CREATE) in the schema",
+                    kind.as_str()
+                ),
+                "The next version of Gantry may not start.",
+                GRANT,
+            )
+        }
+        Ok(Look { kind, version: None, newest, .. }) => {
             Check::ok(NAME, format!("{}: empty; the gateway makes schema version {newest}", kind.as_str()))
         }
-        Ok(Look { kind, version: Some(version), newest }) if version > newest => Check::fail(
+        Ok(Look { kind, version: Some(version), newest, .. }) if version > newest => Check::fail(
             NAME,
             format!("{}: schema version {version}, this program knows {newest}", kind.as_str()),
             "It was written by a newer Gantry: this one does not start on it.",
             "use the newer program, or restore a backup",
         ),
-        Ok(Look { kind, version: Some(version), newest }) if version < newest => Check::ok(
+        Ok(Look { kind, version: Some(version), newest, .. }) if version < newest => Check::ok(
             NAME,
             format!("{}: schema version {version}; the next start makes it {newest}", kind.as_str()),
         ),
@@ -144,7 +203,7 @@ async fn engines(settings: &Settings) -> Vec<Check> {
                 ("primary_image", &settings.primary_engine_image.0),
                 ("secondary_image", &settings.secondary_engine_image.0),
             ] {
-                checks.push(cached(&docker, name, image, settings.offline_mode).await);
+                checks.push(cached(&docker, name, image, settings).await);
             }
             checks
         }
@@ -175,17 +234,24 @@ fn refused(error: &RuntimeError, instead: bool) -> Check {
     Check::fail(NAME, error.to_string(), means, fix)
 }
 
-async fn cached(docker: &impl Runtime, name: &'static str, image: &str, offline: bool) -> Check {
+async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings: &Settings) -> Check {
     match docker.image(image).await {
         Ok(Some(info)) => {
             Check::ok(name, format!("{image} is on this machine ({} MB)", info.size_bytes / 1_000_000))
         }
-        Ok(None) if offline => Check::warn(
+        Ok(None) if settings.offline_mode => Check::warn(
             name,
             format!("{image} is missing"),
             "OFFLINE_MODE is on: models of this engine can't start.",
             &format!(
-                "where there is a network: docker pull {image} && docker save {image} -o image.tar; here: gantry images load image.tar"
+                "where there is a network: docker pull {image} && docker save {image} -o image.tar; here put the file into {}, and \
+                 then: gantry images load image.tar",
+                settings
+                    .export_dirs()
+                    .iter()
+                    .map(|it| it.display().to_string())
+                    .collect::<Vec<_>>()
+                    .join(" or ")
             ),
         ),
         Ok(None) => Check::warn(

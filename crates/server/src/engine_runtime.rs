@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc};
 use anyhow::Context;
 use gantry_control::machine::Machine;
 use gantry_domain::model::{EngineKind, Wanted};
-use gantry_runtime::{Gate, Owner, ProcessOptions, Program, Programs, Runtime};
+use gantry_runtime::{Gate, Owner, ProcessOptions, Program, Programs, Runtime, RuntimeError};
 use gantry_settings::{CommandWords, ContainerRuntime, Settings};
 use gantry_sim::Flavour;
 use gantry_store::Store;
@@ -43,11 +43,15 @@ pub(crate) async fn choose(
         ContainerRuntime::Docker => (DOCKER, "CONTAINER_RUNTIME says so"),
         ContainerRuntime::Process => (PROCESS, "CONTAINER_RUNTIME says so"),
         // Whoever names an engine wants it, also while it is away.
-        ContainerRuntime::Auto if settings.container_host.is_some() => (DOCKER, "CONTAINER_HOST is set"),
+        ContainerRuntime::Auto if settings.container_host.is_some() => {
+            (DOCKER, "CONTAINER_HOST or DOCKER_HOST is set")
+        }
         ContainerRuntime::Auto => match earlier(&marker, store).await? {
             Some(name) => (name, "models were started with it; set CONTAINER_RUNTIME to change that"),
-            None if docker.info().await.is_ok() => (DOCKER, "it answers"),
-            None => (PROCESS, "no container engine answers"),
+            None => match docker.info().await {
+                Ok(_) => (DOCKER, "it answers"),
+                Err(error) => (PROCESS, passed_over(&error)),
+            },
         },
     };
     std::fs::write(&marker, name).context("can't write into DATA_DIR")?;
@@ -74,6 +78,28 @@ pub(crate) async fn choose(
     let runtime = gantry_runtime::process(options, owner).context("can't run engines as processes")?;
     let runtime = runtime.behind(gate);
     Ok(EngineRuntime { name, runtime: Arc::new(runtime), programs: Some(programs), gpus })
+}
+
+/// Tells why no container engine is used. One that is there, but not for us, most likely was meant to be.
+fn passed_over(error: &RuntimeError) -> &'static str {
+    match error {
+        RuntimeError::PermissionDenied { .. } => {
+            warn!(
+                %error,
+                "there is a container engine, and this user may not use it: `sudo usermod -aG docker USER` with the user of \
+                 the gateway, and start it anew; CONTAINER_RUNTIME=process says that processes are meant"
+            );
+            "the container engine refuses this user"
+        }
+        RuntimeError::Unreachable { .. } => {
+            info!(%error, "looked for a container engine");
+            "no container engine answers"
+        }
+        _ => {
+            warn!(%error, "there is a container engine, and it does not answer as it should");
+            "the container engine gave no usable answer"
+        }
+    }
 }
 
 /// What the life before used, if models of it may still run: to look for them elsewhere would lose them.

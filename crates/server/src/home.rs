@@ -18,6 +18,8 @@ use uuid::Uuid;
 const FILE: &str = "gateway-id";
 /// In the data directory: id of the database, the label of our containers.
 const INSTANCE: &str = "instance";
+/// What of a data directory says whose engines are whose, for backups.
+pub(crate) const FILES: [&str; 2] = [FILE, INSTANCE];
 
 /// The id of the data directory (a UUID), made at the first call. A directory that was moved keeps it; one that was
 /// copied, while the original is still where it was, gets another.

@@ -5,6 +5,7 @@
 mod activation;
 mod adapters;
 mod audit;
+mod backup;
 mod base;
 mod cli;
 mod data_dir;
@@ -16,6 +17,7 @@ mod metrics;
 mod monitor;
 mod notify;
 mod otlp;
+mod owner;
 mod release;
 mod runtime_look;
 mod secrets;

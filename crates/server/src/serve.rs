@@ -434,11 +434,16 @@ async fn announce(
     if settings.gateway_dev_allow_all_keys {
         warn!("GATEWAY_DEV_ALLOW_ALL_KEYS is on: anybody who reaches {addr} may use every model");
     }
-    let mut lines = vec![format!("  UI and API  http://{addr}/")];
+    // A browser can't go to "every address", which is what may be listened on.
+    let shown = crate::doctor::reachable(addr);
+    let mut lines = vec![format!("  UI and API  http://{shown}/")];
+    if shown != addr {
+        lines.push(format!("              and at this machine's other addresses, port {}", addr.port()));
+    }
     if !store.read().await?.any_owner().await? {
         let token = setup_token.expose_secret();
         lines.push(format!(
-            "  Set-up      http://{addr}/ui/#setup={token}   (one time: makes the first owner)"
+            "  Set-up      http://{shown}/ui/#setup={token}   (one time: makes the first owner)"
         ));
     }
     demo::say(&lines.join("\n"));

@@ -36,6 +36,11 @@ pub enum SettingsError {
          without it: `env -u {name} gantry`"
     )]
     Mistyped { name: String, near: String },
+    #[error(
+        "{name} (from {origin}) counts for nothing: {setting} can't be given as a file. If it is another program's, start \
+         gantry without it: `env -u {name} gantry`"
+    )]
+    NoFile { name: String, setting: String, origin: Origin },
     #[error("{name} {why}")]
     Refused { name: &'static str, why: String },
     #[error("can't read {what}")]
@@ -65,7 +70,8 @@ const ALIASES: &[(&str, &str)] = &[("CONTAINER_HOST", "DOCKER_HOST")];
 /// Variables of this prefix are ours, so an unknown one is a typing error.
 const OURS: &str = "GATEWAY_";
 /// What other programs read, and looks like a setting misspelt.
-const FOREIGN: &[&str] = &["DATABASE_URI", "DATA_DIRS", "DATE_DIR", "MODEL_DIR", "REDIS_URI"];
+const FOREIGN: &[&str] =
+    &["DATABASE_URI", "DATA_DIRS", "DATE_DIR", "MODEL_DIR", "REDIS_URI", "RUST_LOG_FILE"];
 
 impl Sources {
     /// Takes the process's environment, and the `.env` file in `dir` if there is one.
@@ -112,7 +118,8 @@ impl Sources {
                 return Ok((text.trim_end_matches(['\r', '\n']).to_owned(), Origin::SecretFile));
             }
         }
-        let home = self.environment.get("HOME").map_or("/", String::as_str);
+        // Without a home there is the root: `/` before a `/` would make a path of two.
+        let home = self.environment.get("HOME").map_or("", |it| it.trim_end_matches('/'));
         Ok((default.replacen('~', home, 1), Origin::Default))
     }
 
@@ -123,6 +130,22 @@ impl Sources {
             let all = names.iter().map(|it| (distance(it, name), it));
             all.min().map(|(distance, near)| (distance, near.clone()))
         };
+        // Somebody believes that it is read.
+        let given = [
+            (&self.flags, Origin::Flag),
+            (&self.environment, Origin::Environment),
+            (&self.env_file, Origin::EnvFile),
+        ];
+        for (texts, origin) in given {
+            for name in texts.keys().filter(|it| !names.contains(it) && !FOREIGN.contains(&it.as_str())) {
+                if let Some(setting) =
+                    name.strip_suffix("_FILE").filter(|it| names.iter().any(|name| name == it))
+                {
+                    let (name, setting) = (name.clone(), setting.to_owned());
+                    return Err(SettingsError::NoFile { name, setting, origin });
+                }
+            }
+        }
         let own = self.environment.keys().filter(|it| it.starts_with(OURS));
         let strangers = (self.flags.keys().map(|it| (it, Origin::Flag)))
             .chain(self.env_file.keys().map(|it| (it, Origin::EnvFile)))

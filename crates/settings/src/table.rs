@@ -45,6 +45,11 @@ macro_rules! settings {
                 vec![$($(stringify!($name).to_uppercase(),)+)+]
             }
 
+            /// Name, meaning and default of all settings.
+            pub fn about() -> Vec<(String, &'static str, &'static str)> {
+                vec![$($((stringify!($name).to_uppercase(), concat!($($doc,)+).trim_ascii_start(), $default),)+)+]
+            }
+
             /// `<NAME>_FILE` of those that may be given as files.
             pub fn file_names() -> Vec<String> {
                 let all = [$($((stringify!($name), <$kind as Value>::IN_FILE),)+)+];

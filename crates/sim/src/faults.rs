@@ -5,6 +5,11 @@ use std::time::Duration;
 use crate::args::{Env, Exit};
 
 pub(crate) const HELP: &str = "
+which engine is simulated (also as GANTRY_SIM_FLAVOUR and GANTRY_SIM_ENGINE_VERSION):
+  --flavour NAME             vllm (default) or llamacpp, whose options these then are
+  --engine-version VERSION   as its project writes it, for example 0.18.0 or b6343
+`gantry engine-sim image` loads the simulator into Docker; `gantry engine-sim image --help` says how
+
 simulator options (each also as GANTRY_SIM_… in the environment, for example GANTRY_SIM_TTFT_MS=50):
   --sim-tokens-per-sec N     pace of each answer; 0 (default) is as fast as possible
   --sim-ttft-ms N            wait before the first token

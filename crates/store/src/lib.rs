@@ -4,6 +4,7 @@
 //! constant SQL text per query, valid in both dialects; `tests/contract` runs every method on both databases.
 
 mod audit;
+mod backup;
 mod changes;
 mod chat;
 mod error;
@@ -26,6 +27,7 @@ mod usage;
 mod users;
 
 pub use audit::AuditFilter;
+pub use backup::back_up;
 pub use chat::ChatSize;
 pub use error::{Constraint, StoreError, StoreResult};
 pub use keys::{KeyColumn, KeyFilter, NewKey};

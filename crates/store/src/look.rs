@@ -17,6 +17,8 @@ pub struct Look {
     pub version: Option<i64>,
     /// The version that this program would make of it.
     pub newest: i64,
+    /// Whether this user may make tables where ours are or would be. `true` for SQLite, where files decide.
+    pub may_create: bool,
 }
 
 /// Connects to `sqlite://<path>` or `postgres://…` and reads the version of its schema. Makes and changes nothing.
@@ -25,30 +27,34 @@ pub struct Look {
 /// As of [`crate::Store::open`], except that no schema is refused.
 pub async fn look(url: &str) -> StoreResult<Look> {
     let newest = migration_versions().map(|(number, _)| number).max().unwrap_or(0);
-    let (kind, version) = tokio::time::timeout(LIMIT, version(url))
+    let (kind, version, may_create) = tokio::time::timeout(LIMIT, version(url))
         .await
         .map_err(|_| StoreError::Database(sqlx::Error::PoolTimedOut))??;
-    Ok(Look { kind, version, newest })
+    Ok(Look { kind, version, newest, may_create })
 }
 
-async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>)> {
+async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>, bool)> {
     const SQL: &str = "SELECT MAX(version) FROM _sqlx_migrations";
+    // NULL without a schema to make tables in, as the `search_path` names them.
+    const MAY_CREATE: &str = "SELECT COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE)";
     if let Some(path) = url.strip_prefix("sqlite://") {
-        if !Path::new(path).exists() {
-            return Ok((DatabaseKind::Sqlite, None));
+        // What lies behind a folder that this user may not enter is not a file that is not there.
+        if !Path::new(path).try_exists().map_err(sqlx::Error::Io)? {
+            return Ok((DatabaseKind::Sqlite, None, true));
         }
         let options = SqliteConnectOptions::new().filename(path).pragma("query_only", "ON");
         let mut conn = options.connect().await?;
         let found = sqlx::query_scalar(SQL).fetch_one(&mut conn).await;
         conn.close().await?;
-        return Ok((DatabaseKind::Sqlite, known(found)?));
+        return Ok((DatabaseKind::Sqlite, known(found)?, true));
     }
     let options = PgConnectOptions::from_str(url)
         .map_err(|_| StoreError::Address("it is not a valid `postgres://` address".to_owned()))?;
     let mut conn = options.application_name("gantry").connect().await?;
+    let may_create = sqlx::query_scalar(MAY_CREATE).fetch_one(&mut conn).await?;
     let found = sqlx::query_scalar(SQL).fetch_one(&mut conn).await;
     conn.close().await?;
-    Ok((DatabaseKind::Postgres, known(found)?))
+    Ok((DatabaseKind::Postgres, known(found)?, may_create))
 }
 
 /// A database that answers, but not to this, has no table of that name: nothing was made in it yet.

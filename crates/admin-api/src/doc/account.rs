@@ -41,7 +41,7 @@ pub(crate) fn ready() -> Doc {
         .answer(
             503,
             "It can't serve: the database is away, usage can't be recorded, or it is shutting down.",
-            serde_json::json!({ "anyOf": [body(&["unavailable"]), ending] }),
+            serde_json::json!({ "anyOf": [body(&["unavailable", "shutting_down"]), ending] }),
         )
 }
 

@@ -88,6 +88,10 @@ fn record(engine: EngineKind) -> Value {
         ("rolled_back", nullable(rolled_back)),
         ("diagnosis", nullable(named("Diagnosis"))),
         ("archived", flag()),
+        (
+            "simulator",
+            described(flag(), "The simulator stands in for the engine: what it answers means nothing."),
+        ),
         ("hub_token_set", flag()),
         ("created_at", time()),
         ("updated_at", time()),
@@ -336,6 +340,13 @@ pub(crate) fn logs() -> Doc {
             ("logs", text()),
             ("lines", count()),
             ("truncated", flag()),
+            (
+                "earlier",
+                described(
+                    flag(),
+                    "It is of an engine that an earlier command started: the last one made none, or none yet.",
+                ),
+            ),
             ("diagnosis", named("Diagnosis")),
             ("summary", text()),
         ],

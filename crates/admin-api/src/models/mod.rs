@@ -80,6 +80,7 @@ fn full_view(app: &App, model: &Model) -> Value {
         })),
         "diagnosis": model.diagnosis,
         "archived": model.archived,
+        "simulator": app.engines.is_simulated(&model.as_launched()),
         "hub_token_set": model.hub_token.is_some(),
         "created_at": model.created_at.rfc3339(),
         "updated_at": model.updated_at.rfc3339(),
@@ -97,7 +98,7 @@ fn full_view(app: &App, model: &Model) -> Value {
 /// The fields of a model's record that are set, for the audit log.
 pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
     /// What is not the record's, or changes with it in any case.
-    const NOT_ITS_OWN: [&str; 8] = [
+    const NOT_ITS_OWN: [&str; 9] = [
         "id",
         "state",
         "state_reason",
@@ -105,6 +106,7 @@ pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
         "needs_apply_reason",
         "rolled_back",
         "diagnosis",
+        "simulator",
         "updated_at",
     ];
     let mut view = full_view(app, model);

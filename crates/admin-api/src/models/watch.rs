@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::{find, follow, startup_timeout_sec};
 use crate::{
     App,
-    app::{Drift, Parts},
+    app::{Drift, EngineLog, Parts},
     error::Outcome,
     extract::{Id, Listed, Params},
     policy::Caller,
@@ -122,9 +122,11 @@ pub(crate) async fn logs(
     let lines: Vec<&str> = log.text.lines().collect();
     let truncated = lines.len() > tail;
     let kept = &lines[lines.len().saturating_sub(tail)..];
-    let mut body = json!({ "logs": kept.join("\n"), "lines": kept.len(), "truncated": truncated });
+    let mut body = json!({ "logs": kept.join("\n"), "lines": kept.len(), "truncated": truncated, "earlier": log.earlier });
     if diagnose {
-        let reason = model.state().1;
+        let (state, reason) = model.state();
+        // An engine of before says nothing about a start that made none.
+        let log = if log.earlier && state == ModelState::Failed { EngineLog::default() } else { log };
         let found = diagnosis::diagnose(&diagnosis::Input {
             engine: model.engine,
             log: &log.text,

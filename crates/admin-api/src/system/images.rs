@@ -77,7 +77,7 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         } else {
             missing
         };
-        wanted.into_iter().map(|it| advice(it, app.offline)).collect()
+        wanted.into_iter().map(|it| advice(it, app.offline, &app.export_dirs)).collect()
     };
     Ok(Json(json!({
         "offline_mode": app.offline,
@@ -155,11 +155,12 @@ fn view(reference: &str, image: Option<&Option<Image>>) -> Value {
     })
 }
 
-fn advice(image: &str, offline: bool) -> String {
+fn advice(image: &str, offline: bool, dirs: &[PathBuf]) -> String {
     if offline {
         format!(
             "{image} is missing: on a machine with a network run `docker pull {image} && docker save {image} -o image.tar`, \
-             put the file into a folder of EXPORT_DIRS and load it here"
+             put the file into {} and load it here with `gantry images load image.tar`",
+            dirs.iter().map(|it| it.display().to_string()).collect::<Vec<_>>().join(" or ")
         )
     } else {
         format!("{image} is missing: it is pulled at the first start, or now with `docker pull {image}`")
@@ -196,6 +197,12 @@ fn archive(dirs: &[PathBuf], path: &str) -> Result<PathBuf, Problem> {
     match dirs.iter().find_map(|dir| inside(dir)) {
         Some(file) if file.is_file() => Ok(file),
         Some(_) => Err(refused("`path` is not a file")),
-        None => Err(refused("there is no such file in the folders of EXPORT_DIRS")),
+        None => {
+            let dirs: Vec<_> = dirs.iter().map(|it| it.display().to_string()).collect();
+            Err(refused(&format!(
+                "there is no such file in the folders of EXPORT_DIRS ({})",
+                dirs.join(", ")
+            )))
+        }
     }
 }

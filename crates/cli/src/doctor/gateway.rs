@@ -1,6 +1,6 @@
 //! Whether a gateway runs at the address, and how it is.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use super::{Check, words};
 use crate::{
@@ -64,16 +64,32 @@ pub async fn gateway(url: &str, listen: SocketAddr, metrics: SocketAddr) -> (Vec
     (checks, true)
 }
 
+/// Whether an address is of this machine.
+pub fn is_here(url: &str) -> bool {
+    Place::parse(url).is_ok_and(|it| {
+        let host = it.host.as_str();
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
+    })
+}
+
 async fn readiness(client: &Client) -> Check {
     const MEANS: &str = "Load balancers take it out of service, or models can't be started.";
     const FIX: &str = "see the checks below, and the gateway's log";
-    let answer = match client.get("/readyz").await {
-        Ok(answer) => answer.json,
+    let (answer, serves) = match client.get("/readyz").await {
+        Ok(answer) => (answer.json, true),
+        // It says why in the same way.
+        Err(Failure::Refused(it)) if it.status == 503 && it.body["checks"].is_object() => (it.body, false),
         Err(failure) => return Check::fail("readiness", words(&failure), MEANS, FIX),
     };
     let checks = answer["checks"].as_object().into_iter().flatten();
     let parts: Vec<_> = checks.clone().map(|(name, it)| format!("{name} {}", crate::out::cell(it))).collect();
-    if checks.clone().all(|(_, it)| it == "ok") {
+    if !serves {
+        let found = format!("{}: {}", crate::out::cell(&answer["status"]), parts.join(", "));
+        let means = "It says that it is not ready (503): load balancers take it out of service.";
+        let fix =
+            if answer["status"] == "shutting_down" { "start it again: it is being stopped" } else { FIX };
+        Check::fail("readiness", found, means, fix)
+    } else if checks.clone().all(|(_, it)| it == "ok") {
         Check::ok("readiness", parts.join(", "))
     } else {
         Check::warn("readiness", parts.join(", "), MEANS, FIX)

@@ -1,21 +1,22 @@
-//! The machine: folders and space, limits, clock, cgroups, GPUs.
+//! The machine: limits, clock, cgroups, GPUs.
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    fs,
+    path::Path,
     process::{Command, Stdio},
 };
 
 use gantry_settings::Settings;
 use rustix::{
-    fs::{Access, access, statvfs},
+    fs::{Access, access},
     process::{Resource, getrlimit},
 };
 
-use super::Check;
+use super::{
+    Check,
+    folders::{data_dir, data_files, models_dir, size},
+};
 
-/// Below this a database and a usage spool run full within days.
-const LEAST_SPACE: u64 = 2 << 30;
 /// A connection of a client and one to its engine, for a few thousand of them.
 const FILES: u64 = 8192;
 /// Before this the clock was never set: the year 2025, in seconds since 1970.
@@ -23,71 +24,12 @@ const CLOCK_SET: i64 = 1_735_689_600;
 
 /// Every check that needs no service.
 pub fn machine(settings: &Settings) -> Vec<Check> {
-    let mut checks = vec![data_dir(&settings.data_dir), models_dir(&settings.models_dir())];
+    let mut checks = vec![data_dir(&settings.data_dir)];
+    checks.extend(data_files(&settings.data_dir));
+    checks.push(models_dir(settings));
     checks.extend([files(), memlock(), clock(), cgroup()]);
     checks.extend(gpus());
     checks
-}
-
-fn data_dir(dir: &Path) -> Check {
-    const NAME: &str = "data_dir";
-    let there = existing(dir);
-    let shown = dir.display();
-    if !there.is_dir() || access(&there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
-        return Check::fail(
-            NAME,
-            format!("{shown}: {} is no folder that this user can write to", there.display()),
-            "The database, secrets and usage are kept there: the gateway does not start.",
-            &format!("sudo install -d -m 700 -o \"$(id -un)\" {shown}, or set DATA_DIR"),
-        );
-    }
-    let free = free(&there);
-    if free < LEAST_SPACE {
-        return Check::warn(
-            NAME,
-            format!("{shown} has {} free", size(free)),
-            "A full disk stops metering, and with it inference.",
-            "make room, or set DATA_DIR to another disk; USAGE_RETENTION_DAYS keeps less",
-        );
-    }
-    let state = if there == dir { "is writable" } else { "will be made" };
-    Check::ok(NAME, format!("{shown} {state}, {} free", size(free)))
-}
-
-fn models_dir(dir: &Path) -> Check {
-    const NAME: &str = "models_dir";
-    let shown = dir.display();
-    match fs::read_dir(dir) {
-        Ok(entries) => {
-            Check::ok(NAME, format!("{shown} has {} entries, {} free", entries.count(), size(free(dir))))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Check::warn(
-            NAME,
-            format!("{shown} is not there yet"),
-            "The gateway makes it, empty: there is no model in it.",
-            &format!("mkdir -p {shown}, and put models there; or set MODELS_DIR"),
-        ),
-        Err(error) => Check::fail(
-            NAME,
-            format!("{shown}: {error}"),
-            "Engines get their models from there: none would start.",
-            &format!("sudo chmod a+rX {shown}, or set MODELS_DIR"),
-        ),
-    }
-}
-
-/// The folder, or the nearest one above it that is there.
-fn existing(dir: &Path) -> PathBuf {
-    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-    dir.ancestors().find(|it| it.exists()).unwrap_or(Path::new("/")).to_owned()
-}
-
-fn free(dir: &Path) -> u64 {
-    statvfs(dir).map_or(0, |it| it.f_bavail.saturating_mul(it.f_frsize))
-}
-
-fn size(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
 fn files() -> Check {

@@ -1,13 +1,18 @@
 //! `doctor`: what a gateway needs, each with what was found, what it means and what mends it. The checks of the database
 //! and of the container runtime are the program's; here are those of the machine and of a gateway that runs already.
 
+mod folders;
 mod gateway;
 mod machine;
 
 use clap::ArgMatches;
 use serde::Serialize;
 
-pub use self::{gateway::gateway, machine::machine};
+pub use self::{
+    folders::{as_owner, in_use, other_owner, writable},
+    gateway::{gateway, is_here},
+    machine::machine,
+};
 use crate::{
     Exit, complain,
     exit::{Failure, Outcome},

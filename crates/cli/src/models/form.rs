@@ -31,6 +31,7 @@ const SHOWN_ONLY: &[&str] = &[
     "needs_apply_reason",
     "rolled_back",
     "diagnosis",
+    "simulator",
     "hub_token_set",
     "created_at",
     "updated_at",

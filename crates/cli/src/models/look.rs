@@ -28,6 +28,7 @@ const HEAD: &[&str] = &[
     "needs_apply_reason",
     "rolled_back",
     "diagnosis",
+    "simulator",
     "archived",
     "created_at",
     "updated_at",
@@ -152,6 +153,16 @@ pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
         }
         for warning in found["warnings"].as_array().into_iter().flatten() {
             cx.out.line(&format!("{}: {}", cx.out.paint(Tone::Busy, "warning"), cell(warning)))?;
+        }
+        let groups = found["gguf_groups"].as_array().into_iter().flatten();
+        for (path, group) in groups
+            .map(|it| (cell(&it["path"]), it))
+            .chain([(cell(&found["path"]), &found["safetensor_info"])])
+        {
+            for error in group["errors"].as_array().into_iter().flatten() {
+                let head = cx.out.paint(Tone::Bad, "error");
+                cx.out.line(&format!("{head}: {path}: {}", cell(error)))?;
+            }
         }
         Ok(())
     })

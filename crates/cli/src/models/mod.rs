@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use http::Method;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use self::settle::Goal;
 use crate::{
@@ -17,17 +17,24 @@ use crate::{
     exit::{Failure, Outcome},
     http::query,
     out::{Table, Tone, cell, clean},
-    terminal,
+    people, terminal,
 };
 
+/// What must not be taken for a model.
+const SIMULATED: &str = "a simulator, not a real engine: its text means nothing";
 /// Lists come in pages of at most so many.
 const PAGE: usize = 1000;
 
 pub(crate) fn command() -> Command {
-    let model = || place("MODEL", "Id or served name");
+    let model = || place("MODEL", "Id or served name; `id:2` and `name:2` where a number is both");
     let waiting = |command: Command| {
+        let until = if command.get_name() == "stop" {
+            "Waits until it has stopped, and shows what goes on"
+        } else {
+            "Waits until it runs or has failed, and shows what goes on"
+        };
         command.args([
-            flag("wait", "Waits until it runs or has failed, and shows what goes on"),
+            flag("wait", until),
             number("timeout", "SECONDS", "Waits at most so long (exit code 8)").requires("wait"),
         ])
     };
@@ -52,6 +59,10 @@ pub(crate) fn command() -> Command {
                     .arg(model()),
             )
             .arg(flag("rollback", "Goes back to the last settings that worked if these do not")),
+            Command::new("archive")
+                .about("Puts a stopped model away: it is not listed, and its name is free")
+                .arg(model()),
+            Command::new("unarchive").about("Takes an archived model back").arg(model()),
             Command::new("delete")
                 .about("Stops a model and deletes its record; its files stay")
                 .arg(model())
@@ -112,6 +123,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         "inspect" => look::inspect(cx, text(sub, "FOLDER").unwrap_or_default()).await,
         "test" => look::test(cx, &find(cx, named()).await?).await,
         "logs" => look::logs(cx, sub, &find(cx, named()).await?).await,
+        "archive" | "unarchive" => archive(cx, named(), verb == "archive").await,
         "delete" => delete(cx, sub).await,
         command => {
             let model = find(cx, named()).await?;
@@ -139,18 +151,39 @@ async fn all(cx: &Cx, archived: bool) -> Outcome<Vec<Value>> {
     }
 }
 
-/// The model of this id, else of this served name; of several the one that is not archived.
+/// The model of this id or served name, `id:2` or `name:x`; of several of a name the one that is not archived. Others choose
+/// names: a number that is the id of one and the name of another is refused.
 async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
-    if given.parse::<u32>().is_ok() {
-        match cx.client.get(&format!("/admin/models/{given}")).await {
+    let (id, name) = people::read(given)?;
+    let mut by_id = None;
+    // Ids of models are no larger: a longer number can only be a name.
+    if let Some(id) = id.filter(|it| u32::try_from(*it).is_ok()) {
+        match cx.client.get(&format!("/admin/models/{id}")).await {
             Err(Failure::Refused(it)) if it.status == 404 => {}
-            other => return Ok(other?.json),
+            other => by_id = Some(other?.json),
         }
     }
-    for archived in [false, true] {
-        if let Some(found) = all(cx, archived).await?.into_iter().find(|it| it["served_name"] == given) {
-            return Ok(found);
+    let mut by_name = None;
+    // A word that is no number can only be a name, and most words are.
+    if let Some(name) = name {
+        for archived in [false, true] {
+            by_name = all(cx, archived).await?.into_iter().find(|it| it["served_name"] == name);
+            if by_name.is_some() {
+                break;
+            }
         }
+    }
+    if let (Some(one), Some(other)) = (&by_id, &by_name)
+        && one["id"] != other["id"]
+    {
+        let (given, one, other) = (clean(given), cell(&one["served_name"]), cell(&other["id"]));
+        return Err(Failure::Usage(format!(
+            "`{given}` is the id of the model `{one}` and the name of the model with id {other}: say `id:{given}` or \
+             `name:{given}`"
+        )));
+    }
+    if let Some(found) = by_id.or(by_name) {
+        return Ok(found);
     }
     let given = clean(given);
     Err(Failure::NotFound(format!(
@@ -202,7 +235,8 @@ pub(crate) fn remark(model: &Value) -> String {
     if model["archived"] == true {
         return "archived".to_owned();
     }
-    text(&model["state_reason"])
+    let reason = text(&model["state_reason"]);
+    if model["simulator"] == true && reason.is_empty() { SIMULATED.to_owned() } else { reason }
 }
 
 async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -234,6 +268,16 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             cx.out.note(&format!("it runs as before until: gantry models apply {} --wait", id(&model)));
         }
         Ok(())
+    })
+}
+
+async fn archive(cx: &Cx, given: &str, archived: bool) -> Outcome<()> {
+    let path = format!("/admin/models/{}", id(&find(cx, given).await?));
+    let body = json!({ "archived": archived });
+    let model = cx.client.call(Method::PATCH, &path, Some(&body)).await?.json;
+    cx.out.either(&model, || {
+        let how = if archived { "archived" } else { "no longer archived" };
+        cx.out.line(&format!("model {} ({}) is {how}", id(&model), name(&model)))
     })
 }
 

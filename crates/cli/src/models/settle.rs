@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::{id, name};
+use super::{SIMULATED, id, name};
 use crate::{
     Cx,
     exit::{Failure, Outcome},
@@ -73,7 +73,12 @@ async fn verdict(cx: &Cx, record: Value, goal: Goal, took: Duration) -> Outcome<
         }
     }
     let shown = cx.out.paint(Tone::of_state(&state), &state);
-    cx.out.either(&record, || cx.out.line(&format!("{name} is {shown} (after {:.1} s)", took.as_secs_f64())))
+    cx.out
+        .either(&record, || cx.out.line(&format!("{name} is {shown} (after {:.1} s)", took.as_secs_f64())))?;
+    if goal == Goal::Running && record["simulator"] == true {
+        cx.out.note(&format!("{name} is {SIMULATED}"));
+    }
+    Ok(())
 }
 
 /// The diagnosis in full, and the last lines of the log.
@@ -103,7 +108,8 @@ async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
         // The log of what was rolled back is that of the engine before: it says nothing about this.
         if !rolled_back && let Ok(answer) = cx.client.get(&format!("{path}/logs?tail={LAST_LINES}")).await {
             let log = answer.json["logs"].as_str().unwrap_or_default();
-            if !log.is_empty() {
+            // A start that fails before it makes an engine leaves the log of the one before.
+            if !log.is_empty() && answer.json["earlier"] != true {
                 cx.out.note("last lines of the log:");
                 log.lines().for_each(|it| cx.out.note(&format!("  {}", clean(it))));
             }

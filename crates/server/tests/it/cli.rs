@@ -1,9 +1,12 @@
 //! The verbs of the command line, through the real program against a real gateway.
 
 mod doctor;
+mod doctor_rights;
 mod hostile;
 mod local;
 mod models;
+mod newcomer;
+mod offline;
 mod people;
 mod signing_in;
 mod terminal;

@@ -145,7 +145,7 @@ async fn offline_a_start_without_its_image_is_refused_at_once() {
         let events = team.admin.get(&format!("{path}/events")).await.json;
         assert_eq!(column(&events, "to"), ["failed", "starting", "failed", "starting"]);
         let logs = team.admin.get(&format!("{path}/logs")).await.expect(200);
-        assert_eq!(logs, json!({ "logs": "", "lines": 0, "truncated": false }));
+        assert_eq!(logs, json!({ "logs": "", "lines": 0, "truncated": false, "earlier": false }));
         assert_error(&team.admin.get(&format!("{path}/logs?follow=true")).await, 409, "invalid_state");
         // Stopping a failed model puts it back.
         team.admin.command(&format!("{path}/stop")).await.expect(202);

@@ -21,7 +21,6 @@ async fn the_cache_tells_what_an_offline_start_lacks_and_a_file_supplies_it() {
     let gateway = Gateway::start(GANTRY, options).await;
     let owner = gateway.owner().await;
     let exports = gateway.data_dir().join("exports");
-    std::fs::create_dir(&exports).unwrap();
     let archive = exports.join("images/carried.tar");
     std::fs::create_dir(archive.parent().unwrap()).unwrap();
     docker_cli(&["save", &carried, "-o", archive.to_str().unwrap()]);
@@ -68,7 +67,6 @@ async fn only_archives_of_the_export_folders_are_loaded() {
     let gateway = Gateway::start(GANTRY, Options::containers()).await;
     let owner = gateway.owner().await;
     let exports = gateway.data_dir().join("exports");
-    std::fs::create_dir(&exports).unwrap();
     std::fs::write(gateway.data_dir().join("outside.tar"), "x").unwrap();
     std::os::unix::fs::symlink("../outside.tar", exports.join("link.tar")).unwrap();
     std::fs::write(exports.join("text.tar"), "this is no archive").unwrap();

@@ -11,7 +11,7 @@ use crate::{
 
 /// What every record begins with.
 const IDENTITY: &str = "id name served_name task engine_type state state_reason diagnosis needs_apply \
-                        needs_apply_reason rolled_back archived hub_token_set created_at updated_at";
+                        needs_apply_reason rolled_back archived simulator hub_token_set created_at updated_at";
 const BOTH: &str = "mode repo_id local_path tokenizer hub_config_path engine_image startup_timeout_sec \
     request_timeout_sec stream_idle_timeout_sec device selected_gpus chat_template chat_template_file lora_adapters \
     seed extra_args extra_env request_defaults";

@@ -252,6 +252,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("ADMIN_BOOTSTRAP_USERNAME", "root", "needs ADMIN_BOOTSTRAP_PASSWORD, and the reverse"),
     ("SESSION_SECRET_FILE", "/nonexistent", "can't read SESSION_SECRET_FILE"),
+    ("DATA_DIR_FILE", "/run/secrets/x", "DATA_DIR can't be given as a file"),
+    ("ADMIN_BOOTSTRAP_USERNAME_FILE", "/run/secrets/x", "ADMIN_BOOTSTRAP_USERNAME can't be given as a file"),
     ("APPLY_WAIT_SEC", "-1", "must be a whole number of seconds from 0 to 31,536,000"),
     ("BREAKER_FAILURES", "0", "must be a whole number of at least 1"),
     ("REQUEST_MAX_BODY_BYTES", "0", "must be a whole number of at least 1"),
@@ -356,7 +358,7 @@ fn a_secret_may_lie_in_a_file_whatever_names_the_file() {
     assert_eq!(row(&nearer, "SESSION_SECRET"), ("***", "environment"));
     // Only of secrets.
     let error = gantry(dir.path(), &["settings"], &[("GATEWAY_LISTEN_FILE", &secret)]).err;
-    assert!(error.contains("there is no setting GATEWAY_LISTEN_FILE"), "{error}");
+    assert!(error.contains("GATEWAY_LISTEN can't be given as a file"), "{error}");
 }
 
 #[test]

@@ -23,7 +23,12 @@ async fn a_running_gateway_and_its_database_are_found() {
         let report = ran.json();
         assert_eq!(check(&report, "gateway")["status"], "ok", "{report}");
         assert_eq!(check(&report, "data_dir")["status"], "ok", "{report}");
+        assert!(
+            report["checks"].as_array().unwrap().iter().all(|it| it["name"] != "same_gateway"),
+            "{report}"
+        );
         if database == Database::Sqlite {
+            assert_eq!(check(&report, "database_files")["status"], "ok", "{report}");
             let found = check(&report, "database")["found"].as_str().unwrap();
             assert!(found.starts_with("sqlite: schema version "), "{found}");
         }
@@ -166,11 +171,13 @@ fn a_disk_that_is_nearly_full_is_told() {
         return;
     }
     let shell = Shell::at("http://127.0.0.1:1");
-    let disk = gantry_testkit::SmallDisk::mount(&shell.home.path().join("disk"), "16m");
-    let report = shell.run(&["doctor", "--json", "--data-dir", disk.path().to_str().unwrap()]).json();
-    let found = check(&report, "data_dir");
-    assert_eq!(found["status"], "warn", "{found}");
-    assert!(found["found"].as_str().unwrap().contains("0.0 GiB free"), "{found}");
+    for (size, status, free) in [("512m", "warn", "0.5 GiB free"), ("16m", "fail", "0.0 GiB free")] {
+        let disk = gantry_testkit::SmallDisk::mount(&shell.home.path().join(size), size);
+        let report = shell.run(&["doctor", "--json", "--data-dir", disk.path().to_str().unwrap()]).json();
+        let found = check(&report, "data_dir");
+        assert_eq!(found["status"], status, "{found}");
+        assert!(found["found"].as_str().unwrap().contains(free), "{found}");
+    }
 }
 
 #[tokio::test]

@@ -286,7 +286,6 @@ async fn loading_an_image_shows_how_far_it_is() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
     let exports = gateway.data_dir().join("exports");
-    std::fs::create_dir(&exports).unwrap();
     let (large, name) = (exports.join("zeros"), format!("gantry/large-{}:1", std::process::id()));
     std::fs::File::create(&large).unwrap().set_len(SIZE).unwrap();
     let [layer, archive] = ["layer.tar", "image.tar"].map(|it| exports.join(it).display().to_string());

@@ -59,7 +59,7 @@ async fn logs_can_be_read_and_followed() {
     let model = Managed::create(&owner, &simulated("vllm", "m", &[("LOAD_SECONDS", "15")])).await;
     assert_eq!(
         owner.get(&model.path("logs")).await.expect(200),
-        json!({ "logs": "", "lines": 0, "truncated": false })
+        json!({ "logs": "", "lines": 0, "truncated": false, "earlier": false })
     );
     assert_eq!(owner.get(&model.path("logs?follow=true")).await.code(), "invalid_state");
 

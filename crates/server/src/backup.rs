@@ -1,0 +1,122 @@
+//! `gantry backup`: everything that a restore needs, in one folder, also beside a gateway that runs.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, bail, ensure};
+use clap::ArgMatches;
+use gantry_settings::Settings;
+
+use crate::home;
+
+/// What the database is called in a backup, as in a data directory.
+const DATABASE: &str = "gantry.db";
+const SECRETS: &str = "secrets";
+
+pub(crate) fn run(
+    matches: &ArgMatches,
+    load: impl FnOnce(&ArgMatches) -> anyhow::Result<Settings>,
+) -> anyhow::Result<ExitCode> {
+    let to = matches.get_one::<PathBuf>("DIR").context("say into which folder")?;
+    let settings = load(matches)?;
+    let data = &settings.data_dir;
+    ensure!(
+        data.try_exists().with_context(|| format!("can't look at DATA_DIR ({})", data.display()))?,
+        "there is no DATA_DIR {}: run this with the settings of the gateway, as its user",
+        data.display()
+    );
+    make(to)?;
+    let database = settings.database();
+    let url = database.expose();
+    let is_file = url.starts_with("sqlite://");
+    let mut lines = Vec::new();
+    if is_file {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let copied = runtime.block_on(gantry_store::back_up(url, &to.join(DATABASE)));
+        let version = copied.context("can't copy the database")?;
+        lines.push(format!("{}: the database, schema version {version}", to.join(DATABASE).display()));
+    }
+    for name in secrets(&data.join(SECRETS))? {
+        private_dir(&to.join(SECRETS))?;
+        let name = Path::new(SECRETS).join(name);
+        copy(&data.join(&name), &to.join(&name))?;
+        lines.push(format!("{}: a secret", to.join(&name).display()));
+    }
+    for name in home::FILES {
+        match copy(&data.join(name), &to.join(name)) {
+            Err(error) if is_missing(&error) => {}
+            done => {
+                done?;
+                lines.push(format!("{}: whose engines are whose", to.join(name).display()));
+            }
+        }
+    }
+    fs::File::open(to).and_then(|it| it.sync_all()).with_context(|| to.display().to_string())?;
+    let mut out = io::stdout().lock();
+    let closed = "standard output is closed";
+    writeln!(out, "{}", lines.join("\n")).context(closed)?;
+    writeln!(
+        io::stderr(),
+        "not in it: models, hub cache, exports, the settings (environment, .env), and what {} holds of usage that is not in \
+         the database yet: stop the gateway first where the last seconds count",
+        data.join("spool").display()
+    )?;
+    if !is_file {
+        bail!(
+            "the database is not in it: it is Postgres. Now run\n  pg_dump --format=custom --file={} \"$DATABASE_URL\"",
+            to.join("gantry.dump").display()
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A folder of its own: what is there already is never overwritten, nor mixed with.
+fn make(dir: &Path) -> anyhow::Result<()> {
+    private_dir(dir)?;
+    let mut entries = fs::read_dir(dir).with_context(|| format!("can't read {}", dir.display()))?;
+    ensure!(entries.next().is_none(), "{} is not empty: a backup gets a folder of its own", dir.display());
+    Ok(())
+}
+
+fn private_dir(dir: &Path) -> anyhow::Result<()> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        done => done.with_context(|| format!("can't create the folder {}", dir.display())),
+    }
+}
+
+/// The files in the folder of secrets. A gateway whose settings name them all has none.
+fn secrets(dir: &Path) -> anyhow::Result<Vec<std::ffi::OsString>> {
+    let said = || format!("can't read {}", dir.display());
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(said)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(said)?;
+        // One that a crash left half-written is no secret.
+        let is_part = entry.path().extension().is_some_and(|it| it == "part");
+        if entry.file_type().with_context(said)?.is_file() && !is_part {
+            names.push(entry.file_name());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let bytes = fs::read(from).with_context(|| format!("can't read {}", from.display()))?;
+    let said = || format!("can't write {}", to.display());
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).with_context(said)?;
+    file.write_all(&bytes).and_then(|()| file.sync_all()).with_context(said)
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    error.root_cause().downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::NotFound)
+}
