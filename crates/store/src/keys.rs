@@ -10,7 +10,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    Order, Sort, StoreError, StoreResult, Tx,
+    Order, Readable, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, OrgLimitsRow, bind_limits},
     page::{containing, fold},
     tx::{Both, Touched, Turn, on_db, row},
@@ -339,14 +339,14 @@ impl Tx {
 
     /// All keys that may be presented: not revoked, holder enabled. Those that expired within the last 30 days are
     /// among them, so that their users can be told so; the caller refuses them.
-    pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Vec<ApiKey>> {
+    pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Readable<ApiKey>> {
         const SQL: &str = select!(
             "k.revoked_at IS NULL AND o.enabled AND COALESCE(u.enabled, TRUE) \
              AND (k.expires_at IS NULL OR k.expires_at > $1) ORDER BY k.id"
         );
         let since = now.minus(REMEMBER_EXPIRED).0;
         let rows: Vec<WholeKey> = on_db!(self, |conn| sqlx::query_as(SQL).bind(since).fetch_all(conn).await)?;
-        rows.into_iter().map(ApiKey::try_from).collect()
+        Readable::of(rows, ApiKey::try_from)
     }
 
     /// How many of those belong to this organisation, and to this user; `None` is any.

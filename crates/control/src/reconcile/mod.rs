@@ -8,6 +8,8 @@ mod simulation;
 mod start;
 mod worker;
 
+pub use worker::note_stopped;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -17,7 +19,7 @@ use std::{
 use futures_util::{StreamExt, stream::BoxStream};
 use gantry_domain::{ModelId, model::Model};
 use gantry_runtime::{Found, RuntimeResult};
-use gantry_store::{StoreResult, in_time};
+use gantry_store::{Readable, StoreError, StoreResult, in_time};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinSet},
@@ -143,8 +145,12 @@ impl Crew {
             }
         };
         let mut containers = by_name(containers);
-        let (models, seen) = (records.len(), containers.as_ref().map(HashMap::len));
-        for (model, deleting) in records {
+        let (models, seen) = (records.rows.len(), containers.as_ref().map(HashMap::len));
+        // A record that can't be read (the publisher says so) is one all the same: its container is left as it is.
+        for id in records.bad.iter().filter_map(StoreError::row) {
+            containers.iter_mut().for_each(|all| all.retain(|_, it| it.model_id.to_string() != id));
+        }
+        for (model, deleting) in records.rows {
             let id = model.id;
             // Without the list each worker asks for itself, and learns why there is no answer.
             let sighting = containers.as_mut().map(|all| {
@@ -162,7 +168,7 @@ impl Crew {
         }
     }
 
-    async fn records(&self) -> StoreResult<Vec<(Model, bool)>> {
+    async fn records(&self) -> StoreResult<Readable<(Model, bool)>> {
         in_time(async { self.control.store.read().await?.models_for_reconcile().await }).await
     }
 
@@ -170,7 +176,7 @@ impl Crew {
     /// gateway.
     async fn look_for_commands(&mut self) {
         // If they can't be read, the next tick retries.
-        for (model, deleting) in self.records().await.unwrap_or_default() {
+        for (model, deleting) in self.records().await.into_iter().flat_map(|it| it.rows) {
             if deleting || model.phase.generation() != model.generation {
                 self.wake(model.id, None);
             }
@@ -179,7 +185,7 @@ impl Crew {
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
     async fn look_at(&mut self, id: ModelId) {
-        let known = |records: Vec<(Model, bool)>| records.iter().any(|(model, _)| model.id == id);
+        let known = |records: Readable<(Model, bool)>| records.rows.iter().any(|(model, _)| model.id == id);
         if self.workers.contains_key(&id) || self.records().await.is_ok_and(known) {
             self.wake(id, None);
         }

@@ -190,7 +190,7 @@ on_both! {
         let revoked = add(7, org.id, None, None).await;
         tx.revoke_key(revoked, NOW).await.unwrap();
 
-        let usable: Vec<_> = tx.usable_keys(NOW).await.unwrap().into_iter().map(|it| it.id).collect();
+        let usable: Vec<_> = tx.usable_keys(NOW).await.unwrap().rows.into_iter().map(|it| it.id).collect();
         assert_eq!(usable, [of_org, of_user, expired]);
         let counts = [(None, None, 5), (Some(org.id), None, 4), (Some(org.id), Some(ann.id), 1)];
         for (org, user, n) in counts {

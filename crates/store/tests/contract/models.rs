@@ -200,7 +200,7 @@ on_both! {
         assert!(tx.update_model(id, &draft("qwen"), at(2)).await.unwrap().is_none());
         let phase = Phase::Stopped { generation: 2, lost: false };
         assert!(tx.record_phase(&marked, &phase).await.unwrap());
-        let all = tx.models_for_reconcile().await.unwrap();
+        let all = tx.models_for_reconcile().await.unwrap().rows;
         let all: Vec<_> = all.iter().map(|(model, deleting)| (model.id, &model.phase, *deleting)).collect();
         assert_eq!(all, [(kept.id, &Phase::NEW, false), (id, &phase, true)]);
         let (one, deleting) = tx.model_for_reconcile(id).await.unwrap().unwrap();
