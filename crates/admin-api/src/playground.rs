@@ -4,6 +4,7 @@
 use axum::{
     Json,
     extract::{Path, State, rejection::PathRejection},
+    response::IntoResponse,
 };
 use gantry_domain::{
     ApiError, ErrorCode,
@@ -40,7 +41,8 @@ pub(crate) struct RunningModel {
 /// Models that can be called now
 ///
 /// Only those whose engine is healthy: running, and its breaker closed.
-pub(crate) async fn running(app: State<App>, params: Params) -> Outcome<Json<Vec<RunningModel>>> {
+pub(crate) async fn running(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
     let healthy = |name: &str| app.engines.route_health(name).is_some_and(|(healthy, _)| healthy);
     let routes = app.engines.managed_routes().into_iter().filter(|it| healthy(&it.served_name));
@@ -51,7 +53,7 @@ pub(crate) async fn running(app: State<App>, params: Params) -> Outcome<Json<Vec
         // What it takes to have a route.
         state: "running",
     };
-    Ok(Json(routes.map(entry).collect()))
+    Ok(page.of(routes.map(entry).collect()))
 }
 
 /// Answer of `constraints`. Lengths are in tokens.

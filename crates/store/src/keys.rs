@@ -218,9 +218,11 @@ static TOUCH: LazyLock<String> = LazyLock::new(|| {
         // Postgres takes the types from the first row.
         let _ = write!(sql, "{comma}(CAST(${} AS BIGINT), CAST(${} AS BIGINT))", 2 * row + 1, 2 * row + 2);
     }
-    sql.push_str(
-        ") UPDATE api_keys SET last_used_at = seen.at FROM seen \
-         WHERE api_keys.id = seen.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < seen.at)",
+    let now = 2 * TOUCHES + 1;
+    let _ = write!(
+        sql,
+        ") UPDATE api_keys SET last_used_at = seen.at FROM seen WHERE api_keys.id = seen.id \
+         AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < seen.at OR api_keys.last_used_at > ${now})"
     );
     sql
 });
@@ -379,8 +381,9 @@ impl Tx {
         })?)
     }
 
-    /// Notes when keys were last used; a time never goes backwards. Keys that are gone are skipped.
-    pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)]) -> StoreResult<()> {
+    /// Notes when keys were last used; a time never goes backwards, unless it is after `now`, as of a clock that was ahead.
+    /// Keys that are gone are skipped.
+    pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)], now: Timestamp) -> StoreResult<()> {
         self.take_turn(Turn::Upkeep).await?;
         let mut latest = BTreeMap::new();
         for (key, at) in uses {
@@ -396,7 +399,7 @@ impl Tx {
                 for (key, at) in padded {
                     query = query.bind(*key).bind(*at);
                 }
-                query.execute(conn).await.map(drop)
+                query.bind(now.0).execute(conn).await.map(drop)
             })?;
         }
         Ok(())

@@ -37,6 +37,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
         workers: HashMap::new(),
         names: HashMap::new(),
         running: JoinSet::new(),
+        ending: orphans::Ending::default(),
         stop: stop.clone(),
     };
     let mut tick = tokio::time::interval(crew.control.config.reconcile_every);
@@ -128,6 +129,7 @@ struct Crew {
     /// Whose worker a task is.
     names: HashMap<task::Id, ModelId>,
     running: JoinSet<()>,
+    ending: orphans::Ending,
     stop: CancellationToken,
 }
 
@@ -161,10 +163,11 @@ impl Crew {
         }
         let ms = at.elapsed().as_millis();
         debug!(models, containers = ?seen, ms, "looked at all");
-        if let Some(left) = containers.filter(|it| !it.is_empty()) {
+        let left = containers.map(|it| self.ending.take(it.into_values())).unwrap_or_default();
+        if !left.is_empty() {
             // Not awaited: a container may take its whole grace to end.
-            let control = Arc::clone(&self.control);
-            self.running.spawn(async move { orphans::stop(&control, left.into_values().collect()).await });
+            let (control, ending) = (Arc::clone(&self.control), self.ending.clone());
+            self.running.spawn(async move { orphans::stop(&control, &ending, left).await });
         }
     }
 
