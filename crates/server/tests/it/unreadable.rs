@@ -51,7 +51,7 @@ async fn one_row_that_can_t_be_read_stops_no_revocation() {
         assert_eq!((ready.status, &ready.json["status"]), (200, &json!("degraded")), "{}", ready.text);
         let said = ready.json["checks"]["catalog"].as_str().unwrap();
         assert!(said.contains("left out: 2") && !said.contains("newscope"), "{said}");
-        let metrics = owner.get("/metrics").await.text;
+        let metrics = crate::monitoring::page(&gateway).await;
         assert!(metrics.contains("\ngantry_catalog_unreadable_rows 2\n"), "{metrics}");
         // Others go on to come and go, and the log says once what is wrong.
         let next = owner.new_key(&json!({ "name": "next" })).await.1;
