@@ -260,6 +260,13 @@ impl Upstream {
         self
     }
 
+    /// The model that it is called under, for the log.
+    #[must_use]
+    pub fn with_name(self, served_name: &str) -> Self {
+        self.progress.named(served_name);
+        self
+    }
+
     /// Whether it gets requests now.
     pub fn health(&self, now: Instant) -> UpstreamHealth {
         let breaker = self.breaker.snapshot(now);

@@ -17,6 +17,7 @@ mod conn;
 mod deadline;
 mod defaults;
 mod engine_error;
+pub mod evidence;
 mod fallback;
 mod forward;
 mod inference;

@@ -237,10 +237,16 @@ impl Meter {
         if let Some(ticket) = self.ticket.take() {
             ticket.settle(&self.worker.shared.limiter, used, now);
         }
+        if let (Some(flight), Tokens::Counted(counts)) = (&self.flight, end.tokens)
+            && !self.stream
+            && end.outcome == Outcome::Ok
+        {
+            flight.watch.counted(u64::try_from(counts.completion).unwrap_or(0));
+        }
         if let Some(mut flight) = self.flight.take()
             && let (Some(pass), Some(verdict)) = (flight.pass.take(), end.verdict)
         {
-            pass.finish(verdict, now);
+            pass.finish(verdict, now, |it| it.holds(&self.worker.shared.catalog.load()));
         }
     }
 

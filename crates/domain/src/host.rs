@@ -236,3 +236,34 @@ pub struct ProbeView {
     pub latency_ms: Option<f64>,
     pub error: Option<String>,
 }
+
+/// Whether requests to a route may be expected to succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteHealth {
+    Ok,
+    /// There is no engine behind it now.
+    Down,
+    /// It does not answer probes, or not as it should.
+    ProbesFail,
+    /// It has sent nothing for so many seconds while requests wait.
+    Stalled {
+        silent_sec: u64,
+    },
+    BreakerOpen,
+    BreakerHalfOpen,
+}
+
+impl RouteHealth {
+    pub fn is_ok(self) -> bool {
+        self == Self::Ok
+    }
+
+    /// State of its breaker: `closed`, `open` or `half_open`.
+    pub fn breaker(self) -> &'static str {
+        match self {
+            Self::Ok | Self::Down | Self::ProbesFail | Self::Stalled { .. } => "closed",
+            Self::BreakerOpen => "open",
+            Self::BreakerHalfOpen => "half_open",
+        }
+    }
+}

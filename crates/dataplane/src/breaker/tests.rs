@@ -1,28 +1,35 @@
 //! The regression set of facts/docker-and-faults §4.3, and random interleavings against a model.
 
+use gantry_domain::{KeyId, OrgId, UserId};
 use proptest::prelude::*;
 
 use super::*;
 
+const A: Who = who(1);
+const B: Who = who(2);
 const COOLDOWN: Duration = Duration::from_secs(30);
+
+const fn who(user: i64) -> Who {
+    Who { key: Some(KeyId(user)), user: Some(UserId(user)), org: Some(OrgId(1)) }
+}
 
 fn breaker() -> (Arc<Breaker>, Instant) {
     (Arc::new(Breaker::default()), Instant::now())
 }
 
 fn fail(breaker: &Arc<Breaker>, n: usize, now: Instant) {
-    (0..n).for_each(|_| breaker.enter(now).unwrap().finish(Verdict::Failure, now));
+    (0..n).for_each(|_| breaker.enter(A, now).unwrap().finish(Verdict::Failure, now, |_| unreachable!()));
 }
 
 #[test]
 fn five_failures_in_a_row_open_it_and_fewer_do_not() {
     let (breaker, now) = breaker();
     fail(&breaker, 4, now);
-    breaker.enter(now).unwrap().finish(Verdict::Success, now);
+    breaker.enter(A, now).unwrap().finish(Verdict::Success, now, |_| unreachable!());
     fail(&breaker, 4, now);
     assert_eq!(breaker.snapshot(now).state, State::Closed);
     fail(&breaker, 1, now);
-    let open = breaker.enter(now + Duration::from_secs(1)).unwrap_err();
+    let open = breaker.enter(A, now + Duration::from_secs(1)).unwrap_err();
     assert_eq!(open.retry_in, Duration::from_secs(29));
     assert_eq!(breaker.snapshot(now).opened, 1);
 }
@@ -30,7 +37,7 @@ fn five_failures_in_a_row_open_it_and_fewer_do_not() {
 #[test]
 fn a_hundred_successes_never_open_it() {
     let (breaker, now) = breaker();
-    (0..100).for_each(|_| breaker.enter(now).unwrap().finish(Verdict::Success, now));
+    (0..100).for_each(|_| breaker.enter(A, now).unwrap().finish(Verdict::Success, now, |_| unreachable!()));
     assert_eq!(breaker.snapshot(now).failures, 0);
 }
 
@@ -38,18 +45,18 @@ fn a_hundred_successes_never_open_it() {
 fn exactly_one_trial_after_the_pause() {
     let (breaker, now) = breaker();
     fail(&breaker, 5, now);
-    assert!(breaker.enter(now + Duration::from_millis(29_999)).is_err());
+    assert!(breaker.enter(A, now + Duration::from_millis(29_999)).is_err());
     let later = now + COOLDOWN;
-    let trial = breaker.enter(later).unwrap();
-    assert!(breaker.enter(later).is_err());
+    let trial = breaker.enter(A, later).unwrap();
+    assert!(breaker.enter(A, later).is_err());
     assert_eq!(breaker.snapshot(later).state, State::HalfOpen);
-    trial.finish(Verdict::Failure, later);
-    assert!(breaker.enter(later + COOLDOWN / 2).is_err());
-    let trial = breaker.enter(later + COOLDOWN).unwrap();
-    trial.finish(Verdict::Success, later + COOLDOWN);
+    trial.finish(Verdict::Failure, later, |_| unreachable!());
+    assert!(breaker.enter(A, later + COOLDOWN / 2).is_err());
+    let trial = breaker.enter(A, later + COOLDOWN).unwrap();
+    trial.finish(Verdict::Success, later + COOLDOWN, |_| unreachable!());
     assert_eq!(breaker.snapshot(later).state, State::Closed);
     fail(&breaker, 4, later);
-    assert!(breaker.enter(later).is_ok(), "it counts from zero again");
+    assert!(breaker.enter(A, later).is_ok(), "it counts from zero again");
 }
 
 #[test]
@@ -60,22 +67,22 @@ fn a_cancelled_trial_lets_the_next_one_try() {
     let past = now.checked_sub(COOLDOWN).unwrap();
     let breaker_past = Arc::new(Breaker::default());
     fail(&breaker_past, 5, past);
-    drop(breaker_past.enter(now).unwrap());
-    assert!(breaker_past.enter(Instant::now()).is_ok());
-    assert!(breaker.enter(now).is_err());
+    drop(breaker_past.enter(A, now).unwrap());
+    assert!(breaker_past.enter(A, Instant::now()).is_ok());
+    assert!(breaker.enter(A, now).is_err());
 }
 
 #[test]
 fn results_of_an_older_time_change_nothing() {
     let (breaker, now) = breaker();
-    let (late_good, late_bad) = (breaker.enter(now).unwrap(), breaker.enter(now).unwrap());
+    let (late_good, late_bad) = (breaker.enter(A, now).unwrap(), breaker.enter(A, now).unwrap());
     fail(&breaker, 5, now);
-    late_good.finish(Verdict::Success, now);
+    late_good.finish(Verdict::Success, now, |_| unreachable!());
     assert_eq!(breaker.snapshot(now).state, State::Open);
-    let trial = breaker.enter(now + COOLDOWN).unwrap();
-    late_bad.finish(Verdict::Failure, now + COOLDOWN);
+    let trial = breaker.enter(A, now + COOLDOWN).unwrap();
+    late_bad.finish(Verdict::Failure, now + COOLDOWN, |_| unreachable!());
     assert_eq!(breaker.snapshot(now).state, State::HalfOpen);
-    trial.finish(Verdict::Success, now + COOLDOWN);
+    trial.finish(Verdict::Success, now + COOLDOWN, |_| unreachable!());
     assert_eq!(breaker.snapshot(now).state, State::Closed);
 }
 
@@ -86,7 +93,7 @@ fn probes_count_but_do_not_shorten_the_pause() {
     breaker.record(Verdict::Success, now + COOLDOWN / 2);
     assert_eq!(breaker.snapshot(now).state, State::Open);
     breaker.record(Verdict::Failure, now + COOLDOWN);
-    assert!(breaker.enter(now + COOLDOWN).is_err());
+    assert!(breaker.enter(A, now + COOLDOWN).is_err());
     breaker.record(Verdict::Success, now + 2 * COOLDOWN);
     assert_eq!(breaker.snapshot(now).state, State::Closed);
 }
@@ -96,7 +103,7 @@ fn threads_get_one_trial_between_them() {
     let (breaker, now) = breaker();
     fail(&breaker, 5, now);
     let passes = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| breaker.enter(now + COOLDOWN).ok())).collect();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| breaker.enter(A, now + COOLDOWN).ok())).collect();
         threads.into_iter().filter_map(|it| it.join().unwrap()).collect::<Vec<_>>()
     });
     assert_eq!(passes.len(), 1);
@@ -113,7 +120,7 @@ proptest! {
         for (action, n) in steps {
             let before = breaker.snapshot(now);
             match action {
-                0 | 1 => match breaker.enter(now) {
+                0 | 1 => match breaker.enter(A, now) {
                     Ok(pass) => {
                         let due = before.retry_in == Some(Duration::ZERO);
                         prop_assert!(before.state == State::Closed || (before.state == State::Open && due));
@@ -122,10 +129,10 @@ proptest! {
                     Err(_) => prop_assert!(before.state != State::Closed),
                 },
                 2 if !running.is_empty() => {
-                    running.swap_remove(n % running.len()).finish(Verdict::Failure, now);
+                    running.swap_remove(n % running.len()).finish(Verdict::Failure, now, |_| unreachable!());
                     failures_since_closed += 1;
                 }
-                3 if !running.is_empty() => running.swap_remove(n % running.len()).finish(Verdict::Success, now),
+                3 if !running.is_empty() => running.swap_remove(n % running.len()).finish(Verdict::Success, now, |_| unreachable!()),
                 4 => now += Duration::from_secs(n as u64 * 7),
                 _ => {}
             }
@@ -144,18 +151,84 @@ proptest! {
 fn a_probe_decides_in_place_of_a_trial_that_takes_long() {
     let (breaker, now) = breaker();
     fail(&breaker, 5, now);
-    let trial = breaker.enter(now + COOLDOWN).unwrap();
+    let trial = breaker.enter(A, now + COOLDOWN).unwrap();
     breaker.record(Verdict::Success, now + COOLDOWN);
     assert_eq!(breaker.snapshot(now).state, State::Closed);
-    let other = breaker.enter(now + COOLDOWN).unwrap();
-    trial.finish(Verdict::Failure, now + COOLDOWN);
+    let other = breaker.enter(A, now + COOLDOWN).unwrap();
+    trial.finish(Verdict::Failure, now + COOLDOWN, |_| unreachable!());
     assert_eq!(breaker.snapshot(now).failures, 0, "its result comes too late");
-    other.finish(Verdict::Success, now + COOLDOWN);
+    other.finish(Verdict::Success, now + COOLDOWN, |_| unreachable!());
 
     fail(&breaker, 5, now);
-    let trial = breaker.enter(now + COOLDOWN).unwrap();
+    let trial = breaker.enter(A, now + COOLDOWN).unwrap();
     breaker.record(Verdict::Failure, now + COOLDOWN);
-    assert!(breaker.enter(now + COOLDOWN + COOLDOWN / 2).is_err(), "a bad probe opens it for another pause");
+    assert!(
+        breaker.enter(A, now + COOLDOWN + COOLDOWN / 2).is_err(),
+        "a bad probe opens it for another pause"
+    );
     drop(trial);
-    assert!(breaker.enter(now + COOLDOWN + COOLDOWN / 2).is_err());
+    assert!(breaker.enter(A, now + COOLDOWN + COOLDOWN / 2).is_err());
+}
+
+/// Errors for one caller, and whether the last one was put to the judge.
+fn errors(breaker: &Arc<Breaker>, who: Who, n: usize, now: Instant, holds: bool) -> bool {
+    let mut asked = false;
+    for _ in 0..n {
+        asked = false;
+        breaker.enter(who, now).unwrap().finish(Verdict::Error, now, |_| {
+            asked = true;
+            holds
+        });
+    }
+    asked
+}
+
+#[test]
+fn errors_of_one_caller_give_him_the_pause_and_the_trial_and_leave_the_others_alone() {
+    let (breaker, now) = breaker();
+    assert!(!errors(&breaker, A, 4, now, false));
+    assert!(errors(&breaker, A, 1, now, false), "the fifth is judged");
+    let refused = breaker.enter(A, now).unwrap_err();
+    assert_eq!(refused, Open { retry_in: COOLDOWN, own: true });
+    let snapshot = breaker.snapshot(now);
+    assert_eq!((snapshot.state, snapshot.failures, snapshot.paused), (State::Closed, 5, 1));
+    drop(breaker.enter(B, now).unwrap());
+    let trial = breaker.enter(A, now + COOLDOWN).unwrap();
+    assert!(breaker.enter(A, now + COOLDOWN).is_err(), "one at a time");
+    drop(trial);
+    let trial = breaker.enter(A, Instant::now() + COOLDOWN).unwrap();
+    trial.finish(Verdict::Error, now + COOLDOWN, |_| false);
+    assert!(breaker.enter(A, now + COOLDOWN + COOLDOWN / 2).is_err());
+    // A trial that breaks says nothing of the caller, and does not hold his place for ever.
+    breaker.enter(A, now + 2 * COOLDOWN).unwrap().finish(Verdict::Failure, now + 2 * COOLDOWN, |_| false);
+    let trial = breaker.enter(A, now + 3 * COOLDOWN).unwrap();
+    // And whoever succeeds shows that the engine is well.
+    breaker.enter(B, now).unwrap().finish(Verdict::Success, now, |_| unreachable!());
+    drop(trial);
+    assert_eq!(breaker.snapshot(now).paused, 0);
+    assert!(!errors(&breaker, A, 4, now, true));
+}
+
+#[test]
+fn errors_that_are_the_engine_s_fault_open_it_for_all() {
+    let (breaker, now) = breaker();
+    errors(&breaker, A, 5, now, false);
+    assert!(errors(&breaker, B, 5, now, true));
+    assert_eq!(breaker.enter(who(3), now).unwrap_err(), Open { retry_in: COOLDOWN, own: false });
+    // As a trial, one more opens it again.
+    let later = now + COOLDOWN;
+    breaker.enter(A, later).unwrap().finish(Verdict::Error, later, |_| unreachable!());
+    assert_eq!(breaker.snapshot(later).state, State::Open);
+    breaker.enter(B, later + COOLDOWN).unwrap().finish(Verdict::Success, later, |_| unreachable!());
+    assert_eq!((breaker.snapshot(later).state, breaker.snapshot(later).failures), (State::Closed, 0));
+}
+
+#[test]
+fn an_error_shows_that_an_engine_which_did_not_answer_is_back() {
+    let (breaker, now) = breaker();
+    fail(&breaker, 5, now);
+    let later = now + COOLDOWN;
+    breaker.enter(A, later).unwrap().finish(Verdict::Error, later, |_| false);
+    let snapshot = breaker.snapshot(later);
+    assert_eq!((snapshot.state, snapshot.failures, snapshot.paused), (State::Closed, 1, 0));
 }
