@@ -17,7 +17,6 @@ mod conn;
 mod deadline;
 mod defaults;
 mod engine_error;
-pub mod evidence;
 mod fallback;
 mod forward;
 mod inference;
@@ -42,6 +41,7 @@ pub mod stats;
 mod tap;
 mod tokens;
 mod trace;
+pub mod who;
 mod worker;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};
