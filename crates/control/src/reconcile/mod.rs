@@ -150,7 +150,9 @@ impl Crew {
         let (models, seen) = (records.rows.len(), containers.as_ref().map(HashMap::len));
         // A record that can't be read (the publisher says so) is one all the same: its container is left as it is.
         for id in records.bad.iter().filter_map(StoreError::row) {
-            containers.iter_mut().for_each(|all| all.retain(|_, it| it.model_id.to_string() != id));
+            if let Some(all) = &mut containers {
+                all.retain(|_, it| it.model_id.to_string() != id);
+            }
         }
         for (model, deleting) in records.rows {
             let id = model.id;

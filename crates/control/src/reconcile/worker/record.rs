@@ -21,7 +21,8 @@ impl Worker {
     pub(super) async fn store(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
         let control = Arc::clone(&self.control);
         let turn = control.publisher.turn().await;
-        in_time(self.store_now(turn, model, phase)).await
+        // Boxed: the futures of database transactions are large.
+        in_time(Box::pin(self.store_now(turn, model, phase))).await
     }
 
     async fn store_now(
