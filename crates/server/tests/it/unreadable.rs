@@ -15,16 +15,13 @@ use crate::{
 const SOON: Duration = Duration::from_mins(1);
 
 async fn sql(gateway: &Gateway, text: &'static str) {
-    match gateway.database_url() {
-        Some(url) => {
-            let mut conn = sqlx::PgConnection::connect(&url).await.unwrap();
-            sqlx::raw_sql(text).execute(&mut conn).await.unwrap();
-        }
-        None => {
-            let url = format!("sqlite://{}", gateway.data_dir().join("gantry.db").display());
-            let mut conn = sqlx::SqliteConnection::connect(&url).await.unwrap();
-            sqlx::raw_sql(text).execute(&mut conn).await.unwrap();
-        }
+    if let Some(url) = gateway.database_url() {
+        let mut conn = sqlx::PgConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(text).execute(&mut conn).await.unwrap();
+    } else {
+        let url = format!("sqlite://{}", gateway.data_dir().join("gantry.db").display());
+        let mut conn = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(text).execute(&mut conn).await.unwrap();
     }
 }
 
