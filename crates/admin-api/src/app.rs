@@ -171,6 +171,8 @@ pub trait Engines: Send + Sync + 'static {
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>>;
     /// Whether a gateway supervises the models; the error is one line that names nobody.
     fn supervision_ok(&self) -> Result<(), String>;
+    /// Whether what requests are decided by is read from the database; what is wrong in one line.
+    fn catalog_ok(&self) -> Result<(), String>;
     /// Whether usage can be recorded now.
     fn spool_ok(&self) -> BoxFuture<'static, bool>;
     /// What went through the usage spool since the gateway started.

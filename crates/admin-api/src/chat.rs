@@ -72,6 +72,8 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         updated_at: now,
     };
     let mut tx = app.store.write().await?;
+    // Of two at once the later one must count the earlier one.
+    tx.lock_user(caller.user.id).await?;
     if tx.chats(caller.user.id, 0, 0).await?.1 >= MAX_CHATS {
         return Err(Parts::invalid_state(format!("you have {MAX_CHATS} chats: delete some first")));
     }
@@ -151,6 +153,7 @@ pub(crate) async fn add_message(
         return Err(Parts::invalid_state(format!("your chats have {mib} MiB together: delete some first")));
     }
     let mut tx = app.store.write().await?;
+    tx.lock_user(caller.user.id).await?;
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
     let size = tx.chat_size(id).await?;
     if size.messages >= MAX_MESSAGES {

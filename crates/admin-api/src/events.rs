@@ -65,10 +65,9 @@ pub(crate) async fn events(
             Some((id, app.engines.follow(&model, LOG_TAIL).await?))
         }
     };
-    let live = app.feed.subscribe();
     app.feed.look(&app).await?;
     let seen = headers.get("last-event-id").map(|it| it.to_str().unwrap_or_default());
-    let begin = app.feed.begin(seen.filter(|it| !it.is_empty()));
+    let (begin, live) = app.feed.begin(seen.filter(|it| !it.is_empty()));
 
     let mut first = format!("retry: {RETRY_MS}\n\n");
     match begin.what {
@@ -76,7 +75,7 @@ pub(crate) async fn events(
         Catch::Reset(models) => first += &text(Some(&app.feed.id(begin.last)), "reset", &models),
         Catch::Missed(events) => {
             for event in events {
-                first += &text(Some(&app.feed.id(event.n)), event.kind.as_str(), &event.data);
+                first += &of(&app, &event);
             }
         }
     }
@@ -120,6 +119,17 @@ impl Reader {
         })
     }
 
+    /// Many things may change in one moment, which is no fault of his. Who is too slow for the ring, too, is told so, so that
+    /// he knows why he has to come back: nothing is kept for him alone.
+    fn catch_up(&mut self, missed: u64) -> String {
+        if let Some(events) = self.app.feed.since(self.last) {
+            self.last = events.last().map_or(self.last, |it| it.n);
+            return events.iter().map(|it| of(&self.app, it)).collect();
+        }
+        self.live = None;
+        text(None, "lag", &json!({ "missed": missed }))
+    }
+
     /// What is sent next; `None` ends the connection.
     async fn next(&mut self) -> Option<String> {
         if let Some(text) = self.ready.pop_front() {
@@ -145,13 +155,9 @@ impl Reader {
                     Ok(event) if event.n <= self.last => {}
                     Ok(event) => {
                         self.last = event.n;
-                        return Some(text(Some(&self.app.feed.id(event.n)), event.kind.as_str(), &event.data));
+                        return Some(of(&self.app, &event));
                     }
-                    // He is too slow: nothing is kept for him. It is said, so that he knows why he has to come back.
-                    Err(RecvError::Lagged(missed)) => {
-                        self.live = None;
-                        return Some(text(None, "lag", &json!({ "missed": missed })));
-                    }
+                    Err(RecvError::Lagged(missed)) => return Some(self.catch_up(missed)),
                     Err(RecvError::Closed) => return None,
                 },
                 (id, line) = log => {
@@ -165,6 +171,10 @@ impl Reader {
             }
         }
     }
+}
+
+fn of(app: &App, event: &Event) -> String {
+    text(Some(&app.feed.id(event.n)), event.kind.as_str(), &event.data)
 }
 
 /// An event as it is sent. JSON has no line breaks of its own.

@@ -14,9 +14,9 @@ use tracing::warn;
 
 use crate::{App, error::Outcome, models};
 
-/// Events that can be caught up on.
+/// Events that can be caught up on, and twice as many as there are models: one look may tell of each model and its pull.
 const RING: usize = 512;
-/// Events that a reader may be behind before it is cut off.
+/// Events that wait for readers in passing. Who is further behind is served from the ring.
 const BEHIND: usize = 256;
 /// How often models are looked at, beside every phase that the reconciler stores: for what another gateway, or a command,
 /// changed, and for pulls.
@@ -112,17 +112,12 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// Events from now on.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
-        let events = self.live.subscribe();
-        self.awake.notify_one();
-        events
-    }
-
-    /// Where a reader begins who says that `seen` was the last event that he got. Subscribe first: an event may then
-    /// come twice, but none is lost.
-    pub(crate) fn begin(&self, seen: Option<&str>) -> Begin {
+    /// Where a reader begins who says that `seen` was the last event that he got, and all events from there on.
+    pub(crate) fn begin(&self, seen: Option<&str>) -> (Begin, broadcast::Receiver<Arc<Event>>) {
+        // Events are told under the ring's lock: none comes twice, and none in between.
         let ring = self.ring();
+        let live = self.live.subscribe();
+        self.awake.notify_one();
         let all = || {
             let view = |it: &Seen| {
                 let mut model = it.model.clone();
@@ -135,16 +130,15 @@ impl Feed {
             None => Catch::Up(all()),
             Some(id) => {
                 let n = id.strip_prefix(&self.boot).and_then(|it| it.strip_prefix('-')?.parse::<u64>().ok());
-                let oldest = ring.last + 1 - ring.events.len() as u64;
-                match n {
-                    Some(n) if n <= ring.last && n + 1 >= oldest => {
-                        Catch::Missed(ring.events.iter().filter(|it| it.n > n).cloned().collect())
-                    }
-                    _ => Catch::Reset(all()),
-                }
+                n.and_then(|n| ring.since(n)).map_or_else(|| Catch::Reset(all()), Catch::Missed)
             }
         };
-        Begin { last: ring.last, what }
+        (Begin { last: ring.last, what }, live)
+    }
+
+    /// What came after the event `n`, unless that is not known any more.
+    pub(crate) fn since(&self, n: u64) -> Option<Vec<Arc<Event>>> {
+        self.ring().since(n)
     }
 
     /// The `id:` of an event.
@@ -172,6 +166,12 @@ impl Feed {
 }
 
 impl Ring {
+    fn since(&self, n: u64) -> Option<Vec<Arc<Event>>> {
+        let oldest = self.last + 1 - self.events.len() as u64;
+        let known = n <= self.last && n + 1 >= oldest;
+        known.then(|| self.events.iter().filter(|it| it.n > n).cloned().collect())
+    }
+
     fn update(&mut self, now: BTreeMap<i64, Seen>, live: &broadcast::Sender<Arc<Event>>) {
         let before = std::mem::replace(&mut self.models, now.clone());
         for id in before.keys().filter(|it| !now.contains_key(it)) {
@@ -191,7 +191,8 @@ impl Ring {
     fn tell(&mut self, kind: Kind, data: Value, live: &broadcast::Sender<Arc<Event>>) {
         self.last += 1;
         let event = Arc::new(Event { n: self.last, kind, data });
-        if self.events.len() == RING {
+        let room = RING.max(2 * self.models.len());
+        while self.events.len() >= room {
             self.events.pop_front();
         }
         self.events.push_back(Arc::clone(&event));
@@ -263,24 +264,24 @@ mod tests {
     fn who_was_away_gets_what_he_missed_or_everything() {
         let feed = Feed::default();
         update(&feed, &[(1, "stopped"), (2, "stopped")]);
-        let begin = feed.begin(None);
+        let (begin, _) = feed.begin(None);
         assert_eq!(begin.last, 2);
         let id = feed.id(begin.last);
-        assert_eq!(kinds(feed.begin(Some(&id)).what), [""; 0]);
+        assert_eq!(kinds(feed.begin(Some(&id)).0.what), [""; 0]);
         update(&feed, &[(1, "running")]);
-        assert_eq!(kinds(feed.begin(Some(&id)).what), ["model_deleted", "model"]);
+        assert_eq!(kinds(feed.begin(Some(&id)).0.what), ["model_deleted", "model"]);
         update(&feed, &[(1, "running")]);
-        assert_eq!(feed.begin(None).last, 4, "nothing changed");
+        assert_eq!(feed.begin(None).0.last, 4, "nothing changed");
         let another = Feed::default().id(4);
         for unknown in ["", "4", "x-4", &feed.id(5), &another] {
-            assert_eq!(kinds(feed.begin(Some(unknown)).what), ["reset"], "{unknown}");
+            assert_eq!(kinds(feed.begin(Some(unknown)).0.what), ["reset"], "{unknown}");
         }
         // The ring holds 512: the reader who saw the one before the oldest misses nothing, the one before him does.
         for n in 0..RING {
             update(&feed, &[(1, if n % 2 == 0 { "loading" } else { "running" })]);
         }
-        let last = feed.begin(None).last;
-        let of = |missed: u64| kinds(feed.begin(Some(&feed.id(last - missed))).what);
+        let last = feed.begin(None).0.last;
+        let of = |missed: u64| kinds(feed.begin(Some(&feed.id(last - missed))).0.what);
         assert_eq!(of(512).len(), 512);
         assert_eq!(of(513), ["reset"]);
     }

@@ -11,19 +11,19 @@ pub struct Leaving;
 
 /// Readiness
 ///
-/// A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises the models, or
-/// if all connections to the database are taken; inference goes on. `runtime` says what runs the engines.
+/// A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises the models, if
+/// all connections to the database are taken, or if keys and models can't be read from it; inference goes on. `runtime` says what runs the engines.
 pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) -> impl IntoResponse {
     let (quick, slow) = tokio::join!(app.store.ping(), app.store.ping_slow());
     let database = quick.map_err(|_| "the database can't be reached".to_owned());
     // Inference goes on, and other gateways on this database may be no better off.
     let busy = slow.map_err(|_| "all connections to the database are busy or do not answer".to_owned());
     let runtime = app.engines.runtime_ok().await.map_err(str::to_owned);
-    let supervision = app.engines.supervision_ok();
+    let (supervision, catalog) = (app.engines.supervision_ok(), app.engines.catalog_ok());
     let spool = if app.engines.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
     let works = database.is_ok() && spool.is_ok();
     let ready = works && leaving.is_none();
-    let status = match (works, runtime.is_ok() && supervision.is_ok() && busy.is_ok()) {
+    let status = match (works, runtime.is_ok() && supervision.is_ok() && catalog.is_ok() && busy.is_ok()) {
         _ if leaving.is_some() => "shutting_down",
         (false, _) => "unavailable",
         (true, false) => "degraded",
@@ -35,7 +35,7 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
         "runtime": app.runtime,
         "checks": {
             "database": text(database.and(busy)), "container_runtime": text(runtime), "supervision": text(supervision),
-            "usage_spool": text(spool),
+            "catalog": text(catalog), "usage_spool": text(spool),
         },
     });
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(body))

@@ -4,6 +4,7 @@
 use axum::{
     Json,
     extract::{Path, State, rejection::PathRejection},
+    response::IntoResponse,
 };
 use gantry_domain::{
     ApiError, ErrorCode,
@@ -41,7 +42,8 @@ pub(crate) struct RunningModel {
 /// Models that can be called now
 ///
 /// Only those whose engine is healthy: running, its breaker not open for all, and not silent while requests wait.
-pub(crate) async fn running(app: State<App>, params: Params) -> Outcome<Json<Vec<RunningModel>>> {
+pub(crate) async fn running(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
     params.finish()?;
     let healthy = |name: &str| app.engines.route_health(name).is_some_and(RouteHealth::is_callable);
     let routes = app.engines.managed_routes().into_iter().filter(|it| healthy(&it.served_name));
@@ -52,7 +54,7 @@ pub(crate) async fn running(app: State<App>, params: Params) -> Outcome<Json<Vec
         // What it takes to have a route.
         state: "running",
     };
-    Ok(Json(routes.map(entry).collect()))
+    Ok(page.of(routes.map(entry).collect()))
 }
 
 /// Answer of `constraints`. Lengths are in tokens.

@@ -61,6 +61,9 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
         return Err(Problem::invalid("served_name", RESERVED));
     }
     let mut tx = app.store.write().await?;
+    // Of a model and an entry of one name at once the later one is refused, and of two changes of an entry the later one
+    // keeps the key that the earlier one gave.
+    tx.exclusive().await?;
     let managed = tx.models(false).await?;
     if managed.iter().any(|it| it.served_name == served_name || it.adapters().contains(&served_name.as_str()))
     {
@@ -99,6 +102,7 @@ pub(crate) async fn remove(
     params.finish()?;
     let name = name.ok_or_else(|| Problem::invalid("served_name", "`served_name` is required"))?;
     let mut tx = app.store.write().await?;
+    tx.exclusive().await?;
     let gone = find(&mut tx, &name).await?.ok_or_else(|| Parts::not_found("registry entry", &name))?;
     if !tx.delete_registry(&name).await? {
         return Err(Parts::not_found("registry entry", name));

@@ -27,6 +27,8 @@ enum Who {
 #[derive(Debug, Clone, Copy)]
 struct Failures {
     n: u32,
+    /// Of these, the guesses that nobody has looked at yet.
+    open: u32,
     last: Timestamp,
 }
 
@@ -41,7 +43,7 @@ pub(crate) struct Attempt<'a> {
     throttle: &'a Throttle,
     at: Timestamp,
     /// With what was there before.
-    counted: [(Who, Option<Failures>); 2],
+    counted: Vec<(Who, Option<Failures>)>,
 }
 
 impl Throttle {
@@ -58,16 +60,19 @@ impl Throttle {
     ) -> Result<Attempt<'_>, ApiError> {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = keys(username, ip);
-        let wait = keys
-            .iter()
-            .filter_map(|(who, free)| {
+        let runs = |n: fn(&Failures) -> u32| {
+            let waits = keys.iter().filter_map(|(who, free)| {
                 let failures = map.get(who)?;
-                delay(failures.n, *free).checked_sub(now.since(failures.last))
-            })
-            .max()
-            .filter(|wait| !wait.is_zero());
-        if let Some(wait) = wait {
-            let message = "too many failed sign-ins; wait before the next one";
+                delay(n(failures), *free).checked_sub(now.since(failures.last))
+            });
+            waits.max().filter(|wait| !wait.is_zero())
+        };
+        if let Some(wait) = runs(|it| it.n) {
+            // Of those that are open nobody knows yet whether they fail.
+            let message = match runs(|it| it.n.saturating_sub(it.open)) {
+                Some(_) => "too many failed sign-ins; wait before the next one",
+                None => "too many sign-ins at once are still being checked; wait a moment",
+            };
             // Rounded up: who comes back then must not be refused again.
             let seconds = wait.as_millis().div_ceil(1000) as u64;
             return Err(ApiError::new(ErrorCode::TooManyAttempts, message).retry_after(seconds));
@@ -80,11 +85,12 @@ impl Throttle {
         }
         let counted = keys.map(|(who, _)| {
             let before = map.get(&who).copied().filter(|it| now.since(it.last) < FORGET);
-            let n = before.map_or(0, |it| it.n).saturating_add(1);
-            map.insert(who.clone(), Failures { n, last: now });
+            let (n, open) = before.map_or((0, 0), |it| (it.n, it.open));
+            let failures = Failures { n: n.saturating_add(1), open: open.saturating_add(1), last: now };
+            map.insert(who.clone(), failures);
             (who, before)
         });
-        Ok(Attempt { throttle: self, at: now, counted })
+        Ok(Attempt { throttle: self, at: now, counted: counted.into() })
     }
 }
 
@@ -99,21 +105,37 @@ impl Attempt<'_> {
         self.take_back(false);
     }
 
-    fn take_back(self, forgive: bool) {
+    fn take_back(mut self, forgive: bool) {
         let mut map = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (who, before) in self.counted {
+        for (who, before) in std::mem::take(&mut self.counted) {
             if forgive && matches!(who, Who::User(..)) {
                 map.remove(&who);
                 continue;
             }
             let Some(now) = map.get_mut(&who) else { continue };
             now.n = now.n.saturating_sub(1);
+            now.open = now.open.saturating_sub(1);
             // Unless another one came meanwhile.
             if let Some(before) = before.filter(|_| now.last == self.at) {
                 now.last = before.last;
             }
             if now.n == 0 {
                 map.remove(&who);
+            }
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    /// It failed, or was given up.
+    fn drop(&mut self) {
+        if self.counted.is_empty() {
+            return;
+        }
+        let mut map = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (who, _) in &self.counted {
+            if let Some(now) = map.get_mut(who) {
+                now.open = now.open.saturating_sub(1);
             }
         }
     }
@@ -181,7 +203,15 @@ mod tests {
         let passed: Vec<_> =
             (0..20).filter_map(|_| throttle.attempt("ada", ADA, Timestamp(0)).ok()).collect();
         assert_eq!(passed.len(), 5, "as one after the other");
+        let said = |throttle: &Throttle| throttle.attempt("ada", ADA, Timestamp(0)).unwrap_err().message;
+        assert!(said(&throttle).contains("being checked"), "nobody failed yet");
         passed.into_iter().for_each(Attempt::undone);
+        for _ in 0..5 {
+            drop(throttle.attempt("ada", ADA, Timestamp(0)).unwrap());
+        }
+        assert!(said(&throttle).contains("failed"));
+        let throttle = Throttle::default();
+        throttle.attempt("ada", ADA, Timestamp(0)).unwrap().undone();
         assert!(free(&throttle, "ada", ADA, 0));
     }
 

@@ -64,9 +64,10 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
             sum.1 += u64::try_from(row.month).unwrap_or(0);
         }
     }
+    let now = control.clock.now();
     for (account, marks) in marked {
         let (day, month) = sums.get(&account.holder).copied().unwrap_or_default();
-        account.state.spendings.correct(&marks, day, month);
+        account.state.spendings.correct(&marks, day, month, now);
     }
     Ok(())
 }

@@ -108,6 +108,7 @@ async fn end(control: &Control, model: &Model) -> RuntimeResult<End> {
 }
 
 async fn keep(control: &Control, model: &Model, found: &Diagnosis) -> StoreResult<bool> {
+    let _turn = control.publisher.turn().await;
     let mut tx = control.store.write().await?;
     control.supervision.fence(&mut tx)?;
     let kept = tx.record_diagnosis(model.id, model.generation, found).await?;

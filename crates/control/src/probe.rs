@@ -133,7 +133,7 @@ async fn ask(model: &Model, port: u16, key: &SecretString) -> Result<Bytes, Unre
     }
     match in_time(connection.send("/v1/models", auth.as_ref(), None)).await? {
         (StatusCode::OK, body) => Ok(body),
-        (StatusCode::UNAUTHORIZED, _) => Err(Unready::Answered(Health::KeyRefused)),
+        (status, _) if refuses_key(status) => Err(Unready::Answered(Health::KeyRefused)),
         (status, _) => Err(Unready::Answered(unready("/v1/models", status))),
     }
 }
@@ -168,6 +168,11 @@ fn listed(served_name: &str, body: &[u8]) -> Probed {
 /// The names that an engine's `/v1/models` lists; `None` if it is no list.
 pub(crate) fn names(body: &[u8]) -> Option<Vec<String>> {
     Some(serde_json::from_slice::<Listing>(body).ok()?.names())
+}
+
+/// Whether an answer to a question with our key says that the key is not good there.
+pub(crate) fn refuses_key(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 fn cut(name: &str) -> String {

@@ -2,10 +2,13 @@
 //! with their breakers) is carried over.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc, PoisonError, Weak,
+        atomic::{
+            AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::{Duration, Instant},
 };
@@ -23,11 +26,11 @@ use gantry_domain::{
     model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
 };
 use gantry_runtime::Gate;
-use gantry_store::{DatabaseKind, RegistryEntry, StoreResult, Supervisor, Tx, in_time};
+use gantry_store::{DatabaseKind, RegistryEntry, StoreError, StoreResult, Supervisor, Tx, in_time};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{error, warn};
 
 use crate::{Control, base_dir};
 
@@ -44,6 +47,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
 const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
 
+/// A catalog that can't be read for longer than this is worth telling: keys that were ended since still work.
+const TELL_AFTER: Duration = Duration::from_secs(10);
+/// Workers that write at the same time. What they write waits for one catalog at a time, with a connection in hand: all
+/// models that change at once would leave none to anybody else, and fail for want of one.
+const WRITERS: usize = 4;
+
 /// Makes catalogs. Remembers the engines that the current one leads to.
 pub struct Publisher {
     next_id: AtomicU64,
@@ -51,6 +60,19 @@ pub struct Publisher {
     /// See [`Upstream::with_stall_floor`].
     stall_floor: Duration,
     known: Mutex<Known>,
+    /// Publications that were asked for, and how many of them the last reading served.
+    asked: AtomicU64,
+    served: AtomicU64,
+    writers: Semaphore,
+    reading: std::sync::Mutex<Reading>,
+}
+
+/// How reading the catalog goes.
+#[derive(Default)]
+struct Reading {
+    failing_since: Option<Instant>,
+    /// What is wrong with each row that is left out.
+    bad: BTreeSet<String>,
 }
 
 /// What makes an engine the same one as before.
@@ -74,7 +96,16 @@ struct Known {
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
         let stall_floor = Duration::from_secs(30);
-        Self { next_id: AtomicU64::new(1), breaker, stall_floor, known: Mutex::default() }
+        Self {
+            next_id: AtomicU64::new(1),
+            breaker,
+            stall_floor,
+            known: Mutex::default(),
+            asked: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            writers: Semaphore::new(WRITERS),
+            reading: std::sync::Mutex::default(),
+        }
     }
 
     /// See [`Upstream::with_stall_floor`].
@@ -94,22 +125,70 @@ impl Publisher {
         self.known.lock().await.last.get(&id)?.upgrade()
     }
 
-    /// Reads everything and swaps the new catalog in.
+    /// A worker's turn to write, or to read before it does. To be taken before a connection, and given back after it.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.writers.acquire().await.ok()
+    }
+
+    /// What is wrong with reading the catalog, in one line; tells nothing of any row.
+    ///
+    /// # Errors
+    /// That line.
+    pub fn check(&self) -> Result<(), String> {
+        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        match (reading.failing_since.map(|it| it.elapsed()), reading.bad.len()) {
+            (Some(since), _) if since >= TELL_AFTER => Err(format!(
+                "it could not be read for {} s: what was ended since still works",
+                since.as_secs()
+            )),
+            (_, 0) => Ok(()),
+            (_, n) => Err(format!("rows that can't be read and are left out: {n} (the log says which)")),
+        }
+    }
+
+    /// Rows that the current catalog leaves out, because they can't be read.
+    pub fn unreadable(&self) -> usize {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).bad.len()
+    }
+
+    /// Reads everything and swaps the new catalog in. Everybody who asks while another reading is under way is served by
+    /// the next one.
     ///
     /// # Errors
     /// The database does not answer; the old catalog stays in force.
     pub async fn publish(&self, control: &Control) -> StoreResult<()> {
-        in_time(async {
-            // A key that was revoked must not go on because somebody adds up a year of usage.
-            let mut tx = control.store.read_quick().await?;
-            // Held from the reading to the end, so that an older reading can't replace a newer one's catalog. Whoever
-            // waits for it has its connection already: a pool without a free one would be a deadlock.
+        let ticket = self.asked.fetch_add(1, SeqCst) + 1;
+        let done = in_time(async {
+            // Held from the reading to the end, so that an older reading can't replace a newer one's catalog.
             let mut known = self.known.lock().await;
+            if self.served.load(SeqCst) >= ticket {
+                return Ok(());
+            }
+            let all = self.asked.load(SeqCst);
+            // A key that was revoked must not go on because somebody adds up a year of usage. And nobody waits for
+            // `known` with one of these connections in hand, so that this one comes.
+            let mut tx = control.store.read_quick().await?;
             let read = read(&mut tx, control.clock.now()).await?;
             self.swap(control, &mut known, read);
+            self.served.store(all, SeqCst);
             Ok(())
         })
-        .await
+        .await;
+        if done.is_err() {
+            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            reading.failing_since.get_or_insert_with(Instant::now);
+        }
+        done
+    }
+
+    /// Notes what could not be read, and says once what is new of it.
+    fn note(&self, bad: &[StoreError]) {
+        let bad: BTreeSet<_> = bad.iter().map(ToString::to_string).collect();
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in bad.difference(&reading.bad) {
+            error!(row, "left out of the catalog, so that it works for nobody until it can be read");
+        }
+        *reading = Reading { failing_since: None, bad };
     }
 
     /// Swaps in the catalog that `tx` leads to, and commits it: who reads in the database that a model runs can call it
@@ -128,7 +207,8 @@ impl Publisher {
     }
 
     fn swap(&self, control: &Control, known: &mut Known, read: Read) {
-        let Read { callers, models, registry, supervisor } = read;
+        let Read { callers, models, registry, supervisor, bad } = read;
+        self.note(&bad);
         let reached = control.supervision.reaches(&supervisor);
         let before = control.shared.catalog.load_full();
         let mut next = Catalog::default();
@@ -315,18 +395,22 @@ struct Read {
     models: Vec<Model>,
     registry: Vec<RegistryEntry>,
     supervisor: Supervisor,
+    /// Rows of these that can't be read.
+    bad: Vec<StoreError>,
 }
 
 async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
+    let orgs = tx.limited_orgs().await?;
+    // One row of another version, or written by hand, must not keep the others as they were, with the keys that were
+    // revoked since.
+    let (keys, sessions) = (tx.usable_keys(now).await?, tx.live_sessions(now).await?);
+    let (models, registry) = (tx.readable_models().await?, tx.readable_registry().await?);
     Ok(Read {
-        callers: Callers {
-            orgs: tx.limited_orgs().await?,
-            keys: tx.usable_keys(now).await?,
-            sessions: tx.live_sessions(now).await?,
-        },
-        models: tx.models(false).await?,
-        registry: tx.registry().await?,
+        callers: Callers { orgs, keys: keys.rows, sessions: sessions.rows },
+        models: models.rows,
+        registry: registry.rows,
         supervisor: tx.supervisor().await?,
+        bad: [keys.bad, sessions.bad, models.bad, registry.bad].into_iter().flatten().collect(),
     })
 }
 

@@ -272,7 +272,12 @@ async fn judge(tx: &mut Tx, me: &Candidate) -> StoreResult<(Supervisor, bool)> {
 
 async fn any_active(tx: &mut Tx) -> StoreResult<bool> {
     let models = tx.models_for_reconcile().await?;
-    Ok(models.iter().any(|(model, _)| model.state().0.is_active() || model.phase.instance().is_some()))
+    // What can't be read may run.
+    Ok(!models.bad.is_empty()
+        || models
+            .rows
+            .iter()
+            .any(|(model, _)| model.state().0.is_active() || model.phase.instance().is_some()))
 }
 
 impl Gate for Supervision {

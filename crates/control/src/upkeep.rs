@@ -19,8 +19,11 @@ const DAY: Duration = Duration::from_hours(24);
 /// Further than a gateway that looks each hour sees its clock go; a gateway that was off for so long only waits a day.
 const LEAP: Duration = Duration::from_hours(48);
 const DOUBT: Duration = DAY;
+/// An earlier time that holds for so long is no start without a clock.
+const STANDS: Duration = Duration::from_hours(6);
 /// Keys of the table `meta`: times of the clock in ms.
 const CLOCK_SEEN: &str = "clock_seen";
+const CLOCK_LOW: &str = "clock_low";
 const CLOCK_DOUBTED: &str = "clock_doubted";
 
 pub async fn run(control: Arc<Control>, stop: CancellationToken) {
@@ -57,7 +60,7 @@ async fn keys(control: &Control, written: &mut HashMap<KeyId, Timestamp>) -> Sto
         return Ok(());
     }
     let mut tx = control.store.write().await?;
-    tx.touch_keys(&news).await?;
+    tx.touch_keys(&news, control.clock.now()).await?;
     tx.commit().await?;
     written.extend(news);
     Ok(())
@@ -73,12 +76,16 @@ async fn retention(control: &Control, stop: &CancellationToken) -> StoreResult<(
     let mut tx = control.store.write().await?;
     tx.purge_sessions(now).await?;
     tx.commit().await?;
-    usage_retention(control, now, stop).await?;
-    audit_retention(control, now, stop).await
+    // What ails one of them must not keep the other from its work.
+    let usage = usage_retention(control, now, stop).await;
+    audit_retention(control, now, stop).await.and(usage)
 }
 
 /// A clock that was set years ahead makes everything old. So if it moved by more than [`LEAP`] since the last look,
 /// wherever the gateway was meanwhile, nothing is deleted for its age until the new time has stood for [`DOUBT`].
+///
+/// A machine that starts in 1970 and learns the time from the network leaps at each start, and not really: the latest
+/// time that was seen stays, unless an earlier one stands for [`STANDS`].
 async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool> {
     let mut tx = control.store.write().await?;
     let time = |text: Option<String>| text.and_then(|it| it.parse().ok()).map(Timestamp);
@@ -94,7 +101,10 @@ async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool
     }
     // Set back since: then it was wrong.
     let trusted = doubted.is_none_or(|it| now < it || now > it.plus(DOUBT));
-    tx.meta_set(CLOCK_SEEN, &now.0.to_string()).await?;
+    let low = time(tx.meta_get(CLOCK_LOW).await?);
+    let (seen, low) = after(seen, low, now);
+    tx.meta_set(CLOCK_SEEN, &seen.0.to_string()).await?;
+    tx.meta_set(CLOCK_LOW, &low.map(|it| it.0.to_string()).unwrap_or_default()).await?;
     let doubted = doubted.filter(|_| !trusted).map(|it| it.0.to_string());
     tx.meta_set(CLOCK_DOUBTED, doubted.as_deref().unwrap_or_default()).await?;
     tx.commit().await?;
@@ -102,6 +112,18 @@ async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool
         info!("old rows are kept, since the clock moved by days at once");
     }
     Ok(trusted)
+}
+
+/// What is kept of the clock: the latest time that counts as seen, and since when it has been earlier than that.
+fn after(seen: Option<Timestamp>, low: Option<Timestamp>, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
+    match seen.filter(|it| now < *it) {
+        None => (now, None),
+        Some(seen) => match low.filter(|it| now >= *it && now <= it.plus(LEAP)) {
+            Some(low) if now > low.plus(STANDS) => (now, None),
+            Some(low) => (seen, Some(low)),
+            None => (seen, Some(now)),
+        },
+    }
 }
 
 async fn usage_retention(control: &Control, now: Timestamp, stop: &CancellationToken) -> StoreResult<()> {
@@ -160,4 +182,36 @@ async fn compact(control: &Control, stop: &CancellationToken) -> StoreResult<()>
         tx.commit().await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    #[test]
+    fn a_start_in_1970_is_no_time_that_was_seen() {
+        let real = Timestamp(1_790_000_000_000);
+        let (seen, low) = after(Some(real), None, Timestamp(5_000));
+        assert_eq!((seen, low), (real, Some(Timestamp(5_000))));
+        // The time comes from the network: an hour later, as it were, which is no leap.
+        let now = Timestamp(real.0 + HOUR);
+        assert_eq!(after(Some(seen), low, now), (now, None));
+        // Another start, with the earlier time of the one before still there.
+        let (seen, low) = after(Some(real), Some(Timestamp(5_000)), Timestamp(1_000));
+        assert_eq!((seen, low), (real, Some(Timestamp(1_000))));
+    }
+
+    #[test]
+    fn a_clock_that_was_years_ahead_is_forgotten_after_hours() {
+        let (ahead, right) = (Timestamp(2_000_000_000_000), Timestamp(1_790_000_000_000));
+        let (mut seen, mut low) = (ahead, None);
+        for hour in 0..=6 {
+            (seen, low) = after(Some(seen), low, Timestamp(right.0 + hour * HOUR));
+            assert_eq!((seen, low), (ahead, Some(right)));
+        }
+        let now = Timestamp(right.0 + 7 * HOUR);
+        assert_eq!(after(Some(seen), low, now), (now, None));
+    }
 }

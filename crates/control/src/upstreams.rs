@@ -176,7 +176,7 @@ async fn ask(upstream: &Upstream) -> Option<Look> {
             Some(models) => Look { latency, error: None, models: Some(models) },
             None => Look::bad(latency, probe::NO_LIST),
         },
-        Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => Look::bad(latency, probe::KEY_REFUSED),
+        Ok((status, _)) if probe::refuses_key(status) => Look::bad(latency, probe::KEY_REFUSED),
         Ok((status, _)) => Look::bad(latency, format!("/v1/models answers {}", status.as_u16())),
         Err(NoAnswer::Closed(detail)) => Look::bad(None, detail),
         Err(NoAnswer::TimedOut) => Look::bad(None, probe::NO_ANSWER),

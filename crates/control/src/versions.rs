@@ -2,7 +2,7 @@
 //! once and then remembered by its content id.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -37,15 +37,31 @@ pub(crate) enum Wait {
 
 /// What is known of images, and what is being found out.
 pub struct Versions {
-    /// By content id, for this process; `Unknown` where even the image could not tell, `None` where it could not be
-    /// asked this time.
-    known: Mutex<HashMap<Image, Option<EngineVersion>>>,
+    known: Mutex<Known>,
     /// Asked for, with the reference to ask by.
     wanted: mpsc::Sender<(Image, String)>,
     /// The one that is being asked.
     asked: watch::Sender<Option<Image>>,
     /// Changes with every answer.
     answered: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By content id, for this process.
+    answers: HashMap<Image, Answer>,
+    /// Images that are asked, or wait for it: each once, however many models start with it.
+    pending: HashSet<Image>,
+    /// Answers so far.
+    n: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    /// Which one of all it is.
+    n: u64,
+    /// `Unknown` where even the image could not tell, `None` where it could not be asked this time.
+    version: Option<EngineVersion>,
 }
 
 /// What [`run`] works off.
@@ -58,16 +74,21 @@ impl Versions {
         (Self { known: Mutex::default(), wanted, asked, answered }, Requests(requests))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Image, Option<EngineVersion>>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, image: &Image) -> Option<EngineVersion> {
-        self.known().get(image).copied().flatten()
+        self.known().answers.get(image)?.version
     }
 
     fn put(&self, image: Image, version: Option<EngineVersion>) {
-        self.known().insert(image, version);
+        let mut known = self.known();
+        known.n += 1;
+        let answer = Answer { n: known.n, version };
+        known.pending.remove(&image);
+        known.answers.insert(image, answer);
+        drop(known);
         self.answered.send_modify(|it| *it += 1);
     }
 
@@ -75,16 +96,15 @@ impl Versions {
     async fn find(&self, key: Image, image: &str, wait: Wait) -> Finding {
         let unknown = EngineVersion::Unknown(key.0);
         let (mut asked, mut answered) = (self.asked.subscribe(), self.answered.subscribe());
-        // A failure of before is no answer to this question.
-        self.known().remove(&key);
-        if self.wanted.try_send((key.clone(), image.to_owned())).is_err() {
+        let Some(since) = self.request(&key, image) else {
             return Finding { version: unknown, pending: true };
-        }
+        };
         let answer = async {
             loop {
-                let said = self.known().get(&key).copied();
-                match said {
-                    Some(version) => return version.unwrap_or(unknown),
+                let said = self.known().answers.get(&key).copied();
+                // A failure of before is no answer to this question.
+                match said.filter(|it| it.n > since || it.version.is_some()) {
+                    Some(answer) => return answer.version.unwrap_or(unknown),
                     None if answered.changed().await.is_err() => return unknown,
                     None => {}
                 }
@@ -108,6 +128,17 @@ impl Versions {
             // Nobody asks any more: the gateway is about to end.
             () = self.wanted.closed() => Finding { version: unknown, pending: true },
         }
+    }
+
+    /// Has an image asked unless it is already about to be; how many answers there were before. `None`: too many wait.
+    fn request(&self, key: &Image, image: &str) -> Option<u64> {
+        let mut known = self.known();
+        let is_known = known.answers.get(key).is_some_and(|it| it.version.is_some());
+        if !is_known && !known.pending.contains(key) {
+            self.wanted.try_send((key.clone(), image.to_owned())).ok()?;
+            known.pending.insert(key.clone());
+        }
+        Some(known.n)
     }
 
     /// The next image to be asked, with the reference to ask by. It is its turn until this is called again.
@@ -216,7 +247,9 @@ impl Control {
     }
 
     async fn learn(&self, key: Image, image: &str) {
-        if self.versions.get(&key).is_some() {
+        if let known @ Some(_) = self.versions.get(&key) {
+            // It was read from the database meanwhile.
+            self.versions.put(key, known);
             return;
         }
         let Some(version) = self.ask(key.0, image).await else {

@@ -81,6 +81,8 @@ metrics! {
     TRACE_SPANS = Counter "gantry_trace_spans_total" ["result"]
         "Spans that were `exported`, `rejected` by the collector, or `dropped` because it was away or too slow.";
     ORPHANS = Counter "gantry_orphans_stopped_total" [] "Containers of ours without a record that were removed.";
+    UNREADABLE = Gauge "gantry_catalog_unreadable_rows" []
+        "Rows of the database that can't be read and are left out: keys, sessions, models, registry.";
     PANICS = Counter "gantry_panics_total" [] "Panics caught in request handlers.";
     LIMIT_DECISIONS = Counter "gantry_limit_decisions_total" ["kind", "result"]
         "Requests that a limit `allowed` or `refused`.";

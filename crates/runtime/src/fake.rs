@@ -224,7 +224,7 @@ impl Runtime for Fake {
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             self.call(Action::Info, |_| {
-                Ok(RuntimeInfo { name: "fake", version: "1".to_owned(), api_version: "1".to_owned() })
+                Ok(RuntimeInfo { name: "fake", version: "1".to_owned(), api_version: Some("1".to_owned()) })
             })
             .await
         }

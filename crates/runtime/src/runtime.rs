@@ -79,7 +79,8 @@ pub struct ImageProbe<'a> {
 pub struct RuntimeInfo {
     pub name: &'static str,
     pub version: String,
-    pub api_version: String,
+    /// Of its interface, where it has one.
+    pub api_version: Option<String>,
 }
 
 /// Told (bytes done, bytes known so far) during a pull, over all layers.

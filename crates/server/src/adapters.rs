@@ -276,6 +276,10 @@ impl Engines for Adapter {
         self.control.supervision.check()
     }
 
+    fn catalog_ok(&self) -> Result<(), String> {
+        self.control.publisher.check()
+    }
+
     fn spool_ok(&self) -> BoxFuture<'static, bool> {
         let errors = self.control.shared.counters.spool_errors.load(Relaxed);
         let spool = Arc::clone(&self.spool);

@@ -197,7 +197,12 @@ async fn engines(settings: &Settings) -> Vec<Check> {
         Ok(info) => {
             let mut checks = vec![Check::ok(
                 "containers",
-                format!("{} {} (API {})", info.name, info.version, info.api_version),
+                format!(
+                    "{} {} (API {})",
+                    info.name,
+                    info.version,
+                    info.api_version.as_deref().unwrap_or("unknown")
+                ),
             )];
             for (name, image) in [
                 ("primary_image", &settings.primary_engine_image.0),

@@ -336,6 +336,7 @@ impl Page {
         ] {
             self.one(metric, Some(value.load(Relaxed)));
         }
+        self.one(metrics::UNREADABLE, Some(control.publisher.unreadable() as u64));
         self.one(metrics::BODY_BYTES, Some(control.shared.bodies.used() as u64));
         self.head(metrics::TRACE_SPANS);
         let otlp::Counts { exported, rejected, dropped } = &source.spans;

@@ -3,15 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
-use gantry_control::Control;
+use gantry_control::{Control, reconcile::note_stopped};
 use gantry_dataplane::DataPlane;
-use gantry_domain::{
-    ModelId,
-    model::{ModelEvent, Phase, State},
-};
 use gantry_runtime::Gate;
 use gantry_settings::Settings;
-use gantry_store::StoreResult;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -109,34 +104,11 @@ async fn stop_models(control: &Control) {
         match stopped {
             Err(error) => warn!(container = found.name, %error, "a model could not be stopped"),
             Ok(()) => {
-                if let Err(error) = note_stop(control, found.model_id).await {
+                if let Err(error) = note_stopped(control, found.model_id).await {
                     let error = &error as &dyn std::error::Error;
                     warn!(container = found.name, error, "that a model was stopped could not be stored");
                 }
             }
         }
     }
-}
-
-/// The next life of the gateway must not take the container for one that was lost. A command that nobody followed yet
-/// stays: it is followed then.
-async fn note_stop(control: &Control, id: ModelId) -> StoreResult<()> {
-    let mut tx = control.store.write().await?;
-    let Some(model) = tx.model(id).await? else { return Ok(()) };
-    let (from, _) = model.state();
-    if !from.is_active() || model.phase.generation() != model.generation {
-        return Ok(());
-    }
-    let phase = Phase::Stopped { generation: model.generation, lost: false };
-    if tx.record_phase(&model, &phase).await? {
-        let event = ModelEvent {
-            at: control.clock.now(),
-            from,
-            to: State::Stopped,
-            reason: None,
-            detail: Some("stopped with the gateway".to_owned()),
-        };
-        tx.insert_event(id, &event).await?;
-    }
-    tx.commit().await
 }

@@ -32,6 +32,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The id of the row that does not decode.
+    pub fn row(&self) -> Option<&str> {
+        match self {
+            Self::Corrupt { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
     /// The database can't be reached, is overloaded, or can't be written to now: the same call may succeed later.
     pub fn is_unavailable(&self) -> bool {
         use sqlx::Error as E;
@@ -40,10 +48,10 @@ impl StoreError {
             Self::Database(E::Database(it)) => match it.code().as_deref() {
                 // Postgres: connection lost, no room or too many connections, shutting down or starting up; read-only
                 // (a standby, a full disk in the operator's hands), a lock that somebody else holds for too long, a deadlock
-                // or a change in between, of which the other one goes on.
+                // or a change in between, of which the other one goes on; a statement that took too long.
                 Some(code) if code.len() == 5 => {
                     ["08", "53", "57P"].iter().any(|it| code.starts_with(it))
-                        || matches!(code, "25006" | "55P03" | "40P01" | "40001")
+                        || matches!(code, "25006" | "55P03" | "40P01" | "40001" | "57014")
                 }
                 // SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN and their extended codes, which keep the
                 // primary one in the low byte (https://sqlite.org/rescode.html).

@@ -47,6 +47,16 @@ impl Held {
         self.limit
     }
 
+    /// What the transaction does from here on may take the server ten minutes, as long as rows come.
+    pub(crate) async fn take_long(&mut self) -> StoreResult<()> {
+        const SQL: &str = "SET LOCAL statement_timeout = '10min'";
+        let limit = self.asked();
+        let done = timeout(limit, sqlx::query(SQL).execute(&mut *self.conn)).await.map_err(late)?;
+        self.answered();
+        done?;
+        Ok(())
+    }
+
     /// The answer, or an error in its place, is there.
     pub(crate) fn answered(&mut self) {
         self.owed = false;

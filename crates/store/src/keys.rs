@@ -10,7 +10,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    Order, Sort, StoreError, StoreResult, Tx,
+    Order, Readable, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, OrgLimitsRow, bind_limits},
     page::{containing, fold},
     tx::{Both, Touched, Turn, on_db, row},
@@ -218,9 +218,11 @@ static TOUCH: LazyLock<String> = LazyLock::new(|| {
         // Postgres takes the types from the first row.
         let _ = write!(sql, "{comma}(CAST(${} AS BIGINT), CAST(${} AS BIGINT))", 2 * row + 1, 2 * row + 2);
     }
-    sql.push_str(
-        ") UPDATE api_keys SET last_used_at = seen.at FROM seen \
-         WHERE api_keys.id = seen.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < seen.at)",
+    let now = 2 * TOUCHES + 1;
+    let _ = write!(
+        sql,
+        ") UPDATE api_keys SET last_used_at = seen.at FROM seen WHERE api_keys.id = seen.id \
+         AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < seen.at OR api_keys.last_used_at > ${now})"
     );
     sql
 });
@@ -339,14 +341,14 @@ impl Tx {
 
     /// All keys that may be presented: not revoked, holder enabled. Those that expired within the last 30 days are
     /// among them, so that their users can be told so; the caller refuses them.
-    pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Vec<ApiKey>> {
+    pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Readable<ApiKey>> {
         const SQL: &str = select!(
             "k.revoked_at IS NULL AND o.enabled AND COALESCE(u.enabled, TRUE) \
              AND (k.expires_at IS NULL OR k.expires_at > $1) ORDER BY k.id"
         );
         let since = now.minus(REMEMBER_EXPIRED).0;
         let rows: Vec<WholeKey> = on_db!(self, |conn| sqlx::query_as(SQL).bind(since).fetch_all(conn).await)?;
-        rows.into_iter().map(ApiKey::try_from).collect()
+        Readable::of(rows, ApiKey::try_from)
     }
 
     /// How many of those belong to this organisation, and to this user; `None` is any.
@@ -379,8 +381,9 @@ impl Tx {
         })?)
     }
 
-    /// Notes when keys were last used; a time never goes backwards. Keys that are gone are skipped.
-    pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)]) -> StoreResult<()> {
+    /// Notes when keys were last used; a time never goes backwards, unless it is after `now`, as of a clock that was ahead.
+    /// Keys that are gone are skipped.
+    pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)], now: Timestamp) -> StoreResult<()> {
         self.take_turn(Turn::Upkeep).await?;
         let mut latest = BTreeMap::new();
         for (key, at) in uses {
@@ -396,7 +399,7 @@ impl Tx {
                 for (key, at) in padded {
                     query = query.bind(*key).bind(*at);
                 }
-                query.execute(conn).await.map(drop)
+                query.bind(now.0).execute(conn).await.map(drop)
             })?;
         }
         Ok(())

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    StoreError, StoreResult, Tx,
+    Readable, StoreError, StoreResult, Tx,
     page::clean,
     tx::{Both, Touched, on_db, row},
 };
@@ -138,22 +138,29 @@ impl Tx {
 
     /// All models by id, without those that are being deleted.
     pub async fn models(&mut self, include_archived: bool) -> StoreResult<Vec<Model>> {
+        self.model_rows(include_archived).await?.into_iter().map(Model::try_from).collect()
+    }
+
+    /// Those that are not archived, as far as they can be read.
+    pub async fn readable_models(&mut self) -> StoreResult<Readable<Model>> {
+        Readable::of(self.model_rows(false).await?, Model::try_from)
+    }
+
+    async fn model_rows(&mut self, include_archived: bool) -> StoreResult<Vec<ModelRow>> {
         const SQL: &str = concat!(
             "SELECT ",
             columns!(),
             " FROM models WHERE NOT deleting AND (NOT archived OR $1) ORDER BY id"
         );
-        let rows: Vec<ModelRow> =
-            on_db!(self, |conn| sqlx::query_as(SQL).bind(include_archived).fetch_all(conn).await)?;
-        rows.into_iter().map(Model::try_from).collect()
+        Ok(on_db!(self, |conn| sqlx::query_as(SQL).bind(include_archived).fetch_all(conn).await)?)
     }
 
-    /// Every model by id, archived ones too, and whether it is being deleted.
-    pub async fn models_for_reconcile(&mut self) -> StoreResult<Vec<(Model, bool)>> {
+    /// Every model by id, archived ones too, and whether it is being deleted; as far as they can be read.
+    pub async fn models_for_reconcile(&mut self) -> StoreResult<Readable<(Model, bool)>> {
         const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models ORDER BY id");
         let rows: Vec<Both<ModelRow, Deleting>> =
             on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?;
-        rows.into_iter().map(|Both(row, it)| Ok((row.try_into()?, it.deleting))).collect()
+        Readable::of(rows, |Both(row, it)| Ok((row.try_into()?, it.deleting)))
     }
 
     /// One model, archived or being deleted as it may be, and whether it is being deleted.

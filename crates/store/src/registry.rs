@@ -4,7 +4,7 @@ use gantry_domain::{Timestamp, model::Task};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    StoreError, StoreResult, Tx,
+    Readable, StoreError, StoreResult, Tx,
     page::clean,
     tx::{Touched, on_db, row},
 };
@@ -52,10 +52,18 @@ impl TryFrom<RegistryRow> for RegistryEntry {
 impl Tx {
     /// All entries, oldest first.
     pub async fn registry(&mut self) -> StoreResult<Vec<RegistryEntry>> {
+        self.registry_rows().await?.into_iter().map(RegistryEntry::try_from).collect()
+    }
+
+    /// The same, as far as they can be read.
+    pub async fn readable_registry(&mut self) -> StoreResult<Readable<RegistryEntry>> {
+        Readable::of(self.registry_rows().await?, RegistryEntry::try_from)
+    }
+
+    async fn registry_rows(&mut self) -> StoreResult<Vec<RegistryRow>> {
         const SQL: &str = "SELECT served_name, url, task, api_key, created_at FROM registry \
                            ORDER BY created_at, served_name";
-        let rows: Vec<RegistryRow> = on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?;
-        rows.into_iter().map(RegistryEntry::try_from).collect()
+        Ok(on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?)
     }
 
     /// Adds an entry or replaces the one of the same name, whose `created_at` stays.

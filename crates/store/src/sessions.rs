@@ -7,7 +7,7 @@ use gantry_domain::{
 use sqlx::{FromRow, Row};
 
 use crate::{
-    StoreError, StoreResult, Tx,
+    Readable, StoreError, StoreResult, Tx,
     tx::{Both, Touched, Turn, on_db, row},
     users::UserRow,
 };
@@ -169,7 +169,7 @@ impl Tx {
     }
 
     /// All sessions that are good at `now`: current ([`Session::is_current`]), user and organisation enabled.
-    pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Vec<(Session, User)>> {
+    pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Readable<(Session, User)>> {
         const SQL: &str = select!(
             "s.expires_at > $1 AND s.created_at <= $2 AND u.enabled AND o.enabled ORDER BY s.id_hash"
         );
@@ -178,6 +178,6 @@ impl Tx {
             on_db!(self, |conn| sqlx::query_as(SQL).bind(now.0).bind(latest.0).fetch_all(conn).await)?;
         let pair =
             |row: Joined| <(Session, User, bool)>::try_from(row).map(|(session, user, _)| (session, user));
-        rows.into_iter().map(pair).collect()
+        Readable::of(rows, pair)
     }
 }

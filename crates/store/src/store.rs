@@ -33,6 +33,9 @@ const QUICK_READERS: u32 = 3;
 /// Page cache of the writer, in KiB (SQLite's sign says so). A batch of usage rows changes pages at the end of each of
 /// some hundred groups in six indexes; with the default of 2 MiB they were written and read again within one batch.
 const SQLITE_WRITER_CACHE: &str = "-16384";
+/// The write-ahead log is cut to this size (64 MiB) once all of it is in the file: a reader that was open for long made it
+/// grow, and it would stay so large.
+const SQLITE_LOG_LIMIT: &str = "67108864";
 /// Rows that a connection's thread may be ahead of their reader. Each handing over costs two thread switches: with the 50
 /// of sqlx an export spent more time in them than in reading.
 const SQLITE_ROWS_AHEAD: usize = 256;
@@ -42,7 +45,11 @@ const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
 /// if the database were away; our own transactions hold theirs for milliseconds. One that the server no longer hears of
 /// (its gateway's machine is gone) gives its locks back. Notices are not wanted: see [`open_postgres`].
 const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
-                                SET client_min_messages = error";
+                                SET client_min_messages = error; SET statement_timeout = '45s'";
+/// The same for [`Store::read_quick`]. The last one is a little more than a statement is waited for: what nobody waits for
+/// any more ends at the server too.
+const POSTGRES_QUICK_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
+                                      SET client_min_messages = error; SET statement_timeout = '12s'";
 /// Limit of the first connection: a server that accepts it may say nothing for ever.
 const POSTGRES_CONNECT: Duration = Duration::from_secs(10);
 /// Limit of applying the schema; it may have to wait for another gateway doing so.
@@ -264,6 +271,7 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
             .max_lifetime(None)
     };
     let writer = options.clone().pragma("cache_size", SQLITE_WRITER_CACHE);
+    let writer = writer.pragma("journal_size_limit", SQLITE_LOG_LIMIT);
     let writer = connect_writer(pool().max_connections(1), writer).await?;
     // Two processes may open a new file at the same time; the second waits here and finds the schema complete.
     let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
@@ -325,13 +333,13 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
         done
     });
     migrated.await.map_err(late)??;
-    let pool = |connections| {
+    let pool = |connections, session: &'static str| {
         PgPoolOptions::new()
             .max_connections(connections)
             .acquire_timeout(POSTGRES_ACQUIRE)
-            .after_connect(|conn, _| {
+            .after_connect(move |conn, _| {
                 Box::pin(async move {
-                    conn.execute(POSTGRES_SESSION).await?;
+                    conn.execute(session).await?;
                     Ok(())
                 })
             })
@@ -346,5 +354,8 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
             })
             .connect_lazy_with(options.clone())
     };
-    Ok(Pools::Postgres { pool: pool(POSTGRES_CONNECTIONS), quick: pool(QUICK_READERS) })
+    Ok(Pools::Postgres {
+        pool: pool(POSTGRES_CONNECTIONS, POSTGRES_SESSION),
+        quick: pool(QUICK_READERS, POSTGRES_QUICK_SESSION),
+    })
 }

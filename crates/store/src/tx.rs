@@ -84,7 +84,8 @@ impl Tx {
 /// Runs `$body` on whichever database is open. It is compiled once for each driver; the SQL must be valid in both.
 ///
 /// Postgres is waited for no longer than [`Held::limit`]: its connection may be dead without having been closed. A `$body`
-/// that reads rows one by one, with [`next`], may take as long as it likes, if it takes `$patience` too and passes it on.
+/// that reads rows one by one, with [`next`], may take longer ([`Held::take_long`]), if it takes `$patience` too and passes
+/// it on.
 macro_rules! on_db {
     ($tx:expr, |$conn:ident| $body:expr) => {
         match &mut $tx.0 {
@@ -112,6 +113,7 @@ macro_rules! on_db {
                 $body
             }
             $crate::tx::Inner::Postgres(held) => {
+                held.take_long().await?;
                 let $patience = Some(held.asked());
                 let $conn = &mut *held.conn;
                 let done = async { $body }.await;

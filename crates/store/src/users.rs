@@ -324,6 +324,16 @@ impl Tx {
         self.take_turn(Turn::Decision).await
     }
 
+    /// Holds the user's row until the transaction ends: what counts something of his and adds to it runs one after the
+    /// other, over all gateways. `false` if he is gone.
+    pub async fn lock_user(&mut self, id: UserId) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE users SET enabled = enabled WHERE id = $1";
+        let rows = on_db!(self, |conn| {
+            sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
     pub async fn record_login(&mut self, id: UserId, now: Timestamp) -> StoreResult<bool> {
         const SQL: &str = "UPDATE users SET last_login_at = $2 WHERE id = $1";
         let rows = on_db!(self, |conn| {

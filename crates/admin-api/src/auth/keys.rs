@@ -40,6 +40,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
 /// Revoke an own key
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
     let mut tx = app.store.write().await?;
+    tx.exclusive().await?;
     let key = tx.key_in(KeyId(id), None, Some(caller.user.id)).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
     revoke_key(&app, tx, &caller, &key).await?;

@@ -24,7 +24,7 @@ pub(super) fn new_password() -> Value {
 
 pub(crate) fn ready() -> Doc {
     let body = |status: &[&str]| {
-        let checks = ["database", "container_runtime", "supervision", "usage_spool"];
+        let checks = ["database", "container_runtime", "supervision", "catalog", "usage_spool"];
         let checks = object(checks.map(|it| (it, text())));
         object([("status", one_of(status)), ("runtime", one_of(&["docker", "process"])), ("checks", checks)])
     };
@@ -33,7 +33,8 @@ pub(crate) fn ready() -> Doc {
     Doc::new("getReadiness", "Readiness")
         .about(
             "A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises \
-             the models; inference goes on. `runtime` says what runs the engines. Each check says `ok` or what is wrong. \
+             the models, or if keys, sessions or models can't be read from the database (`catalog`: as they were when \
+             they were read last, for rows that are damaged: without them); inference goes on. `runtime` says what runs the engines. Each check says `ok` or what is wrong. \
              The runtime is asked at most every 2 s, for all who want to know, and waited for at most 1 s; what is wrong \
              with it in detail is in the log, and in the capabilities of the system.",
         )

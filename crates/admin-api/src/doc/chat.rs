@@ -101,12 +101,13 @@ pub(crate) fn add_message() -> Doc {
 pub(crate) fn running() -> Doc {
     Doc::new("listRunningModels", "Models that can be called now")
         .about("Only those whose engine is healthy. For people; keys have `/v1/models`.")
-        .ok(list(object([
+        .paged()
+        .list(object([
             ("served_model_name", text()),
             ("task", named("Task")),
             ("engine_type", named("Engine")),
             ("state", constant("running")),
-        ])))
+        ]))
 }
 
 pub(crate) fn constraints() -> Doc {

@@ -370,6 +370,8 @@ pub(crate) async fn change(
 /// It stops working at once and stays in the list.
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
+    // Of two at once the second finds it revoked.
+    tx.exclusive().await?;
     let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
     holder_within_reach(&mut tx, &caller, &key).await?;
@@ -385,7 +387,7 @@ async fn holder_within_reach(tx: &mut Tx, caller: &Caller, key: &ApiKey) -> Outc
     users::within_reach(caller, &holder)
 }
 
-/// Ends a key that was found in `tx`, which is committed. One that is revoked already stays as it is: nothing is written
+/// Ends a key that was found in `tx`, which is [`Tx::exclusive`] and is committed. One that is revoked already stays as it is: nothing is written
 /// however often it is said.
 pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
     if key.revoked_at.is_some() {

@@ -92,6 +92,8 @@ pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome
 /// files stay.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
+    // Of two deletions at once the second finds what a later one would.
+    tx.lock_model(ModelId(id)).await?;
     // One that is being deleted is gone for everybody.
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     tx.mark_deleting(model.id, app.clock.now()).await?;

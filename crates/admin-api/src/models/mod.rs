@@ -163,6 +163,8 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
     check(&app, &draft, &body.0).await?;
     let mut tx = app.store.write().await?;
+    // Names are compared across tables, and adapters within records: no index refuses the second of two at once.
+    tx.exclusive().await?;
     names_are_free(&mut tx, None, &draft).await?;
     let now = app.clock.now();
     let model = tx.insert_model(&draft, now).await?;
@@ -189,6 +191,8 @@ pub(crate) async fn change(
     // The file system is looked at before there is a transaction that others wait for.
     check(&app, &draft(&find(&app, id).await?)?, &body.0).await?;
     let mut tx = app.store.write().await?;
+    // As in [`create`].
+    tx.exclusive().await?;
     // A record is replaced as a whole: of two changes at once the later one must have seen the earlier one.
     tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
@@ -258,7 +262,7 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
     Ok(())
 }
 
-/// 409 `served_name_conflict` for what [`taken`] finds. Of two models that are stored at once the database refuses the second.
+/// 409 `served_name_conflict` for what [`taken`] finds. Holds until the transaction ends if that is [`Tx::exclusive`].
 async fn names_are_free(tx: &mut Tx, id: Option<ModelId>, draft: &ModelDraft) -> Outcome<()> {
     let own = draft.config.adapters(draft.engine);
     match taken(tx, id, &draft.served_name, &own).await? {

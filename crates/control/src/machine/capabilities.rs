@@ -22,7 +22,7 @@ impl Control {
                 available: true,
                 name: Some(info.name.to_owned()),
                 version: Some(info.version),
-                api_version: Some(info.api_version),
+                api_version: info.api_version,
                 ..none
             },
             Err(error) => RuntimeFound { detail: Some(error.to_string()), ..none },

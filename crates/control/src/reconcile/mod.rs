@@ -8,6 +8,8 @@ mod simulation;
 mod start;
 mod worker;
 
+pub use worker::note_stopped;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -17,7 +19,7 @@ use std::{
 use futures_util::{StreamExt, stream::BoxStream};
 use gantry_domain::{ModelId, model::Model};
 use gantry_runtime::{Found, RuntimeResult};
-use gantry_store::{StoreResult, in_time};
+use gantry_store::{Readable, StoreError, StoreResult, in_time};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinSet},
@@ -35,6 +37,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
         workers: HashMap::new(),
         names: HashMap::new(),
         running: JoinSet::new(),
+        ending: orphans::Ending::default(),
         stop: stop.clone(),
     };
     let mut tick = tokio::time::interval(crew.control.config.reconcile_every);
@@ -126,6 +129,7 @@ struct Crew {
     /// Whose worker a task is.
     names: HashMap<task::Id, ModelId>,
     running: JoinSet<()>,
+    ending: orphans::Ending,
     stop: CancellationToken,
 }
 
@@ -143,8 +147,14 @@ impl Crew {
             }
         };
         let mut containers = by_name(containers);
-        let (models, seen) = (records.len(), containers.as_ref().map(HashMap::len));
-        for (model, deleting) in records {
+        let (models, seen) = (records.rows.len(), containers.as_ref().map(HashMap::len));
+        // A record that can't be read (the publisher says so) is one all the same: its container is left as it is.
+        for id in records.bad.iter().filter_map(StoreError::row) {
+            if let Some(all) = &mut containers {
+                all.retain(|_, it| it.model_id.to_string() != id);
+            }
+        }
+        for (model, deleting) in records.rows {
             let id = model.id;
             // Without the list each worker asks for itself, and learns why there is no answer.
             let sighting = containers.as_mut().map(|all| {
@@ -155,14 +165,15 @@ impl Crew {
         }
         let ms = at.elapsed().as_millis();
         debug!(models, containers = ?seen, ms, "looked at all");
-        if let Some(left) = containers.filter(|it| !it.is_empty()) {
+        let left = containers.map(|it| self.ending.take(it.into_values())).unwrap_or_default();
+        if !left.is_empty() {
             // Not awaited: a container may take its whole grace to end.
-            let control = Arc::clone(&self.control);
-            self.running.spawn(async move { orphans::stop(&control, left.into_values().collect()).await });
+            let (control, ending) = (Arc::clone(&self.control), self.ending.clone());
+            self.running.spawn(async move { orphans::stop(&control, &ending, left).await });
         }
     }
 
-    async fn records(&self) -> StoreResult<Vec<(Model, bool)>> {
+    async fn records(&self) -> StoreResult<Readable<(Model, bool)>> {
         in_time(async { self.control.store.read().await?.models_for_reconcile().await }).await
     }
 
@@ -170,7 +181,7 @@ impl Crew {
     /// gateway.
     async fn look_for_commands(&mut self) {
         // If they can't be read, the next tick retries.
-        for (model, deleting) in self.records().await.unwrap_or_default() {
+        for (model, deleting) in self.records().await.into_iter().flat_map(|it| it.rows) {
             if deleting || model.phase.generation() != model.generation {
                 self.wake(model.id, None);
             }
@@ -179,7 +190,7 @@ impl Crew {
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
     async fn look_at(&mut self, id: ModelId) {
-        let known = |records: Vec<(Model, bool)>| records.iter().any(|(model, _)| model.id == id);
+        let known = |records: Readable<(Model, bool)>| records.rows.iter().any(|(model, _)| model.id == id);
         if self.workers.contains_key(&id) || self.records().await.is_ok_and(known) {
             self.wake(id, None);
         }

@@ -1,15 +1,35 @@
 //! Containers that carry our label and belong to no record: their model was deleted by other means, its database was
 //! put back to an earlier state, or its engine was changed. They hold memory for nobody, so they are stopped.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+};
 
+use gantry_domain::model::lifecycle::InstanceId;
 use gantry_runtime::Found;
 use tracing::warn;
 
 use crate::Control;
 
+/// Those that are being stopped, which may take longer than the next tick.
+#[derive(Clone, Default)]
+pub(super) struct Ending(Arc<Mutex<HashSet<InstanceId>>>);
+
+impl Ending {
+    fn ids(&self) -> MutexGuard<'_, HashSet<InstanceId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What of `left` is not among them yet; from here on it is.
+    pub(super) fn take(&self, left: impl Iterator<Item = Found>) -> Vec<Found> {
+        let mut ids = self.ids();
+        left.filter(|it| ids.insert(it.instance.id.clone())).collect()
+    }
+}
+
 /// Stops and removes what is still there of `left`, each with the usual grace; a failure is repeated at the next tick.
-pub(super) async fn stop(control: &Control, left: Vec<Found>) {
+pub(super) async fn stop(control: &Control, ending: &Ending, left: Vec<Found>) {
     let stops = left.iter().map(async |it| {
         // A deletion that was under way when the list was made has removed it meanwhile.
         if control.runtime.find(&it.name).await?.is_none_or(|now| now.instance.id != it.instance.id) {
@@ -20,6 +40,7 @@ pub(super) async fn stop(control: &Control, left: Vec<Found>) {
         Ok::<_, gantry_runtime::RuntimeError>(true)
     });
     for (found, stopped) in left.iter().zip(futures_util::future::join_all(stops).await) {
+        ending.ids().remove(&found.instance.id);
         let (container, model) = (&found.name, found.model_id.0);
         match stopped {
             Ok(true) => {

@@ -226,7 +226,7 @@ impl Sim {
     async fn tick(&mut self) {
         let at = Instant::now();
         let listed = by_name(self.control.runtime.list().await);
-        let records = self.control.store.read().await.unwrap().models_for_reconcile().await.unwrap();
+        let records = self.control.store.read().await.unwrap().models_for_reconcile().await.unwrap().rows;
         let models = self.models.clone();
         for (model, deleting) in records.into_iter().filter(|(it, _)| models.contains(&it.id)) {
             let id = model.id;

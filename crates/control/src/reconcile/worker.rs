@@ -3,6 +3,8 @@
 
 mod record;
 
+pub use record::note_stopped;
+
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -264,6 +266,7 @@ impl Worker {
     }
 
     async fn record(&self) -> StoreResult<Option<(Model, bool)>> {
+        let _turn = self.control.publisher.turn().await;
         in_time(async { self.control.store.read().await?.model_for_reconcile(self.id).await }).await
     }
 
@@ -275,6 +278,7 @@ impl Worker {
         instance: Option<&Instance>,
     ) -> StoreResult<Next> {
         if deleting && instance.is_none() && matches!(model.phase, Phase::Stopped { .. }) {
+            let _turn = self.control.publisher.turn().await;
             let mut tx = self.control.store.write().await?;
             self.control.supervision.fence(&mut tx)?;
             tx.delete_model(self.id).await?;
@@ -287,7 +291,7 @@ impl Worker {
             // The gateway ended between the failure and its diagnosis.
             diagnose::note(&self.control, model).await;
         }
-        if model.rollback_to().is_some() && in_time(self.roll_back()).await? {
+        if model.rollback_to().is_some() && self.roll_back().await? {
             return Ok(Next::In(Duration::ZERO));
         }
         Ok(match model.phase {

@@ -67,6 +67,54 @@ async fn an_image_that_is_asked_and_says_nothing_for_long_is_waited_for_no_longe
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_image_is_asked_once_for_all_models_that_start_with_it() {
+    let (versions, requests) = Versions::new();
+    let others = async {
+        // More than images that may wait.
+        let all = (0..3 * QUEUE).map(|n| {
+            let versions = &versions;
+            async move {
+                tokio::time::sleep(Duration::from_secs(n as u64 % 60)).await;
+                find(versions, "one", START_WAITS).await.0
+            }
+        });
+        let begun = Instant::now();
+        for finding in futures_util::future::join_all(all).await {
+            assert_eq!(finding, KNOWN);
+        }
+        assert_eq!(begun.elapsed(), ASK);
+        assert_eq!(find(&versions, "one", START_WAITS).await, (KNOWN, Duration::ZERO));
+    };
+    while_asked(&versions, requests, ASK, others).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_again_after_a_failure_takes_it_for_no_answer_and_from_nobody() {
+    let (versions, mut requests) = Versions::new();
+    let key = (ENGINE, "one".to_owned());
+    let asks = async {
+        for answer in [None, Some(VERSION)] {
+            let (key, _) = versions.next(&mut requests).await.unwrap();
+            tokio::time::sleep(ASK).await;
+            versions.put(key, answer);
+        }
+    };
+    let unknown = Finding { version: EngineVersion::Unknown(ENGINE), pending: false };
+    let others = async {
+        let again = async {
+            // The moment that the failure is there, before the first one has looked.
+            let mut answered = versions.answered.subscribe();
+            answered.changed().await.unwrap();
+            find(&versions, "one", START_WAITS).await
+        };
+        let found = tokio::join!(again, find(&versions, "one", START_WAITS));
+        assert_eq!(found, ((KNOWN, ASK), (unknown, ASK)));
+    };
+    tokio::join!(asks, others);
+    assert_eq!(versions.get(&key), Some(VERSION));
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_waits_for_his_turn_when_no_image_is_asked_any_more() {
     let (versions, requests) = Versions::new();
     let (waits, ()) = tokio::join!(find(&versions, "one", START_WAITS), async { drop(requests) });

@@ -38,6 +38,12 @@ struct Spending {
     shipped: Counter,
 }
 
+impl Spending {
+    fn counters(&self) -> [&Counter; 3] {
+        [&self.base, &self.local, &self.shipped]
+    }
+}
+
 impl Spendings {
     /// Begins to count when there is a budget, and forgets when there is none. Whether it has just begun: then the
     /// database must be asked.
@@ -49,13 +55,24 @@ impl Spendings {
         if self.since.load(Relaxed) != 0 {
             return false;
         }
-        for spending in [&self.day, &self.month] {
-            for counter in [&spending.base, &spending.local, &spending.shipped] {
-                counter.0.store(0, Relaxed);
-            }
+        self.begin(now);
+        true
+    }
+
+    fn begin(&self, now: Timestamp) {
+        for counter in Period::ALL.into_iter().flat_map(|it| self.of(it).counters()) {
+            counter.0.store(0, Relaxed);
         }
         self.since.store(now.0.max(1), Relaxed);
-        true
+    }
+
+    /// The clock was ahead and was set back: what it counted then hides what is counted now.
+    fn is_ahead(&self, now: Timestamp) -> bool {
+        let ahead = |period: Period| {
+            let tag = period.tag(now);
+            self.of(period).counters().into_iter().any(|it| it.is_later(tag))
+        };
+        self.since.load(Relaxed) > now.0 || Period::ALL.into_iter().any(ahead)
     }
 
     /// Lost track of which rows have reached the database: begins to count anew, with what is known as the basis.
@@ -114,9 +131,15 @@ impl Spendings {
         Marks { at: now, day: shipped(Period::Day), month: shipped(Period::Month) }
     }
 
-    /// Takes over the database's sums. What was shipped between the marks and its answer counts twice until the next
-    /// time, which errs on the safe side.
-    pub fn correct(&self, marks: &Marks, day: u64, month: u64) {
+    /// Takes over the database's sums; `now` is the time after it has answered. What was shipped between the marks and its
+    /// answer counts twice until the next time, which errs on the safe side. If the clock was ahead, what is known begins
+    /// anew with the sums.
+    pub fn correct(&self, marks: &Marks, day: u64, month: u64, now: Timestamp) {
+        let mut marks = *marks;
+        if self.since.load(Relaxed) != 0 && self.is_ahead(now) {
+            self.begin(now);
+            (marks.day, marks.month) = (0, 0);
+        }
         for (period, sum, shipped) in [(Period::Day, day, marks.day), (Period::Month, month, marks.month)] {
             self.of(period).base.set(period.tag(marks.at), sum.saturating_sub(shipped));
         }
@@ -142,6 +165,12 @@ impl Counter {
     fn get(&self, tag: u16) -> u64 {
         let (own, amount) = unpack(self.0.load(Relaxed));
         if own == tag { amount } else { 0 }
+    }
+
+    /// Whether it belongs to a period after this one.
+    fn is_later(&self, tag: u16) -> bool {
+        let (own, _) = unpack(self.0.load(Relaxed));
+        own != 0 && is_later(own, tag)
     }
 
     /// Leaves nothing.
@@ -208,14 +237,14 @@ mod tests {
         // A row of an earlier life, which is no part of what was charged here.
         it.shipped(Timestamp(now.0 - HOUR), 1_000);
         let marks = it.marks(now);
-        it.correct(&marks, 100 + 1_000 + 7, 100 + 1_000 + 7 + 50);
+        it.correct(&marks, 100 + 1_000 + 7, 100 + 1_000 + 7 + 50, now);
         assert_eq!(spent(&it, now), (1_127, 1_177));
         it.shipped(now, 20);
         assert_eq!(spent(&it, now), (1_127, 1_177));
-        it.correct(&it.marks(now), 1_127, 1_177);
+        it.correct(&it.marks(now), 1_127, 1_177, now);
         assert_eq!(spent(&it, now), (1_127, 1_177));
         // Rows may go after a time; what is left is what counts.
-        it.correct(&it.marks(now), 120, 120);
+        it.correct(&it.marks(now), 120, 120, now);
         assert_eq!(spent(&it, now), (120, 120));
     }
 
@@ -230,8 +259,45 @@ mod tests {
         assert_eq!(spent(&it, now), (100, 100));
         it.shipped(now, 100);
         it.charge(now, 7);
-        it.correct(&it.marks(now), 100, 100);
+        it.correct(&it.marks(now), 100, 100, now);
         assert_eq!(spent(&it, now), (100, 100));
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_hides_nothing_for_longer_than_one_look() {
+        let (now, ahead) = (at("2026-11-21T12:00:00Z"), at("2027-03-02T09:00:00Z"));
+        // It was right at first; it was ahead when the budget began.
+        for begun in [now, ahead] {
+            let it = Spendings::default();
+            it.track(true, begun);
+            it.charge(begun, 30);
+            it.charge(ahead, 100);
+            it.correct(&it.marks(ahead), 5, 9, ahead);
+            // It is right again, and this one is in no row yet.
+            let later = Timestamp(now.0 + HOUR);
+            it.charge(later, 40);
+            it.correct(&it.marks(later), 30, 300, Timestamp(later.0 + 10));
+            assert_eq!(spent(&it, later), (30, 300));
+            // Its row comes, as do requests that begin now; each counts once.
+            it.shipped(later, 40);
+            let next = Timestamp(later.0 + 20);
+            it.charge(next, 7);
+            it.shipped(next, 7);
+            it.charge(next, 1);
+            it.correct(&it.marks(next), 77, 347, next);
+            assert_eq!(spent(&it, next), (78, 348));
+        }
+    }
+
+    #[test]
+    fn a_period_that_begins_while_the_database_is_asked_is_not_ahead() {
+        let it = Spendings::default();
+        let (evening, night) = (at("2026-11-30T23:59:59Z"), at("2026-12-01T00:00:01Z"));
+        it.track(true, evening);
+        let marks = it.marks(evening);
+        it.charge(night, 8);
+        it.correct(&marks, 500, 900, night);
+        assert_eq!(spent(&it, night), (8, 8));
     }
 
     #[test]

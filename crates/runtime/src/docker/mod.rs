@@ -288,7 +288,7 @@ impl Runtime for Docker {
             Ok(RuntimeInfo {
                 name: "docker",
                 version: answer.version.unwrap_or_default(),
-                api_version: answer.api_version.unwrap_or_default(),
+                api_version: answer.api_version,
             })
         }
         .boxed()

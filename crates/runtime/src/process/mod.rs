@@ -198,14 +198,22 @@ impl Process {
             // Processes first: a record is there before its process, so one without a record has lost it.
             // Those of another gateway on this machine and database have theirs elsewhere: only who supervises ends any.
             let marked = if gate.is_open() && is_due(&swept) { system::marked(&owner) } else { Vec::new() };
-            let mut looks = Vec::new();
+            let (mut looks, mut all_read) = (Vec::new(), true);
             for dir in record::all(&run)? {
-                if let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())? {
-                    looks.push(*it);
+                let odd = dir.is_odd();
+                match look(dir, &owner, gate.is_open()) {
+                    Ok(Some(Seen::Ours(it))) => looks.push(*it),
+                    Ok(Some(Seen::Foreign) | None) => {}
+                    // No engine's name: it says nothing of any. Of an engine it must not be said that it is gone.
+                    Err(error) if odd => {
+                        all_read = false;
+                        tracing::warn!(%error, "something in the directory for engines can't be read");
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             for id in marked.into_iter().map(|it| it.id) {
-                if gate.is_open() && !looks.iter().any(|it| it.record.id == id) {
+                if all_read && !looks.iter().any(|it| it.record.id == id) {
                     system::sweep(&owner, &id, None, KILL);
                 }
             }
@@ -219,14 +227,21 @@ impl Process {
         let (run, owner, id) = (self.options.dir.clone(), self.owner.instance.clone(), id.0.clone());
         let gate = Arc::clone(&self.gate);
         blocking("look for the engine", move || {
+            let mut unread = None;
             for dir in record::all(&run)? {
-                if dir.record()?.is_some_and(|it| it.id == id)
-                    && let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())?
-                {
-                    return Ok(Some(*it));
+                match dir.record() {
+                    Ok(Some(it)) if it.id == id => {
+                        if let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())? {
+                            return Ok(Some(*it));
+                        }
+                    }
+                    Ok(_) => {}
+                    Err(error) if dir.is_odd() => tracing::debug!(%error, "no engine"),
+                    // It may be this one, if no other one is.
+                    Err(error) => unread = Some(error),
                 }
             }
-            Ok(None)
+            unread.map_or(Ok(None), Err)
         })
         .await
     }
@@ -287,12 +302,9 @@ impl Runtime for Process {
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             let dir = self.options.dir.clone();
-            let kernel = blocking("use the directory for engines", move || {
-                record::all(&dir)?;
-                system::kernel()
-            });
+            blocking("use the directory for engines", move || record::all(&dir).map(drop)).await?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            Ok(RuntimeInfo { name: "process", version, api_version: kernel.await? })
+            Ok(RuntimeInfo { name: "process", version, api_version: None })
         }
         .boxed()
     }

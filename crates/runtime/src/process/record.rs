@@ -14,6 +14,7 @@
 //! way, at the latest with the machine: unlike a process id it can't come to mean somebody else.
 
 use std::{
+    ffi::OsStr,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink},
@@ -22,7 +23,10 @@ use std::{
 
 use gantry_domain::{
     ModelId, Timestamp,
-    model::lifecycle::{Instance, InstanceId, InstanceStatus},
+    model::{
+        EngineKind,
+        lifecycle::{Instance, InstanceId, InstanceStatus},
+    },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -118,6 +122,13 @@ pub(super) struct Dir(pub(super) PathBuf);
 impl Dir {
     pub(super) fn of(run: &Path, name: &str) -> Self {
         Self(run.join(name))
+    }
+
+    /// It has no name that an engine of ours could have: somebody else put it here.
+    pub(super) fn is_odd(&self) -> bool {
+        let name = self.0.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let id = name.rsplit_once('-').and_then(|(_, id)| id.parse().ok()).map(ModelId);
+        id.is_none_or(|id| EngineKind::ALL.iter().all(|it| it.container_name(id) != name))
     }
 
     /// Makes it whole or not at all. [`ErrorKind::AlreadyExists`] if something has the name.

@@ -5,7 +5,7 @@
 //! its environment is found by the session that its supervisor made.
 
 use std::{
-    fs, io,
+    fs,
     os::unix::fs::MetadataExt,
     path::Path,
     time::{Duration, Instant},
@@ -161,11 +161,6 @@ fn group_kills() -> Option<u64> {
 
 fn number_after(name: &str, text: &str) -> Option<u64> {
     text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-}
-
-/// The kernel's release, for [`crate::RuntimeInfo`].
-pub(super) fn kernel() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned())
 }
 
 #[cfg(test)]

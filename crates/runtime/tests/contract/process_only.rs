@@ -51,6 +51,23 @@ async fn an_engine_outlives_the_gateway_and_is_found_by_the_next() {
 }
 
 #[tokio::test]
+async fn what_somebody_else_puts_among_the_engines_keeps_none_from_being_listed_or_stopped() {
+    let m = Machine::process();
+    let a = m.name();
+    let id = m.start(&a, Behaviour::Serves).await.unwrap();
+    // What can't be read as a file, by whatever it is.
+    for name in ["aaa", "zzz"] {
+        fs::create_dir_all(m.processes().run_dir().join(name).join("instance.json")).unwrap();
+    }
+    assert_eq!(m.runtime.list().await.unwrap(), [m.found(&a).await]);
+    let pid = m.processes().state(&a.name)["engine_pid"].as_i64().unwrap();
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    gone(pid).await;
+    m.runtime.remove(&id).await.unwrap();
+    assert_eq!(m.runtime.list().await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn a_stop_ends_all_that_the_engine_started() {
     let m = Machine::process();
     let a = m.name();

@@ -257,7 +257,7 @@ async fn an_old_session_reads_on_while_another_program_writes() {
     let file = gateway.data_dir().join("gantry.db");
     let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
     let mut tx = store.write().await.unwrap();
-    let sessions = tx.live_sessions(now()).await.unwrap();
+    let sessions = tx.live_sessions(now()).await.unwrap().rows;
     let (session, _) = sessions.last().unwrap();
     let early = session.expires_at.minus(Duration::from_hours(1));
     assert!(tx.touch_session(&session.id_hash, early).await.unwrap());

@@ -351,10 +351,9 @@ impl Slow {
         Self(stream)
     }
 
-    /// All until the end, or until an event of this kind came.
-    async fn rest(mut self, last: &str) -> Vec<Event> {
+    /// All until the end, or until this text came.
+    async fn rest(mut self, wanted: &str) -> Vec<Event> {
         let mut bytes = Vec::new();
-        let wanted = format!("event: {last}\n");
         while !bytes.windows(wanted.len()).rev().take(64 << 10).any(|it| it == wanted.as_bytes()) {
             let more = timeout(PATIENCE, self.0.read_buf(&mut bytes)).await.expect("something comes");
             if more.unwrap() == 0 {
@@ -375,8 +374,70 @@ fn told(events: &[Event]) -> Vec<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_read_is_told_cut_off_and_may_come_back() {
+async fn who_falls_behind_gets_all_that_he_missed() {
     const MODELS: usize = 300;
+    let (printer, slow) = behind().await;
+    let mut made = Vec::new();
+    for n in 0..MODELS {
+        made.push(make_model(&printer.owner, &format!("m{n}")).await);
+    }
+    // Whoever reads has seen them all, so they were told.
+    let mut reader = Stream::open(&printer.owner, "", None).await;
+    assert_eq!(reader.next_of("snapshot").await.data.as_array().unwrap().len(), MODELS + 1);
+    let seen = slow.rest(&format!("\"served_name\":\"m{}\"", MODELS - 1)).await;
+    assert!(seen.iter().all(|it| it.kind != "lag"));
+    let mut all = told(&seen);
+    all.retain(|it| made.contains(it));
+    assert_eq!(all, made, "each once, in order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_is_told_cut_off_and_may_come_back() {
+    const MODELS: usize = 250;
+    let (printer, slow) = behind().await;
+    let mut made = Vec::new();
+    for n in 0..MODELS {
+        made.push(make_model(&printer.owner, &format!("m{n}")).await);
+    }
+    // Twice more than is kept for anybody. Each reader has all models looked at.
+    for archived in [true, false] {
+        drop(Stream::open(&printer.owner, "", None).await);
+        for model in &made {
+            let path = format!("/admin/models/{model}");
+            printer.owner.patch(&path, &json!({ "archived": archived })).await.expect(200);
+        }
+    }
+    let mut reader = Stream::open(&printer.owner, "", None).await;
+    assert_eq!(reader.next_of("snapshot").await.data.as_array().unwrap().len(), MODELS + 1);
+    let seen = slow.rest("event: lag\n").await;
+    let lag = seen.last().unwrap();
+    assert_eq!(lag.kind, "lag", "nothing comes behind it: {lag:?}");
+    assert!(lag.data["missed"].as_u64().unwrap() > 0, "{lag:?}");
+    // He comes back with what he saw last, and gets all models as they are.
+    let last = seen.iter().rev().find_map(|it| it.id.clone()).unwrap();
+    let reset = Stream::open(&printer.owner, "", Some(&last)).await.next().await;
+    assert_eq!((reset.kind.as_str(), reset.data.as_array().unwrap().len()), ("reset", MODELS + 1));
+}
+
+#[tokio::test]
+async fn many_models_at_once_cut_nobody_off() {
+    const MODELS: usize = 300;
+    let gateway = gateway(Database::Sqlite).await;
+    let owner = gateway.owner().await;
+    for n in 0..MODELS {
+        make_model(&owner, &format!("m{n}")).await;
+    }
+    // Nobody listened so far, so that the look for this one finds them all.
+    let mut stream = Stream::open(&owner, "", None).await;
+    let snapshot = stream.next().await;
+    assert_eq!((snapshot.kind.as_str(), snapshot.data.as_array().unwrap().len()), ("snapshot", MODELS));
+    let last = make_model(&owner, "last").await;
+    let event = stream.next().await;
+    assert_eq!((event.kind.as_str(), &event.data["id"]), ("model", &json!(last)));
+}
+
+/// A reader who has stopped to read, of a model's events and log.
+async fn behind() -> (Printer, Slow) {
     let mut printer = Printer::start().await;
     let login = json!({ "username": "owner", "password": "owner-password" });
     let login = printer.gateway.client().post("/auth/login", &login).await;
@@ -389,30 +450,7 @@ async fn who_does_not_read_is_told_cut_off_and_may_come_back() {
     }
     printer.print("that was it\n");
     while other.next_of("log").await.data["line"] != "that was it" {}
-    drop(other);
-    let mut made = Vec::new();
-    for n in 0..MODELS {
-        made.push(make_model(&printer.owner, &format!("m{n}")).await);
-    }
-    // Whoever reads has seen them all, so they were told.
-    let mut reader = Stream::open(&printer.owner, "", None).await;
-    assert_eq!(reader.next_of("snapshot").await.data.as_array().unwrap().len(), MODELS + 1);
-    let seen = slow.rest("lag").await;
-    let lag = seen.last().unwrap();
-    assert_eq!(lag.kind, "lag", "nothing comes behind it: {lag:?}");
-    let missed = lag.data["missed"].as_u64().unwrap();
-    assert!(missed > 0 && missed < MODELS as u64 + 10, "{missed}");
-    // He comes back with what he saw last, and gets all that he missed.
-    let last = seen.iter().rev().find_map(|it| it.id.clone()).unwrap();
-    let mut all = told(&seen);
-    let mut again = Stream::open(&printer.owner, "", Some(&last)).await;
-    while !all.contains(made.last().unwrap()) {
-        let event = again.next().await;
-        assert_eq!(event.kind, "model");
-        all.push(id(&event.data));
-    }
-    all.retain(|it| made.contains(it));
-    assert_eq!(all, made, "each once, in order");
+    (printer, slow)
 }
 
 #[tokio::test]

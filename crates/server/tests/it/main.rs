@@ -1,6 +1,8 @@
 //! The real `gantry` binary with real databases (and real containers), through its public door.
 
 #[cfg(test)]
+mod at_once;
+#[cfg(test)]
 mod audit;
 #[cfg(test)]
 mod auth;
@@ -113,6 +115,8 @@ mod tenancy;
 mod tenants;
 #[cfg(test)]
 mod traces;
+#[cfg(test)]
+mod unreadable;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

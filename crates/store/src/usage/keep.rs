@@ -167,6 +167,23 @@ impl Tx {
         Ok(first.zip(last).map(|(first, last)| (Timestamp(*first), Timestamp(last + HOUR))))
     }
 
+    /// The first hour at or after `from` (a full one) that rows or sums are there for.
+    pub async fn next_usage(&mut self, from: Timestamp) -> StoreResult<Option<Timestamp>> {
+        const ROW: &str = "SELECT id FROM usage WHERE id >= $1 ORDER BY id LIMIT 1";
+        const SUM: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = $2 AND start_at >= $1";
+        let id: Option<Uuid> = on_db!(self, |conn| {
+            sqlx::query_scalar(ROW).bind(first_id_at(from)).fetch_optional(conn).await
+        })?;
+        let mut next = id.map(|id| time_of(id).0 / HOUR * HOUR);
+        for hours in [1_i64, 24] {
+            let start: Option<i64> = on_db!(self, |conn| {
+                sqlx::query_scalar(SUM).bind(from.0).bind(hours).fetch_one(conn).await
+            })?;
+            next = next.into_iter().chain(start).min();
+        }
+        Ok(next.map(Timestamp))
+    }
+
     async fn rolled_up(&mut self, hours: i64, from: Timestamp, to: Timestamp) -> StoreResult<UsageSums> {
         let mut sums = UsageSums::default();
         let all = UsageFilter::default();

@@ -151,6 +151,7 @@ on_both! {
 
         assert!(tx.record_login(ann.id, at(5)).await.unwrap());
         assert!(!tx.record_login(UserId(99), at(5)).await.unwrap());
+        assert!(tx.lock_user(ann.id).await.unwrap() && !tx.lock_user(UserId(99)).await.unwrap());
         let change = UserChange { role: Some(Role::Admin), enabled: Some(false), ..UserChange::default() };
         let changed = tx.update_user(ann.id, &change).await.unwrap().unwrap();
         assert_eq!((changed.username.as_str(), changed.role, changed.enabled), ("Ann", Role::Admin, false));

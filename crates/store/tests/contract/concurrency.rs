@@ -147,7 +147,7 @@ on_both! {
         tx.commit().await.unwrap();
 
         let mut noting = db.store.write().await.unwrap();
-        noting.touch_keys(&[(keys[1], at(1))]).await.unwrap();
+        noting.touch_keys(&[(keys[1], at(1))], at(9)).await.unwrap();
         let store = db.store.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -159,7 +159,7 @@ on_both! {
         while db.store.kind() == DatabaseKind::Postgres && db.tamper(WAITS).await.unwrap() == 0 {
             tokio::task::yield_now().await;
         }
-        noting.touch_keys(&[(keys[0], at(1))]).await.unwrap();
+        noting.touch_keys(&[(keys[0], at(1))], at(9)).await.unwrap();
         noting.commit().await.unwrap();
         tasks.join_all().await;
     }

@@ -115,7 +115,7 @@ on_both! {
             let new = NewKey { user_id: user, ..new_key(org.id, number, name) };
             made.push(tx.insert_key(&new, at(at_ms)).await.unwrap().id);
         }
-        tx.touch_keys(&[(made[2], at(50)), (made[0], at(60))]).await.unwrap();
+        tx.touch_keys(&[(made[2], at(50)), (made[0], at(60))], at(100)).await.unwrap();
 
         let all = KeyFilter::default();
         for (by, up) in [
@@ -190,7 +190,7 @@ on_both! {
         let revoked = add(7, org.id, None, None).await;
         tx.revoke_key(revoked, NOW).await.unwrap();
 
-        let usable: Vec<_> = tx.usable_keys(NOW).await.unwrap().into_iter().map(|it| it.id).collect();
+        let usable: Vec<_> = tx.usable_keys(NOW).await.unwrap().rows.into_iter().map(|it| it.id).collect();
         assert_eq!(usable, [of_org, of_user, expired]);
         let counts = [(None, None, 5), (Some(org.id), None, 4), (Some(org.id), Some(ann.id), 1)];
         for (org, user, n) in counts {
@@ -228,9 +228,10 @@ on_both! {
         // More than two statements, a key twice, and one that is gone.
         let mut uses: Vec<_> = made.iter().rev().map(|id| (*id, at(id.0))).collect();
         uses.extend([(made[0], at(500)), (made[0], at(400)), (KeyId(999), at(1))]);
-        tx.touch_keys(&uses).await.unwrap();
-        tx.touch_keys(&[]).await.unwrap();
-        tx.touch_keys(&[(made[1], at(0)), (made[2], at(700))]).await.unwrap();
+        let now = at(10_000);
+        tx.touch_keys(&uses, now).await.unwrap();
+        tx.touch_keys(&[], now).await.unwrap();
+        tx.touch_keys(&[(made[1], at(0)), (made[2], at(700))], now).await.unwrap();
         let last = async |tx: &mut Tx, id| tx.key(id).await.unwrap().unwrap().last_used_at.unwrap();
         assert_eq!(last(&mut tx, made[0]).await, at(500));
         assert_eq!(last(&mut tx, made[1]).await, at(made[1].0));
@@ -238,6 +239,10 @@ on_both! {
         for id in &made[3..] {
             assert_eq!(last(&mut tx, *id).await, at(id.0));
         }
+        // Under a clock that was ahead, and then right.
+        tx.touch_keys(&[(made[0], at(90_000))], at(90_000)).await.unwrap();
+        tx.touch_keys(&[(made[0], at(9_000))], now).await.unwrap();
+        assert_eq!(last(&mut tx, made[0]).await, at(9_000));
     }
 }
 

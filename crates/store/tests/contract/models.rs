@@ -107,6 +107,29 @@ on_both! {
         assert_eq!(shown(tx.models(true).await.unwrap()), [2, 3, third.id.0]);
     }
 
+    async fn a_row_that_does_not_decode_keeps_no_other_from_being_read(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        for name in ["odd", "even"] {
+            tx.insert_model(&draft(name), NOW).await.unwrap();
+            let url = format!("http://{name}");
+            let (served_name, created_at) = (name.to_owned(), NOW);
+            let entry = RegistryEntry { served_name, url, task: Task::Embed, api_key: None, created_at };
+            tx.upsert_registry(&entry).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        db.tamper("UPDATE models SET phase = '{}' WHERE served_name = 'odd'").await.unwrap();
+        let mut tx = db.store.read().await.unwrap();
+        assert!(matches!(tx.models(false).await.unwrap_err(), StoreError::Corrupt { .. }));
+        let models = tx.readable_models().await.unwrap();
+        assert_eq!(models.rows.iter().map(|it| it.id.0).collect::<Vec<_>>(), [2]);
+        assert_eq!(models.bad[0].to_string(), "row `1` of table `models` does not decode: phase");
+        let all = tx.models_for_reconcile().await.unwrap();
+        assert_eq!((all.rows.len(), all.bad.iter().map(StoreError::row).collect()), (1, vec![Some("1")]));
+        // The schema refuses what would not decode here.
+        let registry = tx.readable_registry().await.unwrap();
+        assert_eq!((registry.rows.len(), registry.bad.len()), (2, 0));
+    }
+
     async fn a_phase_is_recorded_for_its_generation_only(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
         let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
@@ -200,7 +223,7 @@ on_both! {
         assert!(tx.update_model(id, &draft("qwen"), at(2)).await.unwrap().is_none());
         let phase = Phase::Stopped { generation: 2, lost: false };
         assert!(tx.record_phase(&marked, &phase).await.unwrap());
-        let all = tx.models_for_reconcile().await.unwrap();
+        let all = tx.models_for_reconcile().await.unwrap().rows;
         let all: Vec<_> = all.iter().map(|(model, deleting)| (model.id, &model.phase, *deleting)).collect();
         assert_eq!(all, [(kept.id, &Phase::NEW, false), (id, &phase, true)]);
         let (one, deleting) = tx.model_for_reconcile(id).await.unwrap().unwrap();

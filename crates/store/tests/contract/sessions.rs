@@ -77,7 +77,7 @@ on_both! {
             tx.insert_session(&session(number, user.id, at(10))).await.unwrap();
         }
         assert_eq!(tx.delete_org_sessions(org.id).await.unwrap(), 2);
-        assert_eq!(tx.live_sessions(NOW).await.unwrap(), [(session(3, bob.id, at(10)), bob)]);
+        assert_eq!(tx.live_sessions(NOW).await.unwrap().rows, [(session(3, bob.id, at(10)), bob)]);
     }
 
     async fn live_sessions_are_those_that_work(db: &Database) {
@@ -96,8 +96,8 @@ on_both! {
         // One that a clock made which was years ahead.
         let ahead = Session { created_at: at(9_000_000), ..session(5, ann.id, at(9_000_100)) };
         tx.insert_session(&ahead).await.unwrap();
-        assert_eq!(tx.live_sessions(at(10)).await.unwrap(), [(session(2, ann.id, at(11)), ann.clone())]);
-        assert_eq!(tx.live_sessions(at(9_000_000)).await.unwrap(), [(ahead, ann)]);
+        assert_eq!(tx.live_sessions(at(10)).await.unwrap().rows, [(session(2, ann.id, at(11)), ann.clone())]);
+        assert_eq!(tx.live_sessions(at(9_000_000)).await.unwrap().rows, [(ahead, ann)]);
     }
 
     async fn a_session_needs_a_user(db: &Database) {

@@ -355,6 +355,12 @@ on_both! {
         let hours = rows.iter().map(|it| it.created_at.0 / HOUR * HOUR);
         let extent = (Timestamp(hours.clone().min().unwrap()), Timestamp(hours.max().unwrap() + HOUR));
         assert_eq!(tx.usage_extent().await.unwrap(), Some(extent));
+        // Also where only sums are left.
+        for hour in [extent.0.0, extent.0.0 + 1, begin + 2 * DAY, extent.1.0 - HOUR, extent.1.0] {
+            let hours = rows.iter().map(|it| it.created_at.0 / HOUR * HOUR);
+            let next = hours.filter(|it| *it >= hour).min().map(Timestamp);
+            assert_eq!(tx.next_usage(Timestamp(hour)).await.unwrap(), next, "{hour}");
+        }
         // A range that cuts an hour without rows takes it whole.
         let cut = UsageFilter {
             from: Timestamp(begin + DAY + HOUR + 1),

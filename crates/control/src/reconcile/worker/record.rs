@@ -3,14 +3,15 @@
 use std::{sync::Arc, time::Instant};
 
 use gantry_domain::{
-    Timestamp,
+    ModelId, Timestamp,
     model::{Apply, Blueprint, Model, ModelEvent, Phase, RolledBack, State},
 };
-use gantry_store::{StoreResult, in_time};
+use gantry_store::{StoreResult, Tx, in_time};
+use tokio::sync::SemaphorePermit;
 use tracing::{info, warn};
 
 use super::Worker;
-use crate::diagnose;
+use crate::{Control, diagnose};
 
 /// Timeline entries that are kept of a model.
 const KEPT_EVENTS: i64 = 500;
@@ -18,37 +19,40 @@ const KEPT_EVENTS: i64 = 500;
 impl Worker {
     /// Stores a phase with its place in the timeline, unless the operator was faster; then tells everybody.
     pub(super) async fn store(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
-        in_time(self.store_now(model, phase)).await
+        let control = Arc::clone(&self.control);
+        let turn = control.publisher.turn().await;
+        // Boxed: the futures of database transactions are large.
+        in_time(Box::pin(self.store_now(turn, model, phase))).await
     }
 
-    async fn store_now(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
+    async fn store_now(
+        &mut self,
+        turn: Option<SemaphorePermit<'_>>,
+        model: &Model,
+        phase: Phase,
+    ) -> StoreResult<()> {
         let control = Arc::clone(&self.control);
-        let now = control.clock.now();
         let (from, _) = model.state();
         let diagnosis = diagnose::at_once(model, &phase);
         let after = Model { phase: phase.clone(), diagnosis, ..model.clone() };
         let (to, reason) = after.state();
-        let mut tx = control.store.write().await?;
-        control.supervision.fence(&mut tx)?;
-        if !tx.record_phase(model, &phase).await? {
-            return Ok(());
-        }
-        if from != to || reason.is_some() {
-            let detail = took(model, to, control.steady.now());
-            let event = ModelEvent { at: now, from, to, reason: reason.clone(), detail };
-            tx.insert_event(model.id, &event).await?;
-            tx.trim_events(model.id, KEPT_EVENTS).await?;
-        }
-        if let Some(known) = &after.diagnosis {
-            tx.record_diagnosis(model.id, model.generation, known).await?;
-        }
+        let detail = took(model, to, control.steady.now());
+        let Some(tx) = write(&control, model, &after, detail).await? else { return Ok(()) };
         self.draining = match phase {
             Phase::Stopping { .. } if model.apply.as_ref().is_some_and(|it| it.swap) => {
                 control.publisher.last_upstream(model.id).await.map(|it| (it, Instant::now()))
             }
             _ => None,
         };
-        control.publisher.commit(&control, tx).await?;
+        if [&model.phase, &phase].into_iter().any(|it| matches!(it, Phase::Running { .. })) {
+            control.publisher.commit(&control, tx).await?;
+        } else {
+            // No request goes to it before or after: models that change at the same time share one reading. If that
+            // fails, the next one has it.
+            tx.commit().await?;
+            drop(turn);
+            let _ = control.publisher.publish(&control).await;
+        }
         if to == State::Failed {
             warn!(model = model.id.0, from = %from, reason, "model failed");
         } else {
@@ -65,9 +69,18 @@ impl Worker {
 
     /// Starts the last good settings in place of those that failed, unless the operator was faster.
     pub(super) async fn roll_back(&self) -> StoreResult<bool> {
+        let _turn = self.control.publisher.turn().await;
+        in_time(self.roll_back_now()).await
+    }
+
+    async fn roll_back_now(&self) -> StoreResult<bool> {
         let now = self.control.clock.now();
         let mut tx = self.control.store.write().await?;
         self.control.supervision.fence(&mut tx)?;
+        // Settings that somebody changes now are replaced by both: what is noted as replaced must be what is.
+        if !tx.lock_model(self.id).await? {
+            return Ok(false);
+        }
         // Read again, for its diagnosis.
         let Some((model, false)) = tx.model_for_reconcile(self.id).await? else { return Ok(false) };
         let (Some(apply), Some(good)) = (&model.apply, model.rollback_to()) else { return Ok(false) };
@@ -89,6 +102,48 @@ impl Worker {
     }
 }
 
+/// Writes the phase of `after` over that of `model`, with its place in the timeline, for the gateway that supervises;
+/// `None` if there was a command since `model` was read.
+async fn write(
+    control: &Control,
+    model: &Model,
+    after: &Model,
+    detail: Option<String>,
+) -> StoreResult<Option<Tx>> {
+    let ((from, _), (to, reason)) = (model.state(), after.state());
+    let mut tx = control.store.write().await?;
+    control.supervision.fence(&mut tx)?;
+    if !tx.record_phase(model, &after.phase).await? {
+        return Ok(None);
+    }
+    if from != to || reason.is_some() {
+        let event = ModelEvent { at: control.clock.now(), from, to, reason, detail };
+        tx.insert_event(model.id, &event).await?;
+        tx.trim_events(model.id, KEPT_EVENTS).await?;
+    }
+    if let Some(known) = &after.diagnosis {
+        tx.record_diagnosis(model.id, model.generation, known).await?;
+    }
+    Ok(Some(tx))
+}
+
+/// Notes that a model was stopped with the gateway: its next life must not take the container for one that was lost. A
+/// command that nobody followed yet stays: it is followed then.
+///
+/// # Errors
+/// The database does not answer, or another gateway supervises by now.
+pub async fn note_stopped(control: &Control, id: ModelId) -> StoreResult<()> {
+    let model = control.store.read().await?.model(id).await?;
+    let active = |it: &Model| it.state().0.is_active() && it.phase.generation() == it.generation;
+    let Some(model) = model.filter(active) else { return Ok(()) };
+    let phase = Phase::Stopped { generation: model.generation, lost: false };
+    let after = Model { phase, diagnosis: None, ..model.clone() };
+    match write(control, &model, &after, Some("stopped with the gateway".to_owned())).await? {
+        Some(tx) => tx.commit().await,
+        None => Ok(()),
+    }
+}
+
 /// How long the state before took, where that is worth knowing.
 fn took(model: &Model, to: State, now: Timestamp) -> Option<String> {
     let since = match &model.phase {
@@ -98,6 +153,6 @@ fn took(model: &Model, to: State, now: Timestamp) -> Option<String> {
         _ => return None,
     };
     let seconds = now.since(since).as_secs_f64();
-    matches!(to, State::Loading | State::Running | State::Stopped | State::Failed)
+    matches!(to, State::Starting | State::Loading | State::Running | State::Stopped | State::Failed)
         .then(|| format!("after {seconds:.1} s"))
 }
