@@ -244,7 +244,7 @@ fn trouble(health: RouteHealth, snapshot: Option<breaker::Snapshot>) -> Option<S
             Some(format!("it has sent nothing for {silent_sec} s while requests wait for it"))
         }
         (RouteHealth::Failing { for_some: true, .. }, Some(it)) => Some(format!(
-            "{} requests to it got errors in a row, all of the same one or two callers, and only they are given a pause",
+            "{} requests to it failed in a row, all of one or two callers; the others are served",
             it.failures
         )),
         (RouteHealth::Failing { for_some: false, .. }, Some(it)) => {

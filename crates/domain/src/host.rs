@@ -262,11 +262,6 @@ impl RouteHealth {
         self == Self::Ok
     }
 
-    /// Whether those who did not ask yet are served, as far as it is known.
-    pub fn is_callable(self) -> bool {
-        matches!(self, Self::Ok | Self::Failing { for_some: true, .. })
-    }
-
     /// State of its breaker: `closed`, `open` or `half_open`.
     pub fn breaker(self) -> &'static str {
         match self {

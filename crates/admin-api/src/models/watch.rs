@@ -70,10 +70,11 @@ fn running(app: &App, model: &Model) -> (&'static str, String) {
             );
             ("error", why)
         }
-        Some(health @ RouteHealth::Failing { for_some: false, .. }) => {
+        Some(health @ RouteHealth::Failing { for_some, .. }) => {
             let breaker = health.breaker();
+            let whose = if for_some { ", for the one or two callers who sent them" } else { "" };
             let why = format!(
-                "requests to the engine failed repeatedly, and it is given a pause (its breaker is {breaker}); \
+                "requests to the engine failed repeatedly, and it is given a pause{whose} (its breaker is {breaker}); \
                  `GET /admin/upstreams` says more"
             );
             ("error", why)
