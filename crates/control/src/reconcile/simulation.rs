@@ -324,7 +324,8 @@ impl Sim {
         for event in &events {
             let commanded = event.detail.as_deref() == Some(COMMAND);
             let table = if commanded { COMMANDED } else { FOLLOWS };
-            if !table.contains(&(event.from, event.to)) && !(commanded && event.from == event.to) {
+            let again = commanded && event.from == event.to;
+            if !(again || table.contains(&(event.from, event.to))) {
                 self.fail(&format!("{} can't become {} ({commanded})", event.from, event.to));
             }
             let lost = event.reason.as_deref() == Some("container_not_found");

@@ -62,7 +62,7 @@ struct Process {
 }
 
 impl Process {
-    async fn start() -> Self {
+    fn start() -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "stalls::simulator_process", "--ignored", "--nocapture"])
             .env("SIMULATOR", "1")
@@ -119,7 +119,7 @@ async fn simulator_process() {
 
 #[tokio::test]
 async fn an_engine_that_hangs_gets_no_new_requests_until_it_goes_on() {
-    let process = Process::start().await;
+    let process = Process::start();
     let (gateway, engine) = gateway(process.addr, Duration::from_millis(300));
     let mut client = gateway.client().await;
     acquaint(&mut client).await;
@@ -150,7 +150,7 @@ async fn an_engine_that_hangs_gets_no_new_requests_until_it_goes_on() {
 
 #[tokio::test]
 async fn when_nobody_waits_any_more_one_request_tries() {
-    let process = Process::start().await;
+    let process = Process::start();
     let (gateway, engine) = gateway(process.addr, Duration::from_millis(300));
     let mut client = gateway.client().await;
     acquaint(&mut client).await;

@@ -55,7 +55,7 @@ impl Begun {
     }
 
     /// The rest is one error with this code, before the engine had ended it.
-    pub(crate) async fn is_ended(self, code: &str) {
+    pub(crate) async fn ends(self, code: &str) {
         let rest = self.0.rest().await.unwrap();
         assert_eq!(rest.len(), 1, "{rest:?}");
         let error: Value = serde_json::from_str(&rest[0]).unwrap();

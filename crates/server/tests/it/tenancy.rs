@@ -165,7 +165,7 @@ async fn a_stream_in_progress_ends_with_its_key() {
         }
         .expect(200);
         assert_error(&tenant.key.chat("gated").await, 401, "invalid_api_key");
-        running.is_ended("invalid_api_key").await;
+        running.ends("invalid_api_key").await;
         eventually("it is counted", ELSEWHERE, async || {
             let rows = owner.get("/admin/usage?model=gated&outcome=client_error").await.expect(200);
             let rows = rows.as_array().unwrap();
