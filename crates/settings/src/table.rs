@@ -98,7 +98,8 @@ settings! {
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: NonZeroUsize = "33554432";
         /// Memory for the bodies of all inference requests that have not reached their engine, in bytes. One key gets at
-        /// most half of it; what finds no room is refused.
+        /// most half of it, and one user with all keys and sessions; one organisation three quarters. What finds no room
+        /// is refused.
         request_body_memory_bytes: NonZeroUsize = "536870912";
         /// Streams of events and of logs that pages and operators may have open at the same time.
         event_streams_max: usize = "256";

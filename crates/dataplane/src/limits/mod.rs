@@ -182,8 +182,6 @@ impl Guard {
 #[derive(Debug)]
 pub struct KeyState {
     pub account: Arc<AccountState>,
-    /// Bytes of its requests' bodies that are in memory.
-    pub(crate) bodies: AtomicUsize,
     /// Milliseconds since the epoch; 0 if it was not used since start.
     last_used: AtomicI64,
 }
@@ -192,7 +190,6 @@ impl KeyState {
     pub fn new(key: KeyId) -> Self {
         Self {
             account: Arc::new(AccountState::new(Holder::Key(key))),
-            bodies: AtomicUsize::new(0),
             last_used: AtomicI64::new(0),
         }
     }

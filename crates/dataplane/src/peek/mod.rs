@@ -26,7 +26,7 @@ pub struct Peek<'a> {
     pub include_usage: bool,
     /// The longest answer that the client allows, in tokens, if it says so.
     pub max_tokens: Option<u64>,
-    /// Answers that it wants (`n`); at least 1.
+    /// Answers that it wants (`n`, `n_cmpl`); at least 1.
     pub choices: u64,
     /// Where `stream_options.include_usage` would have to be changed.
     pub usage_slot: UsageSlot,
@@ -52,6 +52,8 @@ pub enum UsageSlot {
 enum Guard {
     /// Numbers above it, also when written as a string (pydantic coerces those).
     AtMost(f64),
+    /// The same, and negative ones.
+    UpTo(f64),
     /// Arrays with more elements.
     ElementsAtMost(u32),
     NotNegative,
@@ -65,14 +67,28 @@ enum Guard {
 /// run a template out of proportion, or crashes a known build. Decisions §5.
 const GUARDS: &[(&str, Guard)] = &[
     ("n", Guard::AtMost(16.0)),
+    // llama-server's own names of `n` and `logprobs`.
+    ("n_cmpl", Guard::AtMost(16.0)),
+    ("n_probs", Guard::UpTo(100.0)),
     ("best_of", Guard::AtMost(16.0)),
-    ("logprobs", Guard::AtMost(100.0)),
-    ("top_logprobs", Guard::AtMost(100.0)),
+    // To vLLM, -1 is the whole vocabulary.
+    ("logprobs", Guard::UpTo(100.0)),
+    ("top_logprobs", Guard::UpTo(100.0)),
+    ("prompt_logprobs", Guard::UpTo(100.0)),
     ("messages", Guard::ElementsAtMost(10_000)),
+    // llama-server b11434 allocates as many at once: 1.2 GB for 10^8 of the second (seen). -1 is all there are.
+    ("repeat_last_n", Guard::AtMost(1_000_000.0)),
+    ("dry_penalty_last_n", Guard::AtMost(1_000_000.0)),
+    // It looks for each of them in its whole vocabulary, while all others wait.
+    ("dry_sequence_breakers", Guard::ElementsAtMost(100)),
+    // Each is looked for after each token: 8,000 take 30 ms for it there (seen).
+    ("stop", Guard::ElementsAtMost(100)),
     ("n_discard", Guard::NotNegative),
     ("n_keep", Guard::NotNegative),
     ("id_slot", Guard::NotNegative),
     ("chat_template", Guard::Never),
+    // Which other machine vLLM gets a prompt's cache from.
+    ("kv_transfer_params", Guard::Never),
     // Its answer comes before its tokens do, and is fetched from a path that is not proxied.
     ("background", Guard::NotTrue),
 ];
@@ -149,7 +165,7 @@ impl Top {
                     return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message).with_param(*name));
                 }
                 match key {
-                    "n" => self.choices = count(text, value).unwrap_or(1).max(1),
+                    "n" | "n_cmpl" => self.choices = self.choices.max(count(text, value).unwrap_or(1)),
                     // The names of both engines and of all three APIs; if a client sends two, the larger one counts.
                     "max_tokens" | "max_completion_tokens" | "max_output_tokens" | "n_predict" => {
                         self.max_tokens = self.max_tokens.max(count(text, value));
@@ -185,6 +201,10 @@ impl Guard {
         };
         match self {
             Self::AtMost(max) => as_number().filter(|it| *it > max).map(|_| format!("may be at most {max}")),
+            Self::UpTo(max) => {
+                let outside = as_number().filter(|it| !(0.0..=max).contains(it));
+                outside.map(|_| format!("must be between 0 and {max}"))
+            }
             Self::ElementsAtMost(max) => {
                 (value.n_elements > max).then(|| format!("may have at most {max} elements"))
             }
