@@ -214,6 +214,10 @@ async fn prepare(
     })?;
     let streams = peeked.stream && meter.endpoint.streams();
     meter.stream = streams;
+    if let Err(error) = peek::media::check(&peeked.fetched, &meter.worker.config.media_hosts) {
+        meter.requested(&peeked.model);
+        return Err(error.into());
+    }
     let catalog = meter.worker.shared.catalog.load();
     let Some(route) = catalog.routes.get(peeked.model.as_ref()) else {
         meter.requested(&peeked.model);

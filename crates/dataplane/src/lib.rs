@@ -14,6 +14,7 @@ pub mod breaker;
 pub mod catalog;
 mod config;
 mod conn;
+mod crowd;
 mod deadline;
 mod defaults;
 mod engine_error;

@@ -25,7 +25,7 @@ use std::{
     fmt,
     sync::{
         Arc, LazyLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -188,10 +188,7 @@ pub struct KeyState {
 
 impl KeyState {
     pub fn new(key: KeyId) -> Self {
-        Self {
-            account: Arc::new(AccountState::new(Holder::Key(key))),
-            last_used: AtomicI64::new(0),
-        }
+        Self { account: Arc::new(AccountState::new(Holder::Key(key))), last_used: AtomicI64::new(0) }
     }
 
     /// When a request last passed authentication, if it did since start; for the batched `last_used_at`.

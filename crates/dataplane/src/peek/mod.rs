@@ -4,6 +4,7 @@
 //! Laxer than `serde_json` in three ways, none of which touches a key or a value that is read here: raw control
 //! characters inside strings, numbers beyond the range of a double, and lone surrogates (`\ud800`) in values.
 
+pub(crate) mod media;
 mod scan;
 
 use std::{borrow::Cow, ops::Range};
@@ -30,6 +31,8 @@ pub struct Peek<'a> {
     pub choices: u64,
     /// Where `stream_options.include_usage` would have to be changed.
     pub usage_slot: UsageSlot,
+    /// Addresses of pictures, films, sounds and files which an engine may fetch: everything but `data:`.
+    pub fetched: Vec<Cow<'a, str>>,
 }
 
 /// What has to be done to a body so that it says `"stream_options":{"include_usage":true}`.
@@ -116,7 +119,17 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
         scan::string(&text[model.span.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
     let (include_usage, usage_slot) = usage_slot(text, open + 1, top.options.as_ref());
     let stream = top.stream.unwrap_or(false);
-    Ok(Peek { model, stream, include_usage, max_tokens: top.max_tokens, choices: top.choices, usage_slot })
+    let fetched =
+        scanner.media.iter().filter_map(|(span, named)| media::fetched(&text[span.clone()], *named));
+    Ok(Peek {
+        model,
+        stream,
+        include_usage,
+        max_tokens: top.max_tokens,
+        choices: top.choices,
+        usage_slot,
+        fetched: fetched.collect(),
+    })
 }
 
 /// The model that a body names which [`peek`] refuses, for its row; `None` if that is not clear.
