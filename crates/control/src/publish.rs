@@ -29,7 +29,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::Control;
+use crate::{Control, base_dir};
 
 /// Who waits for a publication.
 pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
@@ -417,6 +417,25 @@ async fn changed_elsewhere(control: &Control, seen: i64) {
     }
 }
 
+/// Takes over what another gateway may have changed but the catalog: the models base directory, and commands, which the
+/// reconciler is sent to look for. It has its own count: the publisher's is taken over by whatever is read first, and a
+/// command from elsewhere would go unnoticed among requests of this gateway.
+async fn follow_others(control: &Control) {
+    if control.store.kind() == DatabaseKind::Sqlite {
+        return std::future::pending().await;
+    }
+    let (mut seen, mut base_dir) = (None, None);
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Ok(now) = changes(control).await else { continue };
+        if seen == Some(now) || in_time(base_dir::follow(control, &mut base_dir)).await.is_err() {
+            continue;
+        }
+        seen = Some(now);
+        control.changed_elsewhere.notify_one();
+    }
+}
+
 async fn changes(control: &Control) -> StoreResult<i64> {
     in_time(async { control.store.read_quick().await?.changes().await }).await
 }
@@ -427,12 +446,12 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
     let (mut seen, mut read_at) = (0, Instant::now());
     // The last reading failed. It is tried again after a pause, whatever it was that could not be read.
     let mut failed = false;
+    let mut following = std::pin::pin!(follow_others(&control));
     loop {
         let asked = tokio::select! {
-            () = changed_elsewhere(&control, seen) => {
-                control.changed_elsewhere.notify_one();
-                true
-            }
+            () = changed_elsewhere(&control, seen) => true,
+            // Never ends.
+            () = &mut following => false,
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return } else { true },

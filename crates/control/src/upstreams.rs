@@ -228,12 +228,7 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
 /// nobody did.
 fn health(route: &Route, upstream: &Upstream, seen: Option<&Seen>, now: Instant) -> RouteHealth {
     match upstream.health(now) {
-        UpstreamHealth::BreakerOpen { .. }
-            if upstream.breaker.snapshot(now).state == breaker::State::HalfOpen =>
-        {
-            RouteHealth::BreakerHalfOpen
-        }
-        UpstreamHealth::BreakerOpen { .. } => RouteHealth::BreakerOpen,
+        UpstreamHealth::Failing { half_open, for_some } => RouteHealth::Failing { half_open, for_some },
         UpstreamHealth::Stalled { since } => {
             RouteHealth::Stalled { silent_sec: now.saturating_duration_since(since).as_secs() }
         }
@@ -248,13 +243,13 @@ fn trouble(health: RouteHealth, snapshot: Option<breaker::Snapshot>) -> Option<S
         (RouteHealth::Stalled { silent_sec }, _) => {
             Some(format!("it has sent nothing for {silent_sec} s while requests wait for it"))
         }
-        (RouteHealth::BreakerOpen | RouteHealth::BreakerHalfOpen, Some(it)) => {
+        (RouteHealth::Failing { for_some: true, .. }, Some(it)) => Some(format!(
+            "{} requests to it got errors in a row, all of the same one or two callers, and only they are given a pause",
+            it.failures
+        )),
+        (RouteHealth::Failing { for_some: false, .. }, Some(it)) => {
             Some(format!("{} requests to it failed in a row", it.failures))
         }
-        (_, Some(it)) if it.paused > 0 => Some(format!(
-            "it answered the last {} requests with errors of its own; {} of the callers are given a pause",
-            it.failures, it.paused
-        )),
         _ => None,
     }
 }

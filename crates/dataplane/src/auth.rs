@@ -11,7 +11,7 @@ use gantry_domain::{
 };
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::{Catalog, Config, KeyEntry, SessionEntry, evidence::Who, limits::Guard};
+use crate::{Catalog, Config, KeyEntry, SessionEntry, limits::Guard, who::Who};
 
 /// A request that passed authentication.
 #[derive(Debug, Clone)]

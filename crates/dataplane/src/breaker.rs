@@ -5,11 +5,12 @@
 //! a result that belongs to an older epoch changes nothing. Times are [`Instant`]s handed in by the caller, so that
 //! a clock that is set can't open or close it, and tests need not wait.
 //!
-//! [`Verdict::Error`] is counted for each caller, as the request may be at fault: 5 in a row give that caller the pause and the
-//! trial, and the others go on. When they come to so many that the engine must be at fault
-//! ([`crate::evidence::Complaint::holds`]), it opens for all. Any success forgives everybody.
+//! A complete, well-formed 500 ([`Verdict::Error`]) is a failure like others, but it comes from an engine that lives, and often
+//! the request is at fault. One client must not take a healthy model from all others with such requests: if nothing but
+//! errors opened it, and they came to few persons, it is open for those only. The others go on; the success of one closes
+//! it, and with an error of their own they are kept away as well, until it is so many that it is open for all.
 
-mod callers;
+mod blame;
 
 use std::{
     sync::{
@@ -22,8 +23,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::evidence::{Complaint, Who};
-use callers::Callers;
+use crate::who::Who;
+use blame::Blame;
 
 /// When it opens and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,10 +67,10 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
     pub state: State,
-    /// Failures in a row so far, errors included.
+    /// Failures in a row so far.
     pub failures: u32,
-    /// Callers that are given a pause of their own, while it is closed.
-    pub paused: usize,
+    /// Open or half open, but only for those whose requests got errors.
+    pub for_some: bool,
     /// While open: until the next trial is let through; zero if it is due.
     pub retry_in: Option<Duration>,
     /// How often it opened.
@@ -81,14 +82,14 @@ pub struct Snapshot {
 pub struct Open {
     /// Until the next trial.
     pub retry_in: Duration,
-    /// Only for this caller.
-    pub own: bool,
+    /// Only for this caller, and perhaps few more.
+    pub for_some: bool,
 }
 
 #[derive(Debug)]
 pub struct Breaker {
     settings: Settings,
-    /// Epoch × 2, + 1 while closed without a failure or error: then neither a request nor its success needs the lock.
+    /// Epoch × 2, + 1 while closed without a failure: then neither a request nor its success needs the lock.
     fast: AtomicU64,
     inner: Mutex<Inner>,
 }
@@ -98,10 +99,8 @@ struct Inner {
     epoch: u64,
     phase: Phase,
     opened: u64,
-    /// Who got errors, while it is closed.
-    callers: Callers,
-    /// It opened for errors, not for failures.
-    for_errors: bool,
+    /// What the failures in a row were.
+    blame: Blame,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -119,13 +118,8 @@ impl Default for Breaker {
 
 impl Breaker {
     pub fn new(settings: Settings) -> Self {
-        let inner = Inner {
-            epoch: 0,
-            phase: Phase::Closed { failures: 0 },
-            opened: 0,
-            callers: Callers::default(),
-            for_errors: false,
-        };
+        let phase = Phase::Closed { failures: 0 };
+        let inner = Inner { epoch: 0, phase, opened: 0, blame: Blame::default() };
         Self { settings, fast: AtomicU64::new(1), inner: Mutex::new(inner) }
     }
 
@@ -135,27 +129,28 @@ impl Breaker {
     /// Open, for all or for this caller, or the trial runs already.
     pub fn enter(self: &Arc<Self>, who: Who, now: Instant) -> Result<Pass, Open> {
         let fast = self.fast.load(Acquire);
-        let (epoch, own) = if fast & 1 == 1 { (fast >> 1, false) } else { self.enter_slow(who, now)? };
-        Ok(Pass { breaker: Arc::clone(self), epoch, who, own, done: false })
+        let (epoch, trial) = if fast & 1 == 1 { (fast >> 1, false) } else { self.enter_slow(who, now)? };
+        Ok(Pass { breaker: Arc::clone(self), epoch, who, trial, done: false })
     }
 
-    /// The epoch, and whether it is the trial of its caller.
+    /// The epoch, and whether it is the trial.
     fn enter_slow(&self, who: Who, now: Instant) -> Result<(u64, bool), Open> {
         let mut inner = self.lock();
-        let mut own = false;
+        if !inner.blame.concerns(who) {
+            return Ok((inner.epoch, false));
+        }
+        let for_some = !inner.blame.is_for_all();
         match inner.phase {
-            Phase::Closed { .. } => {
-                own = inner.callers.enter(who, now).map_err(|retry_in| Open { retry_in, own: true })?;
-            }
+            Phase::Closed { .. } => Ok((inner.epoch, false)),
             Phase::Open { until } if now >= until => {
                 inner.epoch += 1;
                 inner.phase = Phase::Trial;
+                self.publish(&inner);
+                Ok((inner.epoch, true))
             }
-            Phase::Open { until } => return Err(Open { retry_in: until - now, own: false }),
-            Phase::Trial => return Err(Open { retry_in: TRIAL_RUNS, own: false }),
+            Phase::Open { until } => Err(Open { retry_in: until - now, for_some }),
+            Phase::Trial => Err(Open { retry_in: TRIAL_RUNS, for_some }),
         }
-        self.publish(&inner);
-        Ok((inner.epoch, own))
     }
 
     /// Result of a probe that did not ask [`Breaker::enter`]. Counts like a request while closed; while open it
@@ -167,10 +162,10 @@ impl Breaker {
         }
         let mut inner = self.lock();
         match inner.phase {
-            Phase::Closed { .. } | Phase::Trial => self.apply(&mut inner, verdict, now),
+            Phase::Closed { .. } | Phase::Trial => self.apply(&mut inner, verdict, None, now),
             Phase::Open { until } if now >= until => {
                 inner.phase = Phase::Trial;
-                self.apply(&mut inner, verdict, now);
+                self.apply(&mut inner, verdict, None, now);
             }
             Phase::Open { .. } => {}
         }
@@ -179,15 +174,14 @@ impl Breaker {
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let inner = self.lock();
         let (state, failures, retry_in) = match inner.phase {
-            Phase::Closed { failures } => {
-                (State::Closed, failures.saturating_add(inner.callers.errors()), None)
-            }
+            Phase::Closed { failures } => (State::Closed, failures, None),
             Phase::Open { until } => {
                 (State::Open, self.settings.failures, Some(until.saturating_duration_since(now)))
             }
             Phase::Trial => (State::HalfOpen, self.settings.failures, None),
         };
-        Snapshot { state, failures, paused: inner.callers.paused().count(), retry_in, opened: inner.opened }
+        let for_some = state != State::Closed && !inner.blame.is_for_all();
+        Snapshot { state, failures, for_some, retry_in, opened: inner.opened }
     }
 
     fn finish(&self, pass: &Pass, verdict: Verdict, now: Instant) {
@@ -196,97 +190,66 @@ impl Breaker {
         }
         let mut inner = self.lock();
         if inner.epoch == pass.epoch {
-            if pass.own {
-                inner.callers.cancel(pass.who, now + self.settings.cooldown);
-            }
-            self.apply(&mut inner, verdict, now);
+            self.apply(&mut inner, verdict, Some(pass), now);
         }
     }
 
     /// The trial ended without a verdict: the next request may try.
     fn cancel(&self, pass: &Pass, now: Instant) {
-        if self.fast.load(Acquire) & 1 == 1 {
+        if !pass.trial {
             return;
         }
         let mut inner = self.lock();
-        if inner.epoch != pass.epoch {
-            return;
-        }
-        if matches!(inner.phase, Phase::Trial) {
+        if inner.epoch == pass.epoch && matches!(inner.phase, Phase::Trial) {
             inner.epoch += 1;
             inner.phase = Phase::Open { until: now };
             self.publish(&inner);
-        } else if pass.own {
-            inner.callers.cancel(pass.who, now);
         }
     }
 
-    /// A request of `pass` got an error. What has to be judged, if it may be the engine's fault.
-    fn error(&self, pass: &Pass, now: Instant) -> Option<Complaint> {
-        let failures = self.settings.failures.max(1);
-        let mut inner = self.lock();
-        if inner.epoch != pass.epoch {
-            return None;
+    /// A verdict on the present epoch, of a request or (without one) of a probe.
+    fn apply(&self, inner: &mut Inner, verdict: Verdict, pass: Option<&Pass>, now: Instant) {
+        let is_trial = matches!(inner.phase, Phase::Trial) && pass.is_none_or(|it| it.trial);
+        if verdict == Verdict::Success {
+            if !matches!(inner.phase, Phase::Closed { .. }) {
+                inner.epoch += 1;
+            }
+            inner.phase = Phase::Closed { failures: 0 };
+            inner.blame = Blame::default();
+            self.publish(inner);
+            return;
+        }
+        if is_trial && verdict == Verdict::Error && inner.blame.is_of_the_engine() {
+            // It did not answer before, and does now.
+            inner.blame = Blame::default();
+        }
+        let was_for_all = inner.blame.is_for_all();
+        match (verdict, pass) {
+            (Verdict::Error, Some(pass)) => inner.blame.add(pass.who),
+            _ => inner.blame.add_engine(),
         }
         match inner.phase {
-            // All got errors before, and still do.
-            Phase::Trial if inner.for_errors => {
-                self.apply(&mut inner, Verdict::Failure, now);
-                return None;
+            Phase::Closed { failures } if failures + 1 < self.settings.failures => {
+                inner.phase = Phase::Closed { failures: failures + 1 };
             }
-            // It did not answer before, and does now.
-            Phase::Trial => self.apply(&mut inner, Verdict::Success, now),
-            Phase::Closed { .. } => {}
-            Phase::Open { .. } => return None,
+            Phase::Closed { .. } => self.open(inner, now),
+            // The trial failed, or one of those for whom it was not open makes it open for all.
+            Phase::Open { .. } | Phase::Trial if is_trial || inner.blame.is_for_all() && !was_for_all => {
+                self.open(inner, now);
+            }
+            Phase::Open { .. } | Phase::Trial => {}
         }
-        let paused = inner.callers.error(pass.who, failures, now + self.settings.cooldown);
-        self.publish(&inner);
-        let all: Vec<Who> = inner.callers.all().collect();
-        let due = paused || all.len() >= failures as usize;
-        due.then(|| Complaint { paused: inner.callers.paused().collect(), all, failures })
-    }
-
-    /// A complaint that arose in `epoch` holds.
-    fn open_for_errors(&self, epoch: u64, now: Instant) {
-        let mut inner = self.lock();
-        if inner.epoch == epoch && matches!(inner.phase, Phase::Closed { .. }) {
-            inner.for_errors = true;
-            self.open(&mut inner, now);
-            self.publish(&inner);
-        }
+        self.publish(inner);
     }
 
     fn open(&self, inner: &mut Inner, now: Instant) {
         inner.epoch += 1;
         inner.opened += 1;
         inner.phase = Phase::Open { until: now + self.settings.cooldown };
-        inner.callers.forgive();
-    }
-
-    fn apply(&self, inner: &mut Inner, verdict: Verdict, now: Instant) {
-        let failures = match inner.phase {
-            Phase::Closed { failures } => failures + 1,
-            // A failed trial opens at once.
-            Phase::Trial => self.settings.failures.max(1),
-            Phase::Open { .. } => return,
-        };
-        if verdict == Verdict::Success {
-            if matches!(inner.phase, Phase::Trial) {
-                inner.epoch += 1;
-            }
-            inner.phase = Phase::Closed { failures: 0 };
-            inner.callers.forgive();
-        } else if failures >= self.settings.failures {
-            inner.for_errors = inner.for_errors && matches!(inner.phase, Phase::Trial);
-            self.open(inner, now);
-        } else {
-            inner.phase = Phase::Closed { failures };
-        }
-        self.publish(inner);
     }
 
     fn publish(&self, inner: &Inner) {
-        let clean = matches!(inner.phase, Phase::Closed { failures: 0 }) && inner.callers.is_empty();
+        let clean = matches!(inner.phase, Phase::Closed { failures: 0 });
         self.fast.store(inner.epoch << 1 | u64::from(clean), Release);
     }
 
@@ -304,20 +267,14 @@ pub struct Pass {
     breaker: Arc<Breaker>,
     epoch: u64,
     who: Who,
-    /// It is the trial of its caller.
-    own: bool,
+    trial: bool,
     done: bool,
 }
 
 impl Pass {
-    /// `holds` judges a complaint that several errors make; it is asked without a lock.
-    pub fn finish(mut self, verdict: Verdict, now: Instant, holds: impl FnOnce(&Complaint) -> bool) {
+    pub fn finish(mut self, verdict: Verdict, now: Instant) {
         self.done = true;
-        if verdict != Verdict::Error {
-            self.breaker.finish(&self, verdict, now);
-        } else if self.breaker.error(&self, now).is_some_and(|it| holds(&it)) {
-            self.breaker.open_for_errors(self.epoch, now);
-        }
+        self.breaker.finish(&self, verdict, now);
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, managed: bool, 
 /// The status that an engine's refusal should have had, and what it says about the engine. llama-server b11434 answers some
 /// requests that can never succeed with 500, as if it were broken (each text was provoked there): they are the client's to
 /// mend. The list is never complete, which is why no well-formed 500 of one caller takes the engine from another
-/// ([`crate::evidence`]).
+/// ([`crate::breaker`]).
 pub(crate) fn meant(status: u16, body: &Bytes, endpoint: Endpoint) -> (u16, Verdict) {
     match status {
         500 => match serde_json::from_slice(body).ok().and_then(|it| message(&it)) {

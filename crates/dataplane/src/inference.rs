@@ -241,8 +241,8 @@ async fn prepare(
     let now = Instant::now();
     let pass = upstream.breaker.enter(meter.caller.who(), now).map_err(|open| {
         let seconds = open.retry_in.as_secs() + u64::from(open.retry_in.subsec_nanos() > 0);
-        let message = if open.own {
-            "the model's engine answered nothing but errors to you, and you are given a pause; others are not"
+        let message = if open.for_some {
+            "the model's engine answered your requests with errors, repeatedly, and you are given a pause; others are not"
         } else {
             "the model's engine failed repeatedly and is given a pause"
         };

@@ -18,7 +18,6 @@ mod crowd;
 mod deadline;
 mod defaults;
 mod engine_error;
-pub mod evidence;
 mod fallback;
 mod forward;
 mod inference;
@@ -43,6 +42,7 @@ pub mod stats;
 mod tap;
 mod tokens;
 mod trace;
+pub mod who;
 mod worker;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};

@@ -246,7 +246,7 @@ impl Meter {
         if let Some(mut flight) = self.flight.take()
             && let (Some(pass), Some(verdict)) = (flight.pass.take(), end.verdict)
         {
-            pass.finish(verdict, now, |it| it.holds(&self.worker.shared.catalog.load()));
+            pass.finish(verdict, now);
         }
     }
 

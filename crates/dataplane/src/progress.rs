@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::evidence::Who;
+use crate::who::Who;
 use quarantine::Quarantine;
 
 /// Requests of a class after which it is known how long they are silent.

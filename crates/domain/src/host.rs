@@ -249,8 +249,12 @@ pub enum RouteHealth {
     Stalled {
         silent_sec: u64,
     },
-    BreakerOpen,
-    BreakerHalfOpen,
+    /// It failed repeatedly: its breaker is not closed.
+    Failing {
+        half_open: bool,
+        /// Only for few callers, whose requests may be at fault; the others are served.
+        for_some: bool,
+    },
 }
 
 impl RouteHealth {
@@ -258,12 +262,17 @@ impl RouteHealth {
         self == Self::Ok
     }
 
+    /// Whether those who did not ask yet are served, as far as it is known.
+    pub fn is_callable(self) -> bool {
+        matches!(self, Self::Ok | Self::Failing { for_some: true, .. })
+    }
+
     /// State of its breaker: `closed`, `open` or `half_open`.
     pub fn breaker(self) -> &'static str {
         match self {
             Self::Ok | Self::Down | Self::ProbesFail | Self::Stalled { .. } => "closed",
-            Self::BreakerOpen => "open",
-            Self::BreakerHalfOpen => "half_open",
+            Self::Failing { half_open: false, .. } => "open",
+            Self::Failing { half_open: true, .. } => "half_open",
         }
     }
 }

@@ -70,7 +70,7 @@ fn running(app: &App, model: &Model) -> (&'static str, String) {
             );
             ("error", why)
         }
-        Some(health @ (RouteHealth::BreakerOpen | RouteHealth::BreakerHalfOpen)) => {
+        Some(health @ RouteHealth::Failing { for_some: false, .. }) => {
             let breaker = health.breaker();
             let why = format!(
                 "requests to the engine failed repeatedly, and it is given a pause (its breaker is {breaker}); \

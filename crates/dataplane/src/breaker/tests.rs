@@ -18,14 +18,14 @@ fn breaker() -> (Arc<Breaker>, Instant) {
 }
 
 fn fail(breaker: &Arc<Breaker>, n: usize, now: Instant) {
-    (0..n).for_each(|_| breaker.enter(A, now).unwrap().finish(Verdict::Failure, now, |_| unreachable!()));
+    (0..n).for_each(|_| breaker.enter(A, now).unwrap().finish(Verdict::Failure, now));
 }
 
 #[test]
 fn five_failures_in_a_row_open_it_and_fewer_do_not() {
     let (breaker, now) = breaker();
     fail(&breaker, 4, now);
-    breaker.enter(A, now).unwrap().finish(Verdict::Success, now, |_| unreachable!());
+    breaker.enter(A, now).unwrap().finish(Verdict::Success, now);
     fail(&breaker, 4, now);
     assert_eq!(breaker.snapshot(now).state, State::Closed);
     fail(&breaker, 1, now);
@@ -37,7 +37,7 @@ fn five_failures_in_a_row_open_it_and_fewer_do_not() {
 #[test]
 fn a_hundred_successes_never_open_it() {
     let (breaker, now) = breaker();
-    (0..100).for_each(|_| breaker.enter(A, now).unwrap().finish(Verdict::Success, now, |_| unreachable!()));
+    (0..100).for_each(|_| breaker.enter(A, now).unwrap().finish(Verdict::Success, now));
     assert_eq!(breaker.snapshot(now).failures, 0);
 }
 
@@ -50,10 +50,10 @@ fn exactly_one_trial_after_the_pause() {
     let trial = breaker.enter(A, later).unwrap();
     assert!(breaker.enter(A, later).is_err());
     assert_eq!(breaker.snapshot(later).state, State::HalfOpen);
-    trial.finish(Verdict::Failure, later, |_| unreachable!());
+    trial.finish(Verdict::Failure, later);
     assert!(breaker.enter(A, later + COOLDOWN / 2).is_err());
     let trial = breaker.enter(A, later + COOLDOWN).unwrap();
-    trial.finish(Verdict::Success, later + COOLDOWN, |_| unreachable!());
+    trial.finish(Verdict::Success, later + COOLDOWN);
     assert_eq!(breaker.snapshot(later).state, State::Closed);
     fail(&breaker, 4, later);
     assert!(breaker.enter(A, later).is_ok(), "it counts from zero again");
@@ -77,12 +77,12 @@ fn results_of_an_older_time_change_nothing() {
     let (breaker, now) = breaker();
     let (late_good, late_bad) = (breaker.enter(A, now).unwrap(), breaker.enter(A, now).unwrap());
     fail(&breaker, 5, now);
-    late_good.finish(Verdict::Success, now, |_| unreachable!());
+    late_good.finish(Verdict::Success, now);
     assert_eq!(breaker.snapshot(now).state, State::Open);
     let trial = breaker.enter(A, now + COOLDOWN).unwrap();
-    late_bad.finish(Verdict::Failure, now + COOLDOWN, |_| unreachable!());
+    late_bad.finish(Verdict::Failure, now + COOLDOWN);
     assert_eq!(breaker.snapshot(now).state, State::HalfOpen);
-    trial.finish(Verdict::Success, now + COOLDOWN, |_| unreachable!());
+    trial.finish(Verdict::Success, now + COOLDOWN);
     assert_eq!(breaker.snapshot(now).state, State::Closed);
 }
 
@@ -129,10 +129,10 @@ proptest! {
                     Err(_) => prop_assert!(before.state != State::Closed),
                 },
                 2 if !running.is_empty() => {
-                    running.swap_remove(n % running.len()).finish(Verdict::Failure, now, |_| unreachable!());
+                    running.swap_remove(n % running.len()).finish(Verdict::Failure, now);
                     failures_since_closed += 1;
                 }
-                3 if !running.is_empty() => running.swap_remove(n % running.len()).finish(Verdict::Success, now, |_| unreachable!()),
+                3 if !running.is_empty() => running.swap_remove(n % running.len()).finish(Verdict::Success, now),
                 4 => now += Duration::from_secs(n as u64 * 7),
                 _ => {}
             }
@@ -155,9 +155,9 @@ fn a_probe_decides_in_place_of_a_trial_that_takes_long() {
     breaker.record(Verdict::Success, now + COOLDOWN);
     assert_eq!(breaker.snapshot(now).state, State::Closed);
     let other = breaker.enter(A, now + COOLDOWN).unwrap();
-    trial.finish(Verdict::Failure, now + COOLDOWN, |_| unreachable!());
+    trial.finish(Verdict::Failure, now + COOLDOWN);
     assert_eq!(breaker.snapshot(now).failures, 0, "its result comes too late");
-    other.finish(Verdict::Success, now + COOLDOWN, |_| unreachable!());
+    other.finish(Verdict::Success, now + COOLDOWN);
 
     fail(&breaker, 5, now);
     let trial = breaker.enter(A, now + COOLDOWN).unwrap();
@@ -170,65 +170,76 @@ fn a_probe_decides_in_place_of_a_trial_that_takes_long() {
     assert!(breaker.enter(A, now + COOLDOWN + COOLDOWN / 2).is_err());
 }
 
-/// Errors for one caller, and whether the last one was put to the judge.
-fn errors(breaker: &Arc<Breaker>, who: Who, n: usize, now: Instant, holds: bool) -> bool {
-    let mut asked = false;
-    for _ in 0..n {
-        asked = false;
-        breaker.enter(who, now).unwrap().finish(Verdict::Error, now, |_| {
-            asked = true;
-            holds
-        });
-    }
-    asked
+fn errors(breaker: &Arc<Breaker>, who: Who, n: usize, now: Instant) {
+    (0..n).for_each(|_| breaker.enter(who, now).unwrap().finish(Verdict::Error, now));
 }
 
-#[test]
-fn errors_of_one_caller_give_him_the_pause_and_the_trial_and_leave_the_others_alone() {
-    let (breaker, now) = breaker();
-    assert!(!errors(&breaker, A, 4, now, false));
-    assert!(errors(&breaker, A, 1, now, false), "the fifth is judged");
-    let refused = breaker.enter(A, now).unwrap_err();
-    assert_eq!(refused, Open { retry_in: COOLDOWN, own: true });
+fn state(breaker: &Breaker, now: Instant) -> (State, bool) {
     let snapshot = breaker.snapshot(now);
-    assert_eq!((snapshot.state, snapshot.failures, snapshot.paused), (State::Closed, 5, 1));
+    (snapshot.state, snapshot.for_some)
+}
+
+#[test]
+fn errors_of_one_person_open_it_for_him_and_leave_the_others_alone() {
+    let (breaker, now) = breaker();
+    errors(&breaker, A, 5, now);
+    assert_eq!(state(&breaker, now), (State::Open, true));
+    let his_other_key = Who { key: Some(KeyId(77)), ..A };
+    for who in [A, his_other_key] {
+        assert_eq!(breaker.enter(who, now).unwrap_err(), Open { retry_in: COOLDOWN, for_some: true });
+    }
+    // Whoever leaves says nothing; whoever succeeds shows that the engine is well.
     drop(breaker.enter(B, now).unwrap());
-    let trial = breaker.enter(A, now + COOLDOWN).unwrap();
-    assert!(breaker.enter(A, now + COOLDOWN).is_err(), "one at a time");
-    drop(trial);
-    let trial = breaker.enter(A, Instant::now() + COOLDOWN).unwrap();
-    trial.finish(Verdict::Error, now + COOLDOWN, |_| false);
-    assert!(breaker.enter(A, now + COOLDOWN + COOLDOWN / 2).is_err());
-    // A trial that breaks says nothing of the caller, and does not hold his place for ever.
-    breaker.enter(A, now + 2 * COOLDOWN).unwrap().finish(Verdict::Failure, now + 2 * COOLDOWN, |_| false);
-    let trial = breaker.enter(A, now + 3 * COOLDOWN).unwrap();
-    // And whoever succeeds shows that the engine is well.
-    breaker.enter(B, now).unwrap().finish(Verdict::Success, now, |_| unreachable!());
-    drop(trial);
-    assert_eq!(breaker.snapshot(now).paused, 0);
-    assert!(!errors(&breaker, A, 4, now, true));
+    assert_eq!(state(&breaker, now), (State::Open, true));
+    breaker.enter(B, now).unwrap().finish(Verdict::Success, now);
+    assert_eq!(breaker.snapshot(now).failures, 0);
+    errors(&breaker, A, 5, now);
+    // He tries after the pause, others meanwhile as they like.
+    let later = now + COOLDOWN;
+    let trial = breaker.enter(A, later).unwrap();
+    assert!(breaker.enter(A, later).is_err(), "one at a time");
+    let (left, right) = (breaker.enter(B, later).unwrap(), breaker.enter(B, later).unwrap());
+    trial.finish(Verdict::Error, later);
+    assert_eq!(state(&breaker, later), (State::Open, true));
+    left.finish(Verdict::Failure, later);
+    assert_eq!(state(&breaker, later), (State::Open, true), "it was asked before the trial ended");
+    drop(right);
+    breaker.enter(A, later + COOLDOWN).unwrap().finish(Verdict::Success, later + COOLDOWN);
+    assert_eq!(state(&breaker, later), (State::Closed, false));
 }
 
 #[test]
-fn errors_that_are_the_engine_s_fault_open_it_for_all() {
+fn errors_of_many_persons_open_it_for_all() {
     let (breaker, now) = breaker();
-    errors(&breaker, A, 5, now, false);
-    assert!(errors(&breaker, B, 5, now, true));
-    assert_eq!(breaker.enter(who(3), now).unwrap_err(), Open { retry_in: COOLDOWN, own: false });
+    errors(&breaker, A, 5, now);
+    errors(&breaker, B, 1, now);
+    assert!(breaker.enter(B, now).is_err());
+    assert_eq!(state(&breaker, now), (State::Open, true));
+    let soon = now + COOLDOWN / 2;
+    errors(&breaker, who(3), 1, soon);
+    assert_eq!(breaker.enter(who(4), soon).unwrap_err(), Open { retry_in: COOLDOWN, for_some: false });
     // As a trial, one more opens it again.
-    let later = now + COOLDOWN;
-    breaker.enter(A, later).unwrap().finish(Verdict::Error, later, |_| unreachable!());
-    assert_eq!(breaker.snapshot(later).state, State::Open);
-    breaker.enter(B, later + COOLDOWN).unwrap().finish(Verdict::Success, later, |_| unreachable!());
-    assert_eq!((breaker.snapshot(later).state, breaker.snapshot(later).failures), (State::Closed, 0));
+    let later = soon + COOLDOWN;
+    breaker.enter(who(4), later).unwrap().finish(Verdict::Error, later);
+    assert_eq!(state(&breaker, later), (State::Open, false));
+    breaker.enter(B, later + COOLDOWN).unwrap().finish(Verdict::Success, later);
+    assert_eq!((state(&breaker, later).0, breaker.snapshot(later).failures), (State::Closed, 0));
+    // Where nobody can be told from anybody, everybody is meant.
+    errors(&breaker, Who::default(), 5, now);
+    assert_eq!(state(&breaker, now), (State::Open, false));
 }
 
 #[test]
-fn an_error_shows_that_an_engine_which_did_not_answer_is_back() {
+fn a_failure_that_no_request_explains_opens_it_for_all() {
     let (breaker, now) = breaker();
-    fail(&breaker, 5, now);
+    errors(&breaker, A, 4, now);
+    fail(&breaker, 1, now);
+    assert_eq!(state(&breaker, now), (State::Open, false));
+    // An error as the trial shows that the engine answers again.
     let later = now + COOLDOWN;
-    breaker.enter(A, later).unwrap().finish(Verdict::Error, later, |_| false);
-    let snapshot = breaker.snapshot(later);
-    assert_eq!((snapshot.state, snapshot.failures, snapshot.paused), (State::Closed, 1, 0));
+    breaker.enter(A, later).unwrap().finish(Verdict::Error, later);
+    assert_eq!(state(&breaker, later), (State::Open, true));
+    // And one of those for whom it is not open makes it open for all, with a pause of its own.
+    breaker.enter(B, later).unwrap().finish(Verdict::Failure, later);
+    assert_eq!(breaker.enter(who(3), later).unwrap_err(), Open { retry_in: COOLDOWN, for_some: false });
 }

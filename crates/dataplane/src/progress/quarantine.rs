@@ -2,7 +2,7 @@
 //! for the requests that it is silent to: whoever asks for the first time since may try at once, and somebody may every
 //! few seconds.
 
-use crate::evidence::Who;
+use crate::who::Who;
 
 /// Callers who may try at once: enough that others get through beside one with many keys, few enough for an engine that hangs
 /// to hold.
