@@ -11,7 +11,7 @@ use std::{
 
 use gantry_domain::{ApiError, ErrorCode};
 
-use crate::{evidence::Who, limits::Holder};
+use crate::{limits::Holder, who::Who};
 
 /// So much of each body is not counted: it lies in the buffer that a connection has in any case.
 pub(crate) const FREE: usize = 64 << 10;
