@@ -122,7 +122,9 @@ fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_
     error
         .insert("param".into(), source.get("param").filter(|it| it.is_string()).cloned().unwrap_or_default());
     error.insert("code".into(), code.as_str().into());
-    if let Some(word) = engines.filter(|it| *it != code.as_str()) {
+    // An engine that was taken at another word than its own has no fitting one.
+    if let Some(word) = engines.filter(|it| *it != code.as_str() && (status >= 500 || *it != "server_error"))
+    {
         error.insert("engine_code".into(), word.into());
     }
     for (key, value) in source {
