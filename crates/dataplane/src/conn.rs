@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     rc::Rc,
     task::{Poll, Waker},
     time::Duration,
@@ -41,8 +41,9 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
 }
 
 /// How a connection behaves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Conduct {
+    pub address: IpAddr,
     asked: Cell<bool>,
     /// It has to make room.
     ended: Cell<bool>,
@@ -82,7 +83,12 @@ pub(crate) fn open(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, gues
 
 async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: Guest) {
     let inner = Rc::clone(&worker);
-    let conduct = Rc::new(Conduct::default());
+    let conduct = Rc::new(Conduct {
+        address: addr.ip(),
+        asked: Cell::default(),
+        ended: Cell::default(),
+        waker: RefCell::default(),
+    });
     let asks = Rc::clone(&conduct);
     let service = service_fn(move |request| {
         asks.asked.set(true);

@@ -14,6 +14,9 @@ use std::{
 
 use crate::{conn::Conduct, worker::Worker};
 
+/// So many silent connections are looked at for one of an address.
+const LOOKS: usize = 256;
+
 /// Connections of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
@@ -28,14 +31,12 @@ impl Crowd {
         self.by.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether there are no more of `address` than may be. One more, in any case.
     fn enter(&self, address: IpAddr, max: u32) -> bool {
         let mut by = self.lock();
         let n = by.entry(address).or_default();
-        if *n >= max {
-            return false;
-        }
         *n += 1;
-        true
+        *n <= max
     }
 
     fn leave(&self, address: IpAddr) {
@@ -74,15 +75,17 @@ pub(crate) fn admit(worker: &Rc<Worker>, peer: IpAddr) -> Option<Place> {
     let address = (max > 0 && !config.trusted_proxies.contains(peer)).then(|| network(peer));
     // No address takes the places of all others.
     let max = max.min(u32::try_from(config.max_connections / 2).unwrap_or(u32::MAX)).max(1);
-    if address.is_some_and(|it| !crowd.enter(it, max)) {
-        counters.connections_refused_address.fetch_add(1, Relaxed);
-        return None;
-    }
+    let fits = address.is_none_or(|it| crowd.enter(it, max));
     let before = crowd.all.fetch_add(1, Relaxed);
     let place = Place { worker: Rc::clone(worker), address };
-    if before >= config.max_connections {
-        if !worker.silent.end_oldest() {
-            counters.connections_refused_full.fetch_add(1, Relaxed);
+    let refused = if fits {
+        (before >= config.max_connections).then_some((None, &counters.connections_refused_full))
+    } else {
+        Some((address, &counters.connections_refused_address))
+    };
+    if let Some((of, refused)) = refused {
+        if !worker.silent.end_oldest(of) {
+            refused.fetch_add(1, Relaxed);
             return None;
         }
         counters.connections_displaced.fetch_add(1, Relaxed);
@@ -116,13 +119,22 @@ impl Silent {
         all.push_back(Rc::downgrade(conduct));
     }
 
-    /// Ends the one that has been silent the longest. Whether there is one.
-    fn end_oldest(&self) -> bool {
+    /// Ends the one that has been silent the longest, of an address if one is given. Whether there is one.
+    fn end_oldest(&self, of: Option<IpAddr>) -> bool {
         let mut all = self.0.borrow_mut();
-        while let Some(conduct) = all.pop_front() {
-            if let Some(conduct) = conduct.upgrade().filter(|it| !it.has_asked()) {
-                conduct.end();
-                return true;
+        let mut at = 0;
+        while at < LOOKS
+            && let Some(conduct) = all.get(at)
+        {
+            match conduct.upgrade().filter(|it| !it.has_asked()) {
+                Some(conduct) if of.is_some_and(|it| it != network(conduct.address)) => at += 1,
+                found => {
+                    all.remove(at);
+                    if let Some(conduct) = found {
+                        conduct.end();
+                        return true;
+                    }
+                }
             }
         }
         false

@@ -73,8 +73,10 @@ async fn one_address_gets_so_many_and_a_trusted_proxy_all() {
         });
         let counters = &gateway.shared.counters;
         let mut first = gateway.client().await;
-        let second = gateway.client().await;
-        until("both were accepted", || read(&counters.connections) == 2).await;
+        let mut second = gateway.client().await;
+        for client in [&mut first, &mut second] {
+            assert_eq!(client.ask(&get("/health", "")).await.status, 200);
+        }
         let mut third = gateway.client().await;
         if trusted {
             assert_eq!(third.ask(&get("/health", "")).await.status, 200);
@@ -85,6 +87,11 @@ async fn one_address_gets_so_many_and_a_trusted_proxy_all() {
         assert_eq!(first.ask(&get("/health", "")).await.status, 200);
         drop(second);
         until("its place is free", || read(&counters.connections_open) == 1).await;
+        // Silent ones of the same address make room.
+        let mut silent = gateway.client().await;
+        until("it was accepted", || read(&counters.connections_open) == 2).await;
         assert_eq!(gateway.client().await.ask(&get("/health", "")).await.status, 200);
+        silent.until_closed().await;
+        assert_eq!(read(&counters.connections_displaced), 1);
     }
 }
