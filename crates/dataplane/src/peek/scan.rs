@@ -45,7 +45,6 @@ impl Place {
     /// Of the value under `key`.
     fn below(self, key: &str) -> Self {
         match self {
-            Self::Inert | Self::Address => Self::Inert,
             // What tools were called with and are described by is theirs.
             Self::Content => match key {
                 "image_url" | "video_url" | "audio_url" | "file_url" => Self::Media,
@@ -55,7 +54,7 @@ impl Place {
             },
             Self::Media | Self::Source if key == "url" => Self::Media,
             Self::Source => Self::Address,
-            Self::Media => Self::Inert,
+            Self::Media | Self::Inert | Self::Address => Self::Inert,
         }
     }
 
