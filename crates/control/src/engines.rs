@@ -75,7 +75,10 @@ impl Control {
             engine_metrics::parse(engine, &String::from_utf8_lossy(&body))
         });
         let parsed = parsed.await.map_err(|_| "the engine's /metrics could not be read".to_owned())?;
-        parsed.ok_or_else(|| "the engine's /metrics has none of the usual counters".to_owned())
+        let parsed =
+            parsed.ok_or_else(|| "the engine's /metrics has none of the usual counters".to_owned())?;
+        let own = self.shared.stats.of(&model.served_name);
+        Ok(parsed.or_measured(&own.ttft.read().0, &own.latency.read().0))
     }
 
     /// Sends one small request of the model's task straight to its engine: to a model without a chat template, the

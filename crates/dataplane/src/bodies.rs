@@ -1,35 +1,52 @@
 //! Memory that request bodies take together, on all threads. Without a bound, as many large bodies as there are
 //! connections could be half sent at the same time.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use gantry_domain::{ApiError, ErrorCode};
 
-use crate::limits::KeyState;
+use crate::{limits::Holder, who::Who};
 
 /// So much of each body is not counted: it lies in the buffer that a connection has in any case.
 pub(crate) const FREE: usize = 64 << 10;
-/// One key gets at most this part of all, so that others find room beside it.
-const SHARE: usize = 2;
 /// Bodies come and go within moments.
 const RETRY_AFTER_SEC: u64 = 1;
 
 /// How much is taken, in bytes.
 #[derive(Debug, Default)]
-pub struct Bodies(AtomicUsize);
+pub struct Bodies {
+    all: AtomicUsize,
+    /// Of it, by whom. Locked for moments, and only for bodies beyond [`FREE`].
+    by: Mutex<HashMap<Holder, usize>>,
+}
 
 impl Bodies {
     /// Bytes that are taken now.
     pub fn used(&self) -> usize {
-        self.0.load(Relaxed)
+        self.all.load(Relaxed)
     }
 
-    /// For one body, of `key` if one was used. All bodies together may take `max` bytes.
-    pub(crate) fn room(&self, max: usize, key: Option<&Arc<KeyState>>) -> Room<'_> {
-        Room { bodies: self, max, key: key.map(Arc::clone), taken: 0 }
+    /// For one body of `who`. All bodies together may take `max` bytes.
+    pub(crate) fn room(&self, max: usize, who: Who) -> Room<'_> {
+        // Whoever it is, others find room beside him.
+        let share = |holder: Option<Holder>, part: usize| holder.map(|it| (it, part));
+        let holders = [
+            share(who.key.map(Holder::Key), max / 2),
+            share(who.user.map(Holder::User), max / 2),
+            share(who.org.map(Holder::Org), max / 4 * 3),
+        ];
+        Room { bodies: self, max, holders, taken: 0 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
+        // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
+        self.by.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -38,7 +55,8 @@ impl Bodies {
 pub(crate) struct Room<'a> {
     bodies: &'a Bodies,
     max: usize,
-    key: Option<Arc<KeyState>>,
+    /// Whose it is, and what may be taken by each.
+    holders: [Option<(Holder, usize)>; 3],
     taken: usize,
 }
 
@@ -52,14 +70,23 @@ impl Room<'_> {
         if more == 0 {
             return Ok(());
         }
-        if !take(&self.bodies.0, more, self.max) {
-            return Err(full("the gateway's memory for request bodies is full"));
+        if !take(&self.bodies.all, more, self.max) {
+            return Err(full("the gateway's memory for request bodies is full".to_owned()));
         }
-        // One body alone is let through as long as there is memory at all.
-        let own = self.key.as_ref().is_none_or(|it| take(&it.bodies, more, (self.max / SHARE).max(length)));
-        if !own {
-            self.bodies.0.fetch_sub(more, Relaxed);
-            return Err(full("the bodies that this key sends at the same time are too many or too large"));
+        let mut by = self.bodies.lock();
+        for (holder, part) in self.holders.iter().flatten() {
+            let used = by.get(holder).copied().unwrap_or(0);
+            // One body alone is let through as long as there is memory at all.
+            if used + more > (*part).max(length) {
+                self.bodies.all.fetch_sub(more, Relaxed);
+                let word = holder.word();
+                return Err(full(format!(
+                    "the bodies that this {word} sends at the same time are too many or too large"
+                )));
+            }
+        }
+        for (holder, _) in self.holders.iter().flatten() {
+            *by.entry(*holder).or_default() += more;
         }
         self.taken += more;
         Ok(())
@@ -68,10 +95,17 @@ impl Room<'_> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        if self.taken > 0 {
-            self.bodies.0.fetch_sub(self.taken, Relaxed);
-            if let Some(key) = &self.key {
-                key.bodies.fetch_sub(self.taken, Relaxed);
+        if self.taken == 0 {
+            return;
+        }
+        self.bodies.all.fetch_sub(self.taken, Relaxed);
+        let mut by = self.bodies.lock();
+        for (holder, _) in self.holders.iter().flatten() {
+            if let Some(used) = by.get_mut(holder) {
+                *used = used.saturating_sub(self.taken);
+                if *used == 0 {
+                    by.remove(holder);
+                }
             }
         }
     }
@@ -82,6 +116,6 @@ fn take(used: &AtomicUsize, more: usize, max: usize) -> bool {
     used.fetch_update(Relaxed, Relaxed, next).is_ok()
 }
 
-fn full(message: &str) -> ApiError {
+fn full(message: String) -> ApiError {
     ApiError::new(ErrorCode::RequestMemoryFull, message).retry_after(RETRY_AFTER_SEC)
 }

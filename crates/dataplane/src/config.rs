@@ -55,6 +55,13 @@ pub struct Config {
     pub max_body: usize,
     /// What all request bodies together may take in memory, in bytes; at least `max_body`.
     pub body_memory: usize,
+    /// Hosts from which engines may fetch what requests refer to; `*` is all.
+    pub media_hosts: Vec<String>,
+    /// Client connections at the same time. Beyond, the one that has been silent the longest without any request goes, or else
+    /// the new one.
+    pub max_connections: usize,
+    /// The same of one address (of IPv6: of one /64), trusted proxies excepted; 0 is without limit.
+    pub max_connections_per_address: u32,
     /// Time for a request body to arrive completely.
     pub body_timeout: Duration,
     /// Time for a request head to arrive, which is also how long an idle client connection is kept.
@@ -103,6 +110,9 @@ impl Default for Config {
             threads: 1,
             max_body: 32 << 20,
             body_memory: 512 << 20,
+            media_hosts: Vec::new(),
+            max_connections: usize::MAX,
+            max_connections_per_address: 0,
             body_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_mins(1),

@@ -1,13 +1,20 @@
 //! One client connection: a task that hyper runs, and that hears of the thread's end.
 
-use std::{cell::Cell, future::Future, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    future::Future,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    task::{Poll, Waker},
+    time::Duration,
+};
 
 use hyper::{server::conn::http1::Builder, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
 use crate::{
-    Peer,
+    Peer, crowd,
     malformed::Shaping,
     service,
     worker::{Guest, Phase, Worker},
@@ -33,22 +40,58 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
     drop(tokio::task::spawn_local(task));
 }
 
-/// Serves a connection in the background.
+/// How a connection behaves.
+#[derive(Debug)]
+pub(crate) struct Conduct {
+    pub address: IpAddr,
+    asked: Cell<bool>,
+    /// It has to make room.
+    ended: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Conduct {
+    /// Whether it has brought a request.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.asked.get()
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.set(true);
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Serves a connection in the background, if there is room for it.
 pub(crate) fn open(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: Guest) {
     // Answers are written whole; without this the last piece of a stream would wait for an acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
-    spawn(serve(worker, stream, addr, guest));
+    let Some(place) = crowd::admit(&worker, addr.ip()) else {
+        tracing::debug!(%addr, "a connection is refused: there are too many");
+        return;
+    };
+    spawn(async move {
+        let _place = place;
+        serve(worker, stream, addr, guest).await;
+    });
 }
 
 async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: Guest) {
     let inner = Rc::clone(&worker);
-    let asked = Rc::new(Cell::new(false));
-    let asks = Rc::clone(&asked);
+    let conduct = Rc::new(Conduct {
+        address: addr.ip(),
+        asked: Cell::default(),
+        ended: Cell::default(),
+        waker: RefCell::default(),
+    });
+    let asks = Rc::clone(&conduct);
     let service = service_fn(move |request| {
-        asks.set(true);
+        asks.asked.set(true);
         service::handle(&inner, request, Peer { addr }, guest)
     });
     let mut http = std::pin::pin!(
@@ -58,12 +101,19 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: G
     let mut told = false;
     let ended = std::future::poll_fn(|cx| {
         if guest == Guest::Early {
-            guard.get_or_insert_with(|| Guard::new(Rc::clone(&worker), cx.waker().clone()));
+            guard.get_or_insert_with(|| {
+                *conduct.waker.borrow_mut() = Some(cx.waker().clone());
+                worker.silent.came(&conduct);
+                Guard::new(Rc::clone(&worker), cx.waker().clone())
+            });
         }
         // First, so that a request that has arrived already is seen before idle connections are closed.
         let polled = http.as_mut().poll(cx);
+        if polled.is_pending() && conduct.ended.get() && !conduct.has_asked() {
+            return Poll::Ready(Ok(()));
+        }
         // One that has brought no request yet may have one under way; hyper would close it.
-        let ends = worker.phase() >= Phase::Drain && (asked.get() || worker.ends_silent());
+        let ends = worker.phase() >= Phase::Drain && (conduct.has_asked() || worker.ends_silent());
         if polled.is_pending() && ends && !told {
             told = true;
             http.as_mut().graceful_shutdown();
@@ -84,7 +134,7 @@ struct Guard {
 }
 
 impl Guard {
-    fn new(worker: Rc<Worker>, waker: std::task::Waker) -> Self {
+    fn new(worker: Rc<Worker>, waker: Waker) -> Self {
         let id = worker.connection_opened(waker);
         Self { worker, id }
     }

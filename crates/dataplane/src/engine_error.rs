@@ -113,16 +113,20 @@ fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_
     // Flat, or under `error`; what else an engine says (`n_ctx`, …) is kept.
     let source = body.map(|it| if it["error"].is_object() { &it["error"] } else { it });
     let source = source.and_then(Value::as_object).unwrap_or(&empty);
-    let (kind, fallback) = words(status);
     let word = |key: &str| source.get(key).and_then(Value::as_str).filter(|it| is_word(it));
+    let engines = word("code").or_else(|| word("type"));
+    let code = code(status, engines, message.as_deref());
     let mut error = Map::new();
     error.insert("message".into(), message.unwrap_or_else(|| format!("the engine answered {status}")).into());
-    error.insert("type".into(), kind.into());
+    error.insert("type".into(), kind(status).into());
     error
         .insert("param".into(), source.get("param").filter(|it| it.is_string()).cloned().unwrap_or_default());
+    error.insert("code".into(), code.as_str().into());
     // An engine that was taken at another word than its own has no fitting one.
-    let own = || word("code").or_else(|| word("type")).filter(|it| status >= 500 || *it != "server_error");
-    error.insert("code".into(), own().unwrap_or(fallback).into());
+    if let Some(word) = engines.filter(|it| *it != code.as_str() && (status >= 500 || *it != "server_error"))
+    {
+        error.insert("engine_code".into(), word.into());
+    }
     for (key, value) in source {
         if !["message", "type", "param", "code", "error", "detail", "object"].contains(&key.as_str()) {
             error.insert(key.clone(), value.clone());
@@ -136,18 +140,35 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
 }
 
-/// OpenAI `type` and the code for an engine that has none.
-fn words(status: u16) -> (&'static str, &'static str) {
+/// The gateway's code for it, the same for every engine: clients branch on it. What an engine calls it depends on the engine.
+fn code(status: u16, engines: Option<&str>, message: Option<&str>) -> ErrorCode {
+    // vLLM 0.10 to 0.32 has no word for it (its `code` is the status), but says so.
+    let is_too_long = |it: &str| it.contains("maximum context length") || it.contains("maximum model length");
     match status {
-        403 => ("permission_error", "forbidden"),
-        404 => ("not_found_error", "not_found"),
-        408 => ("invalid_request_error", "request_timeout"),
-        413 => ("invalid_request_error", "request_too_large"),
-        422 => ("invalid_request_error", "validation_error"),
-        429 => ("rate_limit_error", "rate_limit_exceeded"),
-        503 => ("service_unavailable_error", "model_unavailable"),
-        500.. => ("server_error", "bad_upstream"),
-        _ => ("invalid_request_error", "invalid_request"),
+        400 if engines == Some("exceed_context_size_error") => ErrorCode::ContextLengthExceeded,
+        400 if engines == Some(ErrorCode::ContextLengthExceeded.as_str()) => ErrorCode::ContextLengthExceeded,
+        400 if message.is_some_and(is_too_long) => ErrorCode::ContextLengthExceeded,
+        403 => ErrorCode::Forbidden,
+        404 => ErrorCode::NotFound,
+        408 => ErrorCode::RequestTimeout,
+        413 => ErrorCode::RequestTooLarge,
+        422 => ErrorCode::ValidationError,
+        429 => ErrorCode::RateLimitExceeded,
+        503 => ErrorCode::ModelUnavailable,
+        500.. => ErrorCode::EngineError,
+        _ => ErrorCode::InvalidRequest,
+    }
+}
+
+/// OpenAI `type`.
+fn kind(status: u16) -> &'static str {
+    match status {
+        403 => "permission_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        503 => "service_unavailable_error",
+        500.. => "server_error",
+        _ => "invalid_request_error",
     }
 }
 
@@ -169,7 +190,7 @@ mod tests {
         assert_eq!(
             shaped(400, long),
             json!({"error": {"message": "too long", "type": "invalid_request_error", "param": null,
-                "code": "exceed_context_size_error", "n_prompt_tokens": 12016, "n_ctx": 2048}, "request_id": "r"})
+                "code": "context_length_exceeded", "engine_code": "exceed_context_size_error", "n_prompt_tokens": 12016, "n_ctx": 2048}, "request_id": "r"})
         );
         let cases = [
             (
@@ -186,7 +207,14 @@ mod tests {
             ),
             (405, r#"{"detail":"Method Not Allowed"}"#, "Method Not Allowed", "invalid_request"),
             (422, r#"{"detail":[{"loc":["body"]}]}"#, r#"[{"loc":["body"]}]"#, "validation_error"),
-            (500, "<html>oops", "the engine answered 500", "bad_upstream"),
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 512 tokens.","type":"BadRequestError","code":400}}"#,
+                "This model's maximum context length is 512 tokens.",
+                "context_length_exceeded",
+            ),
+            (500, "<html>oops", "the engine answered 500", "engine_error"),
+            (500, r#"{"error":{"code":500,"message":"x","type":"server_error"}}"#, "x", "engine_error"),
             (429, "{}", "the engine answered 429", "rate_limit_exceeded"),
         ];
         for (status, body, message, code) in cases {

@@ -121,8 +121,7 @@ async fn answered(
     }
     let mut deadline = Deadline::new(Rc::clone(&worker), meter.started + worker.config.body_timeout);
     // Given back with the body, when the engine begins to answer.
-    let key = meter.caller.key().map(|it| &it.state);
-    let mut room = worker.shared.bodies.room(worker.config.body_memory, key);
+    let mut room = worker.shared.bodies.room(worker.config.body_memory, meter.caller.who());
     let bytes = match body::read(incoming, worker.config.max_body, &mut room, &mut deadline).await {
         Ok(bytes) => bytes,
         Err(Problem::Refused(error)) => {
@@ -208,6 +207,10 @@ async fn prepare(
     })?;
     let streams = peeked.stream && meter.endpoint.streams();
     meter.stream = streams;
+    if let Err(error) = peek::media::check(&peeked.fetched, &meter.worker.config.media_hosts) {
+        meter.requested(&peeked.model);
+        return Err(error.into());
+    }
     let catalog = meter.worker.shared.catalog.load();
     let Some(route) = catalog.routes.get(peeked.model.as_ref()) else {
         meter.requested(&peeked.model);

@@ -16,6 +16,7 @@ pub mod catalog;
 mod choices;
 mod config;
 mod conn;
+mod crowd;
 mod deadline;
 mod defaults;
 mod elements;

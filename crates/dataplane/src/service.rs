@@ -46,6 +46,13 @@ pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer
             let error = ApiError::new(ErrorCode::UnknownHost, message);
             Box::pin(std::future::ready(refused(worker, &request, endpoint, &error)))
         }
+        endpoint if !is_understood(&request) => {
+            let message = "the body must come without a transfer coding but `chunked`";
+            let error = ApiError::new(ErrorCode::InvalidRequest, message);
+            let mut answer = refused(worker, &request, endpoint, &error);
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            Box::pin(std::future::ready(answer))
+        }
         Some(endpoint) if request.method() == Method::POST => {
             Box::pin(inference::serve(inner, request, endpoint, peer.addr.ip()))
         }
@@ -59,6 +66,15 @@ fn is_own(path: &str) -> bool {
     matches!(path, "/health" | "/livez")
         || Endpoint::from_path(path).is_some()
         || models::wanted(path).is_some()
+}
+
+/// hyper takes off the last coding, `chunked`, and leaves what it does not know (RFC 9112 §6.1).
+fn is_understood(request: &Request<Incoming>) -> bool {
+    let codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    codings.flat_map(|it| it.as_bytes().split(|it| *it == b',')).all(|it| {
+        let coding = it.trim_ascii();
+        coding.is_empty() || coding.eq_ignore_ascii_case(b"chunked")
+    })
 }
 
 fn is_known(worker: &Worker, request: &Request<Incoming>) -> bool {

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use crate::{
     Catalog,
     bodies::Bodies,
+    crowd::Crowd,
     limits::Limiter,
     returning::Waiting,
     stats::{Fine, Stats},
@@ -32,6 +33,8 @@ pub struct Shared {
     pub usage_written: Notify,
     /// Requests that wait for a model that is being applied.
     pub(crate) waiting: Waiting,
+    /// Client connections.
+    pub(crate) crowd: Crowd,
     changed: watch::Sender<()>,
     /// Told when callers that there were may ask for nothing more.
     ended: watch::Sender<()>,
@@ -48,6 +51,7 @@ impl Shared {
             bodies: Bodies::default(),
             usage_written: Notify::new(),
             waiting: Waiting::default(),
+            crowd: Crowd::default(),
             changed: watch::Sender::new(()),
             ended: watch::Sender::new(()),
         }
@@ -106,6 +110,12 @@ pub struct Counters {
     pub connections: AtomicU64,
     /// Gauge: client connections open.
     pub connections_open: AtomicU64,
+    /// Connections that were closed at once, because there were as many as may be.
+    pub connections_refused_full: AtomicU64,
+    /// The same, of their address.
+    pub connections_refused_address: AtomicU64,
+    /// Connections that had brought no request and made room for others.
+    pub connections_displaced: AtomicU64,
     /// Inference requests that passed authentication, by [`Outcome`] in the order of [`Outcome::ALL`].
     pub requests: [AtomicU64; Outcome::ALL.len()],
     /// Inference requests refused before they had a usage row (401 and 403).

@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     Config, Other, Shared, access, conn,
+    crowd::Silent,
     pool::Pool,
     spans,
     spool::{RowRef, Writer},
@@ -68,6 +69,7 @@ pub(crate) struct Worker {
     /// Wakers of the connection tasks, to tell them of a new phase.
     connections: RefCell<HashMap<u64, Waker>>,
     next_connection: Cell<u64>,
+    pub silent: Silent,
     all_closed: Notify,
     unannounced: Cell<u32>,
 }
@@ -88,6 +90,7 @@ impl Worker {
             silent_end: Cell::new(false),
             connections: RefCell::default(),
             next_connection: Cell::new(0),
+            silent: Silent::default(),
             all_closed: Notify::new(),
             unannounced: Cell::new(0),
         }

@@ -12,7 +12,7 @@ use crate::model::EngineKind;
 /// Most bounds of one histogram; the engines' have some 25.
 const MAX_BOUNDS: usize = 256;
 
-/// `None` where the engine does not say. Counters and percentiles are over the engine's life.
+/// `None` where nobody says. Counters and percentiles of the engine are over its life.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct EngineMetrics {
     pub requests_running: Option<u64>,
@@ -27,8 +27,43 @@ pub struct EngineMetrics {
     /// From the request to the last token.
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
+    /// Who measured the percentiles.
+    pub latency_source: Option<LatencySource>,
     /// Part of the prompt tokens that the cache held, 0 to 1.
     pub prefix_cache_hit_rate: Option<f64>,
+}
+
+/// Who measured how long answers take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LatencySource {
+    Engine,
+    /// This gateway, since it started, for the requests that came through it.
+    Gateway,
+}
+
+/// Cumulative counts by upper bound in seconds; `None` is the last bound.
+pub type Buckets = Vec<(Option<f64>, u64)>;
+
+impl EngineMetrics {
+    /// Takes percentiles from the gateway's histograms where the engine has none (llama.cpp).
+    #[must_use]
+    pub fn or_measured(mut self, ttft: &Buckets, latency: &Buckets) -> Self {
+        if self.latency_source.is_some() {
+            return self;
+        }
+        let read = |buckets: &Buckets| {
+            let mut histogram = Histogram::default();
+            for (le, count) in buckets {
+                histogram.add(le.unwrap_or(f64::INFINITY), *count as f64);
+            }
+            (histogram.percentile_ms(0.5), histogram.percentile_ms(0.95))
+        };
+        (self.ttft_p50_ms, self.ttft_p95_ms) = read(ttft);
+        (self.latency_p50_ms, self.latency_p95_ms) = read(latency);
+        self.latency_source = self.latency_p50_ms.map(|_| LatencySource::Gateway);
+        self
+    }
 }
 
 /// Reads the text of `/metrics`. `None` if it has nothing of what the engine is known to say.
@@ -211,7 +246,9 @@ impl Seen {
             EngineKind::Llamacpp => self.cache_hits.get().and_then(|hits| Some(hits + self.prompt.get()?)),
         };
         let hit_rate = |hits: f64| queries.filter(|it| *it > 0.0).map(|it| (hits / it).min(1.0));
+        let latency = self.latency.percentile_ms(0.5);
         EngineMetrics {
+            latency_source: latency.map(|_| LatencySource::Engine),
             requests_running: self.running.whole(),
             requests_waiting: self.waiting.whole(),
             kv_cache_usage: self.kv_cache.mean(),
@@ -219,7 +256,7 @@ impl Seen {
             generation_tokens_total: self.generation.whole(),
             ttft_p50_ms: self.ttft.percentile_ms(0.5),
             ttft_p95_ms: self.ttft.percentile_ms(0.95),
-            latency_p50_ms: self.latency.percentile_ms(0.5),
+            latency_p50_ms: latency,
             latency_p95_ms: self.latency.percentile_ms(0.95),
             prefix_cache_hit_rate: self.cache_hits.get().and_then(hit_rate),
         }

@@ -61,6 +61,9 @@ error_codes! {
     /// A parameter, or a value of it, that clients may not send.
     ParameterNotAllowed = "parameter_not_allowed", 400, "invalid_request_error", final,
         "Leave the parameter out, or use another value; the message says which.";
+    /// The prompt, with the answer that it asks for, is longer than the model's context.
+    ContextLengthExceeded = "context_length_exceeded", 400, "invalid_request_error", final,
+        "Send a shorter prompt, or ask for fewer tokens; `GET /v1/models/{model}` has `max_model_len`.";
     /// Chat to an embedding model, or embeddings from a chat model.
     TaskMismatch = "task_mismatch", 400, "invalid_request_error", final,
         "Call a model of the right task; `GET /v1/models` says the task of each.";
@@ -160,6 +163,9 @@ error_codes! {
     /// Something went wrong inside the gateway; the log has the request id.
     Internal = "internal", 500, "server_error", retry,
         "Send again; if it stays, report it with the log lines of the `request_id`.";
+    /// The engine failed at the request; the message is its own, and `engine_code` its own word for it.
+    EngineError = "engine_error", 500, "server_error", retry,
+        "Look at the message: engines answer some requests so that can never succeed; else look at the engine's log.";
     /// The engine of a running model can't be reached, or broke before it answered.
     ModelUnavailable = "model_unavailable", 502, "server_error", retry,
         "Send again in a moment; look at the model's state and log.";

@@ -61,6 +61,8 @@ metrics! {
     BODY_BYTES = Gauge "gantry_request_body_bytes" []
         "Memory that request bodies of more than 64 KiB take until the engine answers.";
     CONNECTIONS = Counter "gantry_connections_total" [] "Client connections accepted.";
+    CONNECTIONS_REFUSED = Counter "gantry_connections_refused_total" ["why"]
+        "Client connections closed because there were too many: `full` and `address` at once, `silent` to make room for another.";
     CONNECTIONS_OPEN = Gauge "gantry_connections_open" [] "Client connections open.";
     MODELS = Gauge "gantry_models" ["state"] "Models by state.";
     UPSTREAM_UP = Gauge "gantry_upstream_healthy" ["model"]

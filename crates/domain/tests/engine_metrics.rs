@@ -1,7 +1,7 @@
 //! What real engines wrote at `/metrics` (`metrics/*.txt`, recorded), and what a broken one might.
 
 use gantry_domain::{
-    engine_metrics::{EngineMetrics, parse},
+    engine_metrics::{EngineMetrics, LatencySource, parse},
     model::EngineKind::{Llamacpp, Vllm},
 };
 
@@ -19,6 +19,7 @@ fn the_text_of_vllm_gives_percentiles_between_its_buckets() {
         ttft_p95_ms: Some(61_000.0),
         latency_p50_ms: Some(285.0),
         latency_p95_ms: Some(55_250.0),
+        latency_source: Some(LatencySource::Engine),
         prefix_cache_hit_rate: Some(0.0),
     };
     assert_eq!(read, wanted);

@@ -10,6 +10,7 @@ mod base;
 mod cli;
 mod data_dir;
 mod demo;
+mod descriptors;
 mod doctor;
 mod engine_runtime;
 mod home;

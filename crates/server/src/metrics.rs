@@ -268,6 +268,14 @@ impl Page {
         ] {
             self.one(metric, Some(value.load(Relaxed)));
         }
+        self.head(metrics::CONNECTIONS_REFUSED);
+        for (why, value) in [
+            ("full", &counters.connections_refused_full),
+            ("address", &counters.connections_refused_address),
+            ("silent", &counters.connections_displaced),
+        ] {
+            self.line(metrics::CONNECTIONS_REFUSED, "", &[why], None, value.load(Relaxed));
+        }
     }
 
     fn engines(&mut self, control: &Control) {

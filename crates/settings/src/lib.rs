@@ -15,8 +15,8 @@ pub use load::{Origin, SettingsError, Sources};
 pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
 pub use table::{BootstrapPassword, Entry, Settings};
 pub use value::{
-    CommandWords, ContainerRuntime, DatabaseUrl, HostNames, LogFormat, Origins, Paths, RedisUrl, Secret,
-    Value, Wait, Words,
+    CommandWords, ContainerRuntime, DatabaseUrl, HostNames, Hosts, LogFormat, Origins, Paths, RedisUrl,
+    Secret, Value, Wait, Words,
 };
 
 /// What is wrong with the combination of values, or dangerous about it.

@@ -14,8 +14,8 @@ use crate::{
     load::{Origin, SettingsError, Sources},
     otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler},
     value::{
-        CommandWords, ContainerRuntime, DatabaseUrl, HostNames, LogFormat, Origins, Paths, RedisUrl, Secret,
-        Value, Wait,
+        CommandWords, ContainerRuntime, DatabaseUrl, HostNames, Hosts, LogFormat, Origins, Paths, RedisUrl,
+        Secret, Value, Wait,
     },
 };
 
@@ -103,8 +103,18 @@ settings! {
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: NonZeroUsize = "33554432";
         /// Memory for the bodies of all inference requests that have not reached their engine, in bytes. One key gets at
-        /// most half of it; what finds no room is refused.
+        /// most half of it, and one user with all keys and sessions; one organisation three quarters. What finds no room
+        /// is refused.
         request_body_memory_bytes: NonZeroUsize = "536870912";
+        /// Client connections at the same time; 0 is as many as the limit of open files (`ulimit -n`) allows beside one to an
+        /// engine for each. Beyond, the one that has been silent the longest without any request is closed.
+        connections_max: usize = "0";
+        /// Client connections of one address (of IPv6: of one /64) at the same time, at most half of all; 0 is without
+        /// limit. Those of `TRUSTED_PROXIES` are not counted: behind any other proxy all clients share one address.
+        connections_per_address_max: u32 = "4096";
+        /// Hosts from which engines may fetch pictures, sounds, films and files that requests refer to; `*` is any. All other
+        /// addresses but `data:` are refused, since engines fetch from inside your network.
+        media_url_hosts: Hosts = "";
         /// Streams of events and of logs that pages and operators may have open at the same time.
         event_streams_max: usize = "256";
         /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.

@@ -215,6 +215,26 @@ impl Value for HostNames {
     }
 }
 
+/// Comma-separated names of hosts, or `*`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hosts(pub Vec<String>);
+
+impl Value for Hosts {
+    const ALLOWED: &'static str = "host names without scheme and port, comma-separated, or `*`";
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.trim() == "*" {
+            Some(Self(vec!["*".to_owned()]))
+        } else {
+            HostNames::parse(text).map(|it| Self(it.0))
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.join(",")
+    }
+}
+
 /// A program and its first arguments. Words are separated by spaces; quotes keep spaces in a word. No shell is involved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandWords(pub Vec<String>);

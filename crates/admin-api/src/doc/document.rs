@@ -371,16 +371,22 @@ fn schemas() -> BTreeMap<&'static str, Value> {
     kinds.dedup();
     let detail =
         schema::object([("param", text()), ("message", text()), ("code", schema::named("ErrorCode"))]);
-    let error = object_but(
-        &["details"],
+    let mut error = object_but(
+        &["details", "engine_code"],
         [
             ("message", text()),
             ("type", one_of(&kinds)),
             ("param", nullable(text())),
             ("code", schema::named("ErrorCode")),
             ("details", schema::described(list(detail), "Every problem of a request that was read.")),
+            (
+                "engine_code",
+                schema::described(text(), "What the engine calls it, if it was the engine that refused."),
+            ),
         ],
     );
+    // What else an engine says of it, such as llama.cpp's `n_ctx`.
+    error["additionalProperties"] = true.into();
     let whole = object_but(
         &["type"],
         [

@@ -92,6 +92,7 @@ fn inference(endpoint: Endpoint) -> Doc {
         ErrorCode::InvalidRequest,
         ErrorCode::DuplicateKey,
         ErrorCode::ParameterNotAllowed,
+        ErrorCode::ContextLengthExceeded,
         ErrorCode::TaskMismatch,
         ErrorCode::ModelNotAllowed,
         ErrorCode::ModelNotFound,
@@ -108,14 +109,15 @@ fn inference(endpoint: Endpoint) -> Doc {
     ])
 }
 
-/// What stands for a word of the engine's own where it says none; the status is always the engine's.
+/// The code of an engine's own refusals, by their status, which is the engine's.
 const ENGINES: &[(u16, ErrorCode)] = &[
     (403, ErrorCode::Forbidden),
     (404, ErrorCode::NotFound),
     (422, ErrorCode::ValidationError),
-    (500, ErrorCode::BadUpstream),
+    (500, ErrorCode::EngineError),
+    (502, ErrorCode::EngineError),
     (503, ErrorCode::ModelUnavailable),
-    (504, ErrorCode::BadUpstream),
+    (504, ErrorCode::EngineError),
 ];
 
 const DATA: &str = "JSON as the engine made it. Where OpenAI's streams end with `[DONE]`, this one does, unless the engine \

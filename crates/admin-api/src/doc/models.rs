@@ -387,8 +387,9 @@ pub(crate) fn metrics() -> Doc {
     let share = || nullable(json!({ "type": "number", "minimum": 0, "maximum": 1 }));
     Doc::new("listModelMetrics", "Metrics of all engines")
         .about(
-            "Read from each engine's own `/metrics`; counters and percentiles are over the engine's life. What an \
-             engine does not say is `null`: llama.cpp has no histograms.",
+            "Read from each engine's own `/metrics`; its counters and percentiles are over the engine's life. llama.cpp \
+             has no histograms: its percentiles are the gateway's, since that started and for the requests that came \
+             through it, as `latency_source` says. What nobody knows is `null`.",
         )
         .paged()
         .list(object([
@@ -405,6 +406,7 @@ pub(crate) fn metrics() -> Doc {
             ("ttft_p95_ms", nullable(number())),
             ("latency_p50_ms", nullable(number())),
             ("latency_p95_ms", nullable(number())),
+            ("latency_source", nullable(one_of(&["engine", "gateway"]))),
             ("prefix_cache_hit_rate", share()),
             ("error", nullable(text())),
         ]))

@@ -32,8 +32,8 @@ pub(crate) struct ModelMetrics {
 
 /// Metrics of all engines
 ///
-/// Read from each engine's own `/metrics`; counters and percentiles are over the engine's life. What an engine does not
-/// say is `null`: llama.cpp has no histograms.
+/// Read from each engine's own `/metrics`; its counters and percentiles are over the engine's life. llama.cpp has no histograms:
+/// its percentiles are the gateway's, as `latency_source` says. What nobody knows is `null`.
 pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     params.finish()?;

@@ -25,7 +25,7 @@ use std::{
     fmt,
     sync::{
         Arc, LazyLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -185,8 +185,6 @@ pub struct KeyState {
     /// It was revoked, or its holder disabled or deleted. A place of its own: streams look at it, and all else here
     /// changes with each request.
     pub(crate) ended: Box<AtomicBool>,
-    /// Bytes of its requests' bodies that are in memory.
-    pub(crate) bodies: AtomicUsize,
     /// Milliseconds since the epoch; 0 if it was not used since start.
     last_used: AtomicI64,
 }
@@ -196,7 +194,6 @@ impl KeyState {
         Self {
             account: Arc::new(AccountState::new(Holder::Key(key))),
             ended: Box::default(),
-            bodies: AtomicUsize::new(0),
             last_used: AtomicI64::new(0),
         }
     }

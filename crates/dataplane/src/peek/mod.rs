@@ -4,6 +4,7 @@
 //! Laxer than `serde_json` in three ways, none of which touches a key or a value that is read here: raw control
 //! characters inside strings, numbers beyond the range of a double, and lone surrogates (`\ud800`) in values.
 
+pub(crate) mod media;
 mod scan;
 
 use std::{borrow::Cow, ops::Range};
@@ -34,6 +35,8 @@ pub struct Peek<'a> {
     pub prompt_bytes: u64,
     /// Where `stream_options.include_usage` would have to be changed.
     pub usage_slot: UsageSlot,
+    /// Addresses of pictures, films, sounds and files which an engine may fetch: everything but `data:`.
+    pub fetched: Vec<Cow<'a, str>>,
 }
 
 /// What has to be done to a body so that it says `"stream_options":{"include_usage":true}`.
@@ -56,6 +59,8 @@ pub enum UsageSlot {
 enum Guard {
     /// Numbers above it, also when written as a string (pydantic coerces those).
     AtMost(f64),
+    /// The same, and negative ones.
+    UpTo(f64),
     /// Arrays with more elements.
     ElementsAtMost(u32),
     NotNegative,
@@ -69,15 +74,28 @@ enum Guard {
 /// run a template out of proportion, or crashes a known build. Decisions §5.
 const GUARDS: &[(&str, Guard)] = &[
     ("n", Guard::AtMost(16.0)),
+    // llama-server's own names of `n` and `logprobs`.
     ("n_cmpl", Guard::AtMost(16.0)),
+    ("n_probs", Guard::UpTo(100.0)),
     ("best_of", Guard::AtMost(16.0)),
-    ("logprobs", Guard::AtMost(100.0)),
-    ("top_logprobs", Guard::AtMost(100.0)),
+    // To vLLM, -1 is the whole vocabulary.
+    ("logprobs", Guard::UpTo(100.0)),
+    ("top_logprobs", Guard::UpTo(100.0)),
+    ("prompt_logprobs", Guard::UpTo(100.0)),
     ("messages", Guard::ElementsAtMost(10_000)),
+    // llama-server b11434 allocates as many at once: 1.2 GB for 10^8 of the second (seen). -1 is all there are.
+    ("repeat_last_n", Guard::AtMost(1_000_000.0)),
+    ("dry_penalty_last_n", Guard::AtMost(1_000_000.0)),
+    // It looks for each of them in its whole vocabulary, while all others wait.
+    ("dry_sequence_breakers", Guard::ElementsAtMost(100)),
+    // Each is looked for after each token: 8,000 take 30 ms for it there (seen).
+    ("stop", Guard::ElementsAtMost(100)),
     ("n_discard", Guard::NotNegative),
     ("n_keep", Guard::NotNegative),
     ("id_slot", Guard::NotNegative),
     ("chat_template", Guard::Never),
+    // Which other machine vLLM gets a prompt's cache from.
+    ("kv_transfer_params", Guard::Never),
     // Its answer comes before its tokens do, and is fetched from a path that is not proxied.
     ("background", Guard::NotTrue),
 ];
@@ -105,6 +123,8 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
         scan::string(&text[model.span.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
     let (include_usage, usage_slot) = usage_slot(text, open + 1, top.options.as_ref());
     let stream = top.stream.unwrap_or(false);
+    let fetched =
+        scanner.media.iter().filter_map(|(span, named)| media::fetched(&text[span.clone()], *named));
     Ok(Peek {
         model,
         stream,
@@ -114,6 +134,7 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
         prompts: top.prompts.max(1),
         prompt_bytes: top.prompt_bytes,
         usage_slot,
+        fetched: fetched.collect(),
     })
 }
 
@@ -205,6 +226,10 @@ impl Guard {
         let as_number = || as_number(text, value);
         match self {
             Self::AtMost(max) => as_number().filter(|it| *it > max).map(|_| format!("may be at most {max}")),
+            Self::UpTo(max) => {
+                let outside = as_number().filter(|it| !(0.0..=max).contains(it));
+                outside.map(|_| format!("must be between 0 and {max}"))
+            }
             Self::ElementsAtMost(max) => {
                 (value.n_elements > max).then(|| format!("may have at most {max} elements"))
             }

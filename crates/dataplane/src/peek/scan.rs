@@ -28,17 +28,59 @@ pub(super) struct Value {
     pub has_numbers: bool,
 }
 
+/// What is around a value: whether engines fetch what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Whatever stands here, no engine fetches it.
+    Inert,
+    /// May hold parts of messages.
+    Content,
+    /// The address of a picture, a film or a sound, or an object with it under `url`.
+    Media,
+    /// An object with an address or with data.
+    Source,
+    /// A text that may be an address.
+    Address,
+}
+
+impl Place {
+    /// Of the value under `key`.
+    fn below(self, key: &str) -> Self {
+        match self {
+            // What tools were called with and are described by is theirs.
+            Self::Content => match key {
+                "image_url" | "video_url" | "audio_url" | "file_url" => Self::Media,
+                "source" | "file" | "input_audio" | "input_image" | "input_video" => Self::Source,
+                "input" | "arguments" | "parameters" | "input_schema" | "metadata" => Self::Inert,
+                _ => Self::Content,
+            },
+            Self::Media | Self::Source if key == "url" => Self::Media,
+            Self::Source => Self::Address,
+            Self::Media | Self::Inert | Self::Address => Self::Inert,
+        }
+    }
+
+    /// Of the value under an outermost `key`.
+    fn outermost(key: &str) -> Self {
+        let inert =
+            ["tools", "functions", "metadata", "response_format", "json_schema", "structured_outputs"];
+        if inert.contains(&key) { Self::Inert } else { Self::Content }
+    }
+}
+
 pub(super) struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    /// Addresses that an engine may fetch, and texts that are addresses if they look so; with their quotes.
+    pub media: Vec<(Range<usize>, bool)>,
 }
 
 type Step<T> = Result<T, ApiError>;
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0 }
+        Self { text, bytes: text.as_bytes(), at: 0, media: Vec::new() }
     }
 
     /// Consumes the opening brace; gives its place.
@@ -69,7 +111,7 @@ impl<'a> Scanner<'a> {
         let key = string(&self.text[start..self.at]).ok_or_else(|| bad_json("a key has a bad escape"))?;
         self.space();
         self.expect(b':', "a colon is missing")?;
-        let value = self.value(depth)?;
+        let value = self.value(depth, Place::outermost(&key))?;
         Ok(Some((key, value)))
     }
 
@@ -80,7 +122,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// `depth` is that of the container around it.
-    fn value(&mut self, depth: u32) -> Step<Value> {
+    fn value(&mut self, depth: u32, place: Place) -> Step<Value> {
         self.space();
         let start = self.at;
         let (mut n_elements, mut has_numbers) = (0, false);
@@ -88,14 +130,17 @@ impl<'a> Scanner<'a> {
             Some(b'"') => {
                 self.at += 1;
                 self.string_rest()?;
+                if matches!(place, Place::Media | Place::Address) {
+                    self.media.push((start..self.at, place == Place::Media));
+                }
                 Kind::String
             }
             Some(b'{') => {
-                self.object(deeper(depth)?)?;
+                self.object(deeper(depth)?, place)?;
                 Kind::Object
             }
             Some(b'[') => {
-                (n_elements, has_numbers) = self.array(deeper(depth)?)?;
+                (n_elements, has_numbers) = self.array(deeper(depth)?, place)?;
                 Kind::Array
             }
             Some(b't') => self.literal("true")?,
@@ -111,7 +156,7 @@ impl<'a> Scanner<'a> {
         Ok(Value { kind, span: start..self.at, n_elements, has_numbers })
     }
 
-    fn object(&mut self, depth: u32) -> Step<()> {
+    fn object(&mut self, depth: u32, place: Place) -> Step<()> {
         self.at += 1;
         self.space();
         if self.peek() == Some(b'}') {
@@ -120,11 +165,17 @@ impl<'a> Scanner<'a> {
         }
         loop {
             self.space();
+            let start = self.at;
             self.expect(b'"', "a key is missing")?;
             self.string_rest()?;
+            let below = match place {
+                Place::Inert => Place::Inert,
+                // A key that is no text is none that an engine knows.
+                _ => string(&self.text[start..self.at]).map_or(Place::Inert, |key| place.below(&key)),
+            };
             self.space();
             self.expect(b':', "a colon is missing")?;
-            self.value(depth)?;
+            self.value(depth, below)?;
             self.space();
             match self.take() {
                 Some(b',') => {}
@@ -135,7 +186,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// How many elements it has, and whether one of them is a number.
-    fn array(&mut self, depth: u32) -> Step<(u32, bool)> {
+    fn array(&mut self, depth: u32, place: Place) -> Step<(u32, bool)> {
         self.at += 1;
         self.space();
         if self.peek() == Some(b']') {
@@ -144,7 +195,7 @@ impl<'a> Scanner<'a> {
         }
         let (mut n, mut has_numbers) = (0_u32, false);
         loop {
-            has_numbers |= self.value(depth)?.kind == Kind::Number;
+            has_numbers |= self.value(depth, place)?.kind == Kind::Number;
             n = n.saturating_add(1);
             self.space();
             match self.take() {

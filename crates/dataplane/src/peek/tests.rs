@@ -64,6 +64,15 @@ fn guards_hold_and_their_limits_pass() {
         r#""best_of":17"#,
         r#""logprobs":101"#,
         r#""top_logprobs":101"#,
+        r#""n_cmpl":17"#,
+        r#""n_probs":1000000"#,
+        r#""n_probs":"101""#,
+        r#""logprobs":-1"#,
+        r#""prompt_logprobs":101"#,
+        r#""prompt_logprobs":-1"#,
+        r#""repeat_last_n":2000000000"#,
+        r#""dry_penalty_last_n":1e8"#,
+        r#""kv_transfer_params":{"remote_host":"10.0.0.1"}"#,
         r#""n_discard":-1"#,
         r#""n_keep":-1"#,
         r#""id_slot":-1"#,
@@ -80,6 +89,11 @@ fn guards_hold_and_their_limits_pass() {
         r#""best_of":16"#,
         r#""logprobs":true"#,
         r#""top_logprobs":100"#,
+        r#""n_probs":100"#,
+        r#""n_cmpl":16"#,
+        r#""repeat_last_n":-1"#,
+        r#""stop":["a","b"]"#,
+        r#""kv_transfer_params":null"#,
         r#""n_keep":0"#,
         r#""chat_template":null"#,
         r#""background":false"#,
@@ -90,6 +104,10 @@ fn guards_hold_and_their_limits_pass() {
     }
     let messages = |n: usize| with(&format!(r#""messages":[{}]"#, vec!["{}"; n].join(",")));
     assert_eq!((messages(10_000), messages(10_001)), ("ok", "parameter_not_allowed"));
+    let stops = |n: usize| with(&format!(r#""stop":[{}]"#, vec!["\"a\""; n].join(",")));
+    assert_eq!((stops(100), stops(101)), ("ok", "parameter_not_allowed"));
+    let choices = |member: &str| peek(format!(r#"{{"model":"a",{member}}}"#).as_bytes()).unwrap().choices;
+    assert_eq!((choices(r#""n_cmpl":7"#), choices(r#""n":3,"n_cmpl":2"#)), (Some(7), Some(3)));
 }
 
 #[test]

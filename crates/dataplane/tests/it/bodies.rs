@@ -1,11 +1,12 @@
 //! Bodies that are half sent: what they may take, and what their callers take with them.
 
-use gantry_domain::{limit::Limits, usage::Outcome};
+use gantry_dataplane::KeyEntry;
+use gantry_domain::{OrgId, UserId, limit::Limits, usage::Outcome};
 
 use crate::{
     client::{Client, post},
     engine::{Engine, json},
-    gateway::{Gateway, catalog, key_entry},
+    gateway::{COOKIE, Gateway, catalog, key_entry},
     limits::limited,
     stalls::until,
 };
@@ -32,7 +33,8 @@ async fn half(client: &mut Client, request: &str) -> String {
 #[tokio::test]
 async fn bodies_in_memory_have_a_bound_together_and_one_key_gets_half() {
     let mut engine = Engine::start().await;
-    let keys = vec![("a", key_entry(1)), ("b", key_entry(2)), ("c", key_entry(3))];
+    let of = |n: i64, org: i64| KeyEntry { user_id: Some(UserId(n)), org_id: OrgId(org), ..key_entry(n) };
+    let keys = vec![("a", of(1, 2)), ("b", of(2, 3)), ("c", of(3, 4))];
     let gateway = Gateway::with(catalog(engine.addr, keys), |config| {
         (config.max_body, config.body_memory) = (LENGTH, 400_000);
     });
@@ -111,4 +113,41 @@ async fn a_place_among_the_running_requests_is_taken_before_the_body() {
     }
     let rows = gateway.rows(4).await;
     assert_eq!(rows.iter().filter(|it| it.outcome == Outcome::ClientClosed).count(), 1);
+}
+
+#[tokio::test]
+async fn neither_a_session_nor_many_keys_of_one_user_or_organisation_take_all_the_room() {
+    let engine = Engine::start().await;
+    // The session is of user 5, the organisation is 2.
+    let of = |n: i64, user: i64| KeyEntry { user_id: Some(UserId(user)), org_id: OrgId(2), ..key_entry(n) };
+    let keys = vec![("a", of(1, 5)), ("b", of(2, 6)), ("c", of(3, 7))];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |config| {
+        (config.max_body, config.body_memory) = (LENGTH, 450_000);
+    });
+    let taken = |n: usize| {
+        let shared = std::sync::Arc::clone(&gateway.shared);
+        async move { until("so much is taken", || shared.bodies.used() == n * (SENT - FREE)).await }
+    };
+    let signed_in = large("-").replace("authorization: Bearer -", &format!("cookie: {COOKIE}"));
+    assert!(signed_in.contains(COOKIE), "{}", &signed_in[..300]);
+    let mut session = gateway.client().await;
+    half(&mut session, &signed_in).await;
+    taken(1).await;
+    for request in [&signed_in, &large("a")] {
+        let mut more = gateway.client().await;
+        half(&mut more, request).await;
+        let got = more.answer().await;
+        assert_eq!(got.code(), "request_memory_full");
+        assert!(got.body.contains("this user"), "{}", got.body);
+    }
+    let mut colleague = gateway.client().await;
+    half(&mut colleague, &large("b")).await;
+    taken(2).await;
+    let mut third = gateway.client().await;
+    half(&mut third, &large("c")).await;
+    let got = third.answer().await;
+    assert!(got.body.contains("this organisation"), "{}", got.body);
+    drop((session, colleague));
+    taken(0).await;
+    gateway.rows(5).await;
 }

@@ -229,7 +229,7 @@ async fn get_errors(client: &mut Client, engine: &mut Engine, key: &str, n: usiz
         client.send(&post(CHAT, key, "", BODY)).await;
         engine.call().await.send(&with_status("500 Internal Server Error", ERROR));
         let got = client.answer().await;
-        assert_eq!((got.status, got.code().as_str()), (500, "server_error"), "{}", got.body);
+        assert_eq!((got.status, got.code().as_str()), (500, "engine_error"), "{}", got.body);
     }
 }
 

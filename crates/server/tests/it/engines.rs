@@ -211,7 +211,7 @@ async fn llamacpp_chats_embeds_and_ranks() {
     // What the engine refuses comes in one shape.
     let long = json!({ "model": "org/chat", "messages": [{ "role": "user", "content": "many words ".repeat(5000) }] });
     let refused = engine.client.post(CHAT, &long).await;
-    assert_eq!((refused.status, refused.code()), (400, "exceed_context_size_error"), "{}", refused.text);
+    assert_eq!((refused.status, refused.code()), (400, "context_length_exceeded"), "{}", refused.text);
     assert_eq!(refused.json["error"]["n_ctx"], 2048);
 
     let mut body = llama("embed", "tiny-bert-embed-F16.gguf");

@@ -236,6 +236,8 @@ async fn without_free_file_descriptors_it_goes_on_afterwards() {
     let simulator = Simulator::start("").await;
     let wrapper = ["prlimit", "--nofile=96:96"].map(str::to_owned).to_vec();
     let options = Options { wrapper, ..Options::default() };
+    // More than there are descriptors for: else the gateway would keep some.
+    let options = options.env("CONNECTIONS_MAX", "1000");
     let options = options.env("DATAPLANE_THREADS", "1").env("BREAKER_COOLDOWN_SEC", "600");
     let gateway = start(options).await;
     let client = simulator.join(&gateway).await;
@@ -267,6 +269,32 @@ async fn without_free_file_descriptors_it_goes_on_afterwards() {
     assert_eq!(owner.get("/admin/models").await.status, 200);
     let said = gateway.log();
     assert!(said.lines().count() < 2000, "it does not flood its log: {} lines", said.lines().count());
+}
+
+#[tokio::test]
+async fn idle_connections_take_no_descriptor_that_engines_need() {
+    if !root_with("faults: idle connections", &["prlimit"]) {
+        return;
+    }
+    let simulator = Simulator::start("").await;
+    let wrapper = ["prlimit", "--nofile=256:256"].map(str::to_owned).to_vec();
+    let gateway = start(Options { wrapper, ..Options::default() }).await;
+    let client = simulator.join(&gateway).await;
+    let address = gateway.url.trim_start_matches("http://").to_owned();
+    let _open: Vec<_> = (0..700).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    eventually("most of them are sent away", SOON, async || {
+        let page = monitoring::page(&gateway).await;
+        let of = |why: &str| {
+            monitoring::value(&page, &format!("gantry_connections_refused_total{{why=\"{why}\"}}"))
+        };
+        (of("silent") + of("full") + of("address") >= 500.0).then_some(())
+    })
+    .await;
+    for _ in 0..30 {
+        // Each on a connection of its own.
+        let answer = client.at(&gateway.url).chat("m").await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
 }
 
 #[tokio::test]

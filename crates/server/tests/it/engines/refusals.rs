@@ -38,6 +38,19 @@ async fn requests_that_can_never_succeed_take_no_engine_away() {
         ),
         (CHAT, json!({ "model": "chat", "messages": [{ "content": "hello" }] }), "role"),
         (CHAT, json!({ "model": "chat", "messages": hello, "tools": "zz" }), "tools"),
+        (CHAT, json!({ "model": "chat", "messages": hello, "reasoning_format": "x" }), "reasoning format"),
+        (
+            CHAT,
+            json!({ "model": "chat", "messages": hello, "json_schema": {}, "grammar": "root ::= \"a\"" }),
+            "Cannot use both",
+        ),
+        ("/v1/messages", json!({ "model": "chat", "max_tokens": 4 }), "'messages' is required"),
+        ("/v1/messages/count_tokens", json!({ "model": "chat" }), "'messages' is required"),
+        (
+            "/v1/embeddings",
+            json!({ "model": "vectors", "input": { "prompt_string": "x", "multimodal_data": [5] } }),
+            "Multimodal data provided",
+        ),
         ("/detokenize", json!({ "model": "chat", "tokens": [99_999_999] }), "99999999"),
         ("/v1/embeddings", json!({ "model": "vectors", "input": "word ".repeat(200) }), "too large"),
     ];

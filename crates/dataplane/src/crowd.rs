@@ -1,0 +1,142 @@
+//! How many client connections there are, in all and from one address: idle ones must not take the descriptors that
+//! engines, the database and the spool need.
+
+use std::{
+    cell::RefCell,
+    collections::{HashMap, VecDeque},
+    net::{IpAddr, Ipv6Addr},
+    rc::{Rc, Weak},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use crate::{conn::Conduct, worker::Worker};
+
+/// So many silent connections are looked at for one of an address.
+const LOOKS: usize = 256;
+
+/// Connections of all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    all: AtomicUsize,
+    /// By address; locked for moments, when one comes or goes, if addresses have a limit.
+    by: Mutex<HashMap<IpAddr, u32>>,
+}
+
+impl Crowd {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
+        // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
+        self.by.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are no more of `address` than may be. One more, in any case.
+    fn enter(&self, address: IpAddr, max: u32) -> bool {
+        let mut by = self.lock();
+        let n = by.entry(address).or_default();
+        *n += 1;
+        *n <= max
+    }
+
+    fn leave(&self, address: IpAddr) {
+        let mut by = self.lock();
+        if let Some(n) = by.get_mut(&address) {
+            *n -= 1;
+            if *n == 0 {
+                by.remove(&address);
+            }
+        }
+    }
+}
+
+/// A connection's place among all, and among those of its address; given back on drop.
+pub(crate) struct Place {
+    worker: Rc<Worker>,
+    address: Option<IpAddr>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let crowd = &self.worker.shared.crowd;
+        crowd.all.fetch_sub(1, Relaxed);
+        if let Some(address) = self.address {
+            crowd.leave(address);
+        }
+    }
+}
+
+/// A place for a new connection from `peer`; `None` if there is none, and it has to be closed.
+pub(crate) fn admit(worker: &Rc<Worker>, peer: IpAddr) -> Option<Place> {
+    let (config, shared) = (&worker.config, &worker.shared);
+    let (crowd, counters) = (&shared.crowd, &shared.counters);
+    let max = config.max_connections_per_address;
+    // All clients of a proxy come from its address.
+    let address = (max > 0 && !config.trusted_proxies.contains(peer)).then(|| network(peer));
+    // No address takes the places of all others.
+    let max = max.min(u32::try_from(config.max_connections / 2).unwrap_or(u32::MAX)).max(1);
+    let fits = address.is_none_or(|it| crowd.enter(it, max));
+    let before = crowd.all.fetch_add(1, Relaxed);
+    let place = Place { worker: Rc::clone(worker), address };
+    let refused = if fits {
+        (before >= config.max_connections).then_some((None, &counters.connections_refused_full))
+    } else {
+        Some((address, &counters.connections_refused_address))
+    };
+    if let Some((of, refused)) = refused {
+        if !worker.silent.end_oldest(of) {
+            refused.fetch_add(1, Relaxed);
+            return None;
+        }
+        counters.connections_displaced.fetch_add(1, Relaxed);
+    }
+    Some(place)
+}
+
+/// Whoever has one IPv6 address has all of its /64.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() & !u128::from(u64::MAX)).into(),
+        it @ IpAddr::V4(_) => it,
+    }
+}
+
+/// Connections of a thread that have brought no request yet, oldest first. Those that have, or are gone, are taken out when
+/// somebody looks.
+#[derive(Debug, Default)]
+pub(crate) struct Silent(RefCell<VecDeque<Weak<Conduct>>>);
+
+impl Silent {
+    pub(crate) fn came(&self, conduct: &Rc<Conduct>) {
+        let mut all = self.0.borrow_mut();
+        // Else it would grow with every connection that ever was.
+        while all.front().is_some_and(|it| it.upgrade().is_none_or(|it| it.has_asked())) {
+            all.pop_front();
+        }
+        if all.len() >= all.capacity() {
+            all.retain(|it| it.upgrade().is_some_and(|it| !it.has_asked()));
+        }
+        all.push_back(Rc::downgrade(conduct));
+    }
+
+    /// Ends the one that has been silent the longest, of an address if one is given. Whether there is one.
+    fn end_oldest(&self, of: Option<IpAddr>) -> bool {
+        let mut all = self.0.borrow_mut();
+        let mut at = 0;
+        while at < LOOKS
+            && let Some(conduct) = all.get(at)
+        {
+            match conduct.upgrade().filter(|it| !it.has_asked()) {
+                Some(conduct) if of.is_some_and(|it| it != network(conduct.address)) => at += 1,
+                found => {
+                    all.remove(at);
+                    if let Some(conduct) = found {
+                        conduct.end();
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+}
