@@ -11,8 +11,8 @@ const RUNNER: [u32; 3] = [0, 10, 2];
 /// GGUF left vLLM in 0.24.0.
 const NO_GGUF: [u32; 3] = [0, 24, 0];
 
-/// Variable of engines without GPUs; it counts more than `--kv-cache-memory-bytes`.
-const CPU_CACHE: &str = "VLLM_CPU_KVCACHE_SPACE";
+/// Variable of engines without GPUs, in GiB; it counts more than `--kv-cache-memory-bytes`.
+pub const CPU_CACHE: &str = "VLLM_CPU_KVCACHE_SPACE";
 /// What it is set to, in GiB.
 const CPU_CACHE_GIB: u32 = 4;
 
