@@ -8,6 +8,7 @@ mod llama_version;
 mod llamacpp_failures;
 mod records;
 mod refusals;
+mod surface;
 mod vllm_failures;
 mod vllm_parser;
 

@@ -9,7 +9,7 @@ use std::{
 use gantry_testkit::{Managed, Options, eventually, kill_process, lives, simulated};
 use serde_json::json;
 
-use super::{gateway, nothing_left, process, supervisor};
+use super::{gateway, nothing_left, process, program, supervisor};
 use crate::support::start;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -178,7 +178,9 @@ async fn what_a_process_cannot_be_given_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_file_that_may_not_be_reached_is_told_from_one_that_is_not_there() {
-    let mut options = Options::processes();
+    let dir = tempfile::tempdir().unwrap();
+    let engine = program(&dir, "llama-server", "echo 'version: 11434 (0123abc)'");
+    let mut options = Options::processes().env("SECONDARY_ENGINE_COMMAND", engine.to_str().unwrap());
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         // Without these rights root, too, is kept out of closed folders.
         let without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
