@@ -107,6 +107,7 @@ fn missing_shards_are_named_with_and_without_an_index() {
     }
     let all = folder(&[
         ("config.json", LLAMA),
+        ("tokenizer.json", "{}"),
         ("model.safetensors.index.json", index),
         ("model-00001-of-00002.safetensors", ""),
         ("model-00002-of-00002.safetensors", ""),

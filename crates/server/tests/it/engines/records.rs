@@ -31,7 +31,7 @@ const VLLM_EXTRAS: &[&[&str]] = &[
     &["--disable-fastapi-docs"],
 ];
 const LLAMACPP_EXTRAS: &[&[&str]] =
-    &[&["--no-warmup"], &["--keep", "3"], &["--log-prefix"], &["--slots"], &["-lv", "2"]];
+    &[&["--no-warmup"], &["--keep", "3"], &["--log-prefix"], &["--slots"], &["--log-timestamps"]];
 /// Where values of two fields can be refused together.
 const CROSS_FIELD: &[&str] =
     &["max_num_batched_tokens", "tool_call_parser", "jinja", "cache_type_v", "chat_template", "pooling"];
