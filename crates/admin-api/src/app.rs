@@ -12,7 +12,7 @@ use gantry_domain::{
     ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
     engine::{EngineVersion, LaunchWarning},
     engine_metrics::EngineMetrics,
-    host::{Capabilities, HostNow, Throughput, Trends, UpstreamView},
+    host::{Capabilities, HostNow, RouteHealth, Throughput, Trends, UpstreamView},
     limit::Limits,
     machine::{Gpu, HostMemory},
     model::{EngineKind, Model, Phase},
@@ -172,8 +172,8 @@ pub trait Engines: Send + Sync + 'static {
     fn spool_ok(&self) -> BoxFuture<'static, bool>;
     /// What went through the usage spool since the gateway started.
     fn spool(&self) -> SpoolReport;
-    /// Health of a route as the data plane sees it: `(healthy, state of its breaker)`.
-    fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)>;
+    /// Health of a route as the data plane sees it; `None` if nothing has the name.
+    fn route_health(&self, served_name: &str) -> Option<RouteHealth>;
     /// Address that managed routes point to.
     fn managed_routes(&self) -> Vec<ManagedRoute>;
 }

@@ -7,6 +7,7 @@ use axum::{
 };
 use gantry_domain::{
     ApiError, ErrorCode,
+    host::RouteHealth,
     model::{EngineKind, Model, Task},
 };
 use gantry_inspect::chat::{self, ChatFacts};
@@ -39,10 +40,10 @@ pub(crate) struct RunningModel {
 
 /// Models that can be called now
 ///
-/// Only those whose engine is healthy: running, and its breaker closed.
+/// Only those whose engine is healthy: running, its breaker not open for all, and not silent while requests wait.
 pub(crate) async fn running(app: State<App>, params: Params) -> Outcome<Json<Vec<RunningModel>>> {
     params.finish()?;
-    let healthy = |name: &str| app.engines.route_health(name).is_some_and(|(healthy, _)| healthy);
+    let healthy = |name: &str| app.engines.route_health(name).is_some_and(RouteHealth::is_callable);
     let routes = app.engines.managed_routes().into_iter().filter(|it| healthy(&it.served_name));
     let entry = |it: crate::app::ManagedRoute| RunningModel {
         served_model_name: it.served_name,

@@ -9,6 +9,7 @@ use axum::{
 use gantry_domain::{
     ApiError, ErrorCode,
     audit::Action,
+    host::RouteHealth,
     model::{RESERVED, Task, is_reserved},
 };
 use gantry_store::{RegistryEntry, Tx};
@@ -123,7 +124,8 @@ fn view(app: &App, entry: &RegistryEntry) -> Value {
 }
 
 fn health(app: &App, served_name: &str) -> (bool, &'static str) {
-    app.engines.route_health(served_name).unwrap_or((false, "closed"))
+    let health = app.engines.route_health(served_name).unwrap_or(RouteHealth::Down);
+    (health.is_ok(), health.breaker())
 }
 
 /// An entry without its key, for the audit log.

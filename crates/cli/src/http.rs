@@ -12,7 +12,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
-use crate::exit::{Failure, Outcome, Refusal};
+use crate::{
+    exit::{Failure, Outcome, Refusal},
+    out::reader_gone,
+};
 
 /// Where a gateway is, unless it is said otherwise.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8084";
@@ -146,13 +149,17 @@ impl Client {
                 return self.complete(response).await.map(drop);
             }
             let mut body = response.into_body();
-            while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|_| self.broke_off())?;
-                if let Some(data) = frame.data_ref() {
+            let mut gone = std::pin::pin!(reader_gone());
+            loop {
+                let frame = tokio::select! {
+                    frame = body.frame() => frame,
+                    () = &mut gone => return Err(Failure::Closed),
+                };
+                let Some(frame) = frame else { return Ok(()) };
+                if let Some(data) = frame.map_err(|_| self.broke_off())?.data_ref() {
                     take(data)?;
                 }
             }
-            Ok(())
         })
         .await
     }

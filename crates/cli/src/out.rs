@@ -4,8 +4,10 @@
 use std::{
     fmt::Write as _,
     io::{self, IsTerminal, Write},
+    time::Duration,
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -42,6 +44,20 @@ impl Tone {
             "failed" | "revoked" | "expired" => Self::Bad,
             _ => Self::Plain,
         }
+    }
+}
+
+/// Waits until nobody reads standard output any more (`… | head -1`): whoever prints only now and then would learn of it
+/// at its next line, which may be hours away. Of a file that is never so.
+pub(crate) async fn reader_gone() {
+    let stdout = io::stdout();
+    loop {
+        // Of an error, such as that of a pipe without a reader, `poll` tells unasked.
+        let mut found = [PollFd::new(&stdout, PollFlags::empty())];
+        if poll(&mut found, Some(&Timespec::default())).is_ok_and(|n| n > 0) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }
 

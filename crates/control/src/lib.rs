@@ -14,6 +14,7 @@
 //! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
 
+pub mod base_dir;
 pub mod budgets;
 mod diagnose;
 pub mod engine_http;
@@ -45,6 +46,7 @@ use gantry_domain::{
     engine::{Host, Place},
     limit::{LimitMode, Limits},
     model::{EngineKind, Model, Phase},
+    models_dir::ModelsDirRules,
 };
 use gantry_runtime::{Program, Programs, Runtime};
 use gantry_store::Store;
@@ -56,6 +58,8 @@ use tokio::sync::{Notify, broadcast};
 pub struct Config {
     /// Models base directory on the host.
     pub models_dir: ModelsDir,
+    /// Which directories it may be.
+    pub models_dir_rules: ModelsDirRules,
     pub hub_cache_dir: PathBuf,
     /// Where the gateway keeps its own data.
     pub data_dir: PathBuf,

@@ -29,7 +29,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::Control;
+use crate::{Control, base_dir};
 
 /// Who waits for a publication.
 pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
@@ -137,7 +137,7 @@ impl Publisher {
         for entry in registry {
             let place = manual_place(&entry);
             let key = entry.api_key.as_ref().map(SecretString::expose_secret);
-            if let Some(upstream) = self.upstream(known, &place, &entry.url, key) {
+            if let Some(upstream) = self.upstream(known, &place, (&entry.served_name, &entry.url), key) {
                 let target = RouteTarget::Up(Arc::clone(&upstream));
                 next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(control, entry, target)));
                 upstreams.insert(place, upstream);
@@ -165,7 +165,7 @@ impl Publisher {
                     let place = Place::Managed { instance: instance.clone(), port: *port };
                     let url = format!("http://127.0.0.1:{port}");
                     let key = control.config.internal_key.expose_secret();
-                    match self.upstream(known, &place, &url, Some(key)) {
+                    match self.upstream(known, &place, (&model.served_name, &url), Some(key)) {
                         Some(upstream) => {
                             upstreams.insert(place, Arc::clone(&upstream));
                             last.insert(model.id, Arc::downgrade(&upstream));
@@ -201,13 +201,19 @@ impl Publisher {
         }
     }
 
-    fn upstream(&self, known: &Known, place: &Place, url: &str, key: Option<&str>) -> Option<Arc<Upstream>> {
+    fn upstream(
+        &self,
+        known: &Known,
+        place: &Place,
+        (name, url): (&str, &str),
+        key: Option<&str>,
+    ) -> Option<Arc<Upstream>> {
         if let Some(upstream) = known.upstreams.get(place) {
             return Some(Arc::clone(upstream));
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor))),
+            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor).with_name(name))),
             Err(error) => {
                 warn!(url, %error, "an engine can't be routed to");
                 None
@@ -411,6 +417,25 @@ async fn changed_elsewhere(control: &Control, seen: i64) {
     }
 }
 
+/// Takes over what another gateway may have changed but the catalog: the models base directory, and commands, which the
+/// reconciler is sent to look for. It has its own count: the publisher's is taken over by whatever is read first, and a
+/// command from elsewhere would go unnoticed among requests of this gateway.
+async fn follow_others(control: &Control) {
+    if control.store.kind() == DatabaseKind::Sqlite {
+        return std::future::pending().await;
+    }
+    let (mut seen, mut base_dir) = (None, None);
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Ok(now) = changes(control).await else { continue };
+        if seen == Some(now) || in_time(base_dir::follow(control, &mut base_dir)).await.is_err() {
+            continue;
+        }
+        seen = Some(now);
+        control.changed_elsewhere.notify_one();
+    }
+}
+
 async fn changes(control: &Control) -> StoreResult<i64> {
     in_time(async { control.store.read_quick().await?.changes().await }).await
 }
@@ -421,12 +446,12 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
     let (mut seen, mut read_at) = (0, Instant::now());
     // The last reading failed. It is tried again after a pause, whatever it was that could not be read.
     let mut failed = false;
+    let mut following = std::pin::pin!(follow_others(&control));
     loop {
         let asked = tokio::select! {
-            () = changed_elsewhere(&control, seen) => {
-                control.changed_elsewhere.notify_one();
-                true
-            }
+            () = changed_elsewhere(&control, seen) => true,
+            // Never ends.
+            () = &mut following => false,
             () = stop.cancelled() => return,
             // Everybody who asked meanwhile is served by one reading.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return } else { true },

@@ -40,8 +40,9 @@ pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationTo
         let ending = stop.is_cancelled();
         let (back, outcome) = drain(&control, reader, &mut n_batches).await;
         let Some(back) = back else {
-            error!("usage is no longer shipped to the database; restart the gateway, the spool keeps it");
-            return stop.cancelled().await;
+            // Which ends the gateway: what starts it again ships what the spool kept.
+            error!("usage can no longer be shipped to the database; the spool keeps it");
+            return;
         };
         reader = back;
         if ending {

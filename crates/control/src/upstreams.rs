@@ -14,7 +14,7 @@ use gantry_dataplane::{
 };
 use gantry_domain::{
     Timestamp,
-    host::{BreakerView, ProbeView, UpstreamView},
+    host::{BreakerView, ProbeView, RouteHealth, UpstreamView},
 };
 use http::StatusCode;
 use tokio_util::sync::CancellationToken;
@@ -119,17 +119,16 @@ impl Control {
         views
     }
 
-    /// Whether a request to this name may be expected to succeed, and the state of its breaker (`closed`, `open`,
-    /// `half_open`); `None` if nothing has the name.
-    pub fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
+    /// Whether a request to this name may be expected to succeed; `None` if nothing has the name.
+    pub fn route_health(&self, served_name: &str) -> Option<RouteHealth> {
         let catalog = self.shared.catalog.load();
         let route = catalog.routes.get(served_name)?;
         let RouteTarget::Up(upstream) = &route.target else {
-            return Some((false, "closed"));
+            return Some(RouteHealth::Down);
         };
         let (seen, now) = (self.upstreams.lock(), Instant::now());
         let seen = seen.get(served_name).filter(|it| it.upstream == upstream.id);
-        Some((is_healthy(route, upstream, seen, now), breaker_text(upstream.breaker.snapshot(now).state)))
+        Some(health(route, upstream, seen, now))
     }
 
     /// Probes the engines of these served names now, of all without a list. Names without an engine are left out.
@@ -196,6 +195,8 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
     // What was seen of an engine that was replaced says nothing of this one.
     let seen = seen.filter(|seen| upstream.is_none_or(|it| it.id == seen.upstream));
     let snapshot = upstream.map(|it| it.breaker.snapshot(now));
+    let health = upstream.map_or(RouteHealth::Down, |it| health(route, it, seen, now));
+    let probes_fail = seen.is_some_and(|it| it.failures > 0);
     let ms = |it: Duration| crate::machine::host::tenths(it.as_secs_f64() * 1e3);
     UpstreamView {
         served_name: route.served_name.clone(),
@@ -203,12 +204,11 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
         task: route.task,
         engine_type: route.engine,
         source: if route.engine.is_some() { "managed" } else { "manual" },
-        healthy: upstream.is_some_and(|it| is_healthy(route, it, seen, now)),
+        healthy: health.is_ok(),
         last_ok_at: seen.and_then(|it| it.last_ok_at).map(Timestamp::rfc3339),
-        last_error: seen.and_then(|it| it.last_error.clone()).or_else(|| {
-            let failed = snapshot.filter(|it| it.state != breaker::State::Closed);
-            failed.map(|it| format!("{} requests to it failed in a row", it.failures))
-        }),
+        last_error: trouble(health, snapshot)
+            .filter(|_| !probes_fail)
+            .or_else(|| seen.and_then(|it| it.last_error.clone())),
         latency_ms: seen.and_then(|it| it.latency).map(ms),
         // Of probes, or of requests, as far as they are not forgiven.
         consecutive_failures: seen.map_or(0, |it| it.failures).max(snapshot.map_or(0, |it| it.failures)),
@@ -226,9 +226,32 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
 
 /// Of an engine of ours that was not probed here yet another probe said that it is ready; of one that was entered by hand
 /// nobody did.
-fn is_healthy(route: &Route, upstream: &Upstream, seen: Option<&Seen>, now: Instant) -> bool {
-    let answers = seen.map_or(route.engine.is_some(), |it| it.failures == 0);
-    answers && upstream.health(now) == UpstreamHealth::Ok
+fn health(route: &Route, upstream: &Upstream, seen: Option<&Seen>, now: Instant) -> RouteHealth {
+    match upstream.health(now) {
+        UpstreamHealth::Failing { half_open, for_some } => RouteHealth::Failing { half_open, for_some },
+        UpstreamHealth::Stalled { since } => {
+            RouteHealth::Stalled { silent_sec: now.saturating_duration_since(since).as_secs() }
+        }
+        UpstreamHealth::Ok if seen.map_or(route.engine.is_some(), |it| it.failures == 0) => RouteHealth::Ok,
+        UpstreamHealth::Ok => RouteHealth::ProbesFail,
+    }
+}
+
+/// What is wrong beside what probes see.
+fn trouble(health: RouteHealth, snapshot: Option<breaker::Snapshot>) -> Option<String> {
+    match (health, snapshot) {
+        (RouteHealth::Stalled { silent_sec }, _) => {
+            Some(format!("it has sent nothing for {silent_sec} s while requests wait for it"))
+        }
+        (RouteHealth::Failing { for_some: true, .. }, Some(it)) => Some(format!(
+            "{} requests to it got errors in a row, all of the same one or two callers, and only they are given a pause",
+            it.failures
+        )),
+        (RouteHealth::Failing { for_some: false, .. }, Some(it)) => {
+            Some(format!("{} requests to it failed in a row", it.failures))
+        }
+        _ => None,
+    }
 }
 
 fn breaker_text(state: breaker::State) -> &'static str {

@@ -11,7 +11,7 @@ use gantry_domain::{
 };
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::{Catalog, Config, KeyEntry, SessionEntry, limits::Guard};
+use crate::{Catalog, Config, KeyEntry, SessionEntry, limits::Guard, who::Who};
 
 /// A request that passed authentication.
 #[derive(Debug, Clone)]
@@ -48,6 +48,11 @@ impl Caller {
             Self::Session(session) => Some(session.org_id),
             Self::Anyone => None,
         }
+    }
+
+    /// For telling one from another.
+    pub(crate) fn who(&self) -> Who {
+        Who { key: self.key_id(), user: self.user_id(), org: self.org_id() }
     }
 
     /// What its requests are charged to, if it has limits.

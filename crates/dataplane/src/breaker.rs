@@ -4,6 +4,13 @@
 //! Closed → (5 failures in a row) → open for 30 s → one trial → closed or open again. Every change begins a new epoch;
 //! a result that belongs to an older epoch changes nothing. Times are [`Instant`]s handed in by the caller, so that
 //! a clock that is set can't open or close it, and tests need not wait.
+//!
+//! A complete, well-formed 500 ([`Verdict::Error`]) is a failure like others, but it comes from an engine that lives, and often
+//! the request is at fault. One client must not take a healthy model from all others with such requests: if nothing but
+//! errors opened it, and they came to few persons, it is open for those only. The others go on; the success of one closes
+//! it, and with an error of their own they are kept away as well, until it is so many that it is open for all.
+
+mod blame;
 
 use std::{
     sync::{
@@ -15,6 +22,9 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use crate::who::Who;
+use blame::Blame;
 
 /// When it opens and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +45,15 @@ impl Default for Settings {
 pub enum Verdict {
     /// A complete answer that is no failure; any 4xx, 429 and 503 included.
     Success,
-    /// Connect error, reset, nothing before the timeout, 500, 502, 504, or an answer that broke off.
+    /// Connect error, reset, nothing before the timeout, 502, 504, a 500 that is not well-formed, or an answer that broke
+    /// off.
     Failure,
+    /// A complete and well-formed 500: the engine lives, and it or the request is at fault.
+    Error,
 }
+
+/// How long a trial takes is unknown; a second is when asking again is worthwhile.
+const TRIAL_RUNS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -53,6 +69,8 @@ pub struct Snapshot {
     pub state: State,
     /// Failures in a row so far.
     pub failures: u32,
+    /// Open or half open, but only for those whose requests got errors.
+    pub for_some: bool,
     /// While open: until the next trial is let through; zero if it is due.
     pub retry_in: Option<Duration>,
     /// How often it opened.
@@ -64,6 +82,8 @@ pub struct Snapshot {
 pub struct Open {
     /// Until the next trial.
     pub retry_in: Duration,
+    /// Only for this caller, and perhaps few more.
+    pub for_some: bool,
 }
 
 #[derive(Debug)]
@@ -79,6 +99,8 @@ struct Inner {
     epoch: u64,
     phase: Phase,
     opened: u64,
+    /// What the failures in a row were.
+    blame: Blame,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,34 +118,39 @@ impl Default for Breaker {
 
 impl Breaker {
     pub fn new(settings: Settings) -> Self {
-        let inner = Inner { epoch: 0, phase: Phase::Closed { failures: 0 }, opened: 0 };
+        let phase = Phase::Closed { failures: 0 };
+        let inner = Inner { epoch: 0, phase, opened: 0, blame: Blame::default() };
         Self { settings, fast: AtomicU64::new(1), inner: Mutex::new(inner) }
     }
 
     /// Lets a request through, as a normal one or as the trial.
     ///
     /// # Errors
-    /// Open, or the trial runs already.
-    pub fn enter(self: &Arc<Self>, now: Instant) -> Result<Pass, Open> {
+    /// Open, for all or for this caller, or the trial runs already.
+    pub fn enter(self: &Arc<Self>, who: Who, now: Instant) -> Result<Pass, Open> {
         let fast = self.fast.load(Acquire);
-        let epoch = if fast & 1 == 1 { fast >> 1 } else { self.enter_slow(now)? };
-        Ok(Pass { breaker: Arc::clone(self), epoch, done: false })
+        let (epoch, trial) = if fast & 1 == 1 { (fast >> 1, false) } else { self.enter_slow(who, now)? };
+        Ok(Pass { breaker: Arc::clone(self), epoch, who, trial, done: false })
     }
 
-    fn enter_slow(&self, now: Instant) -> Result<u64, Open> {
+    /// The epoch, and whether it is the trial.
+    fn enter_slow(&self, who: Who, now: Instant) -> Result<(u64, bool), Open> {
         let mut inner = self.lock();
+        if !inner.blame.concerns(who) {
+            return Ok((inner.epoch, false));
+        }
+        let for_some = !inner.blame.is_for_all();
         match inner.phase {
-            Phase::Closed { .. } => {}
+            Phase::Closed { .. } => Ok((inner.epoch, false)),
             Phase::Open { until } if now >= until => {
                 inner.epoch += 1;
                 inner.phase = Phase::Trial;
+                self.publish(&inner);
+                Ok((inner.epoch, true))
             }
-            Phase::Open { until } => return Err(Open { retry_in: until - now }),
-            // How long the trial takes is unknown; a second is when asking again is worthwhile.
-            Phase::Trial => return Err(Open { retry_in: Duration::from_secs(1) }),
+            Phase::Open { until } => Err(Open { retry_in: until - now, for_some }),
+            Phase::Trial => Err(Open { retry_in: TRIAL_RUNS, for_some }),
         }
-        self.publish(&inner);
-        Ok(inner.epoch)
     }
 
     /// Result of a probe that did not ask [`Breaker::enter`]. Counts like a request while closed; while open it
@@ -135,10 +162,10 @@ impl Breaker {
         }
         let mut inner = self.lock();
         match inner.phase {
-            Phase::Closed { .. } | Phase::Trial => self.apply(&mut inner, verdict, now),
+            Phase::Closed { .. } | Phase::Trial => self.apply(&mut inner, verdict, None, now),
             Phase::Open { until } if now >= until => {
                 inner.phase = Phase::Trial;
-                self.apply(&mut inner, verdict, now);
+                self.apply(&mut inner, verdict, None, now);
             }
             Phase::Open { .. } => {}
         }
@@ -153,52 +180,72 @@ impl Breaker {
             }
             Phase::Trial => (State::HalfOpen, self.settings.failures, None),
         };
-        Snapshot { state, failures, retry_in, opened: inner.opened }
+        let for_some = state != State::Closed && !inner.blame.is_for_all();
+        Snapshot { state, failures, for_some, retry_in, opened: inner.opened }
     }
 
-    fn finish(&self, epoch: u64, verdict: Verdict, now: Instant) {
-        if verdict == Verdict::Success && self.fast.load(Acquire) == epoch << 1 | 1 {
+    fn finish(&self, pass: &Pass, verdict: Verdict, now: Instant) {
+        if verdict == Verdict::Success && self.fast.load(Acquire) == pass.epoch << 1 | 1 {
             return;
         }
         let mut inner = self.lock();
-        if inner.epoch == epoch {
-            self.apply(&mut inner, verdict, now);
+        if inner.epoch == pass.epoch {
+            self.apply(&mut inner, verdict, Some(pass), now);
         }
     }
 
     /// The trial ended without a verdict: the next request may try.
-    fn cancel(&self, epoch: u64, now: Instant) {
-        if self.fast.load(Acquire) & 1 == 1 {
+    fn cancel(&self, pass: &Pass, now: Instant) {
+        if !pass.trial {
             return;
         }
         let mut inner = self.lock();
-        if inner.epoch == epoch && matches!(inner.phase, Phase::Trial) {
+        if inner.epoch == pass.epoch && matches!(inner.phase, Phase::Trial) {
             inner.epoch += 1;
             inner.phase = Phase::Open { until: now };
             self.publish(&inner);
         }
     }
 
-    fn apply(&self, inner: &mut Inner, verdict: Verdict, now: Instant) {
-        let failures = match inner.phase {
-            Phase::Closed { failures } => failures + 1,
-            // A failed trial opens at once.
-            Phase::Trial => self.settings.failures.max(1),
-            Phase::Open { .. } => return,
-        };
+    /// A verdict on the present epoch, of a request or (without one) of a probe.
+    fn apply(&self, inner: &mut Inner, verdict: Verdict, pass: Option<&Pass>, now: Instant) {
+        let is_trial = matches!(inner.phase, Phase::Trial) && pass.is_none_or(|it| it.trial);
         if verdict == Verdict::Success {
-            if matches!(inner.phase, Phase::Trial) {
+            if !matches!(inner.phase, Phase::Closed { .. }) {
                 inner.epoch += 1;
             }
             inner.phase = Phase::Closed { failures: 0 };
-        } else if failures >= self.settings.failures {
-            inner.epoch += 1;
-            inner.opened += 1;
-            inner.phase = Phase::Open { until: now + self.settings.cooldown };
-        } else {
-            inner.phase = Phase::Closed { failures };
+            inner.blame = Blame::default();
+            self.publish(inner);
+            return;
+        }
+        if is_trial && verdict == Verdict::Error && inner.blame.is_of_the_engine() {
+            // It did not answer before, and does now.
+            inner.blame = Blame::default();
+        }
+        let was_for_all = inner.blame.is_for_all();
+        match (verdict, pass) {
+            (Verdict::Error, Some(pass)) => inner.blame.add(pass.who),
+            _ => inner.blame.add_engine(),
+        }
+        match inner.phase {
+            Phase::Closed { failures } if failures + 1 < self.settings.failures => {
+                inner.phase = Phase::Closed { failures: failures + 1 };
+            }
+            Phase::Closed { .. } => self.open(inner, now),
+            // The trial failed, or one of those for whom it was not open makes it open for all.
+            Phase::Open { .. } | Phase::Trial if is_trial || inner.blame.is_for_all() && !was_for_all => {
+                self.open(inner, now);
+            }
+            Phase::Open { .. } | Phase::Trial => {}
         }
         self.publish(inner);
+    }
+
+    fn open(&self, inner: &mut Inner, now: Instant) {
+        inner.epoch += 1;
+        inner.opened += 1;
+        inner.phase = Phase::Open { until: now + self.settings.cooldown };
     }
 
     fn publish(&self, inner: &Inner) {
@@ -219,20 +266,22 @@ impl Breaker {
 pub struct Pass {
     breaker: Arc<Breaker>,
     epoch: u64,
+    who: Who,
+    trial: bool,
     done: bool,
 }
 
 impl Pass {
     pub fn finish(mut self, verdict: Verdict, now: Instant) {
         self.done = true;
-        self.breaker.finish(self.epoch, verdict, now);
+        self.breaker.finish(&self, verdict, now);
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
         if !self.done {
-            self.breaker.cancel(self.epoch, Instant::now());
+            self.breaker.cancel(self, Instant::now());
         }
     }
 }

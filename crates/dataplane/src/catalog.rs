@@ -162,10 +162,12 @@ pub enum UpstreamHealth {
         /// When its last byte came, or when the first of those requests began to wait.
         since: Instant,
     },
-    /// It failed repeatedly.
-    BreakerOpen {
-        /// Until the next trial; zero while it is due or runs.
-        retry_in: Duration,
+    /// It failed repeatedly: its breaker is not closed.
+    Failing {
+        /// The trial runs.
+        half_open: bool,
+        /// Only few callers are kept away, see [`crate::breaker`].
+        for_some: bool,
     },
 }
 
@@ -260,11 +262,19 @@ impl Upstream {
         self
     }
 
+    /// The model that it is called under, for the log.
+    #[must_use]
+    pub fn with_name(self, served_name: &str) -> Self {
+        self.progress.named(served_name);
+        self
+    }
+
     /// Whether it gets requests now.
     pub fn health(&self, now: Instant) -> UpstreamHealth {
         let breaker = self.breaker.snapshot(now);
         if breaker.state != breaker::State::Closed {
-            return UpstreamHealth::BreakerOpen { retry_in: breaker.retry_in.unwrap_or_default() };
+            let half_open = breaker.state == breaker::State::HalfOpen;
+            return UpstreamHealth::Failing { half_open, for_some: breaker.for_some };
         }
         match self.progress.quarantined(now) {
             Some(since) => UpstreamHealth::Stalled { since },

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
 use serde_json::{Map, Value, json};
 
+use crate::breaker::Verdict;
+
 /// What the client gets.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Shaped {
@@ -49,22 +51,40 @@ pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, managed: bool, 
     }
 }
 
-/// The status that an engine's refusal should have had. llama-server b11434 answers some requests that can never succeed with
-/// 500, as if it were broken (each text was provoked there): they are the client's to mend, and no engine may be taken
-/// away from everybody for them.
-pub(crate) fn meant(status: u16, body: &Bytes, endpoint: Endpoint) -> u16 {
-    let clients_fault = |text: &str| {
-        text.contains(" input is not supported - hint: ")
-            || text.contains(" is too large to process. increase the physical batch size ")
-            || text.starts_with("Failed to parse messages: ")
-            || text.starts_with("Failed to parse tools: ")
-            || (endpoint == Endpoint::Detokenize && text.starts_with("vector::_M_range_check: "))
-    };
-    if status != 500 {
-        return status;
+/// The status that an engine's refusal should have had, and what it says about the engine. llama-server b11434 answers some
+/// requests that can never succeed with 500, as if it were broken (each text was provoked there): they are the client's to
+/// mend. The list is never complete, which is why no well-formed 500 of one caller takes the engine from another
+/// ([`crate::breaker`]).
+pub(crate) fn meant(status: u16, body: &Bytes, endpoint: Endpoint) -> (u16, Verdict) {
+    match status {
+        500 => match serde_json::from_slice(body).ok().and_then(|it| message(&it)) {
+            Some(text) if is_clients_fault(&text, endpoint) => (400, Verdict::Success),
+            Some(_) => (status, Verdict::Error),
+            None => (status, Verdict::Failure),
+        },
+        502 | 504 => (status, Verdict::Failure),
+        _ => (status, Verdict::Success),
     }
-    let message = serde_json::from_slice(body).ok().and_then(|it| message(&it));
-    if message.is_some_and(|it| clients_fault(&it)) { 400 } else { status }
+}
+
+fn is_clients_fault(text: &str, endpoint: Endpoint) -> bool {
+    const BEGINNINGS: &[&str] = &[
+        "Failed to parse messages: ",
+        "Failed to parse tools: ",
+        "Unknown reasoning format: ",
+        "Cannot use both ",
+        "Cannot use custom grammar constraints ",
+        "'messages' is required",
+        "Multimodal data provided",
+    ];
+    BEGINNINGS.iter().any(|it| text.starts_with(it))
+        || text.contains(" input is not supported - hint: ")
+        || text.contains(" is too large to process. increase the physical batch size ")
+        || match endpoint {
+            Endpoint::Detokenize => text.starts_with("vector::_M_range_check: "),
+            Endpoint::Rerank => text.starts_with("vector::_M_default_append"),
+            _ => false,
+        }
 }
 
 /// Whether the same request may be answered better later.
@@ -189,10 +209,13 @@ mod tests {
             "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
             "Failed to parse messages: Missing 'role' in message: {}",
             "Failed to parse tools: Expected 'tools' to be an array, got \"zz\"; tools = \"zz\"",
+            "Unknown reasoning format: x",
+            "'messages' is required",
+            "Multimodal data provided, but model does not support multimodal requests.",
             "input (302 tokens) is too large to process. increase the physical batch size (current batch size: 32)",
         ] {
             let body = llama(text);
-            assert_eq!(meant(500, &body, Endpoint::ChatCompletions), 400, "{text}");
+            assert_eq!(meant(500, &body, Endpoint::ChatCompletions), (400, Verdict::Success), "{text}");
             let Shaped::Engine(bytes) = shape(400, &body, "r", true, false) else { panic!() };
             let got: Value = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(
@@ -201,9 +224,16 @@ mod tests {
             );
         }
         let range = llama("vector::_M_range_check: __n (which is 99999999) >= this->size() (which is 960)");
-        assert_eq!(meant(500, &range, Endpoint::Detokenize), 400);
-        for (status, body) in [(500, range), (500, llama("oops")), (502, llama("Failed to parse tools: "))] {
-            assert_eq!(meant(status, &body, Endpoint::ChatCompletions), status);
+        assert_eq!(meant(500, &range, Endpoint::Detokenize).0, 400);
+        assert_eq!(meant(500, &llama("vector::_M_default_append"), Endpoint::Rerank).0, 400);
+        for (status, body, verdict) in [
+            (500, range, Verdict::Error),
+            (500, llama("oops"), Verdict::Error),
+            (500, Bytes::from_static(b"{}"), Verdict::Failure),
+            (500, Bytes::from_static(br#"{"error":{"message":"cut"#), Verdict::Failure),
+            (502, llama("Failed to parse tools: "), Verdict::Failure),
+        ] {
+            assert_eq!(meant(status, &body, Endpoint::ChatCompletions), (status, verdict));
         }
     }
 

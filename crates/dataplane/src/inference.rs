@@ -29,7 +29,7 @@ use crate::{
     meter::{Meter, estimate},
     patch,
     peek::{self, Peek},
-    progress::Class,
+    progress::{Class, Entrant},
     refusal::{Refusal, engine_refused, failed, read_refusal, refuse_with_row, unavailable},
     returning::{self, Found},
     spans::Facts,
@@ -38,12 +38,13 @@ use crate::{
     worker::Worker,
 };
 
-/// When to ask again for an engine that is silent.
-const STALLED_RETRY_SEC: u64 = 10;
-
 /// Tokens of an answer that are reserved if the request does not say how long it may get. Engines then go on to the end
 /// of the context, which answers hardly ever do.
 const UNSAID_ANSWER: u64 = 512;
+
+/// Tokens of an answer for which a plain request that does not say how long it may get is given time before the engine is held
+/// to be stalled.
+const UNSAID_PATIENCE: u64 = 2048;
 
 /// What a body that was read says.
 pub(crate) struct Wanted {
@@ -235,16 +236,27 @@ async fn prepare(
         Found::Returning(_) => Box::pin(until_back(meter, deadline, headers, &route)).await?,
     };
     let now = Instant::now();
-    let pass = upstream.breaker.enter(now).map_err(|open| {
+    let pass = upstream.breaker.enter(meter.caller.who(), now).map_err(|open| {
         let seconds = open.retry_in.as_secs() + u64::from(open.retry_in.subsec_nanos() > 0);
-        unavailable("the model's engine failed repeatedly and is given a pause").retry_after(seconds.max(1))
+        let message = if open.for_some {
+            "the model's engine answered your requests with errors, repeatedly, and you are given a pause; others are not"
+        } else {
+            "the model's engine failed repeatedly and is given a pause"
+        };
+        unavailable(message).retry_after(seconds.max(1))
     })?;
-    let watch = upstream.progress.enter(Class::new(streams, meter.body_bytes), now).map_err(|stalled| {
+    let entrant = Entrant {
+        who: meter.caller.who(),
+        class: Class::new(streams, meter.body_bytes),
+        tokens: if streams || !meter.endpoint.runs_model() { 0 } else { longest_answer(&route, &peeked) },
+        timeout: route.request_timeout,
+    };
+    let watch = upstream.progress.enter(&entrant, now).map_err(|stalled| {
         let seconds = stalled.silent.as_secs();
         let message = format!(
-            "the model's engine has sent nothing for {seconds} s while requests wait for it; it gets no new ones until it does"
+            "the model's engine has sent nothing for {seconds} s while requests wait for it; until it does, it gets new ones only now and then"
         );
-        unavailable(&message).retry_after(STALLED_RETRY_SEC)
+        unavailable(&message).retry_after(stalled.retry_in.as_secs() + 1)
     })?;
     meter.depart(Arc::clone(&upstream), pass, watch).map_err(|error| {
         tracing::error!(%error, "requests are refused, because their usage can't be recorded");
@@ -303,6 +315,15 @@ fn reservation(meter: &Meter, route: &Route, peeked: &Peek<'_>) -> u64 {
     }
     let answer = peeked.max_tokens.unwrap_or(UNSAID_ANSWER).min(context);
     prompt.saturating_add(answer.saturating_mul(peeked.choices))
+}
+
+/// The most tokens that may come before a plain answer ends.
+fn longest_answer(route: &Route, peeked: &Peek<'_>) -> u64 {
+    if route.task == Task::Embed {
+        return 0;
+    }
+    let context = route.max_model_len.and_then(|it| u64::try_from(it).ok()).unwrap_or(u64::MAX);
+    peeked.max_tokens.unwrap_or(UNSAID_PATIENCE).min(context).saturating_mul(peeked.choices)
 }
 
 fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiError> {

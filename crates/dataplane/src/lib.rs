@@ -41,6 +41,7 @@ pub mod stats;
 mod tap;
 mod tokens;
 mod trace;
+pub mod who;
 mod worker;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};

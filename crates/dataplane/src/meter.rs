@@ -237,6 +237,12 @@ impl Meter {
         if let Some(ticket) = self.ticket.take() {
             ticket.settle(&self.worker.shared.limiter, used, now);
         }
+        if let (Some(flight), Tokens::Counted(counts)) = (&self.flight, end.tokens)
+            && !self.stream
+            && end.outcome == Outcome::Ok
+        {
+            flight.watch.counted(u64::try_from(counts.completion).unwrap_or(0));
+        }
         if let Some(mut flight) = self.flight.take()
             && let (Some(pass), Some(verdict)) = (flight.pass.take(), end.verdict)
         {

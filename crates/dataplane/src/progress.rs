@@ -10,14 +10,20 @@
 //! it is complete and a long prompt is silent for long. A class of which fewer than [`MIN_SEEN`] requests were seen
 //! says nothing, and then neither does the engine. Time in which the client does not read is not the engine's.
 //!
-//! A stalled engine gets no new requests (quarantine). Any byte from it ends that. When nobody waits any more, one
-//! request is let through as a trial; ended without a byte, the next one is. Times are [`Instant`]s handed in by the
-//! caller, so that tests need not wait. Costs of a byte that came: two atomic additions and a look at the clock.
+//! A plain answer may besides be silent for as long as all the tokens take that it may have: twice the 99th percentile of
+//! the time that each token of plain answers took. So one long answer is no stall, and streams may wait behind it. A request
+//! that ends without a byte teaches nothing: else an engine that hangs would teach that hanging is usual.
+//!
+//! A stalled engine gets no new requests (quarantine), but for trials: see [`quarantine`]; and one when nobody waits any
+//! more. Any byte from it ends that. Times are [`Instant`]s handed in by the caller, so that tests need not wait. Costs of
+//! a byte that came: two atomic additions and a look at the clock.
+
+mod quarantine;
 
 use std::{
     cell::Cell,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{
             AtomicBool, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
@@ -26,13 +32,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::who::Who;
+use quarantine::Quarantine;
+
 /// Requests of a class after which it is known how long they are silent.
 pub const MIN_SEEN: u32 = 20;
 /// Silence of so many times the 99th percentile…
 const USUAL_FACTOR: u64 = 8;
 /// …and of so many times the longest is not usual.
 const LONGEST_FACTOR: u64 = 2;
-/// Bucket `i` counts silences below 2^i ms; the last one begins at 2 h.
+/// An answer may take so many times the 99th percentile of the time for its tokens.
+const PACE_FACTOR: u64 = 2;
+/// Bucket `i` counts silences below 2^i ms, or times of a token below 2^i µs; the last one begins at 2 h, or 8 s.
 const BUCKETS: usize = 24;
 /// Bodies of up to so many bytes are of one class.
 const SIZES: [u64; 3] = [8 << 10, 64 << 10, 512 << 10];
@@ -49,21 +60,19 @@ impl Class {
     }
 }
 
-/// Requests of one class.
+/// How often what was seen, see [`BUCKETS`].
 #[derive(Debug, Default)]
-struct Waits {
-    /// Requests that wait for a byte now.
-    waiting: AtomicU32,
-    /// Since when some do, in milliseconds.
-    since: AtomicU64,
-    /// Longest silences of requests that ended, see [`BUCKETS`].
-    silences: [AtomicU32; BUCKETS],
-}
+struct Seen([AtomicU32; BUCKETS]);
 
-impl Waits {
-    /// The longest silence in milliseconds that is no reason to worry; `None` if too little is known.
-    fn allowed(&self) -> Option<u64> {
-        let counts: Vec<u64> = self.silences.iter().map(|it| u64::from(it.load(Relaxed))).collect();
+impl Seen {
+    fn note(&self, value: u64) {
+        let bucket = (u64::BITS - value.leading_zeros()) as usize;
+        self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Relaxed);
+    }
+
+    /// Upper bounds of the 99th percentile and of the largest; `None` if fewer than [`MIN_SEEN`] were seen.
+    fn usual_and_largest(&self) -> Option<(u64, u64)> {
+        let counts = self.0.each_ref().map(|it| u64::from(it.load(Relaxed)));
         let seen: u64 = counts.iter().sum();
         if seen < u64::from(MIN_SEEN) {
             return None;
@@ -74,9 +83,41 @@ impl Waits {
             below += n;
             below >= rank
         })?;
-        let longest = counts.iter().rposition(|n| *n > 0)?;
-        Some((USUAL_FACTOR << usual).max(LONGEST_FACTOR << longest))
+        let largest = counts.iter().rposition(|n| *n > 0)?;
+        Some((1 << usual, 1 << largest))
     }
+}
+
+/// Requests of one class.
+#[derive(Debug, Default)]
+struct Waits {
+    /// Requests that wait for a byte now.
+    waiting: AtomicU32,
+    /// Since when some do, in milliseconds.
+    since: AtomicU64,
+    /// Until when one of them may well be silent, whatever is usual.
+    until: AtomicU64,
+    /// Longest silences of requests that ended.
+    silences: Seen,
+}
+
+impl Waits {
+    /// The longest silence in milliseconds that is no reason to worry; `None` if too little is known.
+    fn allowed(&self) -> Option<u64> {
+        let (usual, longest) = self.silences.usual_and_largest()?;
+        Some((USUAL_FACTOR * usual).max(LONGEST_FACTOR * longest))
+    }
+}
+
+/// A request that wants to an engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Entrant {
+    pub who: Who,
+    pub class: Class,
+    /// The longest answer that it allows, of which nothing comes before the end; 0 for any other.
+    pub tokens: u64,
+    /// It is given up after so long.
+    pub timeout: Duration,
 }
 
 /// See the module. One for each engine.
@@ -89,12 +130,15 @@ pub struct Progress {
     /// When the last byte came.
     last: AtomicU64,
     classes: [Waits; CLASSES],
+    /// Microseconds that a token of plain answers took.
+    paces: Seen,
+    /// Of the model, for the log.
+    name: OnceLock<String>,
     /// Whether there is a quarantine, so that nobody needs the lock while there is none.
     flag: AtomicBool,
     /// How often it stalled.
     stalls: AtomicU64,
-    /// Since when the engine is silent, in quarantine.
-    quarantine: Mutex<Option<u64>>,
+    quarantine: Mutex<Option<Quarantine>>,
 }
 
 /// The engine is silent while requests wait.
@@ -102,6 +146,8 @@ pub struct Progress {
 pub struct Stalled {
     /// Without a byte for so long.
     pub silent: Duration,
+    /// Until somebody may try.
+    pub retry_in: Duration,
 }
 
 impl Progress {
@@ -112,6 +158,8 @@ impl Progress {
             born: now,
             last: AtomicU64::new(0),
             classes: Default::default(),
+            paces: Seen::default(),
+            name: OnceLock::new(),
             flag: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             quarantine: Mutex::new(None),
@@ -123,34 +171,51 @@ impl Progress {
         self.stalls.load(Relaxed)
     }
 
+    /// Says which model it is of.
+    pub(crate) fn named(&self, name: &str) {
+        self.name.get_or_init(|| name.to_owned());
+    }
+
     /// Lets a request through, which waits for its first byte from now on.
     ///
     /// # Errors
-    /// The engine is stalled. Somebody waits for it still, or a trial runs.
-    pub fn enter(self: &Arc<Self>, class: Class, now: Instant) -> Result<Watch, Stalled> {
-        let watch = |progress: &Arc<Self>| Watch {
-            progress: Arc::clone(progress),
-            class,
+    /// The engine is stalled, and it is not this one's turn to try.
+    pub fn enter(self: &Arc<Self>, entrant: &Entrant, now: Instant) -> Result<Watch, Stalled> {
+        if self.flag.load(Acquire) || self.stalled(now).is_some() {
+            let mut quarantine = self.lock();
+            self.look(&mut quarantine, now);
+            let at = self.at(now);
+            if let Some(quarantine) = &mut *quarantine {
+                // The next one finds that somebody waits: this one.
+                if !self.anybody_waits() {
+                    quarantine.tried(entrant.who, at);
+                } else if !quarantine.lets(entrant.who, at) {
+                    return Err(Stalled {
+                        silent: Duration::from_millis(at.saturating_sub(quarantine.since)),
+                        retry_in: Duration::from_millis(quarantine.next(at)),
+                    });
+                }
+            }
+            // Under the lock, for the same reason.
+            return Ok(self.watch(entrant, now));
+        }
+        Ok(self.watch(entrant, now))
+    }
+
+    fn watch(self: &Arc<Self>, entrant: &Entrant, now: Instant) -> Watch {
+        let pace = (entrant.tokens > 0).then(|| self.paces.usual_and_largest()).flatten();
+        let allowance =
+            pace.map_or(0, |(usual, _)| (PACE_FACTOR * usual).saturating_mul(entrant.tokens) / 1000);
+        let watch = Watch {
+            progress: Arc::clone(self),
+            class: entrant.class,
+            allowance: Cell::new(allowance.min(millis(entrant.timeout))),
             waiting: Cell::new(false),
             since: Cell::new(0),
             longest: Cell::new(None),
         };
-        if !self.flag.load(Acquire) && self.stalled(now).is_none() {
-            let watch = watch(self);
-            watch.waits(now);
-            return Ok(watch);
-        }
-        let mut quarantine = self.lock();
-        self.look(&mut quarantine, now);
-        match *quarantine {
-            Some(since) if self.anybody_waits() => Err(self.silence(since, now)),
-            // The next one finds that somebody waits: this one.
-            _ => {
-                let watch = watch(self);
-                watch.waits(now);
-                Ok(watch)
-            }
-        }
+        watch.waits(now);
+        watch
     }
 
     /// For how long the engine has been silent, if that is too long. Does not say whether it is in quarantine.
@@ -165,7 +230,7 @@ impl Progress {
                 continue;
             }
             let silence = now.saturating_sub(last.max(class.since.load(Relaxed)));
-            if silence <= self.floor || silence <= class.allowed()? {
+            if now <= class.until.load(Relaxed) || silence <= self.floor || silence <= class.allowed()? {
                 return None;
             }
             silent = silent.max(Some(silence));
@@ -180,19 +245,20 @@ impl Progress {
         }
         let mut quarantine = self.lock();
         self.look(&mut quarantine, now);
-        quarantine.map(|since| self.born + Duration::from_millis(since))
+        quarantine.as_ref().map(|it| self.born + Duration::from_millis(it.since))
     }
 
-    fn look(&self, quarantine: &mut Option<u64>, now: Instant) {
+    fn look(&self, quarantine: &mut Option<Quarantine>, now: Instant) {
         if quarantine.is_none()
             && let Some(silent) = self.stalled(now)
         {
             tracing::warn!(
+                model = self.name(),
                 silent_sec = silent.as_secs(),
                 "an engine sends nothing while requests wait for it"
             );
             self.stalls.fetch_add(1, Relaxed);
-            *quarantine = Some(self.at(now).saturating_sub(millis(silent)));
+            *quarantine = Some(Quarantine::new(self.at(now).saturating_sub(millis(silent))));
             self.flag.store(true, Release);
         }
     }
@@ -201,8 +267,8 @@ impl Progress {
         self.classes.iter().any(|it| it.waiting.load(Relaxed) > 0)
     }
 
-    fn silence(&self, since: u64, now: Instant) -> Stalled {
-        Stalled { silent: Duration::from_millis(self.at(now).saturating_sub(since)) }
+    fn name(&self) -> &str {
+        self.name.get().map_or("", String::as_str)
     }
 
     fn heard(&self, now: u64) {
@@ -213,7 +279,7 @@ impl Progress {
         if self.flag.load(Relaxed) {
             let mut quarantine = self.lock();
             if quarantine.take().is_some() {
-                tracing::info!("an engine that was silent sends again");
+                tracing::info!(model = self.name(), "an engine that was silent sends again");
             }
             self.flag.store(false, Release);
         }
@@ -223,7 +289,7 @@ impl Progress {
         millis(now.saturating_duration_since(self.born))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<u64>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Quarantine>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
         self.quarantine.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,6 +301,8 @@ impl Progress {
 pub struct Watch {
     progress: Arc<Progress>,
     class: Class,
+    /// Milliseconds that it may well wait for its first byte.
+    allowance: Cell<u64>,
     waiting: Cell<bool>,
     /// Since when it waits.
     since: Cell<u64>,
@@ -261,11 +329,22 @@ impl Watch {
         }
         let (now, class) = (self.progress.at(now), self.class());
         self.since.set(now);
+        let until = now.saturating_add(self.allowance.take());
         // Before the count, so that nobody sees a request that waits since a time that is not its own.
         if class.waiting.load(Relaxed) == 0 {
             class.since.store(now, Relaxed);
+            class.until.store(until, Relaxed);
+        } else if class.until.load(Relaxed) < until {
+            class.until.fetch_max(until, Relaxed);
         }
         class.waiting.fetch_add(1, Release);
+    }
+
+    /// Its answer came all at once, and has so many tokens.
+    pub fn counted(&self, tokens: u64) {
+        if let Some(longest) = self.longest.get().filter(|_| tokens > 0) {
+            self.progress.paces.note(longest.saturating_mul(1000) / tokens);
+        }
     }
 
     /// Whether it waits already: [`Watch::waits`] would do nothing, and no clock need be read for it.
@@ -285,8 +364,7 @@ impl Drop for Watch {
             class.waiting.fetch_sub(1, Relaxed);
         }
         if let Some(longest) = self.longest.get() {
-            let bucket = (u64::BITS - longest.leading_zeros()) as usize;
-            class.silences[bucket.min(BUCKETS - 1)].fetch_add(1, Relaxed);
+            class.silences.note(longest);
         }
     }
 }

@@ -69,8 +69,7 @@ pub(crate) async fn read_refusal(
 
 /// Brings an engine's refusal into shape.
 pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: Refused) -> Response<Answer> {
-    let status = engine_error::meant(refused.status.as_u16(), &refused.body, meter.endpoint);
-    let verdict = if matches!(status, 500 | 502 | 504) { Verdict::Failure } else { Verdict::Success };
+    let (status, verdict) = engine_error::meant(refused.status.as_u16(), &refused.body, meter.endpoint);
     if !(400..600).contains(&status) {
         let error =
             ApiError::new(ErrorCode::BadUpstream, "the model's engine gave an answer of an unknown kind");

@@ -236,3 +236,43 @@ pub struct ProbeView {
     pub latency_ms: Option<f64>,
     pub error: Option<String>,
 }
+
+/// Whether requests to a route may be expected to succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteHealth {
+    Ok,
+    /// There is no engine behind it now.
+    Down,
+    /// It does not answer probes, or not as it should.
+    ProbesFail,
+    /// It has sent nothing for so many seconds while requests wait.
+    Stalled {
+        silent_sec: u64,
+    },
+    /// It failed repeatedly: its breaker is not closed.
+    Failing {
+        half_open: bool,
+        /// Only for few callers, whose requests may be at fault; the others are served.
+        for_some: bool,
+    },
+}
+
+impl RouteHealth {
+    pub fn is_ok(self) -> bool {
+        self == Self::Ok
+    }
+
+    /// Whether those who did not ask yet are served, as far as it is known.
+    pub fn is_callable(self) -> bool {
+        matches!(self, Self::Ok | Self::Failing { for_some: true, .. })
+    }
+
+    /// State of its breaker: `closed`, `open` or `half_open`.
+    pub fn breaker(self) -> &'static str {
+        match self {
+            Self::Ok | Self::Down | Self::ProbesFail | Self::Stalled { .. } => "closed",
+            Self::Failing { half_open: false, .. } => "open",
+            Self::Failing { half_open: true, .. } => "half_open",
+        }
+    }
+}

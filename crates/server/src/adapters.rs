@@ -26,6 +26,7 @@ use gantry_dataplane::{Other, RouteTarget, limits::Holder};
 use gantry_domain::{
     ApiError, ErrorCode, KeyId, ModelId, OrgId,
     engine_metrics::EngineMetrics,
+    host::RouteHealth,
     limit::{Limits, period::Period},
     model::{EngineKind, Model, lifecycle::InstanceStatus},
 };
@@ -279,7 +280,7 @@ impl Engines for Adapter {
         }
     }
 
-    fn route_health(&self, served_name: &str) -> Option<(bool, &'static str)> {
+    fn route_health(&self, served_name: &str) -> Option<RouteHealth> {
         self.control.route_health(served_name)
     }
 

@@ -11,6 +11,7 @@ use gantry_admin_api::{
     password::Passwords,
     session::Cookies,
 };
+use gantry_control::base_dir;
 use gantry_domain::{
     Clock, ModelsDir,
     audit::{Actor, Origin},
@@ -68,8 +69,12 @@ impl Base {
             Some(file) if !file.is_empty() => Some(data_dir::lock_database(Path::new(file))?),
             _ => None,
         };
-        let store =
-            open(database.expose(), settings.database_wait_sec.0).await.context("can't open the database")?;
+        let store = open(database.expose(), settings.database_wait_sec.0).await;
+        let store = match database.expose().strip_prefix("sqlite://") {
+            Some(file) => store.with_context(|| data_dir::describe_database(Path::new(file))),
+            None => store.map_err(anyhow::Error::new),
+        };
+        let store = store.context("can't open the database")?;
         let home = home::id(&data_dir)?;
         let instance = home::instance(&store, &data_dir, &home).await?;
         let internal_key = match &settings.internal_engine_api_key {
@@ -79,9 +84,9 @@ impl Base {
         let models_dir_rules = ModelsDirRules {
             data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
             configured,
-            roots: settings.models_roots.0.iter().map(|it| real(it)).collect(),
+            roots: settings.models_roots.0.iter().map(|it| base_dir::real(it)).collect(),
         };
-        let models_dir = models_dir(&store, &models_dir_rules).await?;
+        let models_dir = ModelsDir::new(&base_dir::load(&store, &models_dir_rules).await?);
         let passwords = Passwords::default();
         bootstrap(settings, &store, &passwords, &clock).await?;
         Ok(Self {
@@ -149,27 +154,4 @@ fn folder(path: &Path, name: &'static str) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(path)
         .with_context(|| format!("can't create the folder {} ({name})", path.display()))?;
     path.canonicalize().with_context(|| format!("can't use the folder {} ({name})", path.display()))
-}
-
-/// A directory without links; of one that is not there (yet), its name.
-fn real(dir: &Path) -> PathBuf {
-    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
-}
-
-/// The directory that an owner chose, as long as the rules of this start allow it, else that of `MODELS_DIR`. One that is
-/// not there stays chosen: a disk that is not mounted yet must not make models appear to be elsewhere.
-async fn models_dir(store: &Store, rules: &ModelsDirRules) -> anyhow::Result<ModelsDir> {
-    let Some(chosen) = store.read().await?.models_dir().await? else {
-        return Ok(ModelsDir::new(&rules.configured));
-    };
-    if let Err(why) = rules.check(&real(&chosen)) {
-        warn!(dir = %chosen.display(), %why, "the chosen models base directory is not allowed; MODELS_DIR is used");
-        return Ok(ModelsDir::new(&rules.configured));
-    }
-    if chosen.is_dir() {
-        info!(dir = %chosen.display(), "the models base directory is the one that an owner chose");
-    } else {
-        warn!(dir = %chosen.display(), "the chosen models base directory is not there");
-    }
-    Ok(ModelsDir::new(&chosen))
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -41,6 +41,19 @@ pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Lock> {
         )
     };
     take(Path::new(&path), said)
+}
+
+/// For whoever has to find out why it can't be opened: the file and those that SQLite keeps beside it, each with its mode
+/// and its owner. One that a program of another user left behind is as much in the way as the file itself.
+pub(crate) fn describe_database(file: &Path) -> String {
+    let found = ["", "-wal", "-shm"].iter().filter_map(|suffix| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(suffix);
+        let meta = std::fs::metadata(&name).ok()?;
+        Some(format!("{} (mode {:04o}, user {})", name.display(), meta.mode() & 0o7777, meta.uid()))
+    });
+    let found: Vec<_> = found.collect();
+    if found.is_empty() { file.display().to_string() } else { found.join(", ") }
 }
 
 /// The one path of a file that may not be there yet, whatever name it is called by.

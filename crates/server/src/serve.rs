@@ -353,6 +353,7 @@ fn control_config(
 ) -> gantry_control::Config {
     gantry_control::Config {
         models_dir: base.models_dir.clone(),
+        models_dir_rules: base.models_dir_rules.clone(),
         hub_cache_dir: base.hub_cache_dir.clone(),
         data_dir: base.data_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),

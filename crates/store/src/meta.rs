@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use uuid::Uuid;
 
-use crate::{StoreError, StoreResult, Tx, tx::on_db};
+use crate::{
+    StoreError, StoreResult, Tx,
+    tx::{Touched, on_db},
+};
 
 const INSTANCE_ID: &str = "instance_id";
 /// Id of the data directory that a SQLite file belongs to.
@@ -72,9 +75,10 @@ impl Tx {
         Ok(self.meta_get(MODELS_DIR).await?.map(PathBuf::from))
     }
 
-    /// Notes the choice, or takes it back.
+    /// Notes the choice, or takes it back; other gateways on the database look for it.
     pub async fn set_models_dir(&mut self, dir: Option<&str>) -> StoreResult<()> {
         const SQL: &str = "DELETE FROM meta WHERE key = $1";
+        self.1 = Touched::Catalog;
         if let Some(dir) = dir {
             return self.meta_set(MODELS_DIR, dir).await;
         }

@@ -6,7 +6,7 @@ use crate::{
     Constraint, Order, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, bind_limits},
     page::{clean, containing, fold},
-    tx::{Both, Touched, on_db, row},
+    tx::{Both, Touched, Turn, on_db, row},
 };
 
 /// All conditions that are set must hold.
@@ -225,6 +225,8 @@ impl Tx {
     /// Deletes the organisation with its users, sessions and keys. Its usage rows stay.
     pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM orgs WHERE id = $1";
+        // With its keys and sessions, in an order of the database's own.
+        self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())

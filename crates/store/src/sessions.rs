@@ -128,6 +128,7 @@ impl Tx {
     pub async fn delete_user_sessions(&mut self, user: UserId, except: Option<[u8; 32]>) -> StoreResult<u64> {
         // No session has the empty hash, so that it stands for "no exception".
         const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash <> $2";
+        self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
         let except = except.as_ref().map_or(&[][..], |it| &it[..]);
         Ok(on_db!(self, |conn| {
@@ -140,6 +141,7 @@ impl Tx {
     pub async fn trim_user_sessions(&mut self, user: UserId, keep: i64) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash NOT IN (SELECT id_hash FROM sessions \
              WHERE user_id = $1 ORDER BY expires_at DESC, created_at DESC, id_hash LIMIT $2)";
+        self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
         Ok(on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(user.0).bind(keep);
@@ -150,6 +152,7 @@ impl Tx {
     /// Ends the sessions of all users of an organisation; how many there were.
     pub async fn delete_org_sessions(&mut self, org: OrgId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";
+        self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(org.0).execute(conn).await.map(|done| done.rows_affected())

@@ -43,8 +43,10 @@ const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
 /// (its gateway's machine is gone) gives its locks back. Notices are not wanted: see [`open_postgres`].
 const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
                                 SET client_min_messages = error";
-/// Limit of the first connection, which also applies the schema; it may have to wait for another gateway doing so.
-const POSTGRES_OPEN: Duration = Duration::from_mins(2);
+/// Limit of the first connection: a server that accepts it may say nothing for ever.
+const POSTGRES_CONNECT: Duration = Duration::from_secs(10);
+/// Limit of applying the schema; it may have to wait for another gateway doing so.
+const POSTGRES_MIGRATE: Duration = Duration::from_mins(2);
 /// More than SQLite's writers wait for their turn. On Postgres each statement has that long, too.
 const UNIT_OF_WORK: Duration = Duration::from_secs(40);
 /// A statement of [`Store::read_quick`] reads what is small.
@@ -244,7 +246,8 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
     let options = SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Normal)
+        // A revocation that was answered must survive a power cut; the few commits a second can wait for the disk.
+        .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(SQLITE_BUSY)
         .row_buffer_size(SQLITE_ROWS_AHEAD)
@@ -310,13 +313,18 @@ fn postgres_options(url: &str) -> StoreResult<PgConnectOptions> {
 async fn open_postgres(url: &str) -> StoreResult<Pools> {
     let options = postgres_options(url)?;
     // A connection of its own: closing it also frees the advisory lock when applying the schema failed.
-    let migrated = tokio::time::timeout(POSTGRES_OPEN, async {
-        let mut conn = PgConnection::connect_with(&options).await?;
+    let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
+    let connecting = PgConnection::connect_with(&options);
+    let mut conn = tokio::time::timeout(POSTGRES_CONNECT, connecting).await.map_err(|_| {
+        let said = "whoever listens there says nothing: it is frozen, or no Postgres";
+        StoreError::Database(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, said)))
+    })??;
+    let migrated = tokio::time::timeout(POSTGRES_MIGRATE, async {
         let done = apply(DatabaseKind::Postgres, &mut conn).await;
         conn.close().await?;
         done
     });
-    migrated.await.map_err(|_| StoreError::Database(sqlx::Error::PoolTimedOut))??;
+    migrated.await.map_err(late)??;
     let pool = |connections| {
         PgPoolOptions::new()
             .max_connections(connections)

@@ -31,8 +31,8 @@ pub(crate) enum Touched {
 pub(crate) enum Turn {
     /// Reads rows, decides, and then writes: [`Tx::exclusive`].
     Decision = 1_196_314_706,
-    /// Changes or deletes many rows that another gateway may be about to change, too: Postgres locks them in whatever
-    /// order it comes upon them, so that two of these could wait for each other.
+    /// Changes or deletes many rows that somebody else may be about to change, too: Postgres locks them in whatever order
+    /// it comes upon them, so that two of these could wait for each other. After a decision's turn, before its rows.
     Upkeep = 1_196_314_708,
 }
 

@@ -253,6 +253,10 @@ impl Tx {
              WHERE id = $1 RETURNING ",
             columns!()
         );
+        if change.org_id.is_some() {
+            // His keys move along.
+            self.take_turn(Turn::Upkeep).await?;
+        }
         self.1 = Touched::Catalog;
         let row: Option<UserRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
@@ -275,6 +279,8 @@ impl Tx {
     /// Deletes the user with his sessions and keys. His usage rows stay.
     pub async fn delete_user(&mut self, id: UserId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM users WHERE id = $1";
+        // With his keys and sessions, in an order of the database's own.
+        self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())

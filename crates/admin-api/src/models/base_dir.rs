@@ -44,10 +44,11 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     let mut tx = app.store.write().await?;
     // Of two changes at once, the later one in the database is the later one in memory.
     tx.exclusive().await?;
+    // Another gateway may have changed it a moment ago.
+    let old = tx.models_dir().await?.unwrap_or_else(|| app.models_dir_rules.configured.clone());
     tx.set_models_dir(chosen).await?;
     let shown = |dir: &Path| json!({ "base_dir": dir.display().to_string() });
-    let entry =
-        caller.did(Action::BaseDirChange, "base_dir").changed(&shown(&app.models_dir.get()), &shown(&dir));
+    let entry = caller.did(Action::BaseDirChange, "base_dir").changed(&shown(&old), &shown(&dir));
     tx.audit(&entry, app.clock.now()).await?;
     let before = app.models_dir.set(&dir);
     if let Err(error) = tx.commit().await {

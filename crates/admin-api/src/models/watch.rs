@@ -10,6 +10,7 @@ use axum::{
 use futures_util::StreamExt;
 use gantry_domain::{
     diagnosis,
+    host::RouteHealth,
     model::{Model, ModelEvent, Phase, State as ModelState},
 };
 use serde_json::{Value, json};
@@ -62,7 +63,15 @@ fn running(app: &App, model: &Model) -> (&'static str, String) {
         return ("error", why.to_owned());
     }
     match app.engines.route_health(&model.served_name) {
-        Some((_, breaker @ ("open" | "half_open"))) => {
+        Some(RouteHealth::Stalled { silent_sec }) => {
+            let why = format!(
+                "the engine has sent nothing for {silent_sec} s while requests wait for it; until it does, it gets new ones \
+                 only now and then"
+            );
+            ("error", why)
+        }
+        Some(health @ RouteHealth::Failing { for_some: false, .. }) => {
+            let breaker = health.breaker();
             let why = format!(
                 "requests to the engine failed repeatedly, and it is given a pause (its breaker is {breaker}); \
                  `GET /admin/upstreams` says more"

@@ -438,8 +438,7 @@ async fn an_engine_that_the_gateway_can_not_ask_goes_on() {
     let model = sim.model(id).await.unwrap();
     assert_eq!((model.state(), sim.fake.containers()), ((State::Running, None), before));
     assert!(sim.routed(&model));
-    let (healthy, breaker) = sim.control.route_health(&model.served_name).unwrap();
-    assert_eq!((healthy, breaker), (true, "closed"));
+    assert!(sim.control.route_health(&model.served_name).unwrap().is_ok());
 }
 
 #[tokio::test]

@@ -1,10 +1,16 @@
 //! Stories with a clock of their own, and random ones against what must always hold.
 
+use gantry_domain::KeyId;
 use proptest::prelude::*;
 
 use super::*;
 
 const FLOOR: Duration = Duration::from_secs(30);
+
+fn entrant(key: i64, class: Class, tokens: u64) -> Entrant {
+    let who = Who { key: Some(KeyId(key)), ..Who::default() };
+    Entrant { who, class, tokens, timeout: Duration::from_mins(10) }
+}
 
 struct Story {
     progress: Arc<Progress>,
@@ -33,7 +39,11 @@ impl Story {
     }
 
     fn enter(&self, streams: bool) -> Result<Watch, Stalled> {
-        self.progress.enter(Class::new(streams, 100), self.now)
+        self.enter_as(1, streams)
+    }
+
+    fn enter_as(&self, key: i64, streams: bool) -> Result<Watch, Stalled> {
+        self.progress.enter(&entrant(key, Class::new(streams, 100), 0), self.now)
     }
 
     fn request(&mut self, streams: bool, silence: Duration) {
@@ -61,6 +71,7 @@ fn silence_while_somebody_waits_is_a_stall_beyond_the_floor() {
     story.pass(Duration::from_millis(1));
     assert_eq!(story.progress.stalled(story.now).map(|it| it.as_secs()), Some(30));
     story.pass(secs(5));
+    let _tries = story.enter(true).unwrap();
     assert_eq!(story.enter(true).unwrap_err().silent.as_secs(), 35);
     assert_eq!(story.progress.quarantined(story.now), story.now.checked_sub(Duration::from_millis(35_001)));
 }
@@ -80,7 +91,7 @@ fn an_engine_that_is_idle_or_unknown_is_never_stalled() {
     assert!(!unknown.is_stalled());
     // Nor is one that knows the others, but not this kind of request.
     let mut other = Story::after(MIN_SEEN, secs(1));
-    let _large = other.progress.enter(Class::new(true, 1 << 20), other.now).unwrap();
+    let _large = other.progress.enter(&entrant(1, Class::new(true, 1 << 20), 0), other.now).unwrap();
     let _small = other.enter(true).unwrap();
     other.pass(secs(100_000));
     assert!(!other.is_stalled());
@@ -131,6 +142,7 @@ fn a_byte_to_anybody_is_progress() {
         assert!(!story.is_stalled());
     }
     story.pass(secs(31));
+    let _tries = story.enter(true).unwrap();
     assert!(story.enter(true).is_err());
     // In quarantine, too: at once.
     other.heard(story.now);
@@ -156,8 +168,9 @@ fn when_all_have_left_one_tries_and_the_next_one_if_it_is_cancelled() {
     let mut story = Story::after(MIN_SEEN, secs(1));
     let waits = story.enter(true).unwrap();
     story.pass(secs(31));
+    let tries = story.enter(true).unwrap();
     assert!(story.enter(true).is_err());
-    drop(waits);
+    drop((waits, tries));
     story.pass(secs(1000));
     let trial = story.enter(true).unwrap();
     assert!(story.enter(true).is_err() && story.enter(false).is_err(), "one trial at a time");
@@ -187,6 +200,7 @@ fn threads_get_one_trial_between_them() {
     let mut story = Story::after(MIN_SEEN, secs(1));
     let waits = story.enter(true).unwrap();
     story.pass(secs(31));
+    drop(story.enter(true).unwrap());
     assert!(story.enter(true).is_err());
     drop(waits);
     let (progress, now) = (&story.progress, story.now);
@@ -194,7 +208,7 @@ fn threads_get_one_trial_between_them() {
     let passed = std::thread::scope(|scope| {
         let run = || {
             barrier.wait();
-            let watch = progress.enter(Class::new(true, 1), now);
+            let watch = progress.enter(&entrant(1, Class::new(true, 1), 0), now);
             barrier.wait();
             watch.is_ok()
         };
@@ -202,6 +216,72 @@ fn threads_get_one_trial_between_them() {
         threads.into_iter().filter_map(|it| it.join().unwrap().then_some(())).count()
     });
     assert_eq!(passed, 1);
+}
+
+#[test]
+fn a_plain_answer_may_take_as_long_as_its_tokens_do() {
+    let mut story = Story::new();
+    let plain = Class::new(false, 100);
+    let ask = |story: &Story, tokens| story.progress.enter(&entrant(1, plain, tokens), story.now).unwrap();
+    for _ in 0..MIN_SEEN {
+        // 20 ms for each token.
+        let watch = ask(&story, 10);
+        story.pass(Duration::from_millis(200));
+        watch.heard(story.now);
+        watch.counted(10);
+    }
+    // Twice the bound of its bucket (32.8 ms), 2000 times.
+    let long = ask(&story, 2000);
+    story.pass(secs(130));
+    assert!(!story.is_stalled());
+    story.pass(secs(2));
+    assert!(story.is_stalled());
+    drop(long);
+    // No longer than it is waited for, and not beyond its first byte.
+    let endless = ask(&story, u64::MAX);
+    story.pass(secs(599));
+    assert!(!story.is_stalled());
+    story.pass(secs(2));
+    assert!(story.is_stalled());
+    endless.heard(story.now);
+    endless.waits(story.now);
+    story.pass(secs(31));
+    assert!(story.is_stalled());
+}
+
+#[test]
+fn whoever_asks_for_the_first_time_tries_beside_those_who_wait() {
+    let mut story = Story::after(MIN_SEEN, secs(1));
+    let _waits = story.enter(true).unwrap();
+    story.pass(secs(31));
+    let first = story.enter(true).unwrap();
+    assert!(story.enter(true).is_err());
+    let other = story.enter_as(2, false).unwrap();
+    assert!(story.enter_as(2, false).is_err());
+    // What they hear shows that it was none.
+    story.pass(secs(1));
+    other.heard(story.now);
+    assert!(story.enter(true).is_ok() && story.enter_as(3, true).is_ok());
+    drop(first);
+}
+
+#[test]
+fn nobody_keeps_a_quarantine_up_by_taking_all_trials() {
+    let mut story = Story::after(MIN_SEEN, secs(1));
+    let mut held = vec![story.enter(true).unwrap()];
+    story.pass(secs(31));
+    // With more keys than may try at once, each of which asks in each second.
+    for _ in 0..600 {
+        story.pass(secs(1));
+        held.extend((1..=20).filter_map(|key| story.enter_as(key, true).ok()));
+    }
+    assert!(held.len() < 50, "an engine that hangs gets {} requests in 10 minutes", held.len());
+    let mut waited = 0;
+    while story.enter_as(99, true).is_err() {
+        story.pass(secs(1));
+        waited += 1;
+    }
+    assert!(waited <= 30, "{waited} s");
 }
 
 proptest! {

@@ -6,10 +6,10 @@ use std::{
 };
 
 use gantry_dataplane::{
-    Catalog, RouteTarget, Upstream,
+    Catalog, KeyEntry, RouteTarget, Upstream,
     breaker::{self, Breaker, State},
 };
-use gantry_domain::model::Task;
+use gantry_domain::{OrgId, UserId, model::Task};
 
 use crate::{
     client::{Client, post},
@@ -18,7 +18,10 @@ use crate::{
 };
 
 const CHAT: &str = "/v1/chat/completions";
+const OTHER: &str = "gty_other";
 const BODY: &str = r#"{"model":"m"}"#;
+/// Well-formed, and of no text that is known.
+const ERROR: &str = r#"{"error":{"code":500,"message":"std::bad_function_call","type":"server_error"}}"#;
 const STREAM: &str = r#"{"model":"m","stream":true}"#;
 const EVENT: &str = "data: {\"choices\":[{}]}\n\n";
 const LONG: Duration = Duration::from_hours(1);
@@ -204,4 +207,82 @@ async fn answers_that_are_slow_never_open_it() {
     }
     let rows = gateway.rows(10).await;
     assert!(rows.iter().all(|it| it.latency_ms >= 300), "{rows:?}");
+}
+
+/// A gateway whose `m` is this engine, for keys of these users and organisations, and nobody else.
+fn shared_gateway(upstream: &Arc<Upstream>, engine: &Engine, keys: &[(&str, i64, i64)]) -> Gateway {
+    let entry = |n: usize, user: i64, org: i64| KeyEntry {
+        user_id: Some(UserId(user)),
+        org_id: OrgId(org),
+        ..key_entry(n as i64 + 1)
+    };
+    let keys = keys.iter().enumerate().map(|(n, (key, user, org))| (*key, entry(n, *user, *org)));
+    let mut catalog = catalog(engine.addr, keys.collect());
+    catalog.sessions.clear();
+    let target = RouteTarget::Up(Arc::clone(upstream));
+    catalog.routes.insert("m".into(), Arc::new(route("m", Task::Generate, target)));
+    Gateway::with(catalog, |_| {})
+}
+
+async fn get_errors(client: &mut Client, engine: &mut Engine, key: &str, n: usize) {
+    for _ in 0..n {
+        client.send(&post(CHAT, key, "", BODY)).await;
+        engine.call().await.send(&with_status("500 Internal Server Error", ERROR));
+        let got = client.answer().await;
+        assert_eq!((got.status, got.code().as_str()), (500, "server_error"), "{}", got.body);
+    }
+}
+
+async fn refused(client: &mut Client, key: &str) -> String {
+    let got = client.ask(&post(CHAT, key, "", BODY)).await;
+    assert_eq!((got.status, got.code().as_str()), (502, "model_unavailable"), "{}", got.body);
+    got.body
+}
+
+async fn served(client: &mut Client, engine: &mut Engine, key: &str) {
+    client.send(&post(CHAT, key, "", BODY)).await;
+    engine.call().await.send(&json("{}"));
+    let got = client.answer().await;
+    assert_eq!(got.status, 200, "{}", got.body);
+}
+
+#[tokio::test]
+async fn one_key_takes_the_model_from_no_other_by_requests_that_the_engine_answers_with_500() {
+    let mut engine = Engine::start().await;
+    let upstream = upstream(9, &engine, LONG);
+    // The first two are one person's, who may have as many as he likes.
+    let keys = [(KEY, 3, 2), ("gty_second", 3, 2), (OTHER, 4, 2)];
+    let gateway = shared_gateway(&upstream, &engine, &keys);
+    let mut client = gateway.client().await;
+    for _ in 0..3 {
+        get_errors(&mut client, &mut engine, KEY, 5).await;
+        assert_eq!(state(&upstream).0, State::Open);
+        for key in [KEY, "gty_second"] {
+            let told = refused(&mut client, key).await;
+            assert!(told.contains("others are not"), "{told}");
+        }
+        // The engine is well, as that shows.
+        served(&mut client, &mut engine, OTHER).await;
+        assert_eq!(state(&upstream), (State::Closed, 0));
+    }
+    served(&mut client, &mut engine, KEY).await;
+    gateway.rows(25).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_answers_500_to_everybody_is_given_a_pause() {
+    let mut engine = Engine::start().await;
+    let upstream = upstream(9, &engine, LONG);
+    let keys = [(KEY, 3, 2), (OTHER, 4, 2), ("gty_third", 5, 7), ("gty_idle", 6, 7)];
+    let gateway = shared_gateway(&upstream, &engine, &keys);
+    let mut client = gateway.client().await;
+    for (key, n) in [(KEY, 5), (OTHER, 1), ("gty_third", 1)] {
+        get_errors(&mut client, &mut engine, key, n).await;
+        assert_eq!(state(&upstream).0, State::Open);
+    }
+    for (key, ..) in &keys {
+        let told = refused(&mut client, key).await;
+        assert!(!told.contains("others are not"), "{told}");
+    }
+    gateway.rows(11).await;
 }

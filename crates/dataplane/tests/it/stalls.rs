@@ -17,6 +17,9 @@ use crate::{
 
 const CHAT: &str = "/v1/chat/completions";
 const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":3}"#;
+const STREAM: &str =
+    r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":true}"#;
+const OTHER: &str = "gty_other";
 const EVENT: &str = "data: {\"choices\":[{}]}\n\n";
 
 fn gateway(addr: std::net::SocketAddr, floor: Duration) -> (Gateway, Arc<Upstream>) {
@@ -121,17 +124,21 @@ async fn an_engine_that_hangs_gets_no_new_requests_until_it_goes_on() {
     waits.send(&post(CHAT, KEY, "", BODY)).await;
     until("the engine is held to be stalled", || is_stalled(&engine)).await;
     println!("with a floor of 300 ms: held to be stalled after {:?}", stopped.elapsed());
+    let mut tries = gateway.client().await;
+    tries.send(&post(CHAT, KEY, "", BODY)).await;
+    let in_flight = || engine.in_flight.load(std::sync::atomic::Ordering::Relaxed);
+    until("one tries", || in_flight() == 2).await;
     let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
     assert_eq!((got.status, got.code().as_str()), (502, "model_unavailable"));
     assert!(got.body.contains("has sent nothing for"), "{}", got.body);
     assert!(got.header("retry-after").is_some());
-    // The request that waits is not given up, and its answer ends the quarantine.
+    // The requests that wait are not given up, and their answers end the quarantine.
     process.signal("-CONT");
-    assert_eq!(waits.answer().await.status, 200);
+    assert_eq!((waits.answer().await.status, tries.answer().await.status), (200, 200));
     assert_eq!(engine.health(Instant::now()), UpstreamHealth::Ok);
     assert_eq!(client.ask(&post(CHAT, KEY, "", BODY)).await.status, 200);
     let n = MIN_SEEN as usize;
-    let rows = gateway.rows(n + 3).await;
+    let rows = gateway.rows(n + 4).await;
     assert_eq!((rows[n].status_code, rows[n].outcome), (502, Outcome::UpstreamError));
 }
 
@@ -206,4 +213,75 @@ async fn an_engine_that_is_slow_but_goes_on_is_not_held_to_be_stalled() {
     streaming.send(&format!("{}0\r\n\r\n", chunk("data: [DONE]\n\n")));
     while stream.chunk().await.is_some() {}
     gateway.rows(2 * MIN_SEEN as usize + 2).await;
+}
+
+/// Answers of 10 tokens to requests of both kinds, until the silence of the engine means something.
+async fn acquaint_with(client: &mut Client, engine: &mut Engine) {
+    let usage = r#"{"usage":{"prompt_tokens":1,"completion_tokens":10}}"#;
+    for body in [BODY, STREAM] {
+        for _ in 0..30 {
+            client.send(&post(CHAT, KEY, "", body)).await;
+            engine.call().await.send(&json(usage));
+            assert_eq!(client.answer().await.status, 200);
+        }
+    }
+}
+
+fn two_keys(addr: std::net::SocketAddr) -> (Gateway, Arc<Upstream>) {
+    let (gateway, engine) = gateway(addr, Duration::from_millis(300));
+    let before = gateway.shared.catalog.load_full();
+    let keys = [(KEY, key_entry(1)), (OTHER, key_entry(2))];
+    let keys = keys.map(|(token, entry)| (gantry_domain::key::hash(token.as_bytes()), Arc::new(entry)));
+    let routes = before.routes.clone();
+    gateway.shared.publish(gantry_dataplane::Catalog { keys: keys.into(), routes, ..Default::default() });
+    (gateway, engine)
+}
+
+async fn served(client: &mut Client, engine: &mut Engine, key: &str) {
+    client.send(&post(CHAT, key, "", BODY)).await;
+    engine.call().await.send(&json("{}"));
+    let got = client.answer().await;
+    assert_eq!(got.status, 200, "{}", got.body);
+}
+
+#[tokio::test]
+async fn a_plain_answer_that_takes_long_takes_the_model_from_nobody() {
+    let mut engine = Engine::start().await;
+    let (gateway, upstream) = two_keys(engine.addr);
+    let mut client = gateway.client().await;
+    acquaint_with(&mut client, &mut engine).await;
+    let mut waits = gateway.client().await;
+    waits.send(&post(CHAT, KEY, "", &BODY.replace("3}", "300000}"))).await;
+    let slow = engine.call().await;
+    // The wait is the fault; three times the floor.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(upstream.health(Instant::now()), UpstreamHealth::Ok);
+    for key in [KEY, OTHER].iter().cycle().take(10) {
+        served(&mut client, &mut engine, key).await;
+    }
+    slow.send(&json("{}"));
+    assert_eq!(waits.answer().await.status, 200);
+    gateway.rows(71).await;
+}
+
+#[tokio::test]
+async fn one_who_is_told_nothing_takes_the_model_from_nobody_else() {
+    let mut engine = Engine::start().await;
+    let (gateway, upstream) = two_keys(engine.addr);
+    let mut client = gateway.client().await;
+    acquaint_with(&mut client, &mut engine).await;
+    let mut waits = gateway.client().await;
+    for n in 0..3 {
+        waits.send(&post(CHAT, KEY, "", STREAM)).await;
+        let silent = engine.call().await;
+        until("the engine is held to be stalled", || is_stalled(&upstream)).await;
+        for _ in 0..10 {
+            served(&mut client, &mut engine, OTHER).await;
+        }
+        // And again, with a connection of its own.
+        waits = gateway.client().await;
+        drop(silent);
+        until("he left", || gateway.shared.counters.requests_total() == 60 + 11 * (n + 1)).await;
+    }
+    gateway.rows(93).await;
 }

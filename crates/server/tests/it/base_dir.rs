@@ -1,12 +1,12 @@
 //! The models base directory: who may choose it, which it may be, and what the choice changes.
 
-use std::os::unix::fs::symlink;
+use std::{os::unix::fs::symlink, time::Duration};
 
-use gantry_testkit::{Database, Managed, Options, simulated, simulator};
+use gantry_testkit::{Database, Managed, Options, eventually, simulated, simulator};
 use serde_json::json;
 
 use crate::{
-    support::{GANTRY, assert_error, assert_invalid},
+    support::{GANTRY, assert_error, assert_invalid, start},
     team::Team,
 };
 
@@ -63,6 +63,31 @@ async fn a_choice_counts_at_once_survives_restarts_and_can_be_taken_back() {
         assert_eq!(back["settings_base_dir"], json!(configured));
         assert!(!is_there(&owner).await);
     }
+}
+
+/// Whichever gateway was asked: the supervisor starts engines from the directory that counts.
+#[tokio::test]
+async fn a_choice_counts_on_every_gateway_of_the_database() {
+    if !Database::all("base_dir: every gateway").contains(&Database::Postgres) {
+        return;
+    }
+    let one = start(Options::default().on(Database::Postgres)).await;
+    let two = start(Options::default().env("DATABASE_URL", &one.database_url().unwrap())).await;
+    let (owner, other) = (one.owner().await, two.owner().await);
+    let root = tempfile::tempdir().unwrap();
+    for (name, asked, told) in [("a", &owner, &other), ("b", &other, &owner)] {
+        let dir = root.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        asked.put(PATH, &json!({ "base_dir": dir })).await.expect(200);
+        let seen = eventually("the other one uses it", Duration::from_mins(1), async || {
+            let seen = told.get(PATH).await.expect(200);
+            (seen["base_dir"] == json!(dir)).then_some(seen)
+        })
+        .await;
+        assert_eq!(seen["source"], "database");
+    }
+    let rows = owner.get("/admin/audit?action=base_dir.change").await.expect(200);
+    assert_eq!(rows[0]["before"], rows[1]["after"], "{rows}");
 }
 
 #[tokio::test]
@@ -153,7 +178,7 @@ async fn the_next_start_mounts_the_chosen_directory_and_what_runs_keeps_its_own(
     if !simulator(GANTRY, "base_dir: mounts") {
         return;
     }
-    let gateway = crate::support::start(Options::containers()).await;
+    let gateway = start(Options::containers()).await;
     let owner = gateway.owner().await;
     let first = Managed::run(&owner, &simulated("vllm", "first", &[])).await;
     let mounted = |model: &Managed| model.inspect().unwrap()["Mounts"][0]["Source"].clone();

@@ -326,6 +326,19 @@ async fn who_starts_before_its_database_waits_for_it() {
     assert!(said.contains("can't open the database") && !said.contains("does not answer yet"), "{said}");
 }
 
+/// A frozen server, or the port of something else: the connection is taken, and nothing comes.
+#[tokio::test]
+async fn a_server_that_says_nothing_is_told_of_while_it_is_waited_for() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, mut log) =
+        serve(dir.path(), &format!("postgres://gantry@{}/gantry", silent.local_addr().unwrap()));
+    let told = log.find(|it| it.contains("the database does not answer yet"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(told.unwrap().contains("says nothing"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_reply_is_lost_counts_once() {
     let Some(database) = Postgres::start("database_faults: replies to commits are lost") else { return };

@@ -106,6 +106,37 @@ async fn a_second_gateway_leaves_the_engines_of_the_first_alone_and_passes_comma
     assert_eq!(starts(&owner, &model).await, before + 2);
 }
 
+/// One that was given to the follower waits for no tick of the supervisor, however much that is asked itself.
+#[tokio::test]
+async fn a_command_is_not_lost_among_the_supervisor_s_own_changes() {
+    if !postgres("supervision: a command among changes") {
+        return;
+    }
+    let rare = |options: Options| options.env("MODEL_RECONCILE_SEC", "3600");
+    let one = start(rare(Options::processes().on(Database::Postgres))).await;
+    let owner = one.owner().await;
+    let model = Managed::create(&owner, &simulated("llamacpp", "m", &[])).await;
+    let two = beside(&one, rare(Options::processes())).await;
+    let other = two.owner().await;
+    has_role(&other, "follower").await;
+    let (made, key) = owner.new_key(&json!({})).await;
+    let path = format!("/admin/keys/{}", made["id"]);
+    let changing = async {
+        for n in 0.. {
+            owner.patch(&path, &json!({ "name": format!("key {n}") })).await.expect(200);
+        }
+    };
+    let commanding = async {
+        model.start(&other).await;
+        model.reaches(&other, "running").await;
+    };
+    tokio::select! {
+        () = changing => {}
+        () = commanding => {}
+    }
+    answers(&key, &model).await;
+}
+
 #[tokio::test]
 async fn a_gateway_that_does_not_see_the_engines_changes_nothing_until_it_is_told_to() {
     let test = "supervision: another runtime";

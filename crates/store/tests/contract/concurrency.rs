@@ -3,11 +3,11 @@
 use std::{task::Poll, time::Duration};
 
 use gantry_domain::Role;
-use gantry_store::{DatabaseKind, OrgChange, OrgFilter, Sort, Store, StoreResult, UsageFilter};
+use gantry_store::{DatabaseKind, NewKey, OrgChange, OrgFilter, Sort, Store, StoreResult, UsageFilter};
 use tokio::task::JoinSet;
 
 use crate::{
-    harness::{Database, NOW, at, new_user, on_both},
+    harness::{Database, NOW, at, new_key, new_user, on_both},
     usage::row,
 };
 
@@ -130,6 +130,38 @@ on_both! {
         assert_eq!(tx.usage(&UsageFilter::default(), 1, 0).await.unwrap().1, 1600);
         drop(tx);
         other.close().await;
+    }
+
+    /// Both change the same keys: the one as they were used, the other in an order of the database's own.
+    async fn an_organisation_can_be_deleted_while_the_use_of_its_keys_is_noted(db: &Database) {
+        const WAITS: &str = "SELECT 1 FROM pg_locks WHERE relation = 'orgs'::regclass AND mode = 'RowExclusiveLock' \
+             OR locktype = 'advisory' AND NOT granted AND objid::bigint::bit(32)::int = hashtext(current_schema())";
+        let org = db.org("Acme").await;
+        let user = db.user(org.id, "ann", Role::User).await;
+        let mut keys = Vec::new();
+        let mut tx = db.store.write().await.unwrap();
+        for n in 0..2 {
+            let key = NewKey { user_id: Some(user.id), ..new_key(org.id, n, "key") };
+            keys.push(tx.insert_key(&key, NOW).await.unwrap().id);
+        }
+        tx.commit().await.unwrap();
+
+        let mut noting = db.store.write().await.unwrap();
+        noting.touch_keys(&[(keys[1], at(1))]).await.unwrap();
+        let store = db.store.clone();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut tx = store.write().await.unwrap();
+            tx.exclusive().await.unwrap();
+            assert!(tx.delete_org(org.id).await.unwrap());
+            tx.commit().await.unwrap();
+        });
+        while db.store.kind() == DatabaseKind::Postgres && db.tamper(WAITS).await.unwrap() == 0 {
+            tokio::task::yield_now().await;
+        }
+        noting.touch_keys(&[(keys[0], at(1))]).await.unwrap();
+        noting.commit().await.unwrap();
+        tasks.join_all().await;
     }
 
     async fn the_instance_id_is_made_once(db: &Database) {

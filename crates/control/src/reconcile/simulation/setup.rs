@@ -105,6 +105,11 @@ pub(super) fn gateway(
 fn config(breaker: breaker::Settings) -> Config {
     Config {
         models_dir: gantry_domain::ModelsDir::new("/nowhere".as_ref()),
+        models_dir_rules: gantry_domain::models_dir::ModelsDirRules {
+            data_dir: "/nowhere".into(),
+            configured: "/nowhere".into(),
+            roots: Vec::new(),
+        },
         hub_cache_dir: "/nowhere".into(),
         data_dir: "/nowhere".into(),
         hub_endpoint: None,

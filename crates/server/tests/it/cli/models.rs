@@ -162,15 +162,13 @@ async fn a_model_is_started_watched_used_and_stopped() {
     let log = shell.run(&["models", "logs", "sim", "--tail", "5"]).ends(0).out;
     assert!((1..=5).contains(&log.lines().count()), "{log}");
 
-    // A follower that has seen enough goes, and with it the program.
+    // A follower whose reader has seen enough goes, though the engine has nothing more to say.
     let script = "\"$0\" models logs sim -f | head -1; echo \"${PIPESTATUS[0]}\"";
     let mut follow = std::process::Command::new("bash");
     follow.args(["-c", script, GANTRY]).env("HOME", shell.home.path()).env("GANTRY_URL", &gateway.url);
     let mut child = follow.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let told =
         gantry_testkit::eventually("head ends the follower", std::time::Duration::from_mins(1), async || {
-            // The log goes on with every request.
-            client.chat("sim").await.expect(200);
             child.try_wait().unwrap()
         });
     assert!(told.await.success());

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::{gateway, nothing_left, process, program, supervisor};
 use crate::support::start;
 
+const CHAT: &str = "/v1/chat/completions";
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
@@ -219,4 +220,51 @@ async fn a_file_that_may_not_be_reached_is_told_from_one_that_is_not_there() {
     assert_eq!(preview["valid"], false);
     // For whoever clears away.
     fs::set_permissions(models.join("closed"), fs::Permissions::from_mode(0o755)).unwrap();
+
+async fn an_engine_that_falls_silent_while_requests_wait_is_told_everywhere() {
+    let quiet = Options::processes().env("HEALTH_POLL_SEC", "3600").env("MODEL_RECONCILE_SEC", "3600");
+    let gateway = start(quiet.env("STALL_FLOOR_SEC", "1")).await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
+    // Of an answer that may be long, silence would be no wonder.
+    let mut short = gantry_testkit::chat("m");
+    short["max_tokens"] = json!(3);
+    for _ in 0..25 {
+        assert_eq!(owner.post(CHAT, &short).await.status, 200);
+    }
+    let told = async || owner.get(&model.path("readiness")).await.expect(200);
+    assert_eq!(told().await["status"], "ready");
+    let pid = process(&gateway, &model).0.to_string();
+    let signal = |name: &str| {
+        let sent = std::process::Command::new("kill").args([name, &pid]).status();
+        assert!(sent.unwrap().success());
+    };
+    signal("-STOP");
+    let waits = tokio::spawn({
+        let client = owner.clone();
+        async move { client.post(CHAT, &short).await.status }
+    });
+    // However slow it was before, it is allowed to be so again.
+    let silent = eventually("the silence is told", SOON * 4, async || {
+        let readiness = told().await;
+        (readiness["status"] == "error").then_some(readiness)
+    });
+    let detail = silent.await["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("the engine has sent nothing for "), "{detail}");
+    let upstreams = owner.get("/admin/upstreams").await.expect(200);
+    assert_eq!(
+        (&upstreams[0]["healthy"], &upstreams[0]["breaker"]["state"]),
+        (&json!(false), &json!("closed"))
+    );
+    let error = upstreams[0]["last_error"].as_str().unwrap();
+    assert!(error.contains("while requests wait for it"), "{error}");
+    let log = gateway.log();
+    let line = log.lines().find(|it| it.contains("an engine sends nothing while requests wait")).unwrap();
+    assert!(line.contains("model=\"m\"") || line.contains("\"model\":\"m\""), "{line}");
+    signal("-CONT");
+    assert_eq!(waits.await.unwrap(), 200);
+    let back =
+        eventually("it is ready again", SOON, async || (told().await["status"] == "ready").then_some(()));
+    back.await;
+    assert_eq!(owner.get("/admin/upstreams").await.expect(200)[0]["last_error"], json!(null));
 }

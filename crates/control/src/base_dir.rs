@@ -1,0 +1,58 @@
+//! The models base directory that an owner chose: read from the database at the start, and again when another gateway on
+//! the same database may have changed it.
+
+use std::path::{Path, PathBuf};
+
+use gantry_domain::models_dir::ModelsDirRules;
+use gantry_store::{Store, StoreResult};
+use tracing::{info, warn};
+
+use crate::Control;
+
+/// The directory that counts now: the chosen one, as long as the rules of this gateway allow it, else that of `MODELS_DIR`.
+/// One that is not there stays chosen: a disk that is not mounted yet must not make models appear to be elsewhere.
+pub async fn load(store: &Store, rules: &ModelsDirRules) -> StoreResult<PathBuf> {
+    let chosen = store.read_quick().await?.models_dir().await?;
+    let is_chosen = chosen.is_some();
+    let (dir, is_there) = resolve(chosen, rules).await;
+    if !is_there {
+        warn!(dir = %dir.display(), "the models base directory is not there");
+    } else if is_chosen {
+        info!(dir = %dir.display(), "the models base directory is the one that an owner chose");
+    }
+    Ok(dir)
+}
+
+/// And whether it is there.
+async fn resolve(chosen: Option<PathBuf>, rules: &ModelsDirRules) -> (PathBuf, bool) {
+    let dir = chosen.unwrap_or_else(|| rules.configured.clone());
+    let wanted = dir.clone();
+    let looked = tokio::task::spawn_blocking(move || (real(&wanted), wanted.is_dir())).await;
+    let (real, is_there) = looked.unwrap_or_else(|_| (dir.clone(), false));
+    match rules.check(&real) {
+        Ok(()) => (dir, is_there),
+        Err(why) => {
+            warn!(dir = %dir.display(), %why, "the chosen models base directory is not allowed; MODELS_DIR is used");
+            (rules.configured.clone(), true)
+        }
+    }
+}
+
+/// A directory without links; of one that is not there (yet), its name.
+pub fn real(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+/// Takes over what was chosen on another gateway. `last` is the choice that was seen last.
+pub(crate) async fn follow(control: &Control, last: &mut Option<Option<PathBuf>>) -> StoreResult<()> {
+    let chosen = control.store.read_quick().await?.models_dir().await?;
+    if last.as_ref() != Some(&chosen) {
+        let (dir, _) = resolve(chosen.clone(), &control.config.models_dir_rules).await;
+        *last = Some(chosen);
+        let before = control.config.models_dir.set(&dir);
+        if *before != *dir {
+            info!(from = %before.display(), to = %dir.display(), "models base directory, chosen on another gateway");
+        }
+    }
+    Ok(())
+}
