@@ -5,8 +5,8 @@
 use gantry_domain::{
     engine::EngineVersion,
     memory::{
-        Beside, CacheType, Command, Estimate, GpuMemory, Hyper, LlamacppCommand, ModelFacts, PerLayer, Remedy, Room,
-        Slots, Tensor, VllmKvType, remedy,
+        Beside, CacheType, Command, Estimate, GpuMemory, Hyper, LlamacppCommand, ModelFacts, PerLayer,
+        Remedy, Room, Slots, Tensor, VllmKvType, remedy,
     },
     model::EngineKind,
 };
@@ -244,9 +244,13 @@ fn files_beside_the_model_weigh_where_they_lie() {
     let (narrow, ram) = (on(&[10 * GIB]), Some(100 * GIB));
     let line = "-c 256 -np 1 --model-draft d --mmproj p --lora l";
     let command = read(EngineKind::Llamacpp, "", line).unwrap();
-    let estimate = command.estimate(&facts, Room { gpus: &narrow, host_ram_free: ram, host_ram_total: None }).unwrap();
+    let estimate =
+        command.estimate(&facts, Room { gpus: &narrow, host_ram_free: ram, host_ram_total: None }).unwrap();
     assert_eq!((estimate.fits, estimate.max_context_that_fits), (Some(false), None));
-    assert_eq!(remedy(&command, &facts, Room { gpus: &narrow, host_ram_free: ram, host_ram_total: None }, &estimate), None);
+    assert_eq!(
+        remedy(&command, &facts, Room { gpus: &narrow, host_ram_free: ram, host_ram_total: None }, &estimate),
+        None
+    );
 }
 
 #[test]

@@ -2,7 +2,11 @@
 //!
 //! One test, since the kernel counts for the whole process.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "what helps a test fails like one; its figures")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what helps a test fails like one; its figures"
+)]
 
 #[path = "it/build.rs"]
 #[expect(dead_code, reason = "the other tests use the rest")]
@@ -32,9 +36,12 @@ fn read_so_far() -> u64 {
 fn add(dir: &Path, tokens: usize) -> u64 {
     let words: Vec<String> = (0..tokens).map(|n| format!("\u{2581}token{n}")).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let built = Gguf::llama(1)
-        .texts("tokenizer.ggml.merges", &words)
-        .tensor("token_embd.weight", &[64, 312_500_000], 1, TENSOR);
+    let built = Gguf::llama(1).texts("tokenizer.ggml.merges", &words).tensor(
+        "token_embd.weight",
+        &[64, 312_500_000],
+        1,
+        TENSOR,
+    );
     let (head, size) = built.finish();
     assert!(size > TENSOR);
     for n in 0..FILES {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, described, flag, formatted, id, line, list, map, named, nullable, number, object, one_of, request,
-        text,
+        count, described, flag, formatted, id, line, list, map, named, nullable, number, object, one_of,
+        request, text,
     },
 };
 

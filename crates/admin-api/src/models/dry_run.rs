@@ -119,7 +119,8 @@ fn shown(name: &str, value: &str) -> Value {
 /// arguments then.
 fn pasted(model: &Model, preview: &Preview) -> String {
     let bare = preview.command.first().is_some_and(|it| it.starts_with('-'));
-    let program = (bare && model.engine == EngineKind::Llamacpp && !preview.simulator).then_some("llama-server");
+    let program =
+        (bare && model.engine == EngineKind::Llamacpp && !preview.simulator).then_some("llama-server");
     let words = program.into_iter().chain(preview.command.iter().map(String::as_str));
     words.map(quoted).collect::<Vec<_>>().join(" ")
 }
@@ -134,8 +135,7 @@ fn quoted(word: &str) -> String {
 }
 
 fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> =
-        preview.unsupported.iter().map(|it| left_out(it, preview)).collect();
+    let mut warnings: Vec<Warning> = preview.unsupported.iter().map(|it| left_out(it, preview)).collect();
     match (preview.image_cached, &preview.image_refused) {
         (Some(false), _) if preview.is_process => warnings.push(Warning {
             severity: Severity::Error,
@@ -303,7 +303,9 @@ fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
         message: match given {
             0 => format!("tensor parallel × pipeline parallel is {wanted}, and the model is given no GPU"),
             _ => {
-                format!("tensor parallel × pipeline parallel is {wanted}, and the model is given {given} GPUs")
+                format!(
+                    "tensor parallel × pipeline parallel is {wanted}, and the model is given {given} GPUs"
+                )
             }
         },
         fix: Some(match value {

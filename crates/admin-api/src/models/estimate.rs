@@ -138,11 +138,7 @@ impl Subject {
     }
 
     fn room(&self) -> Room<'_> {
-        Room {
-            gpus: &self.gpus,
-            host_ram_free: self.host_ram_free,
-            host_ram_total: self.host_ram_total,
-        }
+        Room { gpus: &self.gpus, host_ram_free: self.host_ram_free, host_ram_total: self.host_ram_total }
     }
 
     /// Settings with which the engine ends at once.

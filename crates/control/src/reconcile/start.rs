@@ -117,7 +117,9 @@ fn not_found(name: &str, path: &str, error: &io::Error) -> String {
             format!("`{name}`: there is no `{path}` below the models base directory")
         }
         io::ErrorKind::PermissionDenied => {
-            format!("`{name}`: `{path}` can't be reached: the gateway may not enter a folder on the way to it")
+            format!(
+                "`{name}`: `{path}` can't be reached: the gateway may not enter a folder on the way to it"
+            )
         }
         kind => format!("`{name}`: `{path}` can't be reached: {kind}"),
     }

@@ -201,7 +201,11 @@ fn threads(cx: &LaunchContext<'_>, args: &mut Args<'_>) {
     let used = wanted.clamp(1, cx.host.cpus.max(1));
     if used < wanted && args.model.config.get("threads").is_some() {
         let message = format!("this machine has {} CPUs, so {used} threads are used", cx.host.cpus);
-        args.warn_with("threads", message, Cure::Advice(format!("set `threads` to {used} or less, or unset it")));
+        args.warn_with(
+            "threads",
+            message,
+            Cure::Advice(format!("set `threads` to {used} or less, or unset it")),
+        );
     }
     args.push(&["--threads", &used.to_string()]);
 }

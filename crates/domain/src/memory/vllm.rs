@@ -1,6 +1,8 @@
 //! The estimate for vLLM.
 
-use super::{Doubt, Estimate, GpuMemory, GpuShare, Layer, MIB, ModelFacts, Unknown, largest, pad, product, sum};
+use super::{
+    Doubt, Estimate, GpuMemory, GpuShare, Layer, MIB, ModelFacts, Unknown, largest, pad, product, sum,
+};
 
 /// CUDA context, NCCL and libraries of one GPU, which vLLM subtracts as "non-torch memory"; 0.5 to 1 GiB by the
 /// literature, not measured here.
@@ -125,7 +127,9 @@ pub fn estimate_vllm(facts: &ModelFacts, settings: &VllmSettings<'_>) -> Result<
     }
     let worker = Worker { facts, settings };
     if settings.gpus.is_empty() && worker.reserved(0).is_none() {
-        return Err(Unknown::because("it takes a share of the machine's RAM, and how much that is is unknown"));
+        return Err(Unknown::because(
+            "it takes a share of the machine's RAM, and how much that is is unknown",
+        ));
     }
     Ok(worker.estimate(length, workers))
 }

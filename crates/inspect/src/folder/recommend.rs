@@ -67,7 +67,9 @@ pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
             };
             let parts = if it.is_multipart { " llama.cpp loads all parts when given the first." } else { "" };
             let does = if is_foreign(it) {
-                format!("llama.cpp b{LLAMACPP_LISTED} does not know its architecture: only a newer one loads it.")
+                format!(
+                    "llama.cpp b{LLAMACPP_LISTED} does not know its architecture: only a newer one loads it."
+                )
             } else {
                 "llama.cpp serves it on GPU, CPU or both.".to_owned()
             };

@@ -244,20 +244,35 @@ fn what_can_be_loaded_comes_before_what_cannot() {
     let found = inspect(&dir, "hf");
     assert_eq!(found.safetensor_info.unwrap().path, "hf/tiny-bert-embed");
     assert_eq!(found.engine_recommendation.path.as_deref(), Some("hf/tiny-bert-embed"));
-    assert!(found.warnings[0].contains("tiny-bert-embed, which can be loaded, is shown"), "{:?}", found.warnings);
+    assert!(
+        found.warnings[0].contains("tiny-bert-embed, which can be loaded, is shown"),
+        "{:?}",
+        found.warnings
+    );
 
     // Without a tokenizer vLLM does not start, and of another architecture it may not know.
     let silent = inspect(&dir, "hf/bad-no-tokenizer");
     let info = silent.safetensor_info.unwrap();
     assert_eq!(info.status, Status::Invalid);
-    assert!(info.errors[0].contains("no tokenizer") && info.errors[0].contains("set `tokenizer`"), "{:?}", info.errors);
+    assert!(
+        info.errors[0].contains("no tokenizer") && info.errors[0].contains("set `tokenizer`"),
+        "{:?}",
+        info.errors
+    );
     assert_eq!(silent.engine_recommendation.recommended_engine, "none");
     let foreign = inspect(&dir, "hf/bad-unsupported-arch").engine_recommendation;
     assert_eq!(foreign.recommended_engine, "vllm");
-    assert!(foreign.reason.contains("`FooBarForCausalLM`, which vLLM 0.32 does not know"), "{}", foreign.reason);
+    assert!(
+        foreign.reason.contains("`FooBarForCausalLM`, which vLLM 0.32 does not know"),
+        "{}",
+        foreign.reason
+    );
     // A GGUF file beside it is the safer choice.
-    fs::rename(dir.path().join("gguf/tiny-llama-Q4_0.gguf"), dir.path().join("hf/bad-unsupported-arch/q.gguf"))
-        .unwrap();
+    fs::rename(
+        dir.path().join("gguf/tiny-llama-Q4_0.gguf"),
+        dir.path().join("hf/bad-unsupported-arch/q.gguf"),
+    )
+    .unwrap();
     let beside = inspect(&dir, "hf/bad-unsupported-arch").engine_recommendation;
     assert_eq!(beside.path.as_deref(), Some("hf/bad-unsupported-arch/q.gguf"));
     let zzama = inspect(&dir, "gguf/bad-unknown-arch.gguf").engine_recommendation;
@@ -292,7 +307,8 @@ fn a_folder_of_too_many_files_leaves_some_to_those_beside_it() {
     let found = inspect(&dir, "");
     assert_eq!(found.engine_recommendation.path.as_deref(), Some("z-good/tiny-Q4_0.gguf"));
     assert_eq!(found.gguf_validation.total_files, 2000);
-    let said = "parts/x-00001-of-02100.gguf and 2200 more GGUF files were not read: at most 2000 are read at once";
+    let said =
+        "parts/x-00001-of-02100.gguf and 2200 more GGUF files were not read: at most 2000 are read at once";
     assert!(found.warnings.iter().any(|it| it.starts_with(said)), "{:?}", found.warnings);
 
     let alone = inspect(&dir, "parts");

@@ -392,16 +392,23 @@ async fn advice_is_of_what_can_help() {
         let found = all.iter().find(|it| it["field"] == "local_path" && it["category"] == "engine").unwrap();
         assert_eq!(found["severity"], severity, "{image}: {found}");
         let fix = fix(found);
-        assert!(fix.contains("`engine_type` to llamacpp") && fix.contains("plugin") && !fix.contains("unset"), "{fix}");
+        assert!(
+            fix.contains("`engine_type` to llamacpp") && fix.contains("plugin") && !fix.contains("unset"),
+            "{fix}"
+        );
     }
     let wide = with(vllm("tiny-llama-chat"), &json!({ "tensor_parallel_size": 8 }));
     let preview = story.owner.post("/admin/models/dry-run", &wide).await.expect(200);
     let all = preview["warnings"].as_array().unwrap();
     let found = all.iter().find(|it| it["field"] == "tensor_parallel_size").unwrap();
-    assert_eq!((fix(found).as_str(), &found["severity"]), ("set `tensor_parallel_size` to 1", &json!("warning")));
+    assert_eq!(
+        (fix(found).as_str(), &found["severity"]),
+        ("set `tensor_parallel_size` to 1", &json!("warning"))
+    );
     assert!(found["message"].as_str().unwrap().ends_with("the model is given no GPU"), "{found}");
     // The command can be pasted, whichever program the image starts by itself.
-    let preview = story.owner.post("/admin/models/dry-run", &llamacpp("tiny-llama-F16.gguf")).await.expect(200);
+    let preview =
+        story.owner.post("/admin/models/dry-run", &llamacpp("tiny-llama-F16.gguf")).await.expect(200);
     assert!(preview["command_str"].as_str().unwrap().starts_with("llama-server --model /models/tiny-llama"));
     assert_eq!(preview["command"][0], "--model");
 }
@@ -412,6 +419,10 @@ async fn a_path_in_another_spelling_is_told_to_be_that() {
     for path in ["./tiny-llama-F16.gguf", "a//tiny.gguf"] {
         let answer = story.owner.post("/admin/models/dry-run", &llamacpp(path)).await;
         assert_eq!((answer.status, answer.code()), (422, "validation_error"), "{}", answer.text);
-        assert!(answer.text.contains("`local_path` must be written without `./` and `//`"), "{}", answer.text);
+        assert!(
+            answer.text.contains("`local_path` must be written without `./` and `//`"),
+            "{}",
+            answer.text
+        );
     }
 }

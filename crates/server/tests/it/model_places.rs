@@ -92,8 +92,7 @@ const LEAVING: &[&str] = &[
     "in/escape/passwd",
 ];
 /// Those that stay, in another spelling than the only one.
-const PLAIN: &[&str] =
-    &[".", "./", "./a", "a/.", "a/./b", "a//b", "file:///etc/passwd", "http://h/x"];
+const PLAIN: &[&str] = &[".", "./", "./a", "a/.", "a/./b", "a//b", "file:///etc/passwd", "http://h/x"];
 /// Those of them that only the links show.
 const LINKS: &[&str] =
     &["out", "out/", "out/secret", "etc/passwd", "chain/secret", "up/data/gantry.db", "in/escape/passwd"];

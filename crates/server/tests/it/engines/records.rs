@@ -141,9 +141,7 @@ fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
         ("engine_image", _) => Just(json!("mirror.example:5000/engine:v0.32.0")).boxed(),
         ("extra_args", _) => {
             let extras = if engine == EngineKind::Vllm { VLLM_EXTRAS } else { LLAMACPP_EXTRAS };
-            proptest::sample::subsequence(extras, 0..extras.len())
-                .prop_map(|it| json!(it.concat()))
-                .boxed()
+            proptest::sample::subsequence(extras, 0..extras.len()).prop_map(|it| json!(it.concat())).boxed()
         }
         ("extra_env", _) => Just(json!({ "OMP_NUM_THREADS": "2" })).boxed(),
         (_, Kind::Bool) => any::<bool>().prop_map(|it| json!(it)).boxed(),

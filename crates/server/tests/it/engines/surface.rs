@@ -135,7 +135,8 @@ async fn llamacpp_answers_on_all_endpoints_with_a_split_model_a_draft_and_an_ada
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         body
     };
-    let (cut, row) = engine.asked("/tokenize", &named(json!({ "content": PROMPT, "add_special": true }))).await;
+    let (cut, row) =
+        engine.asked("/tokenize", &named(json!({ "content": PROMPT, "add_special": true }))).await;
     let expected = i64::try_from(cut["tokens"].as_array().unwrap().len()).unwrap();
     assert!(expected > 5 && row == (0, 0), "{cut} {row:?}");
     let (bare, _) = engine.asked("/tokenize", &named(json!({ "content": HELLO }))).await;

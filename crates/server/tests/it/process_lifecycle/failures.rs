@@ -216,11 +216,17 @@ async fn a_file_that_may_not_be_reached_is_told_from_one_that_is_not_there() {
     let preview = owner.post(&closed.path("dry-run"), &json!({})).await.expect(200);
     let about = |it: &&serde_json::Value| it["field"] == "local_path" && it["category"] == "files";
     let said = preview["warnings"].as_array().unwrap().iter().find(about).unwrap();
-    assert_eq!((&said["severity"], &said["title"]), (&json!("error"), &json!("File can't be reached")), "{said}");
+    assert_eq!(
+        (&said["severity"], &said["title"]),
+        (&json!("error"), &json!("File can't be reached")),
+        "{said}"
+    );
     assert_eq!(preview["valid"], false);
     // For whoever clears away.
     fs::set_permissions(models.join("closed"), fs::Permissions::from_mode(0o755)).unwrap();
+}
 
+#[tokio::test]
 async fn an_engine_that_falls_silent_while_requests_wait_is_told_everywhere() {
     let quiet = Options::processes().env("HEALTH_POLL_SEC", "3600").env("MODEL_RECONCILE_SEC", "3600");
     let gateway = start(quiet.env("STALL_FLOOR_SEC", "1")).await;
