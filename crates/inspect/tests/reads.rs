@@ -2,11 +2,7 @@
 //!
 //! One test, since the kernel counts for the whole process.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what helps a test fails like one; its figures"
-)]
+#![expect(clippy::unwrap_used, reason = "what helps a test fails like one")]
 
 #[path = "it/build.rs"]
 #[expect(dead_code, reason = "the other tests use the rest")]

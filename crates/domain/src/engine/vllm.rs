@@ -61,7 +61,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     match config.text("gguf_weight_format") {
         Some("gguf") if args.version < NO_GGUF => args.push(&["--load-format", "gguf"]),
         Some("gguf") => {
-            args.warn_of_version("gguf_weight_format", "vLLM 0.24 and later can't load GGUF files")
+            args.warn_of_version("gguf_weight_format", "vLLM 0.24 and later can\'t load GGUF files");
         }
         Some("ggml") => args.warn("gguf_weight_format", "vLLM never had a load format `ggml`"),
         _ => {}

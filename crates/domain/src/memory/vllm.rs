@@ -10,7 +10,7 @@ const GPU_OVERHEAD: u64 = 768 * MIB;
 /// CUDA graphs of one GPU, unless `--enforce-eager`; 0.2 to 1.5 GiB by the literature, not measured here.
 const CUDA_GRAPHS: u64 = 512 * MIB;
 const MOST_WORKERS: u64 = 1024;
-/// Python, PyTorch and vLLM themselves where there is no GPU: the server, the engine and its workers. Measured, see
+/// Python, `PyTorch` and vLLM themselves where there is no GPU: the server, the engine and its workers. Measured, see
 /// `docs/memory-estimate.md`.
 const CPU_PROCESSES: u64 = 1950 * MIB;
 /// Each worker beyond the first.

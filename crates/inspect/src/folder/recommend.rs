@@ -7,6 +7,7 @@ use super::response::{EngineRecommendation, GgufGroup, SafetensorInfo, Status};
 use crate::{About, LLAMACPP_LISTED, TaskHint};
 
 /// What the choice depends on.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent facts")]
 pub(super) struct Findings<'a> {
     pub(super) groups: &'a [GgufGroup],
     pub(super) checkpoint: Option<&'a SafetensorInfo>,

@@ -330,7 +330,7 @@ async fn what_inspection_recommends_a_dry_run_accepts_and_what_it_refuses_too() 
         let found = story.owner.get(&format!("/admin/models/inspect-folder?folder={name}")).await.expect(200);
         let advice = &found["engine_recommendation"];
         let engine = advice["recommended_engine"].as_str().unwrap();
-        let own = if name.ends_with(".gguf") { llamacpp(&name) } else { vllm(&name) };
+        let own = if name.contains(".gguf") { llamacpp(&name) } else { vllm(&name) };
         let body = match engine {
             "none" => own,
             // The part that engines are given, and the task that it is for.

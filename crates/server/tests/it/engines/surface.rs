@@ -160,11 +160,11 @@ async fn llamacpp_answers_on_all_endpoints_with_a_split_model_a_draft_and_an_ada
         assert!(answer.to_string().contains(&begins), "{path} {begins} {answer}");
         let (events, row) = engine.streamed(path, &body).await;
         assert_eq!(row, (expected, 9), "{path} {events:?}");
-        let told = events.iter().filter_map(|it| {
+        let mut told = events.iter().filter_map(|it| {
             let nested = [&it["usage"], &it["response"]["usage"]];
             nested.into_iter().find_map(|it| it.get("output_tokens").and_then(Value::as_i64))
         });
-        assert_eq!(told.last(), (path != CHAT).then_some(9), "{path} {events:?}");
+        assert_eq!(told.next_back(), (path != CHAT).then_some(9), "{path} {events:?}");
     }
     for model in [whole, tuned] {
         engine.stop(&model).await;

@@ -158,7 +158,7 @@ async fn what_a_process_cannot_be_given_is_refused_by_name() {
     let gateway =
         start(Options::processes().env("SECONDARY_ENGINE_COMMAND", "/no/such/llama-server -x")).await;
     let owner = gateway.owner().await;
-    std::fs::write(gateway.models_dir().join("m.gguf"), "x").unwrap();
+    fs::write(gateway.models_dir().join("m.gguf"), "x").unwrap();
     let body = json!({ "served_name": "absent", "engine_type": "llamacpp", "local_path": "m.gguf" });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
     assert_eq!((&preview["valid"], &preview["image_cached"]), (&json!(false), &json!(false)), "{preview}");
