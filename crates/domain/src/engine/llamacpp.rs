@@ -140,10 +140,9 @@ fn without_gpu(args: &mut Args<'_>, skip: &mut Vec<&str>) {
         None => skip.push("ngl"),
         Some(0) => {}
         Some(_) => {
-            let cure = match args.model.config.text("device") {
-                Some("cpu") => Cure::Advice("set `ngl` to 0 or unset it, or unset `device`".to_owned()),
-                _ => Cure::Advice(format!("{}, or set `ngl` to 0 or unset it", super::NO_GPU)),
-            };
+            let cure =
+                format!("set `ngl` to 0 or unset it; for a GPU, `device` may not be cpu: {}", super::NO_GPU);
+            let cure = Cure::Advice(cure);
             args.warn_with("ngl", "the container gets no GPU, so all layers stay in RAM", cure);
         }
     }
