@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -24,6 +24,9 @@ test-engines: ## only the tests against real engines (ENGINES=vllm adds vLLM)
 
 test-clients: ## only the tests with other people's programs: client libraries, Schemathesis
 	@scripts/test-clients.sh
+
+fuzz: ## fuzz the readers of model files for ten minutes each (FUZZ_SECONDS)
+	@scripts/fuzz.sh
 
 check: ## format, lints, generated files, the project's rules, licences
 	@scripts/check.sh

@@ -46,3 +46,5 @@ target="${CARGO_TARGET_DIR:-target}"
 # What limits cost, in process and through Redis, if there is one.
 "$target/dist/gantry-bench" limits "${options[@]}" \
     --gantry "$target/dist/gantry" --out bench/results/limits.json
+# How long a folder of large models takes to inspect.
+scripts/bench-inspect.sh

@@ -10,7 +10,7 @@ use std::{
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
-    engine::EngineVersion,
+    engine::{EngineVersion, LaunchWarning},
     engine_metrics::EngineMetrics,
     host::{Capabilities, HostNow, RouteHealth, Throughput, Trends, UpstreamView},
     limit::Limits,
@@ -292,8 +292,8 @@ pub struct Preview {
     pub command: Vec<String>,
     /// With secrets in clear: to be redacted before it is shown.
     pub env: Vec<(String, String)>,
-    /// Settings that this version can't express, with the reason.
-    pub unsupported: Vec<(&'static str, String)>,
+    /// Settings that are not used as they are.
+    pub unsupported: Vec<LaunchWarning>,
     /// There are no images: the engine is a program of this machine.
     pub is_process: bool,
     /// A variable with which a start is refused.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use gantry_domain::{
-    engine::{self, EngineVersion, Launch, LaunchContext, LaunchWarning},
+    engine::{self, Cure, EngineVersion, Launch, LaunchContext, LaunchWarning},
     model::Model,
 };
 use gantry_runtime::{ImageInfo, Program, Runtime};
@@ -132,5 +132,5 @@ fn process_warning(model: &Model, program: &Program) -> Option<LaunchWarning> {
     model.config.text("engine_image").filter(|it| *it != program.reference)?;
     let message =
         format!("engines are processes here, so images mean nothing: `{}` is used", program.reference);
-    Some(LaunchWarning { field: "engine_image", message })
+    Some(LaunchWarning { field: "engine_image", message, cure: Cure::Unset })
 }

@@ -53,6 +53,10 @@ const REASONS: &[(&str, &str)] = &[
         "start_failed: `mmproj`: there is no `a/mmproj.gguf` below the models base directory",
         "model_file_not_found",
     ),
+    (
+        "start_failed: `local_path`: `a/b` can't be reached: the gateway may not enter a folder on the way to it",
+        "model_file_unreachable",
+    ),
     ("start_failed: the models base directory does not exist", "models_dir_missing"),
     (
         "start_failed: the container engine refused to create the container: invalid mount config for type \"bind\": bind source path does not exist: …",

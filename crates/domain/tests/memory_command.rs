@@ -5,8 +5,8 @@
 use gantry_domain::{
     engine::EngineVersion,
     memory::{
-        Beside, CacheType, Command, GpuMemory, Hyper, LlamacppCommand, ModelFacts, PerLayer, Remedy, Room,
-        Slots, Tensor, VllmKvType, remedy,
+        Beside, CacheType, Command, Estimate, GpuMemory, Hyper, LlamacppCommand, ModelFacts, PerLayer,
+        Remedy, Room, Slots, Tensor, VllmKvType, remedy,
     },
     model::EngineKind,
 };
@@ -108,7 +108,7 @@ fn on(free: &[u64]) -> Vec<GpuMemory> {
 /// What helps, which is tried once more here.
 fn helped(engine: EngineKind, line: &str, free: &[u64], room_in_ram: u64) -> Option<String> {
     let (facts, gpus) = (model(), on(free));
-    let room = Room { gpus: &gpus, host_ram_free: Some(room_in_ram) };
+    let room = Room { gpus: &gpus, host_ram_free: Some(room_in_ram), host_ram_total: None };
     let command = read(engine, "", line).unwrap();
     let estimate = command.estimate(&facts, room).unwrap();
     assert_eq!(estimate.fits, Some(false), "{line}: {estimate:?}");
@@ -147,7 +147,7 @@ fn a_wider_split_shares_out_the_heads_of_keys_and_values_too() {
     }
     let wider = |gpus: usize| {
         let gpus: Vec<_> = std::iter::repeat_n(GpuMemory { total: 80 * GIB, free: 4 * GIB }, gpus).collect();
-        let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+        let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB), host_ram_total: None };
         let line = "--gpu-memory-utilization 0.05 --max-model-len 64 --enforce-eager";
         let command = read(EngineKind::Vllm, "", line).unwrap();
         let estimate = command.estimate(&facts, room).unwrap();
@@ -162,7 +162,7 @@ fn a_wider_split_shares_out_the_heads_of_keys_and_values_too() {
 #[test]
 fn what_is_not_split_goes_to_the_main_gpu() {
     let (facts, gpus) = (model(), on(&[GIB, 20 * GIB, 30 * GIB]));
-    let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+    let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB), host_ram_total: None };
     let estimate = |line: &str| read(EngineKind::Llamacpp, "", line).unwrap().estimate(&facts, room);
     let whole = estimate("-c 256 -sm none -mg 2").unwrap();
     assert_eq!(whole.fits, Some(true));
@@ -181,7 +181,7 @@ fn what_is_left_out_leaves_no_verdict_that_it_could_turn() {
     let facts = model();
     let fits = |facts: &ModelFacts, engine, line: &str, free: u64| {
         let gpus = on(&[free]);
-        let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+        let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB), host_ram_total: None };
         read(engine, "", line).unwrap().estimate(facts, room).unwrap().fits
     };
     let (llama, vllm) = ("-c 256 -np 1", "--max-model-len 256 --enforce-eager");
@@ -222,7 +222,7 @@ fn files_beside_the_model_weigh_where_they_lie() {
     let beside = Beside { projector: GIB, adapters: GIB, draft: 2 * GIB };
     let facts = ModelFacts { beside, ..model() };
     let gpus = on(&[20 * GIB, 20 * GIB]);
-    let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB) };
+    let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB), host_ram_total: None };
     let weights = |facts: &ModelFacts, more: &str| -> Vec<u64> {
         let line = format!("-c 256 -np 1 {more}");
         let estimate = read(EngineKind::Llamacpp, "", &line).unwrap().estimate(facts, room).unwrap();
@@ -244,9 +244,13 @@ fn files_beside_the_model_weigh_where_they_lie() {
     let (narrow, ram) = (on(&[10 * GIB]), Some(100 * GIB));
     let line = "-c 256 -np 1 --model-draft d --mmproj p --lora l";
     let command = read(EngineKind::Llamacpp, "", line).unwrap();
-    let estimate = command.estimate(&facts, Room { gpus: &narrow, host_ram_free: ram }).unwrap();
+    let estimate =
+        command.estimate(&facts, Room { gpus: &narrow, host_ram_free: ram, host_ram_total: None }).unwrap();
     assert_eq!((estimate.fits, estimate.max_context_that_fits), (Some(false), None));
-    assert_eq!(remedy(&command, &facts, Room { gpus: &narrow, host_ram_free: ram }, &estimate), None);
+    assert_eq!(
+        remedy(&command, &facts, Room { gpus: &narrow, host_ram_free: ram, host_ram_total: None }, &estimate),
+        None
+    );
 }
 
 #[test]
@@ -304,4 +308,71 @@ fn facts_with_heads_of_16() -> ModelFacts {
         (layer.key_length, layer.value_length) = (16, 16);
     }
     facts
+}
+
+/// What vLLM without a GPU takes of `free` bytes of RAM, of `total` in the machine.
+fn in_ram(line: &str, env: &[(&str, &str)], free: u64) -> (Command, Result<Estimate, String>) {
+    let env: Vec<(String, String)> = env.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
+    let command = read(EngineKind::Vllm, "", line).unwrap().with_env(&env).unwrap();
+    let estimate = command.estimate(&model(), ram(free)).map_err(|it| it.reason);
+    (command, estimate)
+}
+
+fn ram(free: u64) -> Room<'static> {
+    Room { gpus: &[], host_ram_free: Some(free), host_ram_total: Some(100 * GIB) }
+}
+
+#[test]
+fn without_gpus_vllm_takes_the_cache_that_it_is_told_to_and_its_processes() {
+    let variable = "VLLM_CPU_KVCACHE_SPACE";
+    let bytes = format!("--max-model-len 256 --kv-cache-memory-bytes {}", 20 * GIB);
+    let plain = "--max-model-len 256 --gpu-memory-utilization 0.5";
+    // 8 GiB of weights, processes of 2, and 20 of cache; the variable counts more.
+    for (line, env, cache) in [
+        (bytes.as_str(), &[][..], 20 * GIB),
+        (&bytes, &[(variable, "")], 20 * GIB),
+        (&bytes, &[(variable, "4")], 4 * GIB),
+        (plain, &[(variable, "4")], 4 * GIB),
+        (plain, &[(variable, "4"), (variable, "16")], 16 * GIB),
+    ] {
+        let (_, estimate) = in_ram(line, env, 100 * GIB);
+        let estimate = estimate.unwrap();
+        assert_eq!((estimate.kv_cache, estimate.fits), (cache, Some(true)), "{line} {env:?}");
+        let rest = estimate.host_ram - cache;
+        assert!(rest > 19 * GIB / 2 && rest < 21 * GIB / 2, "{rest}");
+        assert_eq!(in_ram(line, env, cache + 9 * GIB).1.unwrap().fits, Some(false), "{line} {env:?}");
+    }
+    // A share of all RAM, of which everything else goes off; `None`: of how many memory nodes is not known.
+    let half = in_ram(plain, &[], 60 * GIB).1.unwrap();
+    assert_eq!((half.host_ram, half.fits), (50 * GIB, Some(true)));
+    assert_eq!(in_ram(plain, &[], 40 * GIB).1.unwrap().fits, None);
+    let unknown = Room { host_ram_total: None, ..ram(60 * GIB) };
+    let command = in_ram(plain, &[], 0).0;
+    assert!(command.estimate(&model(), unknown).unwrap_err().reason.contains("share of the machine's RAM"));
+    // Two workers, one for each memory node.
+    let two = in_ram(&format!("{bytes} -tp 2"), &[], 100 * GIB).1.unwrap();
+    assert_eq!(two.kv_cache, 40 * GIB);
+    // Too small for one request; the longest that it holds: 16 KiB for each token.
+    let small = format!("--kv-cache-memory-bytes {}", GIB / 2);
+    let small = in_ram(&small, &[], 100 * GIB).1.unwrap();
+    assert_eq!((small.fits, small.max_context_that_fits), (Some(false), Some(32_768)));
+    let odd = read(EngineKind::Vllm, "", plain).unwrap().with_env(&[(variable.to_owned(), "1.5".to_owned())]);
+    assert!(odd.unwrap_err().reason.contains("1.5"));
+}
+
+#[test]
+fn a_cache_that_ram_does_not_hold_gets_the_size_that_it_does() {
+    let help = |line: &str, free: u64| {
+        let (command, estimate) = in_ram(line, &[("VLLM_CPU_KVCACHE_SPACE", "64")], free);
+        let Remedy(values) = remedy(&command, &model(), ram(free), &estimate.unwrap())?;
+        assert_eq!(values.len(), 1);
+        let line = format!("{line} --kv-cache-memory-bytes {}", values[0].1);
+        assert_eq!(in_ram(&line, &[], free).1.unwrap().fits, Some(true), "{values:?}");
+        Some((values[0].0, values[0].1.to_string()))
+    };
+    let set = |gib: u64| Some(("kv_cache_memory_bytes", (gib * GIB).to_string()));
+    assert_eq!(help("--max-model-len 256", 30 * GIB), set(20));
+    // Not even the weights, or one request.
+    assert_eq!(help("--max-model-len 256", 9 * GIB), None);
+    assert_eq!(help("--max-model-len 131072", 11 * GIB), None);
 }

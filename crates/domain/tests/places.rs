@@ -69,7 +69,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ("crates/domain/src/memory/command.rs", "pooling"),
     (
         "crates/domain/src/memory/remedy.rs",
-        "context_size gpu_memory_utilization max_model_len ngl tensor_parallel_size",
+        "context_size gpu_memory_utilization kv_cache_memory_bytes max_model_len ngl tensor_parallel_size",
     ),
     // Other things of the same name: a query parameter, a key of the hub's answer, a folder of the kernel's.
     ("crates/admin-api/src/models/hub_config.rs", "repo_id"),

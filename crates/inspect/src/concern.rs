@@ -15,11 +15,8 @@ pub enum About {
     /// It is not on the list of those that the engines know, which is of llama.cpp [`LLAMACPP_LISTED`] and vLLM
     /// 0.32.
     Architecture,
-    /// Some layers lack tensors.
-    Tensors {
-        /// No engine does without.
-        vital: bool,
-    },
+    /// Some layers lack tensors that an engine may do without.
+    Tensors,
     Tokenizer {
         /// Nothing there looks like one.
         vital: bool,

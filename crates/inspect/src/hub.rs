@@ -146,5 +146,6 @@ pub fn recommend(summary: Option<&Summary>, files: Option<&HubFiles>) -> EngineR
         has_gguf,
         path: None,
         task: summary.and_then(|it| it.task),
+        settings: None,
     }
 }

@@ -200,7 +200,7 @@ impl Engines for Adapter {
                 version_pending: preview.version_pending,
                 command: launch.entrypoint.unwrap_or_default().into_iter().chain(launch.args).collect(),
                 env: launch.env.into_iter().map(env).collect(),
-                unsupported: launch.warnings.into_iter().map(|it| (it.field, it.message)).collect(),
+                unsupported: launch.warnings,
                 is_process: preview.is_process,
                 refused_variable: preview.refused_variable,
                 known_gpus: control.machine.look().await.gpus.len(),

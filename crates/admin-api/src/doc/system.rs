@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, flag, formatted, id, line, list, map, named, nullable, number, object, one_of, request, text,
+        count, described, flag, formatted, id, line, list, map, named, nullable, number, object, one_of,
+        request, text,
     },
 };
 
@@ -99,6 +100,10 @@ pub(super) fn folders() -> Vec<(&'static str, Value)> {
         ("has_gguf", flag()),
         ("path", nullable(text())),
         ("task", nullable(task())),
+        (
+            "settings",
+            described(nullable(map(text())), "What a create request takes for it, beside `served_name`."),
+        ),
     ]);
     let validation = object([
         ("total_files", count()),

@@ -4,7 +4,7 @@
 use axum::{Json, extract::State};
 use gantry_domain::{
     ApiError, ModelId,
-    engine::EngineVersion,
+    engine::{Cure, EngineVersion, LaunchWarning},
     model::{EngineKind, Model, ModelDraft},
 };
 use gantry_inspect::folder::is_cached;
@@ -97,7 +97,7 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
         preview.env.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect();
     Ok(json!({
         "command": preview.command,
-        "command_str": preview.command.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(" "),
+        "command_str": pasted(model, &preview),
         "valid": valid,
         "env": env,
         "image": preview.image,
@@ -115,6 +115,16 @@ fn shown(name: &str, value: &str) -> Value {
     if PLAIN_ENV.contains(&name) { value.into() } else { "***".into() }
 }
 
+/// The command as a line for a shell. Images of llama.cpp start their program themselves: it is put before the
+/// arguments then.
+fn pasted(model: &Model, preview: &Preview) -> String {
+    let bare = preview.command.first().is_some_and(|it| it.starts_with('-'));
+    let program =
+        (bare && model.engine == EngineKind::Llamacpp && !preview.simulator).then_some("llama-server");
+    let words = program.into_iter().chain(preview.command.iter().map(String::as_str));
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 /// A word as a POSIX shell would read it back.
 fn quoted(word: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&it);
@@ -125,32 +135,7 @@ fn quoted(word: &str) -> String {
 }
 
 fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> = preview
-        .unsupported
-        .iter()
-        .map(|(field, message)| Warning {
-            // The only thing that an engine can't do with a model's files at all; an image of one's own may have a plugin
-            // for them.
-            severity: if *field == "local_path"
-                && matches!(preview.version, EngineVersion::Known(..))
-                && super::repository(&preview.image).ends_with("vllm/vllm-openai")
-            {
-                Severity::Error
-            } else {
-                Severity::Warning
-            },
-            category: "engine",
-            title: format!("`{field}` is not used as it is"),
-            message: message.clone(),
-            fix: Some(if preview.is_process {
-                format!("unset `{field}`")
-            } else {
-                format!("unset `{field}`, or use another `engine_image`")
-            }),
-            field: Some(field),
-            set: None,
-        })
-        .collect();
+    let mut warnings: Vec<Warning> = preview.unsupported.iter().map(|it| left_out(it, preview)).collect();
     match (preview.image_cached, &preview.image_refused) {
         (Some(false), _) if preview.is_process => warnings.push(Warning {
             severity: Severity::Error,
@@ -196,6 +181,32 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
     warnings.extend(odd_split(model));
     warnings.extend(wide_split(model, preview));
     warnings
+}
+
+/// A setting that the command does not carry as it is.
+fn left_out(warning: &LaunchWarning, preview: &Preview) -> Warning {
+    let LaunchWarning { field, message, cure } = warning;
+    // The only thing that an engine can't do with a model's files at all; an image of one's own may have a plugin
+    // for them.
+    let (severity, title) = match *field {
+        "local_path" if is_stock_vllm(preview) => (Severity::Error, "It can't be loaded".to_owned()),
+        "local_path" => (Severity::Warning, "It may not load".to_owned()),
+        field => (Severity::Warning, format!("`{field}` is not used as it is")),
+    };
+    let fix = match cure {
+        Cure::Version if !preview.is_process => format!("unset `{field}`, or use another `engine_image`"),
+        Cure::Version | Cure::Unset => format!("unset `{field}`"),
+        Cure::Advice(text) => text.clone(),
+    };
+    let warning = Warning { title, ..Warning::new(severity, "engine", message.clone()) };
+    warning.about(field).with_fix(Some(fix))
+}
+
+/// An image that the makers of vLLM publish (`vllm-openai`, `vllm-openai-cpu`, `vllm-openai-rocm`), of a known version.
+fn is_stock_vllm(preview: &Preview) -> bool {
+    let name = super::repository(&preview.image).rsplit_once("vllm/vllm-openai").map(|it| it.1);
+    matches!(preview.version, EngineVersion::Known(..))
+        && name.is_some_and(|it| it.is_empty() || it.starts_with('-') && !it.contains('/'))
 }
 
 /// What a create request is refused for.
@@ -289,10 +300,18 @@ fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
         severity: if preview.known_gpus > 0 { Severity::Error } else { Severity::Warning },
         category: "vram",
         title: "More GPUs than there are".to_owned(),
-        message: format!(
-            "tensor parallel × pipeline parallel is {wanted}, and the model is given {given} GPUs"
-        ),
-        fix: Some(format!("set `{field}` to {value} or less")),
+        message: match given {
+            0 => format!("tensor parallel × pipeline parallel is {wanted}, and the model is given no GPU"),
+            _ => {
+                format!(
+                    "tensor parallel × pipeline parallel is {wanted}, and the model is given {given} GPUs"
+                )
+            }
+        },
+        fix: Some(match value {
+            1 => format!("set `{field}` to 1"),
+            _ => format!("set `{field}` to {value} or less"),
+        }),
         field: Some(field),
         set: None,
     })

@@ -9,6 +9,7 @@ use std::{
 
 use gantry_domain::{
     ApiError,
+    engine::vllm::CPU_CACHE,
     machine::GpuVendor,
     memory::{
         Beside, Command, Doubt, Estimate, GpuMemory, ModelFacts, Number, Refusal, Remedy, Room, Unknown,
@@ -55,7 +56,7 @@ pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outco
         let mut warning = subject.does_not_fit(model, &estimate);
         if let Some(remedy) = remedy {
             let helps = subject.helps(app, model, &remedy).await?;
-            advise(&mut warning, &remedy, helps);
+            advise(&mut warning, &remedy, helps, overriding(model));
         }
         warnings.push(warning);
     } else if subject.indexes.is_empty() {
@@ -71,6 +72,11 @@ async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal())?)
 }
 
+/// What the engine is told, by arguments and by its environment.
+fn read(model: &Model, preview: &Preview) -> Result<Command, Unknown> {
+    Command::parse(model.engine, preview.version, &preview.command)?.with_env(&preview.env)
+}
+
 /// Everything that the estimate depends on.
 struct Subject {
     command: Command,
@@ -83,6 +89,7 @@ struct Subject {
     /// Why the memory of its GPUs is not known.
     no_gpus: Option<Unknown>,
     host_ram_free: Option<u64>,
+    host_ram_total: Option<u64>,
     left_out: Vec<(Doubt, &'static str)>,
 }
 
@@ -91,7 +98,7 @@ impl Subject {
         if preview.simulator {
             return Ok(Err(Unknown::because("the image is the simulator, which loads no model")));
         }
-        let command = match Command::parse(model.engine, preview.version, &preview.command) {
+        let command = match read(model, preview) {
             Ok(command) => command,
             Err(unknown) => return Ok(Err(unknown)),
         };
@@ -126,11 +133,12 @@ impl Subject {
             gpus,
             no_gpus,
             host_ram_free: machine.memory.map(|it| it.available),
+            host_ram_total: machine.memory.map(|it| it.total),
         }))
     }
 
     fn room(&self) -> Room<'_> {
-        Room { gpus: &self.gpus, host_ram_free: self.host_ram_free }
+        Room { gpus: &self.gpus, host_ram_free: self.host_ram_free, host_ram_total: self.host_ram_total }
     }
 
     /// Settings with which the engine ends at once.
@@ -166,9 +174,7 @@ impl Subject {
         values.extend(patch(remedy));
         let changed = Model { config: ModelConfig::from_stored(values), ..model.clone() };
         let preview = app.engines.preview(&changed).await;
-        let Ok(command) = Command::parse(model.engine, preview.version, &preview.command) else {
-            return Ok(false);
-        };
+        let Ok(command) = read(model, &preview) else { return Ok(false) };
         let subject = Arc::clone(self);
         let estimate = compute(move || command.estimate(&subject.facts, subject.room())).await?;
         Ok(estimate.is_ok_and(|it| it.fits == Some(true)))
@@ -200,11 +206,14 @@ impl Subject {
         }
         if parts.is_empty() {
             // vLLM: the weights leave too little of its share for one request.
+            let what = if self.indexes.is_empty() {
+                "the cache that the engine reserves"
+            } else {
+                "the engine's share of the GPUs"
+            };
             parts.push(match self.command.context().or(self.facts.context_train) {
-                Some(tokens) => {
-                    format!("the engine's share of the GPUs does not hold a request of {tokens} tokens")
-                }
-                None => "the engine's share of the GPUs is too small".to_owned(),
+                Some(tokens) => format!("{what} does not hold a request of {tokens} tokens"),
+                None => format!("{what} is too small"),
             });
         }
         parts.join("; ")
@@ -349,14 +358,19 @@ fn in_ram(model: &Model, estimate: &Estimate) -> Warning {
     }
 }
 
-/// `helps`: the remedy was tried on the command that would run.
-fn advise(warning: &mut Warning, remedy: &Remedy, helps: bool) {
+/// Where the operator's own words are that count more than a field.
+fn overriding(model: &Model) -> &'static str {
+    let variables = model.config.get("extra_env").and_then(Value::as_object);
+    if variables.is_some_and(|it| it.contains_key(CPU_CACHE)) { "extra_env" } else { "extra_args" }
+}
+
+/// `helps`: the remedy was tried on the command that would run; `overriding` has the last word.
+fn advise(warning: &mut Warning, remedy: &Remedy, helps: bool, overriding: &'static str) {
     let said: Vec<String> = remedy.0.iter().map(|(field, value)| format!("`{field}` to {value}")).collect();
     let said = format!("set {}", said.join(" and "));
     if !helps {
-        // An extra argument has the last word.
-        warning.field = Some("extra_args");
-        warning.fix = Some(format!("{said}, and take out of `extra_args` what overrides it"));
+        warning.field = Some(overriding);
+        warning.fix = Some(format!("{said}, and take out of `{overriding}` what overrides it"));
         return;
     }
     let length = remedy.0.iter().find_map(|(field, value)| match value {

@@ -1,7 +1,7 @@
 //! What is wrong with the files that a model names, as a dry run tells it: those that a start would refuse, those that
 //! the engine would, and settings that don't go with what the files are. Headers only; see `gantry_inspect::folder::check`.
 
-use std::{path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
 use gantry_domain::{
     engine::EngineVersion,
@@ -102,9 +102,14 @@ fn no_file(field: &'static str, path: &str, error: &InspectError) -> Warning {
         InspectError::NotAFolder { .. } => {
             (Severity::Error, "It can't be loaded", format!("`{path}` is no file and no folder"), None)
         }
-        // An engine may have other rights.
-        InspectError::Io { .. } => {
-            (Severity::Warning, "A file can't be checked", format!("the gateway can't read `{path}`"), None)
+        // A start looks for it in the same way; a file that only can't be read is told by its check.
+        InspectError::Io { source, .. } => {
+            let why = match source.kind() {
+                io::ErrorKind::PermissionDenied => "may not enter a folder on the way to",
+                _ => "can't reach",
+            };
+            let fix = "let the gateway's user enter (`x`) every folder on the way to it".to_owned();
+            (Severity::Error, "File can't be reached", format!("the gateway {why} `{path}`"), Some(fix))
         }
     };
     Warning { title: title.to_owned(), ..Warning::new(severity, "files", message) }.about(field).with_fix(fix)

@@ -94,11 +94,17 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         cx.out.line(&cell(&preview["command_str"]))?;
         cx.out.line("")?;
         let cached = if preview["image_cached"] == true { "on this machine" } else { "not on this machine" };
-        let gb = |it: &Value| it.as_f64().map_or_else(|| "unknown".to_owned(), |it| format!("{it:.1} GB"));
+        let gb = |it: &Value| match it.as_f64() {
+            None => "unknown".to_owned(),
+            Some(it) if it < 1.0 => format!("{:.0} MB", (it * 1024.0).max(1.0)),
+            Some(it) => format!("{it:.1} GB"),
+        };
+        let none = preview["vram_estimate"]["gpu_indexes"].as_array().is_some_and(Vec::is_empty);
+        let memory = if none { "memory (no GPU)" } else { "GPU memory" };
         cx.out.pairs(&[
             ("image", format!("{} ({cached})", cell(&preview["image"]))),
             ("engine version", cell(&preview["engine_version"])),
-            ("GPU memory", gb(&preview["vram_estimate_gb"])),
+            (memory, gb(&preview["vram_estimate_gb"])),
         ])?;
         for warning in preview["warnings"].as_array().into_iter().flatten() {
             let severity = cell(&warning["severity"]);
@@ -118,6 +124,12 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     Ok(())
 }
 
+/// As `--set` takes them.
+fn settings(recommended: &Value) -> String {
+    let Some(pairs) = recommended.as_object() else { return cell(&Value::Null) };
+    pairs.iter().map(|(name, value)| format!("{name}={}", cell(value))).collect::<Vec<_>>().join(" ")
+}
+
 pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
     let path = format!("/admin/models/inspect-folder{}", query(&[("folder", folder.to_owned())]));
     let answer = cx.client.get(&path).await?;
@@ -129,6 +141,7 @@ pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
             ("engine", cell(&recommended["recommended_engine"])),
             ("because", cell(&recommended["reason"])),
             ("--path", cell(&recommended["path"])),
+            ("--set", settings(&recommended["settings"])),
         ])?;
         let mut table = Table::new(&["GGUF", "QUANT", "FILES>", "MB>", "STATUS", "TASK"]);
         for group in found["gguf_groups"].as_array().into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
 //! than in an engine's log.
 
-use std::{future::Future, path::Path, sync::Arc, time::Duration};
+use std::{future::Future, io, path::Path, sync::Arc, time::Duration};
 
 use gantry_domain::{
     engine::{EngineVersion, key_fingerprint},
@@ -102,14 +102,27 @@ async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
             match base.join(&path).canonicalize() {
                 Ok(real) if real.starts_with(&base) => {}
                 Ok(_) => return Err(format!("`{name}` leaves the models base directory")),
-                Err(_) => {
-                    return Err(format!("`{name}`: there is no `{path}` below the models base directory"));
-                }
+                Err(error) => return Err(not_found(name, &path, &error)),
             }
         }
         Ok(())
     });
     check.await?.map_err(failed)
+}
+
+/// Why a path of the settings leads to nothing.
+fn not_found(name: &str, path: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            format!("`{name}`: there is no `{path}` below the models base directory")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!(
+                "`{name}`: `{path}` can't be reached: the gateway may not enter a folder on the way to it"
+            )
+        }
+        kind => format!("`{name}`: `{path}` can't be reached: {kind}"),
+    }
 }
 
 /// Runs `work`, which may touch files. Whoever touches a network file system whose server is gone is held up for ever;

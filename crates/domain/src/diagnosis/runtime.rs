@@ -60,6 +60,16 @@ pub(super) const SIGNATURES: &[Signature] = &[
         &[NAMED, tip("if the file is elsewhere, change the models base directory")],
     ),
     reason(
+        "model_file_unreachable",
+        &["`{flag}`: `{path}` can't be reached: {why}"],
+        "File can't be reached",
+        "`{path}` may be there, but {why}",
+        &[
+            tip("let the gateway's user enter (`x`) every folder on the way to it, and the engine's user read it"),
+            tip("look for links on the way that lead in a circle"),
+        ],
+    ),
+    reason(
         "models_dir_missing",
         &["the models base directory does not exist", "bind source path does not exist: {path}", "error mounting {what}"],
         "The models directory can't be mounted",

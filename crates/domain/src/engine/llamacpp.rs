@@ -2,7 +2,7 @@
 
 use secrecy::SecretString;
 
-use super::{Args, Launch, LaunchContext, gpus};
+use super::{Args, Cure, Launch, LaunchContext, gpus};
 use crate::model::{Model, Task, check::below_models, fields::llamacpp_builds as builds};
 
 /// What `ngl` is where all layers are meant.
@@ -139,7 +139,12 @@ fn without_gpu(args: &mut Args<'_>, skip: &mut Vec<&str>) {
     match args.model.config.int("ngl") {
         None => skip.push("ngl"),
         Some(0) => {}
-        Some(_) => args.warn("ngl", "the container gets no GPU, so all layers stay in RAM"),
+        Some(_) => {
+            let cure =
+                format!("set `ngl` to 0 or unset it; for a GPU, `device` may not be cpu: {}", super::NO_GPU);
+            let cure = Cure::Advice(cure);
+            args.warn_with("ngl", "the container gets no GPU, so all layers stay in RAM", cure);
+        }
     }
 }
 
@@ -158,7 +163,7 @@ fn files(args: &mut Args<'_>) {
         if args.version >= builds::MMPROJ {
             args.push(&["--mmproj", &args.file(path)]);
         } else {
-            args.warn("mmproj", "this build of llama-server has no multimodal input");
+            args.warn_of_version("mmproj", "this build of llama-server has no multimodal input");
         }
     }
     if let Some(file) = config.text("chat_template_file") {
@@ -194,7 +199,12 @@ fn threads(cx: &LaunchContext<'_>, args: &mut Args<'_>) {
     let wanted = args.value_of("threads").and_then(|it| it.parse::<usize>().ok()).unwrap_or(cx.host.cpus);
     let used = wanted.clamp(1, cx.host.cpus.max(1));
     if used < wanted && args.model.config.get("threads").is_some() {
-        args.warn("threads", format!("this machine has {} CPUs, so {used} threads are used", cx.host.cpus));
+        let message = format!("this machine has {} CPUs, so {used} threads are used", cx.host.cpus);
+        args.warn_with(
+            "threads",
+            message,
+            Cure::Advice(format!("set `threads` to {used} or less, or unset it")),
+        );
     }
     args.push(&["--threads", &used.to_string()]);
 }
@@ -223,7 +233,7 @@ fn memory(args: &mut Args<'_>) -> bool {
         Some("mmap+mlock") => (true, false),
         Some("none") => (false, true),
         Some("dio") => {
-            args.warn("load_mode", "this build of llama-server has no `dio`: the file is mapped");
+            args.warn_of_version("load_mode", "this build of llama-server has no `dio`: the file is mapped");
             (false, false)
         }
         Some(_) => (false, false),

@@ -74,6 +74,18 @@ pub struct Launch {
 pub struct LaunchWarning {
     pub field: &'static str,
     pub message: String,
+    pub cure: Cure,
+}
+
+/// What helps against a [`LaunchWarning`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cure {
+    /// Another version of the engine, or to leave the setting out.
+    Version,
+    /// To leave the setting out.
+    Unset,
+    /// What it says.
+    Advice(String),
 }
 
 impl Launch {
@@ -182,6 +194,9 @@ fn gpus(model: &Model, host: &Host) -> Vec<u32> {
 }
 
 /// What a start of `model` will not do as its settings say, whatever the engine.
+/// What helps where there is none that a container can be given.
+const NO_GPU: &str = "make a GPU of the machine visible to containers (driver and container toolkit)";
+
 fn warn_of_hardware(args: &mut Args<'_>, host: &Host, given: &[u32]) {
     let config = &args.model.config;
     let chosen = config.get("selected_gpus").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
@@ -189,9 +204,15 @@ fn warn_of_hardware(args: &mut Args<'_>, host: &Host, given: &[u32]) {
         return;
     }
     if chosen > given.len() {
-        args.warn("selected_gpus", format!("this machine can give containers {} GPUs", host.gpus.len()));
+        let cure = match host.gpus.len() {
+            0 => Cure::Advice(format!("{NO_GPU}, or unset `selected_gpus`")),
+            _ => Cure::Advice("choose among the GPUs that there are, or unset `selected_gpus`".to_owned()),
+        };
+        let message = format!("this machine can give containers {} GPUs", host.gpus.len());
+        args.warn_with("selected_gpus", message, cure);
     } else if config.text("device") == Some("cuda") && given.is_empty() {
-        args.warn("device", "this machine has no GPU that a container can be given");
+        let cure = Cure::Advice(format!("{NO_GPU}, or set `device` to cpu"));
+        args.warn_with("device", "this machine has no GPU that a container can be given", cure);
     }
 }
 
@@ -220,7 +241,16 @@ impl<'a> Args<'a> {
     }
 
     fn warn(&mut self, field: &'static str, message: impl Into<String>) {
-        self.warnings.push(LaunchWarning { field, message: message.into() });
+        self.warn_with(field, message, Cure::Unset);
+    }
+
+    /// Versions of the engine differ in it.
+    fn warn_of_version(&mut self, field: &'static str, message: impl Into<String>) {
+        self.warn_with(field, message, Cure::Version);
+    }
+
+    fn warn_with(&mut self, field: &'static str, message: impl Into<String>, cure: Cure) {
+        self.warnings.push(LaunchWarning { field, message: message.into(), cure });
     }
 
     /// The set value, else the specification's default, as one word of a command line.
@@ -274,7 +304,7 @@ impl<'a> Args<'a> {
                 }
             }
             Emit::Choice(flag, values) => match values.iter().find(|it| it.0 == value) {
-                Some((_, from, before)) if !(*from..*before).contains(&self.version) => self.warn(
+                Some((_, from, before)) if !(*from..*before).contains(&self.version) => self.warn_of_version(
                     field.name,
                     format!("this version of the engine does not know the value `{value}`"),
                 ),
@@ -284,7 +314,7 @@ impl<'a> Args<'a> {
                 let way = ways.iter().find(|(from, before, _)| (*from..*before).contains(&self.version));
                 match way {
                     Some((_, _, how)) => self.emit(field, *how, value),
-                    None => self.warn(
+                    None => self.warn_of_version(
                         field.name,
                         format!("this version of the engine has no setting for `{}`", field.name),
                     ),

@@ -2,7 +2,7 @@
 
 use secrecy::SecretString;
 
-use super::{Args, Launch, LaunchContext, Place, gpus, text};
+use super::{Args, Cure, Launch, LaunchContext, Place, gpus, text};
 use crate::model::{Model, Task};
 
 /// `--runner` and `--convert` replaced `--task` (measured in the wheels: both exist from 0.10.2, `--task` is gone in
@@ -11,8 +11,8 @@ const RUNNER: [u32; 3] = [0, 10, 2];
 /// GGUF left vLLM in 0.24.0.
 const NO_GGUF: [u32; 3] = [0, 24, 0];
 
-/// Variable of engines without GPUs; it counts more than `--kv-cache-memory-bytes`.
-const CPU_CACHE: &str = "VLLM_CPU_KVCACHE_SPACE";
+/// Variable of engines without GPUs, in GiB; it counts more than `--kv-cache-memory-bytes`.
+pub const CPU_CACHE: &str = "VLLM_CPU_KVCACHE_SPACE";
 /// What it is set to, in GiB.
 const CPU_CACHE_GIB: u32 = 4;
 
@@ -60,12 +60,18 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     match config.text("gguf_weight_format") {
         Some("gguf") if args.version < NO_GGUF => args.push(&["--load-format", "gguf"]),
-        Some("gguf") => args.warn("gguf_weight_format", "vLLM 0.24 and later can't load GGUF files"),
+        Some("gguf") => {
+            args.warn_of_version("gguf_weight_format", "vLLM 0.24 and later can\'t load GGUF files");
+        }
         Some("ggml") => args.warn("gguf_weight_format", "vLLM never had a load format `ggml`"),
         _ => {}
     }
     if gguf && args.version >= NO_GGUF {
-        args.warn("local_path", "vLLM 0.24 and later can't load GGUF files: use the llamacpp engine");
+        let cure = Cure::Advice(
+            "set `engine_type` to llamacpp, or use an `engine_image` of vLLM before 0.24 or with the plugin for GGUF"
+                .to_owned(),
+        );
+        args.warn_with("local_path", "vLLM 0.24 and later can't load GGUF files by itself", cure);
     }
     if let Some(file) = config.text("chat_template_file") {
         args.push(&["--chat-template", &args.file(file)]);

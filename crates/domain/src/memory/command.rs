@@ -5,7 +5,10 @@ use super::{
     Beside, CacheType, Doubt, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Side, Slots, SplitMode,
     Unknown, VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
 };
-use crate::{engine::EngineVersion, model::EngineKind};
+use crate::{
+    engine::{EngineVersion, vllm::CPU_CACHE},
+    model::EngineKind,
+};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Build of llama-server from which no `-np` means 4 slots that share the cache (end of 2025; the exact build was not
@@ -38,6 +41,8 @@ pub struct Room<'a> {
     pub gpus: &'a [GpuMemory],
     /// In bytes; `None`: unknown.
     pub host_ram_free: Option<u64>,
+    /// In bytes; `None`: unknown.
+    pub host_ram_total: Option<u64>,
 }
 
 /// A command line, read.
@@ -107,6 +112,21 @@ impl Command {
                 VllmCommand::parse(Words(&args)).map(Self::Vllm)
             }
         }
+    }
+
+    /// With what the environment of the engine says beside its arguments.
+    ///
+    /// # Errors
+    /// A value that the engine does not understand.
+    pub fn with_env(mut self, env: &[(String, String)]) -> Result<Self, Unknown> {
+        let space = env.iter().rev().find(|it| it.0 == CPU_CACHE).map(|it| it.1.trim());
+        if let (Self::Vllm(command), Some(space)) = (&mut self, space.filter(|it| !it.is_empty())) {
+            let gib: u64 = space.parse().map_err(|_| {
+                Unknown::because(format!("`{CPU_CACHE}` is `{space}`, which is no whole number of GiB"))
+            })?;
+            command.settings.cpu_cache = Some(gib.saturating_mul(1 << 30));
+        }
+        Ok(self)
     }
 
     /// The estimate for the model with these facts.
@@ -317,8 +337,12 @@ impl VllmCommand {
     }
 
     fn estimate(&self, facts: &ModelFacts, room: Room<'_>) -> Result<Estimate, Unknown> {
-        let settings =
-            VllmSettings { gpus: room.gpus, host_ram_free: room.host_ram_free, ..self.settings.clone() };
+        let settings = VllmSettings {
+            gpus: room.gpus,
+            host_ram_free: room.host_ram_free,
+            host_ram_total: room.host_ram_total,
+            ..self.settings.clone()
+        };
         let mut estimate = estimate_vllm(&served(facts, self.pooled), &settings)?;
         for (doubt, what) in &self.left_out {
             estimate.leave_out(*doubt, what);

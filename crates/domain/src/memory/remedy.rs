@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Command, Estimate, LlamacppCommand, ModelFacts, Room, VllmCommand, largest};
+use super::{Command, Estimate, LlamacppCommand, MIB, ModelFacts, Room, VllmCommand, largest};
 
 /// Bounds of `gpu_memory_utilization` in the field table.
 const UTILIZATION: (f64, f64) = (0.05, 0.98);
@@ -81,6 +81,9 @@ fn vllm(
     {
         return Some(Remedy(vec![("max_model_len", Number::Whole(length))]));
     }
+    if room.gpus.is_empty() {
+        return smaller_cache(command, facts, room, fits);
+    }
     let settings = &command.settings;
     let workers = settings.tensor_parallel.saturating_mul(settings.pipeline_parallel);
     let used = room.gpus.get(..usize::try_from(workers).ok()?).filter(|it| !it.is_empty())?;
@@ -121,4 +124,26 @@ fn vllm(
         .filter(|it| divides(*it))
         .find(|size| fits(&changed(&|it| it.settings.tensor_parallel = *size)))?;
     Some(Remedy(vec![("tensor_parallel_size", Number::Whole(size))]))
+}
+
+/// A cache that RAM has room for beside the rest, in whole GiB or, below two, in MiB.
+fn smaller_cache(
+    command: &VllmCommand,
+    facts: &ModelFacts,
+    room: Room<'_>,
+    fits: &dyn Fn(&Command) -> bool,
+) -> Option<Remedy> {
+    let with_cache = |bytes: u64| {
+        let mut command = command.clone();
+        // Set in the record, it takes the place of the variable.
+        (command.settings.cpu_cache, command.settings.kv_cache_memory) = (None, Some(bytes));
+        Command::Vllm(command)
+    };
+    let rest = with_cache(0).estimate(facts, room).ok()?;
+    let workers = command.settings.tensor_parallel.saturating_mul(command.settings.pipeline_parallel).max(1);
+    let each = room.host_ram_free?.checked_sub(rest.host_ram.saturating_sub(rest.kv_cache))? / workers;
+    let unit = if each >= 2 << 30 { 1 << 30 } else { MIB };
+    let bytes = each / unit * unit;
+    (bytes > 0 && fits(&with_cache(bytes)))
+        .then(|| Remedy(vec![("kv_cache_memory_bytes", Number::Whole(bytes))]))
 }

@@ -1,6 +1,8 @@
 //! The estimate for vLLM.
 
-use super::{Estimate, GpuMemory, GpuShare, Layer, MIB, ModelFacts, Unknown, largest, pad, product, sum};
+use super::{
+    Doubt, Estimate, GpuMemory, GpuShare, Layer, MIB, ModelFacts, Unknown, largest, pad, product, sum,
+};
 
 /// CUDA context, NCCL and libraries of one GPU, which vLLM subtracts as "non-torch memory"; 0.5 to 1 GiB by the
 /// literature, not measured here.
@@ -8,6 +10,11 @@ const GPU_OVERHEAD: u64 = 768 * MIB;
 /// CUDA graphs of one GPU, unless `--enforce-eager`; 0.2 to 1.5 GiB by the literature, not measured here.
 const CUDA_GRAPHS: u64 = 512 * MIB;
 const MOST_WORKERS: u64 = 1024;
+/// Python, `PyTorch` and vLLM themselves where there is no GPU: the server, the engine and its workers. Measured, see
+/// `docs/memory-estimate.md`.
+const CPU_PROCESSES: u64 = 1950 * MIB;
+/// Each worker beyond the first.
+const CPU_WORKER: u64 = 560 * MIB;
 
 /// `--kv-cache-dtype`, by its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,12 +69,16 @@ pub struct VllmSettings<'a> {
     pub enforce_eager: bool,
     /// Weights of each GPU that stay in RAM, in bytes.
     pub cpu_offload: u64,
-    /// Of each GPU, in bytes; overrides `gpu_memory_utilization`.
+    /// Of each GPU, without GPUs of each worker, in bytes; overrides `gpu_memory_utilization`.
     pub kv_cache_memory: Option<u64>,
+    /// What the environment says of that, in bytes; only engines without GPUs heed it, and it counts more.
+    pub cpu_cache: Option<u64>,
     /// Those that the engine is given, at least as many as it uses; empty: it computes on CPUs.
     pub gpus: &'a [GpuMemory],
     /// In bytes; `None`: unknown.
     pub host_ram_free: Option<u64>,
+    /// The machine's, in bytes; `None`: unknown.
+    pub host_ram_total: Option<u64>,
 }
 
 impl Default for VllmSettings<'_> {
@@ -84,8 +95,10 @@ impl Default for VllmSettings<'_> {
             enforce_eager: false,
             cpu_offload: 0,
             kv_cache_memory: None,
+            cpu_cache: None,
             gpus: &[],
             host_ram_free: None,
+            host_ram_total: None,
         }
     }
 }
@@ -112,7 +125,13 @@ pub fn estimate_vllm(facts: &ModelFacts, settings: &VllmSettings<'_>) -> Result<
             settings.gpus.len()
         )));
     }
-    Ok(Worker { facts, settings }.estimate(length, workers))
+    let worker = Worker { facts, settings };
+    if settings.gpus.is_empty() && worker.reserved(0).is_none() {
+        return Err(Unknown::because(
+            "it takes a share of the machine's RAM, and how much that is is unknown",
+        ));
+    }
+    Ok(worker.estimate(length, workers))
 }
 
 struct Worker<'a> {
@@ -124,7 +143,7 @@ impl Worker<'_> {
     fn estimate(&self, length: u64, workers: u64) -> Estimate {
         let settings = self.settings;
         let mut estimate = Estimate::default();
-        let (mut leaves, mut fits, mut known) = (u64::MAX, true, true);
+        let (mut leaves, mut fits) = (u64::MAX, true);
         let on_gpus = !settings.gpus.is_empty();
         for worker in 0..workers {
             let stage = worker / settings.tensor_parallel;
@@ -134,24 +153,30 @@ impl Worker<'_> {
                 weights: all.saturating_sub(kept),
                 kv_cache: self.cache(stage, length),
                 compute: self.activations(),
-                overhead: if on_gpus { self.overhead() } else { 0 },
+                overhead: match (on_gpus, worker) {
+                    (true, _) => self.overhead(),
+                    (false, 0) => CPU_PROCESSES,
+                    (false, _) => CPU_WORKER,
+                },
             };
             estimate.host_ram = estimate.host_ram.saturating_add(kept);
             estimate.weights = estimate.weights.saturating_add(kept);
-            match settings.gpus.get(worker as usize) {
+            let fixed = sum([share.weights, share.compute, share.overhead]);
+            let pool = match settings.gpus.get(worker as usize) {
                 Some(gpu) => {
-                    let fixed = sum([share.weights, share.compute, share.overhead]);
                     let budget = match settings.kv_cache_memory {
                         Some(cache) => fixed.saturating_add(cache),
                         None => (gpu.total as f64 * settings.gpu_memory_utilization.clamp(0.0, 1.0)) as u64,
                     };
-                    let pool = budget.saturating_sub(fixed);
-                    fits &= budget <= gpu.free && fixed <= budget && share.kv_cache <= pool;
-                    leaves = leaves.min(self.longest(stage, pool, length));
-                    share.kv_cache = share.kv_cache.max(pool);
+                    fits &= budget <= gpu.free && fixed <= budget;
+                    budget.saturating_sub(fixed)
                 }
-                None => known = false,
-            }
+                // RAM is compared with what all of them take together.
+                None => self.reserved(fixed).unwrap_or(0),
+            };
+            fits &= share.kv_cache <= pool;
+            leaves = leaves.min(self.longest(stage, pool, length));
+            share.kv_cache = share.kv_cache.max(pool);
             estimate.weights = estimate.weights.saturating_add(share.weights);
             estimate.kv_cache = estimate.kv_cache.saturating_add(share.kv_cache);
             estimate.compute = estimate.compute.saturating_add(share.compute);
@@ -165,15 +190,38 @@ impl Worker<'_> {
         estimate.per_gpu.resize(settings.gpus.len(), GpuShare::default());
         estimate.total = sum([estimate.weights, estimate.kv_cache, estimate.compute, estimate.overhead]);
         let in_ram = settings.host_ram_free.map(|free| estimate.host_ram <= free);
-        if known {
+        estimate.max_context_that_fits = (leaves != u64::MAX && !self.facts.encoder).then_some(leaves);
+        if on_gpus {
             estimate.fits = Some(fits && in_ram != Some(false));
             estimate.available = Some(sum(settings.gpus.iter().take(workers as usize).map(|it| it.free)));
-            estimate.max_context_that_fits = (leaves != u64::MAX && !self.facts.encoder).then_some(leaves);
-        } else if !on_gpus {
-            (estimate.fits, estimate.available) = (in_ram, settings.host_ram_free);
+        } else {
+            estimate.fits = if fits { in_ram } else { Some(false) };
+            estimate.available = settings.host_ram_free;
         }
-        estimate.notes = self.notes(on_gpus, length);
+        estimate.notes = self.notes(on_gpus, length, &estimate);
+        if !on_gpus && self.takes_share() && estimate.fits == Some(false) {
+            // Of the memory of one NUMA node, which on a machine with several is less.
+            estimate.leave_out(Doubt::Less, "the share is counted of all RAM, as if it were one memory node");
+        }
         estimate
+    }
+
+    /// No size of the cache is given: it is what is left of the engine's share.
+    fn takes_share(&self) -> bool {
+        self.settings.cpu_cache.or(self.settings.kv_cache_memory).is_none()
+    }
+
+    /// Cache that a worker without a GPU takes beside `fixed` bytes, all of it when it starts (vLLM 0.32.0,
+    /// `platforms/cpu.py` and `v1/worker/cpu_worker.py`). `None`: a share of unknown RAM.
+    fn reserved(&self, fixed: u64) -> Option<u64> {
+        let settings = self.settings;
+        if self.facts.encoder {
+            return Some(0);
+        }
+        settings.cpu_cache.or(settings.kv_cache_memory).or_else(|| {
+            let share = settings.host_ram_total? as f64 * settings.gpu_memory_utilization.clamp(0.0, 1.0);
+            Some((share as u64).saturating_sub(fixed))
+        })
     }
 
     /// The layers of a stage, as even as possible. Where vLLM puts the remainder was not checked.
@@ -259,20 +307,20 @@ impl Worker<'_> {
         GPU_OVERHEAD.saturating_add(if self.settings.enforce_eager { 0 } else { CUDA_GRAPHS })
     }
 
-    fn notes(&self, on_gpus: bool, length: u64) -> Vec<String> {
+    fn notes(&self, on_gpus: bool, length: u64, estimate: &Estimate) -> Vec<String> {
         let mut notes = self.facts.notes.clone();
+        let one = sum((0..self.settings.pipeline_parallel).map(|it| self.cache(it, length)))
+            .saturating_mul(self.settings.tensor_parallel);
+        let needs = format!("one request of {length} tokens needs {} MiB of it", one.div_ceil(MIB));
         if on_gpus {
-            let one = sum((0..self.settings.pipeline_parallel).map(|it| self.cache(it, length)))
-                .saturating_mul(self.settings.tensor_parallel);
-            notes.push(format!(
-                "vLLM fills its share of the GPU with cache; one request of {length} tokens needs {} MiB of it",
-                one.div_ceil(MIB)
-            ));
+            notes.push(format!("vLLM fills its share of the GPU with cache; {needs}"));
         } else {
-            notes.push(
-                "on CPUs vLLM takes the cache that `kv_cache_memory_bytes` says, 4 GiB unless it is set; counted is one request"
-                    .into(),
-            );
+            if !self.facts.encoder {
+                let reserved = estimate.kv_cache.div_ceil(MIB);
+                notes.push(format!("on CPUs vLLM reserves {reserved} MiB of cache when it starts; {needs}"));
+            }
+            let processes = estimate.overhead.div_ceil(MIB);
+            notes.push(format!("counted are {processes} MiB for the engine's processes themselves"));
         }
         notes
     }

@@ -227,9 +227,13 @@ pub fn relative_path(path: &str) -> Result<(), (ErrorCode, &'static str)> {
     if path.starts_with(['/', '-']) {
         return Err((ErrorCode::PathNotAllowed, "must be relative to the models base directory"));
     }
-    let legal_part = |part: &str| !part.is_empty() && part != "." && part != "..";
-    if !path.trim_end_matches('/').split('/').all(legal_part) {
+    let mut parts = path.trim_end_matches('/').split('/');
+    if parts.clone().any(|it| it == "..") {
         return Err((ErrorCode::PathNotAllowed, "must not leave the models base directory"));
+    }
+    // One spelling for one file.
+    if parts.any(|it| it.is_empty() || it == ".") {
+        return Err((ErrorCode::ValidationError, "must be written without `./` and `//`"));
     }
     Ok(())
 }
@@ -240,10 +244,10 @@ mod tests {
 
     #[test]
     fn paths_stay_below_the_base_directory() {
-        for bad in ["/etc", "..", "a/../b", "./a", "a//b", "-x"] {
+        for bad in ["/etc", "..", "a/../b", "./../a", "a//..", "-x"] {
             assert_eq!(relative_path(bad).unwrap_err().0, ErrorCode::PathNotAllowed, "{bad:?}");
         }
-        for bad in ["", "a\nb", "a\u{1b}b"] {
+        for bad in ["", "a\nb", "a\u{1b}b", "./a", "a//b", ".", "a/./b"] {
             assert_eq!(relative_path(bad).unwrap_err().0, ErrorCode::ValidationError, "{bad:?}");
         }
         for good in ["a", "a/b c/ü.gguf", "a..b/c", "folder/"] {

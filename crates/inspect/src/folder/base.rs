@@ -17,8 +17,8 @@ use crate::{Cache, cache::Stamp};
 /// Longest relative path, in bytes (Linux `PATH_MAX`).
 const MAX_PATH: usize = 4096;
 
-/// Most bytes that one look reads of all files. Those of a folder with a hundred models have some 700 MiB of headers.
-const MAX_READ: u64 = 1 << 30;
+/// Most bytes that one look reads of all files. A folder with two hundred models has some 1.4 GiB of headers.
+const MAX_READ: u64 = 2 << 30;
 /// Longest look. Callers wait for 20 s, and for each other.
 const MAX_TIME: Duration = Duration::from_secs(8);
 

@@ -150,8 +150,7 @@ fn concerns(group: &GgufGroup, engine: EngineVersion, out: &mut Checked) {
             About::Architecture => {
                 matches!(engine, EngineVersion::Known(_, [build, ..]) if build <= LLAMACPP_LISTED)
             }
-            About::Tensors { vital } => vital && of_llamacpp,
-            About::Tokenizer { .. } | About::Other => false,
+            About::Tensors | About::Tokenizer { .. } | About::Other => false,
         };
         if certain { out.errors.push(text) } else { out.warnings.push(text) }
     }
@@ -218,7 +217,7 @@ fn checkpoint(base: &Base, path: &Path) -> Checked {
             About::ChatTemplate => out.no_template = Some(text),
             About::Tokenizer { vital } => out.no_tokenizer = Some((text, vital)),
             // Newer images know more, and transformers stands in for some.
-            About::Architecture | About::Tensors { .. } | About::Other => out.warnings.push(text),
+            About::Architecture | About::Tensors | About::Other => out.warnings.push(text),
         }
     }
     out

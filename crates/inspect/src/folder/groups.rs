@@ -32,6 +32,8 @@ pub(super) struct Grouped {
     pub(super) adapters: Vec<SideFile>,
     pub(super) validation: GgufValidation,
     pub(super) warnings: Vec<String>,
+    /// Files that were found and not read.
+    pub(super) unread: usize,
 }
 
 /// The place of a file in its set.
@@ -51,37 +53,39 @@ struct Part<'a> {
     header: Result<Arc<GgufHeader>, GgufError>,
 }
 
+/// A set of files that belong together by their names, with their numbers.
+type Members<'a> = Vec<(u64, &'a Found)>;
+
 /// Reads `files`, which lie below the folder `at`, and puts them together. With `only`, just the set that this
 /// path (as [`Found::rel`]) is in.
 pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) -> Grouped {
-    let mut sets: BTreeMap<Set<'_>, Vec<(u64, &Found)>> = BTreeMap::new();
+    let mut sets: BTreeMap<Set<'_>, Members<'_>> = BTreeMap::new();
     for found in files {
         let (set, number) = split_name(&found.rel);
         sets.entry(set).or_default().push((number, found));
     }
-    let mut out = Grouped::default();
+    if let Some(only) = only {
+        sets.retain(|_, members| members.iter().any(|it| it.1.rel == only));
+    }
+    let mut read: BTreeMap<usize, Grouped> = BTreeMap::new();
+    let mut skipped = Skipped::default();
     let mut left = MAX_READ;
-    'sets: for (set, members) in sets {
-        if only.is_some_and(|only| members.iter().all(|it| it.1.rel != only)) {
+    for (at_place, set, mut members) in shared_out(sets) {
+        // A set is whole or not there: of one that was not read nothing is wrong.
+        if skipped.spent || base.is_spent() {
+            skipped.spent = true;
+            skipped.add(&members);
             continue;
         }
         let Some(remaining) = left.checked_sub(members.len()) else {
-            out.warnings.push(format!("only {MAX_READ} GGUF files were read; inspect a smaller folder"));
-            break;
+            skipped.add(&members);
+            continue;
         };
         left = remaining;
         let mut kept = 0_usize;
         let mut parts: Vec<Part<'_>> = Vec::new();
+        members.sort_by_key(|it| it.0);
         for (number, found) in members {
-            // A set is whole or not there: of one that was not read nothing is wrong.
-            if base.is_spent() {
-                out.warnings.push(format!(
-                    "{} and the GGUF files after it were not read: the headers before it are too large or the file \
-                     system is slow; inspect a smaller folder or a single file",
-                    found.rel
-                ));
-                break 'sets;
-            }
             let header = if kept > SET_BYTES {
                 Err(GgufError::HeaderTooLarge { limit: SET_BYTES as u64 })
             } else {
@@ -90,13 +94,67 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
             kept = kept.saturating_add(header.as_ref().map_or(0, |it| it.kept_bytes));
             parts.push(Part { found, number, header });
         }
-        parts.sort_by_key(|it| it.number);
-        out.add(at, &set, &parts);
+        read.entry(at_place).or_default().add(at, &set, &parts);
+    }
+    let mut out = Grouped::default();
+    // In the order of their names, in which they were not read.
+    for one in read.into_values() {
+        out.append(one);
     }
     out.groups.sort_by(|a, b| {
         a.status.cmp(&b.status).then(b.size_bytes.cmp(&a.size_bytes)).then(a.path.cmp(&b.path))
     });
+    out.unread = skipped.files;
+    out.warnings.extend(skipped.warning());
     out
+}
+
+/// The sets with their places among all, so that folders take turns: a folder with thousands of files leaves some of
+/// what may be read to those beside it.
+fn shared_out<'a>(
+    sets: BTreeMap<Set<'a>, Members<'a>>,
+) -> impl Iterator<Item = (usize, Set<'a>, Members<'a>)> {
+    let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut order: Vec<_> = Vec::new();
+    for (place, (set, members)) in sets.into_iter().enumerate() {
+        let folder = members.first().map_or("", |it| it.1.folder());
+        let turn = turns.entry(folder).or_default();
+        *turn = turn.saturating_add(1);
+        order.push((*turn, place, set, members));
+    }
+    order.sort_by_key(|it| (it.0, it.1));
+    order.into_iter().map(|(_, place, set, members)| (place, set, members))
+}
+
+/// Files that were found and not looked into.
+#[derive(Default)]
+struct Skipped {
+    files: usize,
+    first: String,
+    /// It took too long, or what was read was too much; else there were too many.
+    spent: bool,
+}
+
+impl Skipped {
+    fn add(&mut self, members: &[(u64, &Found)]) {
+        if let (0, Some(first)) = (self.files, members.first()) {
+            self.first.clone_from(&first.1.rel);
+        }
+        self.files = self.files.saturating_add(members.len());
+    }
+
+    fn warning(&self) -> Option<String> {
+        let Self { files, first, spent } = self;
+        let why = if *spent {
+            "the headers before it are too large or the file system is slow".to_owned()
+        } else {
+            format!("at most {MAX_READ} are read at once")
+        };
+        let more = files.saturating_sub(1);
+        let more = if more > 0 { format!(" and {more} more GGUF files") } else { String::new() };
+        (*files > 0)
+            .then(|| format!("{first}{more} were not read: {why}; inspect a smaller folder or a single file"))
+    }
 }
 
 /// The header of the GGUF file at `path`, which [`Base`] gave: read or remembered.
@@ -138,6 +196,18 @@ pub(super) fn split_name(rel: &str) -> (Set<'_>, u64) {
 }
 
 impl Grouped {
+    fn append(&mut self, other: Self) {
+        self.groups.extend(other.groups);
+        self.mmproj.extend(other.mmproj);
+        self.adapters.extend(other.adapters);
+        self.warnings.extend(other.warnings);
+        let (mine, other) = (&mut self.validation, other.validation);
+        mine.total_files = mine.total_files.saturating_add(other.total_files);
+        mine.valid_files = mine.valid_files.saturating_add(other.valid_files);
+        mine.invalid_files = mine.invalid_files.saturating_add(other.invalid_files);
+        mine.errors.extend(other.errors);
+    }
+
     fn add(&mut self, at: &str, set: &Set<'_>, parts: &[Part<'_>]) {
         let mut errors = Vec::new();
         let mut readable = 0;
@@ -358,7 +428,11 @@ fn check_model(
         let pruned = matches!(header.head_count(), Some(PerLayer::Each(_)));
         let vital = !pruned && missing.iter().any(|it| gguf::is_vital(it));
         let text = format!("tensors that the other layers have are missing: {}", missing.join(", "));
-        concerns.push(Concern::new(About::Tensors { vital }, text));
+        if vital {
+            errors.push(file(&text));
+        } else {
+            concerns.push(Concern::new(About::Tensors, text));
+        }
     }
     if let Some(tensor) = all.iter().find_map(|it| it.unknown_type()) {
         let text = format!(

@@ -34,12 +34,14 @@ use self::{
     response::mib,
     walk::{Found, Walk},
 };
-use crate::{Cache, TaskHint, hf};
+use crate::{About, Cache, Concern, TaskHint, hf};
 
 /// Most folders in one answer of [`local_folders`].
 pub const MAX_FOLDERS: usize = 2_000;
 /// Links and folders that are named one by one in warnings.
 const NAMED: usize = 5;
+/// Most folders of safetensors that are read to find one that can be loaded.
+const MAX_CHECKPOINTS: usize = 32;
 
 /// One folder that may hold a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -162,22 +164,19 @@ fn has_extension(name: &str, extension: &str) -> bool {
 fn inspect_folder(base: &Base, path: &Path) -> Inspection {
     let walk = walk::walk(base, path);
     let mut warnings = walk_warnings(&walk);
-    let folder = checkpoint_folder(&walk, &mut warnings);
-    // Through a link within the base, a folder of the walk may lie elsewhere.
-    let checkpoint =
-        path.join(folder).canonicalize().ok().and_then(|it| base.resolve(&base.relative(&it)).ok());
+    let checkpoint = checkpoint(base, path, &walk, &mut warnings);
 
     let (has_gguf, has_safetensors) = formats(&walk.files);
     let gguf: Vec<Found> = walk.files.into_iter().filter(|it| it.has_extension("gguf")).collect();
     let grouped = groups::group(base, &base.relative(path), &gguf, None);
     let mut collected =
         Collected { path: base.relative(path), grouped, has_gguf, has_safetensors, ..Collected::default() };
-    let Some(checkpoint) = checkpoint else { return collected.into_inspection(warnings) };
-    let (hf, at) = (hf::read_in(base, &checkpoint), base.relative(&checkpoint));
+    let Some((hf, at)) = checkpoint else { return collected.into_inspection(warnings) };
     if let Some(adapter) = hf.adapter {
         let size_bytes = hf.weights.total_size();
         collected.grouped.adapters.push(SideFile { path: at, size_bytes, base_model: adapter.base_model });
     } else if !hf.weights.files.is_empty() || !hf.weights.missing.is_empty() {
+        collected.foreign = has_foreign_architecture(&hf);
         collected.info = Some(checkpoint_info(hf, at));
     } else {
         collected.pytorch = (!hf.weights.pytorch.is_empty() && hf.config.is_some()).then_some(at);
@@ -189,36 +188,110 @@ fn inspect_folder(base: &Base, path: &Path) -> Inspection {
     collected.into_inspection(warnings)
 }
 
-/// The folder whose safetensors are shown: the uppermost, then the first by name. Without any, the first with a
-/// `config.json`.
-fn checkpoint_folder(walk: &Walk, warnings: &mut Vec<String>) -> String {
+/// The checkpoint that is shown, with its path from the models directory: of those that lie uppermost the first, by
+/// name, that an engine loads; if none does, the first. Without any safetensors, the first folder with a `config.json`.
+fn checkpoint(
+    base: &Base,
+    start: &Path,
+    walk: &Walk,
+    warnings: &mut Vec<String>,
+) -> Option<(hf::HfFolder, String)> {
+    let read = |folder: &str| {
+        // Through a link within the base, a folder of the walk may lie elsewhere.
+        let path = base.relative(&start.join(folder).canonicalize().ok()?);
+        let path = base.resolve(&path).ok()?;
+        Some((hf::read_in(base, &path), base.relative(&path)))
+    };
+    let with_weights = folders(walk, |it| it.has_extension("safetensors"));
+    let Some(first) = with_weights.first() else {
+        let with_config = folders(walk, |it| it.name() == "config.json");
+        return read(with_config.first().copied().unwrap_or_default());
+    };
+    let depth = |folder: &str| folder.split('/').filter(|it| !it.is_empty()).count();
+    let mut best: Option<(Loads, &str, (hf::HfFolder, String))> = None;
+    let beside = with_weights.iter().filter(|it| depth(it) == depth(first));
+    for folder in beside.take(MAX_CHECKPOINTS) {
+        let Some(found) = read(folder) else { continue };
+        let loads = Loads::of(&found.0);
+        if best.as_ref().is_none_or(|it| loads < it.0) {
+            best = Some((loads, folder, found));
+        }
+        if loads == Loads::Yes || base.is_spent() {
+            break;
+        }
+    }
+    let (loads, folder, found) = best?;
+    let others = with_weights.len().saturating_sub(1);
+    if others > 0 {
+        let shown = if folder.is_empty() { "this folder" } else { folder };
+        let why = if loads == Loads::Yes && folder != *first { ", which can be loaded," } else { "" };
+        warnings.push(format!(
+            "safetensors are in {others} more folders; the checkpoint in {shown}{why} is shown"
+        ));
+    }
+    Some(found)
+}
+
+/// Folders with such files, the uppermost first, then by name.
+fn folders(walk: &Walk, wanted: fn(&Found) -> bool) -> Vec<&str> {
     // Copies in other layouts that repositories carry along.
     let copy =
         |folder: &str| folder.split('/').any(|it| matches!(it, "original" | "onnx" | "openvino" | "metal"));
-    let folders = |wanted: fn(&Found) -> bool| {
-        let mut folders: Vec<&str> =
-            walk.files.iter().filter(|it| wanted(it)).map(Found::folder).filter(|it| !copy(it)).collect();
-        // Files come folder by folder.
-        folders.dedup();
-        folders
-    };
-    let with_weights = folders(|it| it.has_extension("safetensors"));
-    let others = with_weights.len().saturating_sub(1);
-    if let Some(first) = with_weights.first().filter(|_| others > 0) {
-        let shown = if first.is_empty() { "this folder" } else { first };
-        warnings
-            .push(format!("safetensors are in {others} more folders; the checkpoint in {shown} is shown"));
-    }
-    let first = with_weights.first().copied();
-    first.or_else(|| folders(|it| it.name() == "config.json").first().copied()).unwrap_or_default().to_owned()
+    let mut folders: Vec<&str> =
+        walk.files.iter().filter(|it| wanted(it)).map(Found::folder).filter(|it| !copy(it)).collect();
+    // Files come folder by folder.
+    folders.dedup();
+    folders
 }
 
-fn checkpoint_info(hf: hf::HfFolder, path: String) -> SafetensorInfo {
-    let status = match (hf.weights.missing.is_empty(), hf.errors.is_empty()) {
+/// Whether an engine loads a checkpoint, the best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Loads {
+    Yes,
+    /// If the engine knows its architecture, which is not on our list.
+    Perhaps,
+    No,
+    /// It goes beside a model.
+    Adapter,
+}
+
+impl Loads {
+    fn of(hf: &hf::HfFolder) -> Self {
+        match status(hf) {
+            _ if hf.adapter.is_some() => Self::Adapter,
+            Status::Ready if has_foreign_architecture(hf) => Self::Perhaps,
+            Status::Ready => Self::Yes,
+            Status::Incomplete | Status::Invalid => Self::No,
+        }
+    }
+}
+
+fn has_foreign_architecture(hf: &hf::HfFolder) -> bool {
+    hf.warnings.iter().any(|it| it.about == About::Architecture)
+}
+
+/// The engines' judgement, as a dry run gives it of a model without settings of its own.
+fn status(hf: &hf::HfFolder) -> Status {
+    match (hf.weights.missing.is_empty(), hf.errors.is_empty() && !lacks_tokenizer(hf)) {
         (false, _) => Status::Incomplete,
         (true, true) => Status::Ready,
         (true, false) => Status::Invalid,
-    };
+    }
+}
+
+fn lacks_tokenizer(hf: &hf::HfFolder) -> bool {
+    hf.warnings.iter().any(is_vital)
+}
+
+fn is_vital(concern: &Concern) -> bool {
+    concern.about == About::Tokenizer { vital: true }
+}
+
+fn checkpoint_info(mut hf: hf::HfFolder, path: String) -> SafetensorInfo {
+    let status = status(&hf);
+    let (vital, rest): (Vec<_>, Vec<_>) = hf.warnings.into_iter().partition(is_vital);
+    hf.warnings = rest;
+    hf.errors.extend(vital.into_iter().map(|it| it.text));
     let config = hf.config.unwrap_or_default();
     let size_bytes = hf.weights.total_size();
     SafetensorInfo {
@@ -263,6 +336,8 @@ struct Collected {
     path: String,
     grouped: Grouped,
     info: Option<SafetensorInfo>,
+    /// The checkpoint's architecture is none that the engine is known to know.
+    foreign: bool,
     /// Folder of `PyTorch` weights without safetensors.
     pytorch: Option<String>,
     has_gguf: bool,
@@ -271,13 +346,15 @@ struct Collected {
 
 impl Collected {
     fn into_inspection(self, mut warnings: Vec<String>) -> Inspection {
-        let Self { path, grouped, info, pytorch, has_gguf, has_safetensors } = self;
+        let Self { path, grouped, info, foreign, pytorch, has_gguf, has_safetensors } = self;
         warnings.extend(grouped.warnings);
         warnings.extend(grouped.groups.iter().flat_map(|it| it.warnings.iter().cloned()));
         warnings.extend(info.iter().flat_map(|it| it.errors.iter().chain(&it.warnings).cloned()));
         let engine_recommendation = recommend::recommend(&Findings {
             groups: &grouped.groups,
             checkpoint: info.as_ref(),
+            foreign,
+            unread: grouped.unread,
             has_gguf,
             has_safetensors,
             pytorch,

@@ -1,14 +1,20 @@
 //! Which engine fits what was found, in words for the person who adds the model.
 
-use gantry_domain::model::EngineKind;
+use gantry_domain::model::{EngineKind, Task};
+use serde_json::{Map, Value};
 
 use super::response::{EngineRecommendation, GgufGroup, SafetensorInfo, Status};
-use crate::TaskHint;
+use crate::{About, LLAMACPP_LISTED, TaskHint};
 
 /// What the choice depends on.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent facts")]
 pub(super) struct Findings<'a> {
     pub(super) groups: &'a [GgufGroup],
     pub(super) checkpoint: Option<&'a SafetensorInfo>,
+    /// The checkpoint's architecture is none that vLLM is known to know.
+    pub(super) foreign: bool,
+    /// GGUF files that were found and not read.
+    pub(super) unread: usize,
     pub(super) has_gguf: bool,
     pub(super) has_safetensors: bool,
     /// `PyTorch` weights with a `config.json`, in this folder.
@@ -18,49 +24,69 @@ pub(super) struct Findings<'a> {
 }
 
 /// A checkpoint that is whole goes to vLLM, a GGUF model that is whole to llama.cpp; with both, vLLM, whose
-/// throughput with many callers is better. What is damaged is never recommended.
+/// throughput with many callers is better. What is damaged is never recommended; of what an engine may not know it is
+/// said.
 pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
     let ready = findings.groups.iter().filter(|it| it.status == Status::Ready);
-    // The largest of those with the least to warn about.
-    let gguf = ready.min_by_key(|it| it.warnings.len());
+    // The largest of those with the least to warn about; those that may not start come last.
+    let gguf = ready.min_by_key(|it| (is_foreign(it), it.warnings.len()));
     let checkpoint = findings.checkpoint.filter(|it| it.status == Status::Ready);
     let pytorch = findings.pytorch.as_ref();
-    let vllm = EngineKind::Vllm.as_str();
 
     let (engine, format, reason, path, task) = match (checkpoint, gguf) {
-        (Some(it), Some(_)) => {
+        (Some(it), Some(_)) if !findings.foreign => {
             let reason = format!(
                 "{} and GGUF files are both here. vLLM serves the safetensors with the higher throughput but needs \
                  them to fit in GPU memory; choose llama.cpp with a GGUF file for a CPU or a small GPU.",
                 checkpoint_words(it)
             );
-            (vllm, "safetensors", reason, Some(it.path.clone()), Some(it.task))
+            (Some(EngineKind::Vllm), "safetensors", reason, Some(it.path.clone()), Some(it.task))
         }
-        (Some(it), None) => {
+        (Some(it), gguf) if !findings.foreign || gguf.is_none_or(is_foreign) => {
             let broken =
                 if findings.has_gguf { " The GGUF files here can't be used; see the errors." } else { "" };
-            let reason = format!("{}: vLLM loads it directly.{broken}", checkpoint_words(it));
-            (vllm, "safetensors", reason, Some(it.path.clone()), Some(it.task))
+            let broken = if gguf.is_some() { "" } else { broken };
+            let reason = if findings.foreign {
+                let architecture = it.architecture.as_deref().unwrap_or_default();
+                format!(
+                    "{} of the architecture `{architecture}`, which vLLM 0.32 does not know: only a newer vLLM, or one \
+                     whose transformers knows it, loads it.{broken}",
+                    checkpoint_words(it)
+                )
+            } else {
+                format!("{}: vLLM loads it directly.{broken}", checkpoint_words(it))
+            };
+            (Some(EngineKind::Vllm), "safetensors", reason, Some(it.path.clone()), Some(it.task))
         }
-        (None, Some(it)) => {
-            let broken = match findings.checkpoint {
-                Some(_) => " The safetensors checkpoint here can't be used; see its errors.",
-                None => "",
+        (checkpoint, Some(it)) => {
+            let other = match (checkpoint, findings.checkpoint) {
+                (Some(_), _) => {
+                    " vLLM 0.32 does not know the architecture of the safetensors checkpoint beside it."
+                }
+                (None, Some(_)) => " The safetensors checkpoint here can't be used; see its errors.",
+                (None, None) => "",
             };
             let parts = if it.is_multipart { " llama.cpp loads all parts when given the first." } else { "" };
-            let reason =
-                format!("{}: llama.cpp serves it on GPU, CPU or both.{parts}{broken}", group_words(it));
-            (EngineKind::Llamacpp.as_str(), "gguf", reason, Some(it.path.clone()), Some(it.task))
+            let does = if is_foreign(it) {
+                format!(
+                    "llama.cpp b{LLAMACPP_LISTED} does not know its architecture: only a newer one loads it."
+                )
+            } else {
+                "llama.cpp serves it on GPU, CPU or both.".to_owned()
+            };
+            let reason = format!("{}: {does}{parts}{other}", group_words(it));
+            (Some(EngineKind::Llamacpp), "gguf", reason, Some(it.path.clone()), Some(it.task))
         }
-        (None, None) if pytorch.is_some() && findings.checkpoint.is_none() => {
+        (_, None) if pytorch.is_some() && findings.checkpoint.is_none() => {
             let reason = "PyTorch weights (pytorch_model*.bin) without safetensors: vLLM loads them, but they can run \
                           code on loading; prefer a safetensors copy.";
-            (vllm, "pytorch", reason.to_owned(), pytorch.cloned(), None)
+            (Some(EngineKind::Vllm), "pytorch", reason.to_owned(), pytorch.cloned(), None)
         }
-        (None, None) => ("none", "none", nothing(findings).to_owned(), None, None),
+        (_, None) => (None, "none", nothing(findings), None, None),
     };
     EngineRecommendation {
-        recommended_engine: engine.to_owned(),
+        settings: engine.zip(path.as_ref()).map(|(engine, path)| settings(engine, path, task)),
+        recommended_engine: engine.map_or("none", EngineKind::as_str).to_owned(),
         recommended_format: format.to_owned(),
         reason,
         has_multipart_gguf: findings.groups.iter().any(|it| it.is_multipart),
@@ -69,6 +95,28 @@ pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
         path,
         task,
     }
+}
+
+/// What a create request takes for it, beside a name.
+fn settings(engine: EngineKind, path: &str, task: Option<TaskHint>) -> Map<String, Value> {
+    let served = match task {
+        None | Some(TaskHint::Generate) => Task::Generate,
+        Some(TaskHint::Embed | TaskHint::Rerank) => Task::Embed,
+    };
+    let mut settings = Map::from_iter([
+        ("engine_type".to_owned(), engine.as_str().into()),
+        ("local_path".to_owned(), path.into()),
+        ("task".to_owned(), served.as_str().into()),
+    ]);
+    if engine == EngineKind::Llamacpp && task == Some(TaskHint::Rerank) {
+        settings.insert("pooling".to_owned(), "rank".into());
+    }
+    settings
+}
+
+/// Its architecture is none that llama.cpp is known to know.
+fn is_foreign(group: &GgufGroup) -> bool {
+    group.concerns.iter().any(|it| it.about == About::Architecture)
 }
 
 fn checkpoint_words(it: &SafetensorInfo) -> String {
@@ -88,7 +136,15 @@ fn task_words(task: TaskHint) -> &'static str {
     }
 }
 
-fn nothing(findings: &Findings<'_>) -> &'static str {
+fn nothing(findings: &Findings<'_>) -> String {
+    if findings.unread > 0 {
+        let found = "No model that can be loaded was found in what was read";
+        return format!("{found}, but {} GGUF files were not; see the warnings.", findings.unread);
+    }
+    nothing_read(findings).to_owned()
+}
+
+fn nothing_read(findings: &Findings<'_>) -> &'static str {
     let incomplete = findings.groups.iter().any(|it| it.status == Status::Incomplete)
         || findings.checkpoint.is_some_and(|it| it.status == Status::Incomplete);
     if incomplete {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::{Concern, TaskHint};
 
@@ -157,6 +158,9 @@ pub struct EngineRecommendation {
     /// What to give as `local_path`.
     pub path: Option<String>,
     pub task: Option<TaskHint>,
+    /// What a create request takes for it, beside `served_name`; `null` where nothing is recommended, and for a
+    /// repository of the hub.
+    pub settings: Option<Map<String, Value>>,
 }
 
 /// Every GGUF file that was found, whatever it is for.

@@ -239,9 +239,6 @@ fn skip_texts(cursor: &mut Cursor<impl Read + Seek>, len: u64) -> Result<Value, 
     if len.saturating_mul(shortest) > cursor.left() {
         cursor.skip(len.saturating_mul(shortest))?;
     }
-    for _ in 0..len {
-        let text = cursor.count()?;
-        cursor.skip(text)?;
-    }
+    cursor.skip_texts(len)?;
     Ok(Value::Array(len))
 }

@@ -83,7 +83,7 @@ fn every_broken_checkpoint_says_what_is_wrong() {
     assert_eq!(foreign.status, Status::Ready);
     assert!(foreign.warnings[0].contains("vLLM 0.32 does not know the architecture `FooBarForCausalLM`"));
     let silent = info(&dir, "hf/bad-no-tokenizer");
-    assert!(silent.warnings[0].starts_with("no tokenizer"));
+    assert!(silent.status == Status::Invalid && silent.errors[0].starts_with("no tokenizer"));
     let empty = folder::inspect(dir.path(), "hf/bad-no-weights").unwrap();
     assert!(empty.safetensor_info.is_none() && !empty.has_safetensors);
     assert_eq!(empty.engine_recommendation.recommended_engine, "none");
@@ -103,10 +103,11 @@ fn missing_shards_are_named_with_and_without_an_index() {
         let found = info(&folder(&files), "");
         assert_eq!(found.status, Status::Incomplete);
         assert_eq!(found.missing_files, ["model-00002-of-00002.safetensors"]);
-        assert_eq!(found.errors, ["model-00002-of-00002.safetensors: missing; the download is incomplete"]);
+        assert_eq!(found.errors[0], "model-00002-of-00002.safetensors: missing; the download is incomplete");
     }
     let all = folder(&[
         ("config.json", LLAMA),
+        ("tokenizer.json", "{}"),
         ("model.safetensors.index.json", index),
         ("model-00001-of-00002.safetensors", ""),
         ("model-00002-of-00002.safetensors", ""),

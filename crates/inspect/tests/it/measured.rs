@@ -76,7 +76,9 @@ fn cache_of_checkpoint(config: &Value) -> u64 {
     let head = text(&Value::Object(header).to_string());
     write_sparse(&dir.path().join("model.safetensors"), &head, head.len() as u64 + 3 * 1024);
     let facts = measure(&Base::open(dir.path()).unwrap(), ".", Precision::Half).unwrap().facts;
-    let settings = VllmSettings { max_model_len: Some(1024), ..VllmSettings::default() };
+    // Without GPUs it takes as much as this beside what one request needs.
+    let settings =
+        VllmSettings { max_model_len: Some(1024), kv_cache_memory: Some(1), ..VllmSettings::default() };
     estimate_vllm(&facts, &settings).unwrap().kv_cache
 }
 

@@ -317,3 +317,112 @@ async fn a_name_that_is_taken_and_a_model_that_cannot_be_fetched_are_errors() {
     let said = story.said(&online).await;
     assert!(said.iter().all(|it| !it.contains("repo_id")), "{said:?}");
 }
+
+#[tokio::test]
+async fn what_inspection_recommends_a_dry_run_accepts_and_what_it_refuses_too() {
+    let story = Story::new().await;
+    let (mut good, mut bad, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in fs::read_dir(story.gateway.models_dir()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.starts_with("tiny-") && !name.starts_with("bad-") {
+            continue;
+        }
+        let found = story.owner.get(&format!("/admin/models/inspect-folder?folder={name}")).await.expect(200);
+        let advice = &found["engine_recommendation"];
+        let engine = advice["recommended_engine"].as_str().unwrap();
+        let own = if name.contains(".gguf") { llamacpp(&name) } else { vllm(&name) };
+        let body = match engine {
+            "none" => own,
+            // The part that engines are given, and the task that it is for.
+            _ => with(own, &advice["settings"]),
+        };
+        let said = no_templates(story.said(&body).await);
+        let errors = said.iter().filter(|it| it.starts_with("error ")).count();
+        let reason = advice["reason"].as_str().unwrap();
+        if engine == "none" {
+            assert!(errors > 0, "{name}: {reason} {said:#?}");
+            bad.push(name);
+        } else if reason.contains("does not know") {
+            assert!(!said.is_empty(), "{name}: {reason}");
+            open.push(name);
+        } else {
+            assert_eq!(said, Vec::<String>::new(), "{name}: {reason}");
+            good.push(name);
+        }
+    }
+    open.sort_unstable();
+    assert_eq!(open, ["bad-unknown-arch.gguf", "bad-unsupported-arch"]);
+    assert!(good.iter().all(|it| it.starts_with("tiny-")) && good.len() >= 10, "{good:?}");
+    assert!(bad.iter().all(|it| it.starts_with("bad-")) && bad.len() >= 10, "{bad:?}");
+}
+
+#[tokio::test]
+async fn advice_is_of_what_can_help() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = dir.path().join("gpus.json");
+    fs::write(&none, "[]").unwrap();
+    let options = Options::default()
+        .env("GPU_INVENTORY_FILE", none.to_str().unwrap())
+        .env("ENGINE_IMAGE_ALLOWLIST", "vllm/*,ghcr.io/ggml-org/*,mirror.example/vllm/*,our/vllm");
+    let story = Story::with(options).await;
+    let fix = |warning: &Value| warning["fix"].as_str().unwrap().to_owned();
+    // No image brings a GPU.
+    for (set, field) in [
+        (json!({ "selected_gpus": [0] }), "selected_gpus"),
+        (json!({ "device": "cuda" }), "device"),
+        (json!({ "ngl": 10 }), "ngl"),
+    ] {
+        let found = story.about(&with(llamacpp("tiny-llama-F16.gguf"), &set), field).await;
+        let fix = fix(&found);
+        assert!(fix.contains("visible to containers") && !fix.contains("engine_image"), "{field}: {fix}");
+    }
+    // What only some versions have.
+    let older = json!({ "engine_image": "ghcr.io/ggml-org/llama.cpp:server-b5000", "fit_memory": "on" });
+    let found = story.about(&with(llamacpp("tiny-llama-F16.gguf"), &older), "fit_memory").await;
+    assert_eq!(fix(&found), "unset `fit_memory`, or use another `engine_image`", "{found}");
+    // vLLM 0.24 and later: no image that its makers publish loads GGUF files, one of your own may have the plugin.
+    for (image, severity) in [
+        ("vllm/vllm-openai:v0.32.0", "error"),
+        ("mirror.example/vllm/vllm-openai-cpu:v0.32.0", "error"),
+        ("our/vllm:v0.32.0", "warning"),
+    ] {
+        let gguf = with(vllm("tiny-llama-F16.gguf"), &json!({ "engine_image": image }));
+        let preview = story.owner.post("/admin/models/dry-run", &gguf).await.expect(200);
+        let all = preview["warnings"].as_array().unwrap();
+        let found = all.iter().find(|it| it["field"] == "local_path" && it["category"] == "engine").unwrap();
+        assert_eq!(found["severity"], severity, "{image}: {found}");
+        let fix = fix(found);
+        assert!(
+            fix.contains("`engine_type` to llamacpp") && fix.contains("plugin") && !fix.contains("unset"),
+            "{fix}"
+        );
+    }
+    let wide = with(vllm("tiny-llama-chat"), &json!({ "tensor_parallel_size": 8 }));
+    let preview = story.owner.post("/admin/models/dry-run", &wide).await.expect(200);
+    let all = preview["warnings"].as_array().unwrap();
+    let found = all.iter().find(|it| it["field"] == "tensor_parallel_size").unwrap();
+    assert_eq!(
+        (fix(found).as_str(), &found["severity"]),
+        ("set `tensor_parallel_size` to 1", &json!("warning"))
+    );
+    assert!(found["message"].as_str().unwrap().ends_with("the model is given no GPU"), "{found}");
+    // The command can be pasted, whichever program the image starts by itself.
+    let preview =
+        story.owner.post("/admin/models/dry-run", &llamacpp("tiny-llama-F16.gguf")).await.expect(200);
+    assert!(preview["command_str"].as_str().unwrap().starts_with("llama-server --model /models/tiny-llama"));
+    assert_eq!(preview["command"][0], "--model");
+}
+
+#[tokio::test]
+async fn a_path_in_another_spelling_is_told_to_be_that() {
+    let story = Story::new().await;
+    for path in ["./tiny-llama-F16.gguf", "a//tiny.gguf"] {
+        let answer = story.owner.post("/admin/models/dry-run", &llamacpp(path)).await;
+        assert_eq!((answer.status, answer.code()), (422, "validation_error"), "{}", answer.text);
+        assert!(
+            answer.text.contains("`local_path` must be written without `./` and `//`"),
+            "{}",
+            answer.text
+        );
+    }
+}

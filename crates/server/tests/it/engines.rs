@@ -9,6 +9,7 @@ mod llamacpp_failures;
 mod metering;
 mod records;
 mod refusals;
+mod surface;
 mod vllm_failures;
 mod vllm_parser;
 

@@ -329,6 +329,43 @@ async fn a_checkpoint_is_weighed_by_its_tensors_and_split_for_vllm() {
     }
 }
 
+/// RAM of this machine, in whole GiB.
+fn all_ram() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap();
+    let total = text.lines().find_map(|it| it.strip_prefix("MemTotal:")).unwrap();
+    total.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 20
+}
+
+#[tokio::test]
+async fn without_gpus_vllm_reserves_its_cache_in_ram() {
+    let story = Story::with(Some(&[])).await;
+    add_checkpoint(&story.gateway.models_dir().join("tiny"));
+    let gib = |it: &Value, name: &str| it[name].as_f64().unwrap();
+    // What the gateway itself sets, and nearly 2 GiB of Python.
+    let preview = story.dry_run(&vllm("tiny")).await;
+    assert_eq!(preview["env"]["VLLM_CPU_KVCACHE_SPACE"], "4");
+    let estimate = &preview["vram_estimate"];
+    assert_eq!(estimate["kv_cache_gb"], 4.0);
+    assert!((5.8..6.2).contains(&gib(estimate, "host_ram_gb")), "{estimate}");
+    let info = preview["warnings"].to_string();
+    assert!(info.contains("6.0 GiB") || info.contains("5.9 GiB"), "{info}");
+
+    let more = all_ram() + 1;
+    for set in [
+        json!({ "kv_cache_memory_bytes": more << 30 }),
+        json!({ "extra_env": { "VLLM_CPU_KVCACHE_SPACE": more.to_string() } }),
+    ] {
+        let (estimate, warnings) = story.memory(&with(vllm("tiny"), &set)).await;
+        assert_eq!((&estimate["fits"], gib(&estimate, "kv_cache_gb")), (&json!(false), more as f64), "{set}");
+        assert_eq!((warnings.len(), &warnings[0]["title"]), (1, &json!("It does not fit")), "{warnings:?}");
+        assert!(warnings[0]["message"].as_str().unwrap().contains("RAM would hold"), "{warnings:?}");
+    }
+    let odd = json!({ "extra_env": { "VLLM_CPU_KVCACHE_SPACE": "4GB" } });
+    let (estimate, warnings) = story.memory(&with(vllm("tiny"), &odd)).await;
+    assert_eq!((&estimate, warnings.len()), (&Value::Null, 1));
+    assert!(warnings[0]["message"].as_str().unwrap().contains("4GB"), "{warnings:?}");
+}
+
 #[tokio::test]
 async fn what_can_not_be_known_is_null_with_the_reason() {
     let story = Story::with(Some(&[(24_000, 0)])).await;

@@ -1,5 +1,5 @@
-//! Random model records, drawn from the field table itself: every type, bound and allowed value of a row. The same in
-//! each run.
+//! Random model records, drawn from the field table itself: every type, bound and allowed value of a row; offline and
+//! online, with extra arguments and variables. The same in each run, unless `GANTRY_TEST_SEED` is a number.
 
 use gantry_domain::{
     ModelId, Role, Timestamp,
@@ -20,15 +20,32 @@ use serde_json::{Map, Value, json};
 /// Relative to the models base directory; [`TEMPLATE`] must exist where an engine's parser opens it.
 pub(super) const TEMPLATE: &str = "dir/template.jinja";
 const FILES: &[&str] = &["m.gguf", "dir/with blank/ü.gguf", "a..b/%2e.GGUF"];
-/// The operator's own words are not the table's.
-const LEFT_OUT: &[&str] = &["extra_args", "extra_env", "engine_image", "mode", "repo_id"];
+/// Whence the weights come is one choice.
+const PLACES: &[&str] = &["mode", "repo_id", "local_path"];
+/// Arguments that the table has no field for, in groups.
+const VLLM_EXTRAS: &[&[&str]] = &[
+    &["--disable-log-stats"],
+    &["--uvicorn-log-level", "warning"],
+    &["--max-log-len=64"],
+    &["--max_log_len", "64"],
+    &["--disable-fastapi-docs"],
+];
+const LLAMACPP_EXTRAS: &[&[&str]] =
+    &[&["--no-warmup"], &["--keep", "3"], &["--log-prefix"], &["--slots"], &["--log-timestamps"]];
 /// Where values of two fields can be refused together.
 const CROSS_FIELD: &[&str] =
     &["max_num_batched_tokens", "tool_call_parser", "jinja", "cache_type_v", "chat_template", "pooling"];
 
 /// Arguments of `count` random valid records on the newest version of `engine` that the table describes.
 pub(super) fn command_lines(engine: EngineKind, count: usize) -> Vec<Vec<String>> {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let rng = seed().map_or_else(
+        || TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+        |seed| {
+            println!("GANTRY_TEST_SEED={seed}");
+            let bytes: Vec<u8> = seed.to_le_bytes().into_iter().cycle().take(32).collect();
+            TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+        },
+    );
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let strategy = record(engine);
     let mut lines = Vec::new();
@@ -46,6 +63,13 @@ pub(super) fn command_lines(engine: EngineKind, count: usize) -> Vec<Vec<String>
     }
     println!("{count} valid records, {refused} refused for fields that contradict each other");
     lines
+}
+
+/// For other records than those of every run.
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the gateway")]
+fn seed() -> Option<u64> {
+    let text = std::env::var("GANTRY_TEST_SEED").ok()?;
+    Some(text.parse().expect("GANTRY_TEST_SEED is a whole number"))
 }
 
 /// Arguments of this record.
@@ -67,19 +91,39 @@ pub(super) fn arguments(draft: ModelDraft, gpus: &[u32]) -> Vec<String> {
 
 fn record(engine: EngineKind) -> BoxedStrategy<(Map<String, Value>, bool)> {
     let rows: Vec<_> = fields::all()
-        .filter(|it| it.applies_to(engine) && !LEFT_OUT.contains(&it.name))
+        .filter(|it| it.applies_to(engine) && !PLACES.contains(&it.name))
         .map(|row| (Just(row.name), proptest::option::of(value(row, engine))))
         .collect();
     let name = "[a-zA-Z0-9ü/@:._=][a-zA-Z0-9ü/@:. _=-]{0,40}[a-z0-9]";
-    (rows, name, select(&["generate", "embed"][..]), any::<bool>())
-        .prop_map(move |(rows, name, task, gpus)| {
+    (rows, name, select(&["generate", "embed"][..]), any::<bool>(), place(engine))
+        .prop_map(move |(rows, name, task, gpus, place)| {
             let mut body: Map<String, Value> =
                 rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
             body.insert("served_name".to_owned(), json!(name));
             body.insert("engine_type".to_owned(), json!(engine));
             body.insert("task".to_owned(), json!(task));
-            body.entry("local_path").or_insert(json!("m.gguf"));
+            body.extend(place);
             (body, gpus)
+        })
+        .boxed()
+}
+
+/// A file, or a repository of the hub, with and without the word for it.
+fn place(engine: EngineKind) -> BoxedStrategy<Map<String, Value>> {
+    let repos: &[&str] = match engine {
+        EngineKind::Vllm => &["gpt2", "owner/Na.me_8B-it"],
+        EngineKind::Llamacpp => &["owner/Na.me_8B-it-GGUF", "owner/name:Q4_K_M"],
+    };
+    (select(FILES), select(repos), 0..5_u8)
+        .prop_map(|(file, repo, which)| {
+            let place = match which {
+                0 => json!({ "local_path": file }),
+                1 => json!({ "mode": "offline", "local_path": file }),
+                2 => json!({ "mode": "offline", "local_path": file, "repo_id": repo }),
+                3 => json!({ "repo_id": repo }),
+                _ => json!({ "mode": "online", "repo_id": repo, "local_path": file }),
+            };
+            place.as_object().unwrap().clone()
         })
         .boxed()
 }
@@ -94,6 +138,12 @@ fn value(field: &'static Field, engine: EngineKind) -> BoxedStrategy<Value> {
             proptest::collection::vec(1..9999_u32, 1..9).prop_map(|it| json!(joined(&it))).boxed()
         }
         ("chat_template_file", _) => Just(json!(TEMPLATE)).boxed(),
+        ("engine_image", _) => Just(json!("mirror.example:5000/engine:v0.32.0")).boxed(),
+        ("extra_args", _) => {
+            let extras = if engine == EngineKind::Vllm { VLLM_EXTRAS } else { LLAMACPP_EXTRAS };
+            proptest::sample::subsequence(extras, 0..extras.len()).prop_map(|it| json!(it.concat())).boxed()
+        }
+        ("extra_env", _) => Just(json!({ "OMP_NUM_THREADS": "2" })).boxed(),
         (_, Kind::Bool) => any::<bool>().prop_map(|it| json!(it)).boxed(),
         (_, Kind::Int { min, max }) => {
             prop_oneof![Just(min), Just(max), min..=max].prop_map(|it| json!(it)).boxed()

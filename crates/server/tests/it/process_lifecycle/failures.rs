@@ -1,11 +1,15 @@
 //! Starts that fail, and engines that die.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    time::{Duration, Instant},
+};
 
 use gantry_testkit::{Managed, Options, eventually, kill_process, lives, simulated};
 use serde_json::json;
 
-use super::{gateway, nothing_left, process, supervisor};
+use super::{gateway, nothing_left, process, program, supervisor};
 use crate::support::start;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -154,7 +158,7 @@ async fn what_a_process_cannot_be_given_is_refused_by_name() {
     let gateway =
         start(Options::processes().env("SECONDARY_ENGINE_COMMAND", "/no/such/llama-server -x")).await;
     let owner = gateway.owner().await;
-    std::fs::write(gateway.models_dir().join("m.gguf"), "x").unwrap();
+    fs::write(gateway.models_dir().join("m.gguf"), "x").unwrap();
     let body = json!({ "served_name": "absent", "engine_type": "llamacpp", "local_path": "m.gguf" });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
     assert_eq!((&preview["valid"], &preview["image_cached"]), (&json!(false), &json!(false)), "{preview}");
@@ -171,6 +175,55 @@ async fn what_a_process_cannot_be_given_is_refused_by_name() {
     let reason = model.fails(&owner).await;
     assert!(reason.contains("`extra_env` can't set `NCCL_NET_PLUGIN`"), "{reason}");
     nothing_left(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_reached_is_told_from_one_that_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = program(&dir, "llama-server", "echo 'version: 11434 (0123abc)'");
+    let mut options = Options::processes().env("SECONDARY_ENGINE_COMMAND", engine.to_str().unwrap());
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        // Without these rights root, too, is kept out of closed folders.
+        let without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
+        options.wrapper = without.map(str::to_owned).to_vec();
+    }
+    let gateway = start(options).await;
+    let owner = gateway.owner().await;
+    let models = gateway.models_dir();
+    fs::create_dir(models.join("closed")).unwrap();
+    fs::write(models.join("closed/m.gguf"), "GGUF").unwrap();
+    let body = |name: &str, path: &str| json!({ "served_name": name, "engine_type": "llamacpp", "local_path": path });
+    let closed = Managed::create(&owner, &body("closed", "closed/m.gguf")).await;
+    let round = Managed::create(&owner, &body("round", "round/m.gguf")).await;
+    let absent = Managed::create(&owner, &body("absent", "absent/m.gguf")).await;
+    fs::set_permissions(models.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
+    symlink("round", models.join("round")).unwrap();
+    for (model, reason, diagnosis) in [
+        (
+            &closed,
+            "`closed/m.gguf` can't be reached: the gateway may not enter a folder on the way to it",
+            "model_file_unreachable",
+        ),
+        (&round, "`round/m.gguf` can't be reached: ", "model_file_unreachable"),
+        (&absent, "there is no `absent/m.gguf` below the models base directory", "model_file_not_found"),
+    ] {
+        model.start(&owner).await;
+        let said = model.fails(&owner).await;
+        assert!(said.starts_with(&format!("start_failed: `local_path`: {reason}")), "{said}");
+        let logs = owner.get(&model.path("logs?diagnose=true")).await.expect(200);
+        assert_eq!(logs["diagnosis"]["error_type"], diagnosis, "{logs}");
+    }
+    let preview = owner.post(&closed.path("dry-run"), &json!({})).await.expect(200);
+    let about = |it: &&serde_json::Value| it["field"] == "local_path" && it["category"] == "files";
+    let said = preview["warnings"].as_array().unwrap().iter().find(about).unwrap();
+    assert_eq!(
+        (&said["severity"], &said["title"]),
+        (&json!("error"), &json!("File can't be reached")),
+        "{said}"
+    );
+    assert_eq!(preview["valid"], false);
+    // For whoever clears away.
+    fs::set_permissions(models.join("closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[tokio::test]
