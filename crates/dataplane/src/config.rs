@@ -62,6 +62,8 @@ pub struct Config {
     pub max_connections: usize,
     /// The same of one address (of IPv6: of one /64), trusted proxies excepted; 0 is without limit.
     pub max_connections_per_address: u32,
+    /// Also of this machine's own addresses, from which a proxy or the operator's programs come.
+    pub count_loopback: bool,
     /// Time for a request body to arrive completely.
     pub body_timeout: Duration,
     /// Time for a request head to arrive, which is also how long an idle client connection is kept.
@@ -113,6 +115,7 @@ impl Default for Config {
             media_hosts: Vec::new(),
             max_connections: usize::MAX,
             max_connections_per_address: 0,
+            count_loopback: false,
             body_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_mins(1),

@@ -110,7 +110,8 @@ settings! {
         /// engine for each. Beyond, the one that has been silent the longest without any request is closed.
         connections_max: usize = "0";
         /// Client connections of one address (of IPv6: of one /64) at the same time, at most half of all; 0 is without
-        /// limit. Those of `TRUSTED_PROXIES` are not counted: behind any other proxy all clients share one address.
+        /// limit. Those of `TRUSTED_PROXIES` and of this machine itself are not counted: behind any other proxy all clients
+        /// share one address.
         connections_per_address_max: u32 = "4096";
         /// Hosts from which engines may fetch pictures, sounds, films and files that requests refer to; `*` is any. All other
         /// addresses but `data:` are refused, since engines fetch from inside your network.

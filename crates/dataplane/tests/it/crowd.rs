@@ -67,6 +67,7 @@ async fn one_address_gets_so_many_and_a_trusted_proxy_all() {
         let keys = vec![(KEY, key_entry(1))];
         let gateway = Gateway::with(catalog(engine.addr, keys), |config| {
             config.max_connections_per_address = 2;
+            config.count_loopback = true;
             if trusted {
                 config.trusted_proxies = IpList::parse(["127.0.0.1"]).unwrap();
             }
