@@ -14,7 +14,7 @@ use gantry_domain::{
     audit::{AuditRow, Broken, Chain, Link, hex},
 };
 use gantry_settings::Settings;
-use gantry_store::{Store, StoreError};
+use gantry_store::{Store, StoreError, StoreResult};
 
 /// Rows read at once.
 const PAGE: i64 = 1000;
@@ -97,7 +97,10 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
     let (anchor, head) = tx.audit_ends().await?;
     // A check sees everything as it was at one moment. An export goes as fast as its reader, who may stand still: a
     // transaction that is open for so long would let the write-ahead log of the gateway grow without end.
-    let mut tx = (!export).then_some(tx);
+    let mut tx = Some(tx);
+    if export && let Some(tx) = tx.take() {
+        tx.rollback().await?;
+    }
     let mut check = Check::after(anchor);
     let at_terminal = std::io::stdout().is_terminal();
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -106,7 +109,7 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
         let after = if export { last } else { check.chain.last().seq };
         let read = match &mut tx {
             Some(tx) => tx.audit_after(after, page).await,
-            None => store.read().await?.audit_after(after, page.min(head.seq - after)).await,
+            None => page_of(&store, after, page.min(head.seq - after)).await,
         };
         let rows = match read {
             // Row by row, to get to the one that can't be read.
@@ -124,7 +127,7 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
             break;
         }
         // Where rows are missing for another reason, a check of the file finds that.
-        if export && rows[0].seq != last + 1 && store.read().await?.audit_ends().await?.0.seq > last {
+        if export && rows[0].seq != last + 1 && anchor_of(&store).await? > last {
             anyhow::bail!("retention deleted rows behind number {last} meanwhile: export again");
         }
         for row in rows {
@@ -150,6 +153,23 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
     }
     drop(out);
     Ok(Some(check.verdict(end.and_then(|()| check.chain.end(head)))))
+}
+
+/// Each ends its transaction before the next one begins: they share one connection.
+async fn page_of(store: &Store, after: i64, limit: i64) -> StoreResult<Vec<AuditRow>> {
+    let mut tx = store.read().await?;
+    let rows = tx.audit_after(after, limit).await;
+    let ended = tx.rollback().await;
+    let rows = rows?;
+    ended?;
+    Ok(rows)
+}
+
+async fn anchor_of(store: &Store) -> StoreResult<i64> {
+    let mut tx = store.read().await?;
+    let (anchor, _) = tx.audit_ends().await?;
+    tx.rollback().await?;
+    Ok(anchor.seq)
 }
 
 /// A file can't say what was before its first row, nor that its last one is the last.
