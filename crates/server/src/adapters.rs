@@ -214,7 +214,7 @@ impl Engines for Adapter {
         if let Some(program) = self.control.config.program(model) {
             return program.simulator;
         }
-        let image = self.control.config.image_of(model.engine, model.config.text("engine_image"));
+        let image = self.control.config.image(model);
         [Flavour::Vllm, Flavour::Llamacpp].iter().any(|it| it.default_tag() == image)
     }
 
