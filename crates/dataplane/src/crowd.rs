@@ -72,8 +72,8 @@ pub(crate) fn admit(worker: &Rc<Worker>, peer: IpAddr) -> Option<Place> {
     let (crowd, counters) = (&shared.crowd, &shared.counters);
     let max = config.max_connections_per_address;
     // All clients of a proxy come from its address.
-    let many = config.trusted_proxies.contains(peer)
-        || peer.to_canonical().is_loopback() && !config.count_loopback;
+    let many =
+        config.trusted_proxies.contains(peer) || peer.to_canonical().is_loopback() && !config.count_loopback;
     let address = (max > 0 && !many).then(|| network(peer));
     // No address takes the places of all others.
     let max = max.min(u32::try_from(config.max_connections / 2).unwrap_or(u32::MAX)).max(1);
