@@ -239,13 +239,6 @@ async fn refused(client: &mut Client, key: &str) -> String {
     got.body
 }
 
-async fn served(client: &mut Client, engine: &mut Engine, key: &str) {
-    client.send(&post(CHAT, key, "", BODY)).await;
-    engine.call().await.send(&json("{}"));
-    let got = client.answer().await;
-    assert_eq!(got.status, 200, "{}", got.body);
-}
-
 #[tokio::test]
 async fn one_key_takes_the_model_from_no_other_by_requests_that_the_engine_answers_with_500() {
     let mut engine = Engine::start().await;
@@ -262,10 +255,10 @@ async fn one_key_takes_the_model_from_no_other_by_requests_that_the_engine_answe
             assert!(told.contains("others are not"), "{told}");
         }
         // The engine is well, as that shows.
-        served(&mut client, &mut engine, OTHER).await;
+        engine.serves(&mut client, &post(CHAT, OTHER, "", BODY)).await;
         assert_eq!(state(&upstream), (State::Closed, 0));
     }
-    served(&mut client, &mut engine, KEY).await;
+    engine.serves(&mut client, &post(CHAT, KEY, "", BODY)).await;
     gateway.rows(25).await;
 }
 

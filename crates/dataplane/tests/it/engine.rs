@@ -8,6 +8,8 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
+use crate::client::Client;
+
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Engine {
@@ -31,6 +33,14 @@ enum Act {
 }
 
 impl Engine {
+    /// Has the next call, which is this request of `client`'s, answered with 200.
+    pub(crate) async fn serves(&mut self, client: &mut Client, request: &str) {
+        client.send(request).await;
+        self.call().await.send(&json("{}"));
+        let got = client.answer().await;
+        assert_eq!(got.status, 200, "{}", got.body);
+    }
+
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();

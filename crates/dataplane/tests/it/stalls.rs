@@ -243,13 +243,6 @@ fn two_keys(addr: std::net::SocketAddr) -> (Gateway, Arc<Upstream>) {
     (gateway, engine)
 }
 
-async fn served(client: &mut Client, engine: &mut Engine, key: &str) {
-    client.send(&post(CHAT, key, "", BODY)).await;
-    engine.call().await.send(&json("{}"));
-    let got = client.answer().await;
-    assert_eq!(got.status, 200, "{}", got.body);
-}
-
 #[tokio::test]
 async fn a_plain_answer_that_takes_long_takes_the_model_from_nobody() {
     let mut engine = Engine::start().await;
@@ -263,7 +256,7 @@ async fn a_plain_answer_that_takes_long_takes_the_model_from_nobody() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(upstream.health(Instant::now()), UpstreamHealth::Ok);
     for key in [KEY, OTHER].iter().cycle().take(10) {
-        served(&mut client, &mut engine, key).await;
+        engine.serves(&mut client, &post(CHAT, key, "", BODY)).await;
     }
     slow.send(&json("{}"));
     assert_eq!(waits.answer().await.status, 200);
@@ -282,7 +275,7 @@ async fn one_who_is_told_nothing_takes_the_model_from_nobody_else() {
         let silent = engine.call().await;
         until("the engine is held to be stalled", || is_stalled(&upstream)).await;
         for _ in 0..10 {
-            served(&mut client, &mut engine, OTHER).await;
+            engine.serves(&mut client, &post(CHAT, OTHER, "", BODY)).await;
         }
         // And again, with a connection of its own.
         waits = gateway.client().await;
