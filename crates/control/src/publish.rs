@@ -2,7 +2,7 @@
 //! with their breakers) is carried over.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, PoisonError, Weak,
         atomic::{
@@ -14,38 +14,29 @@ use std::{
 };
 
 use gantry_dataplane::{
-    Catalog, KeyEntry, RequestDefaults, Route, RouteTarget, SessionEntry, Upstream,
+    Catalog, RouteTarget, Upstream,
     breaker::{self, Breaker},
-    limits::{Account, AccountState, Guard, Holder, KeyState, nanos},
 };
 use gantry_domain::{
-    ModelId, OrgId, Timestamp,
-    identity::{Session, User},
-    key::ApiKey,
-    limit::{LimitMode, Limits},
-    model::{Model, ModelConfig, Phase, State, lifecycle::InstanceId},
+    ModelId, Timestamp,
+    model::{Model, Phase, State, lifecycle::InstanceId},
 };
 use gantry_runtime::Gate;
-use gantry_store::{DatabaseKind, RegistryEntry, StoreError, StoreResult, Supervisor, Tx, in_time};
+use gantry_store::{RegistryEntry, StoreError, StoreResult, Supervisor, Tx, in_time};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tracing::{error, warn};
 
-use crate::{Control, base_dir};
+pub use self::task::{Requests, run};
+use self::{
+    callers::{Callers, enter},
+    routes::{adapter_route, managed_route, manual_route},
+};
+use crate::Control;
 
-/// Who waits for a publication.
-pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
-
-/// However lost a hint may get: a change is in the catalog after this time.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(5);
-/// And what no counter tells, such as a database that was put back, after this one.
-const READ_AT_LEAST_EVERY: Duration = Duration::from_mins(1);
-/// How often a gateway looks for what others on its database changed: keys and sessions that were ended end here too
-/// within this time and that of one reading.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
-const DEFAULT_STREAM_IDLE: Duration = Duration::from_mins(5);
+mod callers;
+mod routes;
+mod task;
 
 /// A catalog that can't be read for longer than this is worth telling: keys that were ended since still work.
 const TELL_AFTER: Duration = Duration::from_secs(10);
@@ -302,94 +293,6 @@ impl Publisher {
     }
 }
 
-/// Enters who may ask, with what he may use up. Whether an account has a budget that was not there before.
-fn enter(
-    control: &Control,
-    before: &Catalog,
-    next: &mut Catalog,
-    Callers { orgs, keys, sessions }: Callers,
-) -> bool {
-    let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
-
-    let mut books = Books { control, now: control.clock.now(), begun: false };
-    let orgs = orgs.into_iter().map(|(id, limits)| (Holder::Org(id), limits));
-    let users: HashSet<_> = sessions.iter().map(|(_, user)| Holder::User(user.id)).collect();
-    let users = users.into_iter().map(|it| (it, control.config.default_limits));
-    for (holder, limits) in orgs.chain(users) {
-        let known = before.states.get(&holder).map(Arc::clone);
-        let state = known.unwrap_or_else(|| Arc::new(AccountState::new(holder)));
-        if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
-            next.accounts.insert(account.holder, account);
-        }
-        next.states.insert(holder, state);
-    }
-    for key in keys {
-        let known = states.get(&key.id).map(|it| Arc::clone(it));
-        let state = known.unwrap_or_else(|| Arc::new(KeyState::new(key.id)));
-        let limits = key.settings.limits.or(control.config.default_limits);
-        let account = books.account(limits, key.settings.limit_mode, &state.account);
-        let guard = Guard::new(account.as_ref(), next.accounts.get(&Holder::Org(key.org_id)));
-        next.accounts.extend(account.map(|it| (it.holder, it)));
-        next.keys.insert(key.token_hash, Arc::new(key_entry(key, guard, state)));
-    }
-    for (session, user) in sessions {
-        let ended = before.sessions.get(&session.id_hash).map(|it| Arc::clone(&it.ended));
-        let entry = SessionEntry {
-            ended: ended.unwrap_or_default(),
-            user_id: user.id,
-            org_id: user.org_id,
-            created_at: session.created_at,
-            expires_at: session.expires_at,
-            guard: Guard::new(
-                next.accounts.get(&Holder::User(user.id)),
-                next.accounts.get(&Holder::Org(user.org_id)),
-            ),
-        };
-        next.sessions.insert(session.id_hash, Arc::new(entry));
-    }
-    // Of those without a limit just now, what they used is kept until it is earned back: nobody gets a fresh limit by
-    // signing out and in again.
-    let now = nanos(Instant::now());
-    for (holder, state) in &before.states {
-        if !next.states.contains_key(holder) && !state.is_at_rest(now) {
-            next.states.insert(*holder, Arc::clone(state));
-        }
-    }
-    books.begun
-}
-
-/// Opens the accounts of a catalog.
-struct Books<'a> {
-    control: &'a Control,
-    now: Timestamp,
-    /// One of them has a budget that was not there before.
-    begun: bool,
-}
-
-impl Books<'_> {
-    fn account(
-        &mut self,
-        limits: Limits,
-        mode: LimitMode,
-        state: &Arc<AccountState>,
-    ) -> Option<Arc<Account>> {
-        let has_budget = limits.budget_tokens_day.is_some() || limits.budget_tokens_month.is_some();
-        self.begun |= state.spendings.track(has_budget, self.now);
-        let mode = match self.control.config.limit_mode {
-            LimitMode::Shadow => LimitMode::Shadow,
-            LimitMode::Enforce => mode,
-        };
-        Account::new(state.holder(), limits, mode, state)
-    }
-}
-
-/// Who may ask.
-struct Callers {
-    orgs: Vec<(OrgId, Limits)>,
-    keys: Vec<ApiKey>,
-    sessions: Vec<(Session, User)>,
-}
-
 struct Read {
     callers: Callers,
     models: Vec<Model>,
@@ -414,169 +317,8 @@ async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
     })
 }
 
-fn key_entry(key: ApiKey, guard: Option<Arc<Guard>>, state: Arc<KeyState>) -> KeyEntry {
-    KeyEntry {
-        id: key.id,
-        prefix: key.prefix.into(),
-        user_id: key.user_id,
-        org_id: key.org_id,
-        scopes: key.settings.scopes,
-        models: key.settings.models.map(Vec::into_boxed_slice),
-        ip_allowlist: key.settings.ip_allowlist,
-        expires_at: key.settings.expires_at,
-        guard,
-        state,
-    }
-}
-
-fn managed_route(control: &Control, model: &Model, target: RouteTarget, max_model_len: Option<i64>) -> Route {
-    // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
-    let launched = model.as_launched();
-    let seconds = |name, default| {
-        let set = model.config.int(name).and_then(|it| u64::try_from(it).ok());
-        set.map_or(default, Duration::from_secs)
-    };
-    Route {
-        served_name: model.served_name.clone(),
-        adapter_of: None,
-        task: launched.task,
-        engine: Some(model.engine),
-        target,
-        request_timeout: seconds("request_timeout_sec", DEFAULT_REQUEST_TIMEOUT),
-        stream_idle_timeout: seconds("stream_idle_timeout_sec", DEFAULT_STREAM_IDLE),
-        created: model.created_at,
-        max_model_len: max_model_len.or(launched.config.int("max_model_len")),
-        request_defaults: request_defaults(&model.config).map(Arc::new),
-        stats: control.shared.stats.of(&model.served_name),
-    }
-}
-
-fn adapter_route(control: &Control, model: &Route, name: &str) -> Route {
-    Route {
-        served_name: name.to_owned(),
-        adapter_of: Some(model.served_name.clone()),
-        target: model.target.clone(),
-        request_defaults: model.request_defaults.clone(),
-        stats: control.shared.stats.of(name),
-        ..*model
-    }
-}
-
-fn manual_route(control: &Control, entry: RegistryEntry, target: RouteTarget) -> Route {
-    Route {
-        stats: control.shared.stats.of(&entry.served_name),
-        served_name: entry.served_name,
-        adapter_of: None,
-        task: entry.task,
-        engine: None,
-        target,
-        request_timeout: DEFAULT_REQUEST_TIMEOUT,
-        stream_idle_timeout: DEFAULT_STREAM_IDLE,
-        created: entry.created_at,
-        max_model_len: None,
-        request_defaults: None,
-    }
-}
-
-fn request_defaults(config: &ModelConfig) -> Option<RequestDefaults> {
-    RequestDefaults::new(config.get("request_defaults")?.as_object()?)
-}
-
 /// A changed key makes another engine, so it is part of the place; only its hash stays in memory twice.
 fn manual_place(entry: &RegistryEntry) -> Place {
     let key = entry.api_key.as_ref().map(|it| gantry_domain::key::hash(it.expose_secret().as_bytes()));
     Place::Manual { served_name: entry.served_name.clone(), url: entry.url.clone(), key }
-}
-
-/// Ends when another gateway on this database changed something since `seen`. A database that does not answer is left
-/// to the next publication, which says so.
-async fn changed_elsewhere(control: &Control, seen: i64) {
-    if control.store.kind() == DatabaseKind::Sqlite {
-        // It belongs to one gateway.
-        return std::future::pending().await;
-    }
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        if changes(control).await.is_ok_and(|n| n != seen) {
-            return;
-        }
-    }
-}
-
-/// Takes over what another gateway may have changed but the catalog: the models base directory, and commands, which the
-/// reconciler is sent to look for. It has its own count: the publisher's is taken over by whatever is read first, and a
-/// command from elsewhere would go unnoticed among requests of this gateway.
-async fn follow_others(control: &Control) {
-    if control.store.kind() == DatabaseKind::Sqlite {
-        return std::future::pending().await;
-    }
-    let (mut seen, mut base_dir) = (None, None);
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let Ok(now) = changes(control).await else { continue };
-        if seen == Some(now) || in_time(base_dir::follow(control, &mut base_dir)).await.is_err() {
-            continue;
-        }
-        seen = Some(now);
-        control.changed_elsewhere.notify_one();
-    }
-}
-
-async fn changes(control: &Control) -> StoreResult<i64> {
-    in_time(async { control.store.read_quick().await?.changes().await }).await
-}
-
-/// Publishes whenever somebody asks, when something changed since, and now and then regardless.
-pub async fn run(control: Arc<Control>, mut requests: Requests, stop: CancellationToken) {
-    let mut waiting = Vec::new();
-    let (mut seen, mut read_at) = (0, Instant::now());
-    // The last reading failed. It is tried again after a pause, whatever it was that could not be read.
-    let mut failed = false;
-    let mut following = std::pin::pin!(follow_others(&control));
-    loop {
-        let asked = tokio::select! {
-            () = changed_elsewhere(&control, seen) => true,
-            // Never ends.
-            () = &mut following => false,
-            () = stop.cancelled() => return,
-            // Everybody who asked meanwhile is served by one reading.
-            n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return } else { true },
-            () = tokio::time::sleep(LOOK_AT_LEAST_EVERY) => false,
-        };
-        // Before the reading, so that what comes meanwhile is read next time. Own changes are seen as well, which costs
-        // one reading too many at most.
-        let now = changes(&control).await.ok();
-        if asked || failed || now != Some(seen) || read_at.elapsed() >= READ_AT_LEAST_EVERY {
-            (seen, read_at) = (now.unwrap_or(seen), Instant::now());
-            let read = control.publisher.publish(&control).await;
-            failed = read.is_err();
-            if let Err(error) = read {
-                warn!(
-                    error = &error as &dyn std::error::Error,
-                    "the catalog could not be read; the old one stays"
-                );
-            }
-        }
-        for waiter in waiting.drain(..) {
-            let _ = waiter.send(());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    #[test]
-    fn a_model_s_request_defaults_are_published() {
-        let of = |config: &Value| {
-            let config = ModelConfig::from_stored(config.as_object().unwrap().clone());
-            request_defaults(&config).map(|it| format!("{it:?}"))
-        };
-        assert!(of(&json!({"request_defaults": {"top_k": 40}})).unwrap().contains("\"top_k\""));
-        assert_eq!(of(&json!({"request_defaults": {}})), None);
-        assert_eq!(of(&json!({})), None);
-    }
 }

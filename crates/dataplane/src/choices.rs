@@ -1,19 +1,10 @@
 //! The lengths of the choices of a plain answer, read while it passes. llama-server (b11434) counts only the first one in
 //! `usage` when it was asked for several (`n`, or several prompts), so the others have to be estimated.
 
-use crate::asked::Asked;
+use crate::{asked::Asked, strings::Strings};
 
 /// Longest word that matters, and one byte more.
 const MAX_WORD: usize = 14;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
-    #[default]
-    Between,
-    String,
-    /// Behind a backslash in a string.
-    Escape,
-}
 
 /// What is known of one choice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,12 +18,9 @@ struct Choice {
 /// Fed with the answer piece by piece, wherever frames end.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
-    place: Place,
+    strings: Strings<MAX_WORD>,
     /// Objects and arrays that are open; inside a choice it is 3 or more.
     depth: usize,
-    /// Beginning of the last string, and its length.
-    word: Vec<u8>,
-    length: u64,
     /// The last thing was a string, which is a value unless a colon follows.
     string: bool,
     awaited: bool,
@@ -82,22 +70,8 @@ impl Choices {
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            match self.place {
-                Place::Escape => {
-                    self.place = Place::String;
-                    self.length += 1;
-                }
-                Place::String => match byte {
-                    b'"' => (self.place, self.string) = (Place::Between, true),
-                    b'\\' => self.place = Place::Escape,
-                    _ => {
-                        self.length += 1;
-                        if self.word.len() < MAX_WORD {
-                            self.word.push(byte);
-                        }
-                    }
-                },
-                Place::Between => self.between(byte),
+            if self.strings.between(byte) {
+                self.between(byte);
             }
         }
     }
@@ -105,17 +79,12 @@ impl Choices {
     fn between(&mut self, byte: u8) {
         let in_choice = self.inside && self.depth >= 3;
         match byte {
-            b'"' => {
-                self.place = Place::String;
-                self.word.clear();
-                self.length = 0;
-                self.awaited = false;
-            }
+            b'"' => (self.string, self.awaited) = (true, false),
             b':' => {
                 self.string = false;
-                self.awaited = self.depth == 1 && self.word == b"choices";
+                self.awaited = self.depth == 1 && self.strings.word() == b"choices";
                 if self.inside && self.depth == 3 {
-                    self.member = match &*self.word {
+                    self.member = match self.strings.word() {
                         b"finish_reason" => Member::FinishReason,
                         b"logprobs" => Member::Logprobs,
                         _ => Member::Other,
@@ -125,9 +94,9 @@ impl Choices {
             b',' | b']' | b'}' => {
                 if std::mem::take(&mut self.string) && in_choice {
                     match self.member {
-                        Member::FinishReason => self.choice.full = self.word == b"length",
+                        Member::FinishReason => self.choice.full = self.strings.word() == b"length",
                         Member::Logprobs => {}
-                        Member::Other => self.choice.bytes += self.length,
+                        Member::Other => self.choice.bytes += self.strings.length(),
                     }
                 }
                 if byte != b',' {

@@ -1,17 +1,10 @@
 //! Counts the elements of the array `tokens` in the outermost object of an answer while it passes: llama-server's
 //! `/tokenize` answers `{"tokens":[876,{"id":198,"piece":[195]}]}` and no number of them.
 
+use crate::strings::Strings;
+
 /// Longest key that matters, and one byte more.
 const MAX_WORD: usize = 7;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
-    #[default]
-    Between,
-    String,
-    /// Behind a backslash in a string.
-    Escape,
-}
 
 /// Where the array is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,11 +20,9 @@ enum Array {
 /// Fed with the answer piece by piece, wherever frames end.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
-    place: Place,
+    strings: Strings<MAX_WORD>,
     /// Objects and arrays that are open.
     depth: usize,
-    /// Beginning of the last string.
-    word: Vec<u8>,
     array: Array,
     /// Something stands behind the last comma, or the bracket.
     begun: bool,
@@ -49,15 +40,8 @@ impl Elements {
             return;
         }
         for &byte in bytes {
-            match self.place {
-                Place::Escape => self.place = Place::String,
-                Place::String => match byte {
-                    b'"' => self.place = Place::Between,
-                    b'\\' => self.place = Place::Escape,
-                    _ if self.word.len() < MAX_WORD => self.word.push(byte),
-                    _ => {}
-                },
-                Place::Between => self.between(byte),
+            if self.strings.between(byte) {
+                self.between(byte);
             }
         }
     }
@@ -68,12 +52,7 @@ impl Elements {
             self.begun = true;
         }
         match byte {
-            b'"' => {
-                self.place = Place::String;
-                self.word.clear();
-                self.no_array();
-            }
-            b':' if self.depth == 1 && self.array == Array::Unseen && self.word == b"tokens" => {
+            b':' if self.depth == 1 && self.array == Array::Unseen && self.strings.word() == b"tokens" => {
                 self.array = Array::Awaited;
             }
             b'[' | b'{' => {
@@ -91,7 +70,7 @@ impl Elements {
                 self.depth = self.depth.saturating_sub(1);
             }
             b',' if directly => self.n += i64::from(std::mem::take(&mut self.begun)),
-            b',' => self.no_array(),
+            b'"' | b',' => self.no_array(),
             _ => {}
         }
     }

@@ -43,6 +43,7 @@ pub mod spans;
 pub mod spool;
 mod sse;
 pub mod stats;
+mod strings;
 mod tap;
 mod tokens;
 mod trace;

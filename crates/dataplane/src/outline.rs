@@ -2,19 +2,12 @@
 //! or the model wrote (the tools of `/v1/responses`, the input of a tool of `/v1/messages`): a `usage` in there must not
 //! count. It is the engine's own in the outermost object, and in a stream in the `response` or `message` of an event.
 
+use crate::strings::Strings;
+
 /// Longest `usage` object that is read, in bytes.
 const MAX_OBJECT: usize = 4096;
 /// Longest key that matters, and one byte more.
 const MAX_WORD: usize = 9;
-
-/// Where the next byte stands.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Between,
-    String,
-    /// Behind a backslash in a string.
-    Escape,
-}
 
 /// Fed with the answer piece by piece, wherever frames end.
 #[derive(Debug)]
@@ -23,9 +16,7 @@ pub(crate) struct Outline {
     events: bool,
     /// Objects and arrays that are open.
     depth: usize,
-    place: Place,
-    /// Beginning of the last string.
-    word: Vec<u8>,
+    strings: Strings<MAX_WORD>,
     /// The key in the outermost object is one whose value may hold a `usage`.
     carries: bool,
     /// What comes next is the value of a `usage` that counts.
@@ -36,15 +27,7 @@ pub(crate) struct Outline {
 
 impl Outline {
     pub(crate) fn new(events: bool) -> Self {
-        Self {
-            events,
-            depth: 0,
-            place: Place::Between,
-            word: Vec::new(),
-            carries: false,
-            awaited: false,
-            object: None,
-        }
+        Self { events, depth: 0, strings: Strings::default(), carries: false, awaited: false, object: None }
     }
 
     /// Calls `found` with each whole `usage` object.
@@ -60,46 +43,19 @@ impl Outline {
                 *self = Self::new(true);
                 continue;
             }
-            match self.place {
-                Place::Between => self.between(byte, &mut found),
-                Place::String => self.in_string(byte),
-                Place::Escape => {
-                    self.place = Place::String;
-                    self.keep(byte);
-                }
+            if self.strings.between(byte) {
+                self.between(byte, &mut found);
             }
-        }
-    }
-
-    fn in_string(&mut self, byte: u8) {
-        match byte {
-            b'"' => self.place = Place::Between,
-            b'\\' => {
-                self.place = Place::Escape;
-                self.keep(byte);
-            }
-            _ => self.keep(byte),
-        }
-    }
-
-    fn keep(&mut self, byte: u8) {
-        if self.word.len() < MAX_WORD {
-            self.word.push(byte);
         }
     }
 
     fn between(&mut self, byte: u8, found: &mut impl FnMut(&[u8])) {
         match byte {
-            b'"' => {
-                self.place = Place::String;
-                self.word.clear();
-                self.awaited = false;
-            }
             b':' if self.object.is_none() => {
                 let counts = self.depth == 1 || self.events && self.depth == 2 && self.carries;
-                self.awaited = counts && self.word == b"usage";
+                self.awaited = counts && self.strings.word() == b"usage";
                 if self.depth == 1 {
-                    self.carries = matches!(&*self.word, b"response" | b"message");
+                    self.carries = matches!(self.strings.word(), b"response" | b"message");
                 }
             }
             b'{' => {
@@ -118,7 +74,7 @@ impl Outline {
                     found(&object);
                 }
             }
-            b',' => self.awaited = false,
+            b'"' | b',' => self.awaited = false,
             _ => {}
         }
     }

@@ -42,7 +42,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ("crates/control/src/preview.rs", "engine_image"),
     ("crates/control/src/engines.rs", "pooling"),
     (
-        "crates/control/src/publish.rs",
+        "crates/control/src/publish/routes.rs",
         "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len",
     ),
     ("crates/control/src/reconcile/start.rs", "local_path"),
