@@ -8,10 +8,13 @@ use memchr::memmem::Finder;
 
 /// An event that is longer passes as it is.
 const MAX_EVENT: usize = 256 << 10;
+/// So much of a line that is cut in two is put together again: up to its `choices` a chunk of either engine is shorter.
+const LINE_HEAD: usize = 512;
 
 static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"choices\""));
 static EVENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"event: "));
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+static DONE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\ndata: [DONE]"));
 /// In JSON a quote inside a string is escaped, so this is a whole string, and hardly ever there.
 static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"error\""));
 
@@ -34,6 +37,8 @@ pub(crate) struct Events {
     held: BytesMut,
     /// The last bytes that went out; a blank line at first, as nothing is open then.
     last: [u8; 3],
+    /// Beginning of a line whose end has not come; empty nearly always.
+    line: Vec<u8>,
     n_content: u64,
     done: bool,
     failed: bool,
@@ -41,7 +46,15 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, held: BytesMut::new(), last: *b"\n\n\n", n_content: 0, done: false, failed: false }
+        Self {
+            kind,
+            held: BytesMut::new(),
+            last: *b"\n\n\n",
+            line: Vec::new(),
+            n_content: 0,
+            done: false,
+            failed: false,
+        }
     }
 
     /// Events with choices (or pieces of the answer) so far.
@@ -103,27 +116,64 @@ impl Events {
         self.last[keep..].copy_from_slice(&out[out.len() - n..]);
     }
 
-    /// Counts what is in the frame; true if an event with empty choices may be in it. An event cut in two is seen
-    /// by `release` in one piece; here it may go uncounted, which an estimate can bear.
+    /// Counts what is in the frame; true if an event with empty choices may be in it. Of an event that is cut in two
+    /// `release` sees that in one piece.
     fn look(&mut self, frame: &[u8]) -> bool {
-        self.failed |=
-            ERROR.find_iter(frame).any(|at| begins_data(&frame[..at]) && !is_null(&frame[at + 7..]));
+        let in_line = self.look_at_cut_line(frame);
+        self.failed |= has_error(frame);
         if self.kind == Kind::Named {
             self.look_at_names(frame);
             return false;
         }
-        let (mut suspicious, mut from, mut any) = (false, 0, false);
+        let (mut suspicious, mut from) = (false, 0);
         while let Some(at) = CHOICES.find(&frame[from..]) {
             from += at + 9;
-            any = true;
-            if has_no_choices(&frame[from..]) { suspicious = true } else { self.n_content += 1 }
+            match has_no_choices(&frame[from..]) {
+                Some(true) => suspicious = true,
+                Some(false) => self.n_content += 1,
+                None => {}
+            }
         }
-        if !any {
-            self.done |= memchr::memmem::find(frame, b"data: [DONE]").is_some();
-        } else if frame.ends_with(b"[DONE]\n\n") {
-            self.done = true;
-        }
+        self.done |= !in_line && says_done(frame) || DONE.find(&frame[from..]).is_some();
         suspicious
+    }
+
+    /// Counts what can't be seen in either part of a line that two frames share; whether the frame begins within one.
+    fn look_at_cut_line(&mut self, frame: &[u8]) -> bool {
+        let mut line = std::mem::take(&mut self.line);
+        let end = memchr::memchr(b'\n', frame).map_or(frame.len(), |at| at + 1);
+        let known = line.len();
+        if known > 0 {
+            if known < LINE_HEAD {
+                line.extend_from_slice(&frame[..end.min(LINE_HEAD)]);
+                self.failed |= has_error(&line);
+                match self.kind {
+                    Kind::Named => self.look_at_names(&line),
+                    Kind::Choices | Kind::ChoicesOnly => {
+                        self.done |= says_done(&line);
+                        // Of one that is whole in either part enough is known.
+                        let cut = |at: &usize| {
+                            let told = line.get(at + 9..known).and_then(has_no_choices);
+                            *at < known && told.is_none()
+                        };
+                        let at = CHOICES.find(&line).filter(cut);
+                        if at.and_then(|at| has_no_choices(&line[at + 9..])) == Some(false) {
+                            self.n_content += 1;
+                        }
+                    }
+                }
+            }
+            if end == frame.len() && !frame.ends_with(b"\n") {
+                line.truncate(LINE_HEAD);
+                self.line = line;
+                return true;
+            }
+        }
+        if !frame.ends_with(b"\n") {
+            let rest = &frame[memchr::memrchr(b'\n', frame).map_or(0, |at| at + 1)..];
+            self.line = rest[..rest.len().min(LINE_HEAD)].to_vec();
+        }
+        known > 0
     }
 
     /// A string in JSON has no line feed, so a whole line that names an event is no part of one.
@@ -183,10 +233,23 @@ impl Events {
     }
 }
 
-/// `after` is what follows `"choices"`.
-fn has_no_choices(after: &[u8]) -> bool {
+fn says_done(line: &[u8]) -> bool {
+    line.starts_with(&DONE.needle()[1..])
+}
+
+/// `after` is what follows `"choices"`. `None` if it ends before that can be told.
+fn has_no_choices(after: &[u8]) -> Option<bool> {
     let mut rest = after.iter().copied().filter(|it| !it.is_ascii_whitespace());
-    (rest.next(), rest.next(), rest.next()) == (Some(b':'), Some(b'['), Some(b']'))
+    for expected in *b":[]" {
+        if rest.next()? != expected {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn has_error(frame: &[u8]) -> bool {
+    ERROR.find_iter(frame).any(|at| begins_data(&frame[..at]) && is_null(&frame[at + 7..]) == Some(false))
 }
 
 /// Whether `before` ends with the beginning of a line of data and that of its object: what follows is its first key.
@@ -195,18 +258,18 @@ fn begins_data(before: &[u8]) -> bool {
     line.strip_prefix(b"data:").is_some_and(|it| it.trim_ascii() == b"{")
 }
 
-/// `after` is what follows a key.
-fn is_null(after: &[u8]) -> bool {
-    let value = after.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
-    value.is_some_and(|it| it.starts_with(b"null"))
+/// `after` is what follows a key: whether its value is `null`. `None` if it ends before that can be told.
+fn is_null(after: &[u8]) -> Option<bool> {
+    let mut rest = after.iter().copied().filter(|it| !it.is_ascii_whitespace());
+    Some(rest.next()? == b':' && rest.next()? == b'n')
 }
 
 fn is_usage_only(event: &[u8]) -> bool {
-    let empty = |at: usize| has_no_choices(&event[at + 9..]);
     let counted = |at: usize| {
         let mut rest = event[at + 7..].iter().copied().filter(|it| !it.is_ascii_whitespace());
         (rest.next(), rest.next()) == (Some(b':'), Some(b'{'))
     };
+    let empty = |at: usize| has_no_choices(&event[at + 9..]) == Some(true);
     CHOICES.find(event).is_some_and(empty) && USAGE.find(event).is_some_and(counted)
 }
 
@@ -235,8 +298,8 @@ mod tests {
 
     const USAGE_EVENT: &str = "data: {\"choices\": [], \"usage\" : {\"prompt_tokens\":1}}\n\n";
 
-    fn run(strip: bool, pieces: impl IntoIterator<Item = Vec<u8>>) -> (String, Events) {
-        let mut events = Events::new(if strip { Kind::ChoicesOnly } else { Kind::Choices });
+    fn run(kind: Kind, pieces: impl IntoIterator<Item = Vec<u8>>) -> (String, Events) {
+        let mut events = Events::new(kind);
         let mut out = Vec::new();
         for piece in pieces {
             out.extend_from_slice(&events.push(Bytes::from(piece)));
@@ -252,14 +315,20 @@ mod tests {
             Just(USAGE_EVENT.to_owned()),
             Just("data: {\"choices\":[],\"prompt_filter_results\":[]}\n\n".to_owned()),
             Just(": keep-alive\n\n".to_owned()),
+            Just("data: {\"error\":{\"message\":\"x\"}}\n\n".to_owned()),
+            Just("event: error\ndata: {}\n\n".to_owned()),
+            Just("event: content_block_delta\ndata: {\"error\": null, \"text\":\"[DONE]\"}\n\n".to_owned()),
             "[a-z]{0,20}".prop_map(|it| format!("event: e\ndata: {it}\ndata: more\n\n")),
         ]
     }
 
     proptest! {
         #[test]
-        fn however_it_is_cut_only_the_usage_event_goes(
-            events in prop::collection::vec(event(), 0..12), tail in "[a-z]{0,10}", cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20), strip: bool,
+        fn however_it_is_cut_the_same_is_counted_and_only_the_usage_event_goes(
+            events in prop::collection::vec(event(), 0..12),
+            tail in "(data: \\[DONE\\]\n\n)?[a-z]{0,10}",
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+            kind in prop::sample::select(vec![Kind::Choices, Kind::ChoicesOnly, Kind::Named]),
         ) {
             let whole = events.concat() + &tail;
             let bytes = whole.as_bytes();
@@ -268,8 +337,12 @@ mod tests {
             ends.sort_unstable();
             let mut from = 0;
             let pieces: Vec<_> = ends.iter().map(|end| { let piece = bytes[from..*end].to_vec(); from = *end; piece }).collect();
+            let strip = kind == Kind::ChoicesOnly;
             let want = if strip { whole.replace(USAGE_EVENT, "") } else { whole.clone() };
-            let (out, state) = run(strip, pieces);
+            let (out, state) = run(kind, pieces);
+            let (_, uncut) = run(kind, [bytes.to_vec()]);
+            let seen = |it: &Events| (it.n_content(), it.is_done(), it.has_failed());
+            prop_assert_eq!(seen(&state), seen(&uncut));
             prop_assert_eq!(state.at_boundary(), want.is_empty() || want.ends_with("\n\n") || want.ends_with("\n\r\n"));
             prop_assert_eq!(out, want);
         }
