@@ -138,42 +138,39 @@ impl Events {
         suspicious
     }
 
-    /// Counts what can't be seen in either part of a line that two frames share; whether the frame begins within one.
+    /// Puts a line together that two frames share, and counts what is in it; whether the frame begins within one.
     fn look_at_cut_line(&mut self, frame: &[u8]) -> bool {
+        let known = self.line.len();
+        if known == 0 && frame.ends_with(b"\n") {
+            return false;
+        }
         let mut line = std::mem::take(&mut self.line);
         let end = memchr::memchr(b'\n', frame).map_or(frame.len(), |at| at + 1);
-        let known = line.len();
-        if known > 0 {
-            if known < LINE_HEAD {
-                line.extend_from_slice(&frame[..end.min(LINE_HEAD)]);
-                self.failed |= has_error(&line);
-                match self.kind {
-                    Kind::Named => self.look_at_names(&line),
-                    Kind::Choices | Kind::ChoicesOnly => {
-                        self.done |= says_done(&line);
-                        // Of one that is whole in either part enough is known.
-                        let cut = |at: &usize| {
-                            let told = line.get(at + 9..known).and_then(has_no_choices);
-                            *at < known && told.is_none()
-                        };
-                        let at = CHOICES.find(&line).filter(cut);
-                        if at.and_then(|at| has_no_choices(&line[at + 9..])) == Some(false) {
-                            self.n_content += 1;
-                        }
-                    }
-                }
-            }
-            if end == frame.len() && !frame.ends_with(b"\n") {
-                line.truncate(LINE_HEAD);
-                self.line = line;
-                return true;
-            }
+        line.extend_from_slice(&frame[..end.min(LINE_HEAD)]);
+        if (1..LINE_HEAD).contains(&known) {
+            self.look_at_joined(&line, known);
         }
-        if !frame.ends_with(b"\n") {
-            let rest = &frame[memchr::memrchr(b'\n', frame).map_or(0, |at| at + 1)..];
-            self.line = rest[..rest.len().min(LINE_HEAD)].to_vec();
+        if let Some(last) = memchr::memrchr(b'\n', frame) {
+            line.clear();
+            line.extend(frame[last + 1..].iter().take(LINE_HEAD));
         }
+        line.truncate(LINE_HEAD);
+        self.line = line;
         known > 0
+    }
+
+    /// Counts what can't be seen in either part of a line; `known` bytes are of the first.
+    fn look_at_joined(&mut self, line: &[u8], known: usize) {
+        self.failed |= has_error(line);
+        if self.kind == Kind::Named {
+            return self.look_at_names(line);
+        }
+        self.done |= says_done(line);
+        let Some(at) = CHOICES.find(line).filter(|at| *at < known) else { return };
+        let told = line.get(at + 9..known).and_then(has_no_choices);
+        if told.is_none() && has_no_choices(&line[at + 9..]) == Some(false) {
+            self.n_content += 1;
+        }
     }
 
     /// A string in JSON has no line feed, so a whole line that names an event is no part of one.

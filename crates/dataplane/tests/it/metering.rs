@@ -249,6 +249,22 @@ async fn an_error_beside_a_delta_is_an_error() {
 }
 
 #[tokio::test]
+async fn an_event_in_two_pieces_counts_as_one_in_one_piece() {
+    let ask = async |answer: &str| row_of(None, CHAT, r#"{"model":"m","stream":true}"#, answer).await;
+    let error = "data: {\"error\":{\"message\":\"m\"}}\n\n";
+    for cut in 1..error.len() - 1 {
+        let (a, b) = error.split_at(cut);
+        let row = ask(&streamed(&[EVENT, a, b])).await;
+        assert_eq!(row.outcome, Outcome::UpstreamError, "cut at {cut}");
+    }
+    for cut in 1..EVENT.len() - 1 {
+        let (a, b) = EVENT.split_at(cut);
+        let row = ask(&streamed(&[EVENT, EVENT, a, b])).await;
+        assert_eq!((row.outcome, row.completion_tokens), (Outcome::Ok, 2), "cut at {cut}");
+    }
+}
+
+#[tokio::test]
 async fn a_media_type_is_the_same_in_any_case() {
     let answer = streamed(&[EVENT, EVENT]).replace("text/event-stream", "Text/Event-Stream");
     let row = row_of(None, CHAT, r#"{"model":"m","stream":true}"#, &answer).await;
