@@ -71,12 +71,16 @@ impl Stream {
         }
     }
 
+    /// The next event. Comments are none, however many come.
     pub(crate) async fn next(&mut self) -> Event {
-        loop {
-            if let Some(event) = parse(&self.block().await.expect("it goes on")) {
-                return event;
+        let event = async {
+            loop {
+                if let Some(event) = parse(&self.block().await.expect("it goes on")) {
+                    return event;
+                }
             }
-        }
+        };
+        timeout(PATIENCE, event).await.expect("an event comes")
     }
 
     /// The next event of this kind.
@@ -354,12 +358,16 @@ impl Slow {
     /// All until the end, or until this text came.
     async fn rest(mut self, wanted: &str) -> Vec<Event> {
         let mut bytes = Vec::new();
-        while !bytes.windows(wanted.len()).rev().take(64 << 10).any(|it| it == wanted.as_bytes()) {
-            let more = timeout(PATIENCE, self.0.read_buf(&mut bytes)).await.expect("something comes");
-            if more.unwrap() == 0 {
-                break;
+        let found = async {
+            loop {
+                let from = bytes.len().saturating_sub(wanted.len());
+                let ended = self.0.read_buf(&mut bytes).await.unwrap() == 0;
+                if ended || bytes[from..].windows(wanted.len()).any(|it| it == wanted.as_bytes()) {
+                    return;
+                }
             }
-        }
+        };
+        timeout(PATIENCE, found).await.expect("it comes, or the stream ends");
         // The event itself, if it was cut.
         let _ = timeout(Duration::from_secs(1), self.0.read_to_end(&mut bytes)).await;
         let text = String::from_utf8_lossy(&bytes);
