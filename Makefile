@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image fuzz
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image fuzz package test-package
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -9,6 +9,12 @@ run: ## build, start with the demo model, print where it is
 
 install: ## build it for use, and put it among Cargo's programs
 	@cargo install --locked --profile dist --path crates/server
+
+package: ## the Debian package and the container image, for machines without Rust
+	@scripts/package.sh
+
+test-package: ## the same, tried on a fresh Debian of its own
+	@scripts/test-package.sh
 
 test: ## everything that can run here; lists what was skipped and why
 	@scripts/test.sh

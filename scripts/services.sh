@@ -226,6 +226,10 @@ services_tools() {
     if ! have prometheus || ! have promtool; then
         RUNLEVEL=1 install_packages prometheus || skip tools "prometheus is missing"
     fi
+    # Reverse proxies, for the files in deploy/proxy.
+    have nginx || RUNLEVEL=1 install_packages nginx || skip tools "nginx is missing"
+    have caddy || RUNLEVEL=1 install_packages caddy || skip tools "caddy is missing"
+    have curl || install_packages curl || skip tools "curl is missing"
     [ -e /usr/lib/x86_64-linux-gnu/faketime ] || install_packages libfaketime || skip tools "libfaketime is missing"
 }
 

@@ -16,6 +16,7 @@ services_dir
 export GANTRY_SKIP_FILE=$SERVICES_DIR/skipped-tests GANTRY_SKIPPED_PARTS=$SERVICES_DIR/skipped-parts
 rust_log=$SERVICES_DIR/rust.log
 client_log=$SERVICES_DIR/clients.log
+package_log=$SERVICES_DIR/package.log
 touch "$GANTRY_SKIP_FILE" "$GANTRY_SKIPPED_PARTS"
 
 have cargo || die "Rust is missing: install it with rustup"
@@ -36,11 +37,13 @@ fi
 failed=0
 rust_tests "$@" 2>&1 | tee "$rust_log" || failed=1
 scripts/test-clients.sh 2>&1 | tee "$client_log" || failed=1
+scripts/test-package.sh --program "$GANTRY" 2>&1 | tee "$package_log" || failed=1
 
 # ---- what ran ----
 
 read -r rust_passed rust_failed < <(count_tests "$rust_log")
 read -r client_passed client_failed < <(count_tests "$client_log")
+read -r package_passed package_failed < <(count_tests "$package_log")
 sort -u "$GANTRY_SKIP_FILE" "$GANTRY_SKIPPED_PARTS" >"$SERVICES_DIR/skipped"
 skipped=$(grep -c . "$SERVICES_DIR/skipped" || true)
 # A test that skips itself still passes for its runner.
@@ -56,6 +59,7 @@ row vllm "${GANTRY_TEST_VLLM_IMAGE:-no (only with ENGINES=vllm)}"
 row engines "$(grep -cE '(^test |PASS .*)engines::' "$rust_log" || true) tests"
 row rust "$rust_passed passed, $rust_failed failed"
 row clients "$client_passed passed, $client_failed failed"
+row package "$package_passed passed, $package_failed failed"
 if [ "$skipped" != 0 ]; then
     printf 'Skipped\n'
     sed 's/^/  /' "$SERVICES_DIR/skipped"
@@ -65,8 +69,8 @@ if [ "$skipped" != 0 ]; then
     fi
 fi
 
-bad=$((rust_failed + client_failed))
+bad=$((rust_failed + client_failed + package_failed))
 [ "$failed" = 0 ] || [ "$bad" != 0 ] || bad=1 # a part that ended badly without a failed test
 printf '\n%d passed, %d failed, %d skipped\n' \
-    $((rust_passed + client_passed - tests_skipped)) "$bad" "$skipped"
+    $((rust_passed + client_passed + package_passed - tests_skipped)) "$bad" "$skipped"
 exit "$failed"

@@ -39,7 +39,7 @@ const ALL_RUN_WITHIN: Duration = Duration::from_mins(10);
 const SETTLES: Duration = Duration::from_secs(20);
 const NOTICED_WITHIN: Duration = Duration::from_mins(1);
 const COOKIE: &str = "svc_session";
-const IMAGE: &str = "gantry/engine-sim-vllm:0.32.0";
+const IMAGE: &str = "localhost/gantry-engine-sim-vllm:0.32.0";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

@@ -54,7 +54,7 @@ const fill = async (form, fields) => {
   for (const [name, value] of Object.entries(fields)) await page.fill(`#${form} [name=${name}]`, value);
 };
 const visible = async () => {
-  const parts = ["setup", "sign-in", "overview"];
+  const parts = ["setup", "no-owner", "sign-in", "overview"];
   const shown = await Promise.all(parts.map((id) => page.isVisible(`#${id}`)));
   return parts.filter((_, index) => shown[index]);
 };
@@ -66,20 +66,50 @@ const fromPage = (method, path, body) =>
   }, [method, path, body]);
 
 try {
-  await test("the set-up link makes the first owner and signs him in", async () => {
-    await page.goto(links.setup);
+  await test("without an owner the page says how to make one", async () => {
+    // As from another machine: a header of a proxy.
+    await page.setExtraHTTPHeaders({ "x-forwarded-for": "192.0.2.1" });
+    await page.goto(links.ui);
+    await page.waitForSelector("#no-owner:visible");
+    assert.deepEqual(await visible(), ["no-owner"]);
+    assert.match(await page.textContent("#no-owner"), /Set-up link.*gantry owner create/s);
+    for (const scheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, `no-owner-${scheme}.png`) });
+    }
+    // On the gateway's machine its own user needs no token.
+    await page.setExtraHTTPHeaders({});
+    await page.click("#look-again");
+    await page.waitForSelector("#setup:visible");
+    assert.equal(await page.isVisible("#token"), false);
+  });
+
+  await test("the set-up link works in a tab that is open, makes the first owner and signs them in", async () => {
+    await page.setExtraHTTPHeaders({ "x-forwarded-for": "192.0.2.1" });
+    await page.goto(links.ui);
+    await page.waitForSelector("#no-owner:visible");
+    // Only the fragment changes: nothing is loaded anew.
+    await page.evaluate((link) => { location.href = link; }, links.setup);
     await page.waitForSelector("#setup:visible");
     assert.deepEqual(await visible(), ["setup"]);
+    assert.equal(await page.inputValue("#setup [name=setup_token]"), links.setup.split("=")[1]);
+    if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, "setup.png") });
     await fill("setup", { org_name: "Acme", username: "ada", password: "correct horse" });
     await page.click("#setup button");
     await page.waitForSelector("#overview:visible");
     assert.equal(await page.textContent("#who"), "ada (owner)");
     assert.equal(new URL(page.url()).hash, "", "the token is gone from the address");
+    await page.setExtraHTTPHeaders({});
+    // The link again, now that it has served its purpose.
+    await page.goto("about:blank");
+    await page.goto(links.setup);
+    await page.waitForSelector("#overview:visible");
+    assert.equal(new URL(page.url()).hash, "");
   });
 
   await test("a model can be started, and why it failed is shown", async () => {
     const [status] = await fromPage("POST", "/admin/models", {
-      served_name: "<b>tiny</b>", engine_type: "llamacpp", local_path: "tiny.gguf",
+      served_name: "<b>tiny</b>", engine_type: "llamacpp", local_path: "tiny.gguf", force: true,
     });
     assert.equal(status, 201);
     await page.reload();
@@ -107,18 +137,42 @@ try {
     assert.deepEqual(complaints, []);
   });
 
+  await test("a page of another port reads nothing with the session, and what listens there gets no cookie from a link of another site", async () => {
+    const seen = [];
+    const listener = createServer((request, answer) => {
+      // What the page itself asks for, its icon say, is of the same site.
+      if (request.url === "/") seen.push(request.headers.cookie ?? "");
+      answer.setHeader("content-type", "text/html").end("<p>elsewhere");
+    });
+    await new Promise((listening) => listener.listen(0, "127.0.0.1", listening));
+    const here = `http://127.0.0.1:${listener.address().port}/`;
+    await page.goto(`http://localhost:${listener.address().port}/`);
+    await Promise.all([page.waitForURL(here), page.evaluate((to) => { location.href = to; }, here)]);
+    assert.equal(seen.filter((it) => it.includes("svc_session")).length, 0, "the cookie went to another port");
+    // From there the browser sends the cookie, as both are one site to it.
+    const target = new URL("/auth/me", links.ui).href;
+    const [answer] = await Promise.all([
+      page.waitForResponse(target), page.evaluate((to) => { location.href = to; }, target),
+    ]);
+    assert.equal(answer.status(), 403);
+    assert.match(await answer.text(), /cross_site_request/);
+    listener.close();
+    await page.goto(links.ui);
+    await page.waitForSelector("#overview:visible");
+  });
+
   await test("a page of another site can do nothing with the session", async () => {
     const site = createServer((_, answer) => answer.setHeader("content-type", "text/html").end("<p>elsewhere"));
     await new Promise((listening) => site.listen(0, "127.0.0.1", listening));
     // By name it is another site than the gateway, which goes by its address.
     await page.goto(`http://localhost:${site.address().port}/`);
     const answer = await page.evaluate(async (target) => {
-      // Opaque answers can't be read; whether it had an effect is asked below.
-      const sent = await fetch(target, { method: "POST", credentials: "include", mode: "no-cors" });
-      return sent.type;
+      // Whether it had an effect is asked below.
+      const sent = fetch(target, { method: "POST", credentials: "include", mode: "no-cors" });
+      return sent.then((it) => it.type, () => "kept back");
     }, new URL("/auth/logout", links.ui).href);
     site.close();
-    assert.equal(answer, "opaque", "it was sent");
+    assert.equal(answer, "kept back", "the gateway's answers are for its own pages (Cross-Origin-Resource-Policy)");
     await page.goto(links.ui);
     assert.equal((await fromPage("GET", "/auth/me"))[0], 200, "still signed in");
   });

@@ -125,7 +125,7 @@ class Gateway:
             self.last_person = self.call("POST", "/admin/users", owner, body)["id"]
             self.cookies[role] = self.sign_in(role, PASSWORD)
         for task, name in SERVED.items():
-            model = {"served_name": name, "engine_type": "vllm", "local_path": "m", "task": task}
+            model = {"served_name": name, "engine_type": "vllm", "local_path": "m", "task": task, "force": True}
             self.last_model = self.call("POST", "/admin/models", owner, model)["id"]
             self.call("POST", f"/admin/models/{self.last_model}/start", owner)
         self.wait_for_models("running", range(1, self.last_model + 1))

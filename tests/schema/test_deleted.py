@@ -20,7 +20,9 @@ KINDS = [
     ("/admin/users", "/admin/users/{id}", "owner", {"username": "gone{n}", "password": "correct-horse", "role": "user"}),
     ("/admin/keys", "/admin/keys/{id}", "owner", {"name": "gone {n}"}),
     ("/auth/keys", "/auth/keys/{id}", "user", {"name": "gone {n}"}),
-    ("/admin/models", "/admin/models/{id}", "owner", {"served_name": "gone{n}", "engine_type": "vllm", "local_path": "m"}),
+    ("/auth/tokens", "/auth/tokens/{id}", "user", {"name": "gone {n}", "scopes": "account:read"}),
+    ("/auth/tokens", "/admin/tokens/{id}", "owner", {"name": "gone too {n}", "scopes": "account:read"}),
+    ("/admin/models", "/admin/models/{id}", "owner", {"served_name": "gone{n}", "engine_type": "vllm", "repo_id": "gone/model"}),
     ("/admin/models/registry", "/admin/models/registry/{served_name}", "owner",
      {"served_name": "far{n}", "url": "http://127.0.0.1:9"}),
     ("/v1/chat/sessions", "/v1/chat/sessions/{id}", "user", {"model_name": "here", "engine_type": "vllm"}),
@@ -34,6 +36,7 @@ BODIES = {
     "changeUser": {"username": "other{n}"},
     "changeKey": {"name": "other {n}"},
     "changeModel": {"served_name": "other{n}"},
+    "changeRegistryEntry": {"task": "embed"},
     "addChatMessage": {"role": "user", "content": "Hello"},
 }
 

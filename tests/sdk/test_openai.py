@@ -23,7 +23,7 @@ import urllib.request
 import openai
 
 GANTRY = os.environ["GANTRY"]
-IMAGE = "gantry/engine-sim-vllm:0.32.0"
+IMAGE = "localhost/gantry-engine-sim-vllm:0.32.0"
 OWNER = {"username": "owner", "password": "owner-password"}
 HELLO = [{"role": "user", "content": "Hello there"}]
 MAX_BODY = 20_000

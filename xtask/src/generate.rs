@@ -1,28 +1,35 @@
 //! Pages made from the tables in the code.
 
+mod roles;
+
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
 use anyhow::{Context, bail};
 use gantry_domain::{
     ErrorCode,
-    diagnosis::reference::{self, Entry, Sign},
+    diagnosis::{
+        Watch,
+        reference::{self, Entry, Sign},
+    },
     engine::EngineVersion,
     model::{
         EngineKind,
-        fields::{self, Default, Emit, Field, Kind, SetBy, Version},
+        fields::{self, Default, Emit, Field, Own, SetBy, Version},
     },
 };
 use gantry_settings::{Settings, Sources};
 
 /// Paths from the root, with their texts.
-fn pages() -> anyhow::Result<[(&'static str, String); 7]> {
+fn pages() -> anyhow::Result<[(&'static str, String); 9]> {
     Ok([
         ("docs/reference/settings.md", settings()?),
         ("docs/model-fields.md", model_fields()),
+        ("docs/reference/defaults.md", defaults()),
         ("docs/reference/errors.md", errors()),
         ("docs/reference/diagnosis.md", diagnosis()),
         ("docs/reference/metrics.md", metrics()),
         ("docs/cli.md", command_line()),
+        ("docs/roles.md", roles::page()),
         ("openapi.json", openapi()?),
     ])
 }
@@ -78,7 +85,8 @@ fn model_fields() -> String {
     let mut out = head(
         "Model fields",
         "Fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` and `archived`. A field \
-         that is not set is left to the engine, unless a default is given here. Fields marked *owner* can be set by \
+         that is not set is left to the engine, unless a default is given here: records show it then, and list the field in \
+         `defaulted`. [Defaults](reference/defaults.md) compares them with the engines' own. Fields marked *owner* can be set by \
          owners only, since they give power over the host; others get 403 `forbidden`, with the field in `param` and \
          in `details`.",
     );
@@ -106,6 +114,48 @@ fn model_fields() -> String {
     out
 }
 
+/// Every default that is not the engine's own.
+fn defaults() -> String {
+    let mut out = head(
+        "Defaults that are not the engines' own",
+        "The defaults of a model's fields are the product's specification, and some are slower or smaller than what the \
+         engine does by itself. The profile `tuned` has better values: `gantry models create --tuned`, `gantry models set \
+         MODEL --tuned`, or `\"profile\": \"tuned\"` in a request that makes, changes or previews a model. It writes them \
+         into the record for every field that is not set there, so that each of them can be seen and changed; it is not \
+         kept itself. A dry run and `gantry models create` name the fields of a model for which there is a better value. What \
+         is best depends on the machine and the requests: measure.",
+    );
+    for (title, engine) in
+        [("vLLM (primary)", EngineKind::Vllm), ("llama.cpp (secondary)", EngineKind::Llamacpp)]
+    {
+        let _ = write!(
+            out,
+            "\n## {title}\n\n| Field | Default | The engine by itself | `tuned` | What it does |\n|---|---|---|---|---|\n"
+        );
+        for field in fields::all().filter(|it| it.engine == Some(engine)) {
+            let Own::Other(own) = field.own else { continue };
+            let tuned = field.tuned.map(|it| {
+                let only = it.task.map(|task| format!(" for `{task}`")).unwrap_or_default();
+                format!("{}{only}", default(it.value))
+            });
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {} | {} | {} |",
+                field.name,
+                default(field.default),
+                cell(own),
+                tuned.unwrap_or_default(),
+                cell(field.tuned.map_or(field.help, |it| it.why))
+            );
+        }
+    }
+    out.push_str(
+        "\nThe engines' own defaults are those of vLLM 0.32 and llama.cpp b11434 where no version is named. vLLM chooses some \
+         by the GPU that it finds.\n",
+    );
+    out
+}
+
 fn field_row(field: &Field) -> String {
     let owner = if field.set_by == SetBy::Owner { " *owner*" } else { "" };
     let examples = match field.examples {
@@ -119,7 +169,7 @@ fn field_row(field: &Field) -> String {
         "| `{}`{owner} | {} | {} | {} | {} | {} | {} |",
         field.name,
         field.group,
-        kind(field.kind),
+        field.kind.words(),
         default(field.default),
         field.unit.unwrap_or_default(),
         match field.emit {
@@ -130,35 +180,8 @@ fn field_row(field: &Field) -> String {
     )
 }
 
-fn kind(kind: Kind) -> String {
-    match kind {
-        Kind::Bool => "boolean".to_owned(),
-        Kind::Int { min, max } => format!("integer {min}–{max}"),
-        Kind::IntOneOf(allowed) => allowed.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),
-        Kind::Float { min, max } => format!("number {min}–{max}"),
-        Kind::Text { max } => format!("text, at most {max} characters"),
-        Kind::OneOf(allowed) => allowed.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", "),
-        Kind::Lines { max } => format!("text, at most {max} characters, may have several lines"),
-        Kind::Repo => "repository of the hub".to_owned(),
-        Kind::Path => "path below the base directory".to_owned(),
-        Kind::ModelPath => "path below the base directory, or below `/models/`".to_owned(),
-        Kind::RepoOrPath => "repository of the hub, or path below `/models/`".to_owned(),
-        Kind::NamedPaths { max } => format!("array of at most {max} texts `name=path`"),
-        Kind::IntList { min, max } => format!("array of different integers {min}–{max}"),
-        Kind::TextList { max } => format!("array of at most {max} texts"),
-        Kind::TextMap => "object of texts".to_owned(),
-        Kind::Object => "object".to_owned(),
-    }
-}
-
-fn default(default: Default) -> String {
-    match default {
-        Default::Engine => String::new(),
-        Default::Bool(it) => format!("`{it}`"),
-        Default::Int(it) => format!("`{it}`"),
-        Default::Float(it) => format!("`{it}`"),
-        Default::Text(it) => format!("`{it}`"),
-    }
+fn default(it: Default) -> String {
+    it.text().map(|it| format!("`{it}`")).unwrap_or_default()
 }
 
 /// The flags with the versions that have them.
@@ -276,6 +299,10 @@ fn failure(entry: &Entry) -> String {
             format!("exit code {}", codes.join(", "))
         }
         Sign::OutOfMemory => "the kernel killed it for memory".to_owned(),
+        Sign::Watch(Watch::Rebooted) => {
+            "it ended while no gateway watched it, and the machine was restarted".to_owned()
+        }
+        Sign::Watch(_) => "it ended while no gateway watched it".to_owned(),
     };
     let field = match (entry.field, &entry.value) {
         (Some(field), Some(value)) => format!("`{field}` = `{value}`"),
@@ -300,13 +327,16 @@ fn command_line() -> String {
     head(
         "Command line",
         "`gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
-         takes `--url` (else `GANTRY_URL`, else `http://127.0.0.1:8084`), `--json` for programs, and `--utc`. A model is \
-         named by its id or by its served name, an organisation or a user by id or name: a number that is the id of one and \
-         the name of another is refused, and `id:12` or `name:12` says which. What others wrote is shown without control \
-         characters, and `--json` escapes them all. Results go to standard output, everything else to standard error; with \
-         `--json` errors are JSON too, with `exit_code`. Colours appear at a terminal only, and not with `NO_COLOR`. \
-         `gantry serve`, `doctor`, `settings`, `backup`, `owner`, `supervisor` and `audit verify` and `export` take every \
-         [setting](reference/settings.md) as a flag, in front of the verb or behind it. \
+         takes `--url` or `--context` (else `GANTRY_CONTEXT`, `GANTRY_URL`, the context in use, or \
+         `http://127.0.0.1:8084`), `--token` (else `GANTRY_TOKEN`, or what `gantry login` kept), `--json` for programs, and \
+         `--utc`. A model is named by its id or served name, an organisation or a user by id or name, a key by id, prefix or \
+         name. If a number is both an id and a name, write `id:12` or `name:12`. Verbs that take several names do each of \
+         them, whatever becomes of the others; the exit code is that of the first failure, and `--json` prints one list. \
+         Control characters are stripped from output and escaped in `--json`. Results go to standard output, everything else \
+         to standard error; with `--json` errors are JSON too, with `exit_code`. Numbers have separators, and words colours, at \
+         a terminal only; `NO_COLOR` turns colours off. `gantry serve`, `doctor`, `settings`, `backup`, `owner`, `supervisor` \
+         and `audit verify` and `export` take every [setting](reference/settings.md) as a flag, in front of the verb or \
+         behind it. `gantry` alone prints help; settings alone, as in `gantry --data-dir DIR`, mean `gantry serve`. \
          A gateway at `https://` needs a certificate that the system's or Mozilla's authorities signed; `SSL_CERT_FILE` \
          (PEM) names another authority. `gantry engine-sim --help` explains the simulator.",
     ) + &gantry_cli::page()

@@ -1,11 +1,15 @@
 //! Project chores: `cargo xtask gen [--check]` writes the generated reference pages, `cargo xtask tidy` holds the
-//! rules that no compiler knows.
+//! rules that no compiler knows, `cargo xtask image PROGRAM FILE` writes the gateway's container image.
 #![expect(clippy::print_stderr, reason = "a command for people at a terminal")]
 
 mod generate;
+mod image;
 mod tidy;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -15,7 +19,8 @@ fn main() -> ExitCode {
         ["gen"] => generate::write(&root),
         ["gen", "--check"] => generate::check(&root),
         ["tidy"] => tidy::run(&root),
-        _ => Err(anyhow::anyhow!("usage: cargo xtask gen [--check] | tidy")),
+        ["image", program, archive] => image::write(Path::new(program), Path::new(archive)),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask gen [--check] | tidy | image PROGRAM FILE")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,8 +18,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-settings", &["gantry-domain"]),
     ("gantry-store", &["gantry-domain", "gantry-settings"]),
     ("gantry-runtime", &["gantry-domain"]),
-    ("gantry-sim", &["gantry-domain"]),
-    ("gantry-dataplane", &["gantry-domain", "gantry-settings"]),
+    ("gantry-image", &[]),
+    ("gantry-sim", &["gantry-domain", "gantry-image"]),
+    ("gantry-dataplane", &["gantry-connect", "gantry-domain", "gantry-settings"]),
     (
         "gantry-control",
         &[

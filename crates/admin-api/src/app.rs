@@ -9,11 +9,13 @@ use std::{
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId,
+    ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId, UserId,
+    diagnosis::Watch,
     engine::{EngineVersion, LaunchWarning},
     engine_metrics::EngineMetrics,
     host::{Capabilities, HostNow, RouteHealth, Throughput, Trends, UpstreamView},
-    limit::Limits,
+    image::AllowedImages,
+    limit::{Limits, Standing},
     machine::{Gpu, HostMemory},
     model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
@@ -26,8 +28,8 @@ use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::{
-    disk::Disk, feed::Feed, guesses::Guesses, password::Passwords, seats::Seats, session::Cookies,
-    throttle::Throttle,
+    body_room::BodyRoom, disk::Disk, feed::Feed, guesses::Guesses, long_reads::LongReads,
+    password::Passwords, seats::Seats, session::Cookies, throttle::Throttle, tokens::uses::TokenUses,
 };
 
 /// The admin API's state; cheap to clone.
@@ -57,6 +59,7 @@ pub struct Parts {
     pub passwords: Passwords,
     pub cookies: Cookies,
     pub throttle: Throttle,
+    pub token_uses: TokenUses,
     pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
     pub monitor: Arc<dyn Monitor>,
@@ -67,6 +70,11 @@ pub struct Parts {
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     pub feed: Feed,
     pub seats: Seats,
+    pub body_room: BodyRoom,
+    /// Reads of usage that may take long.
+    pub long_reads: LongReads,
+    /// Users that an organisation may have.
+    pub org_users_max: u32,
     /// Must accompany a bootstrap from elsewhere than loopback.
     pub setup_token: SecretString,
     /// What runs the engines: `docker` or `process`.
@@ -78,13 +86,12 @@ pub struct Parts {
     /// Of the current password, when it is to be changed.
     pub guesses: Guesses,
     pub hub_cache_dir: PathBuf,
-    /// Of each of [`EngineKind::ALL`].
-    pub default_images: [String; 2],
+    /// Which images models may name.
+    pub images: AllowedImages,
     /// Images are never pulled.
     pub offline: bool,
     /// Folders that packages are written to and read from.
     pub export_dirs: Vec<PathBuf>,
-    pub image_allowlist: Vec<String>,
     pub startup_timeouts: [Duration; 2],
     pub trusted_proxies: IpList,
     pub web: Web,
@@ -98,10 +105,19 @@ pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
 pub trait Allowances: Send + Sync + 'static {
     /// Limits of keys that have none of their own.
     fn defaults(&self) -> Limits;
-    /// What was spent of the budgets of a key; `None` for one that nothing is counted for: it has no limit, or can't be
+    /// What was spent of the budgets of a holder; `None` for one that nothing is counted for: it has no limit, or can't be
     /// used, or nobody knows of it yet.
-    fn spent_by_key(&self, id: KeyId) -> Option<Spent>;
-    fn spent_by_org(&self, id: OrgId) -> Option<Spent>;
+    fn spent(&self, holder: LimitHolder) -> Option<Spent>;
+    /// What is left of all limits, as far as this gateway knows; nothing of a holder without limits.
+    fn standing(&self, holder: LimitHolder) -> Standing;
+}
+
+/// Who has limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitHolder {
+    Key(KeyId),
+    User(UserId),
+    Org(OrgId),
 }
 
 /// Tokens of the current day and month.
@@ -149,8 +165,7 @@ pub trait Engines: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
     /// What a start would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
-    /// Whether the simulator stands in for the model's engine, as far as that is known without looking at images: for
-    /// want of the engine's program, or because the model names the simulator.
+    /// Whether the model runs on the simulator instead of an engine: its record or a setting names it.
     fn is_simulated(&self, model: &Model) -> bool;
     /// What a start of a model of `engine` whose `engine_image` is `wished` uses: an image, or the name of a program.
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
@@ -179,8 +194,8 @@ pub trait Engines: Send + Sync + 'static {
     fn spool(&self) -> SpoolReport;
     /// Health of a route as the data plane sees it; `None` if nothing has the name.
     fn route_health(&self, served_name: &str) -> Option<RouteHealth>;
-    /// Address that managed routes point to.
-    fn managed_routes(&self) -> Vec<ManagedRoute>;
+    /// All routes that lead to an engine now, by served name.
+    fn live_routes(&self) -> Vec<LiveRoute>;
 }
 
 /// What the gateway knows of its machine and its own work.
@@ -255,6 +270,7 @@ pub struct EngineLog {
     pub out_of_memory: bool,
     /// It is of a container that an earlier command made: the last one made none, or none yet.
     pub earlier: bool,
+    pub watch: Watch,
 }
 
 /// Counts of the usage spool, of this gateway and since it started.
@@ -282,7 +298,7 @@ pub struct Preview {
     pub image_cached: Option<bool>,
     /// Why a missing image would not be fetched.
     pub image_refused: Option<&'static str>,
-    /// The image is our simulator.
+    /// It names our simulator.
     pub simulator: bool,
     /// Of the engine, as far as the image tells.
     pub version: EngineVersion,
@@ -312,13 +328,15 @@ pub struct MachineView {
     pub memory: Option<HostMemory>,
 }
 
-/// A route to a container of ours.
+/// A route to an engine.
 #[derive(Debug, Clone)]
-pub struct ManagedRoute {
+pub struct LiveRoute {
     pub served_name: String,
+    /// The engine's address; the first one if it has several.
     pub url: String,
     pub task: gantry_domain::model::Task,
-    pub engine: EngineKind,
+    /// `None`: entered by hand.
+    pub engine: Option<EngineKind>,
     /// Context length in tokens: as the engine reports it, else as the record says.
     pub max_model_len: Option<i64>,
 }

@@ -37,6 +37,7 @@ pub(crate) fn origin(app: &App, request: &Request) -> Origin {
         ip: peer.and_then(|it| guard::client_ip(app, it, request.headers())).map(|it| it.to_string()),
         request_id: extensions.get::<RequestId>().map(|it| it.0.clone()),
         user_agent: user_agent(request.headers()),
+        token: None,
     }
 }
 

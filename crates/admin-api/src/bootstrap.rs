@@ -1,9 +1,9 @@
-//! `POST /admin/bootstrap-owner`: the first owner and organisation. Once.
+//! `POST /admin/bootstrap-owner`: the first owner and organisation, once. `GET /auth/setup`: whether there is an owner.
 
 use axum::{
     Extension, Json,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, Uri},
     response::IntoResponse,
 };
 use gantry_domain::{
@@ -13,24 +13,25 @@ use gantry_domain::{
 };
 use gantry_store::{NewUser, Store};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 use crate::{
     App, Peer,
     error::{Outcome, Problem},
-    extract::{Fields, Object, read},
-    guard, password,
+    extract::{Fields, Object, Params, read},
+    local_user, password,
     password::Passwords,
     policy::Stranger,
 };
 
 /// Create the first owner
 ///
-/// From another machine, and through a proxy, it also needs the set-up token that the gateway printed at start.
+/// Needs the set-up token that the gateway printed at start, unless it comes from the gateway's own user or root on its machine.
 pub(crate) async fn bootstrap(
     app: State<App>,
     Extension(peer): Extension<Peer>,
+    uri: Uri,
     headers: HeaderMap,
     from: Stranger,
     body: Object,
@@ -47,14 +48,15 @@ pub(crate) async fn bootstrap(
     if app.store.read().await?.any_owner().await? {
         return Err(done());
     }
-    // A proxy on this machine makes everybody look local, so its header counts even if it is not trusted.
-    let proxied = ["x-forwarded-for", "forwarded", "x-real-ip"].iter().any(|it| headers.contains_key(*it));
-    let local = !proxied && guard::client_ip(&app, peer, &headers).is_some_and(|ip| ip.is_loopback());
-    let known = token
-        .as_deref()
-        .is_some_and(|it| it.as_bytes().ct_eq(app.setup_token.expose_secret().as_bytes()).into());
-    if !known && (!local || token.is_some()) {
-        let message = "the `setup_token` that the gateway printed at start is needed";
+    let allowed = match &token {
+        Some(token) => token.as_bytes().ct_eq(app.setup_token.expose_secret().as_bytes()).into(),
+        None => local_user::sends(peer, &uri, &headers).await,
+    };
+    if !allowed {
+        let message = match token {
+            Some(_) => "the `setup_token` is not the one that the gateway printed at start",
+            None => "the `setup_token` that the gateway printed at start is needed",
+        };
         return Err(Problem::new(ErrorCode::SetupTokenRequired, message));
     }
     let first = FirstOwner { username: &username, password: &password, org_name: &org_name };
@@ -69,6 +71,22 @@ pub(crate) async fn bootstrap(
     }
 }
 
+/// Is there an owner?
+///
+/// For the page and the program that sign in: without an owner nobody can.
+pub(crate) async fn setup(
+    app: State<App>,
+    Extension(peer): Extension<Peer>,
+    uri: Uri,
+    headers: HeaderMap,
+    params: Params,
+) -> Outcome<Json<Value>> {
+    params.finish()?;
+    let has_owner = app.store.read().await?.any_owner().await?;
+    let needs_token = !has_owner && !local_user::sends(peer, &uri, &headers).await;
+    Ok(Json(json!({ "has_owner": has_owner, "needs_setup_token": needs_token })))
+}
+
 fn done() -> Problem {
     Problem::new(ErrorCode::AlreadyBootstrapped, "there is an owner already: sign in")
 }
@@ -81,7 +99,7 @@ pub struct FirstOwner<'a> {
     pub org_name: &'a str,
 }
 
-/// Makes the first owner and his organisation; `None` if there is an owner.
+/// Makes the first owner and their organisation; `None` if there is an owner.
 ///
 /// # Errors
 /// The database refuses, or a name is taken.
@@ -100,8 +118,10 @@ pub async fn create_owner(
         return Ok(None);
     }
     // Settings get here unread.
-    if !name::is_name(first.username, 64) {
-        return Err(Problem::invalid("username", format!("`username` must be {}", read::named(64))));
+    for (field, given, max) in [("username", first.username, 64), ("org_name", first.org_name, 100)] {
+        if !name::is_name(given, max) {
+            return Err(Problem::invalid(field, format!("`{field}` must be {}", read::named(max))));
+        }
     }
     let org = tx.insert_org(first.org_name, now).await?;
     let user = NewUser {

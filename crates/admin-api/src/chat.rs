@@ -1,7 +1,13 @@
 //! `/v1/chat/sessions`: the playground's chats. They belong to the signed-in user; nobody else's exist for him.
 
-use axum::{BoxError, Json, body::Body, extract::State, http::header::CONTENT_TYPE, response::IntoResponse};
-use futures_util::{TryStreamExt, stream};
+use axum::{
+    BoxError, Json,
+    body::Body,
+    extract::State,
+    http::{HeaderName, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use gantry_domain::{
     ApiError, Timestamp,
     chat::{ChatMessage, ChatRole, ChatSession, UNTITLED, title_of},
@@ -30,6 +36,8 @@ const MAX_CONTENT: usize = 200_000;
 const MAX_CHAT_BYTES: i64 = 4 << 20;
 const MAX_USER_BYTES: i64 = 64 << 20;
 const MESSAGE_COST: i64 = 512;
+/// Entries on all pages, as of every list.
+const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 /// Messages that are in memory at once when a chat is shown.
 const BATCH: i64 = 16;
 /// Bytes of `constraints` or `metrics` as JSON.
@@ -37,29 +45,94 @@ const MAX_OBJECT: usize = 8 << 10;
 
 /// List your chats
 ///
-/// Newest first, without their messages.
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+/// Newest first, with their messages unless `messages` is false.
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<Response> {
     let page = params.page()?;
+    let with_messages = params.flag_or("messages", true)?;
     params.finish()?;
     let (chats, total) = app.store.read().await?.chats(caller.user.id, page.limit, page.offset).await?;
-    let view = |(chat, n): &(ChatSession, i64)| {
-        let mut view = view(chat);
-        view["message_count"] = json!(n);
-        view
+    let head = |(chat, n): (ChatSession, i64)| {
+        let mut head = view(&chat);
+        head["message_count"] = json!(n);
+        (chat.id, head)
     };
-    Ok(Listed(chats.iter().map(view).collect::<Vec<_>>(), total))
+    let chats = chats.into_iter().map(head);
+    if !with_messages {
+        return Ok(Listed(chats.map(|it| it.1).collect::<Vec<_>>(), total).into_response());
+    }
+    // Written as it is read, as one chat is.
+    let each = chats.enumerate().map(move |(n, (id, head))| {
+        let comma = if n > 0 { "," } else { "" };
+        stream::once(async move { Ok(comma.to_owned()) }).chain(with_its_messages(
+            app.0.clone(),
+            id,
+            &head,
+            None,
+        ))
+    });
+    let quoted = |text: &'static str| stream::once(async move { Ok(text.to_owned()) });
+    let body = quoted("[").chain(stream::iter(each).flatten()).chain(quoted("]"));
+    let headers = [(CONTENT_TYPE, "application/json".to_owned()), (TOTAL, total.to_string())];
+    Ok((headers, Body::from_stream(told(body))).into_response())
+}
+
+/// The chat `id` as JSON: `head`, and its messages as they are read. `first` is the first batch of them, if it was read.
+fn with_its_messages(
+    app: App,
+    id: Uuid,
+    head: &Value,
+    first: Option<Vec<ChatMessage>>,
+) -> impl Stream<Item = Result<String, BoxError>> + Send + use<> {
+    let head = head.to_string();
+    let head = format!("{},\"messages\":[", head.strip_suffix('}').unwrap_or(&head));
+    stream::try_unfold((app, Some((head, first))), move |(app, batch)| async move {
+        let Some((mut text, messages)) = batch else { return Ok(None) };
+        let messages = match messages {
+            Some(messages) => messages,
+            None => app.store.read().await?.chat_messages(id, 0, BATCH).await?,
+        };
+        for (n, message) in messages.iter().enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            text += comma;
+            text += &serde_json::to_string(&MessageView::of(message))?;
+        }
+        let next = match messages.last() {
+            Some(last) if messages.len() as i64 == BATCH => {
+                app.store.read().await?.chat_messages(id, last.id, BATCH).await?
+            }
+            _ => Vec::new(),
+        };
+        let next = if next.is_empty() {
+            text += "]}";
+            None
+        } else {
+            Some((",".to_owned(), Some(next)))
+        };
+        Ok::<_, BoxError>(Some((text, (app, next))))
+    })
+}
+
+/// An end before its time is noted in the log, since the status was sent long ago.
+fn told(
+    body: impl Stream<Item = Result<String, BoxError>> + Send,
+) -> impl Stream<Item = Result<String, BoxError>> + Send {
+    body.inspect_err(|error| {
+        tracing::warn!(error = &**error as &dyn std::error::Error, "a chat could not be read to its end");
+    })
 }
 
 /// Begin a chat
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let model_name = fields.required("model_name", "text of 1 to 200 characters", read::line(200));
-    let engine = fields.required("engine_type", "`vllm` or `llamacpp`", |it| EngineKind::parse(it.as_str()?));
+    let allowed = "`vllm`, `llamacpp`, or `null` for an engine of the registry";
+    if !fields.has("engine_type") {
+        fields.problem("engine_type", format!("`engine_type` is required: {allowed}"));
+    }
+    let engine = fields.optional("engine_type", allowed, |it| EngineKind::parse(it.as_str()?));
     let constraints = fields.optional("constraints", "an object of at most 8 KiB", object);
     fields.finish()?;
-    let (Some(model_name), Some(engine)) = (model_name, engine) else {
-        return Err(ApiError::internal().into());
-    };
+    let model_name = model_name.ok_or_else(ApiError::internal)?;
     let now = app.clock.now();
     let chat = ChatSession {
         id: Uuid::now_v7(),
@@ -97,33 +170,8 @@ pub(crate) async fn show(
     let first = tx.chat_messages(id, 0, BATCH).await?;
     drop(tx);
     // Written as it is read: a chat may be large, and one who reads slowly must not hold a transaction open.
-    let head = view(&chat).to_string();
-    let head = format!("{},\"messages\":[", head.strip_suffix('}').unwrap_or(&head));
-    let rest = stream::try_unfold((app.0, Some((head, first))), move |(app, batch)| async move {
-        let Some((mut text, messages)) = batch else { return Ok(None) };
-        for (n, message) in messages.iter().enumerate() {
-            let comma = if n > 0 { "," } else { "" };
-            text += comma;
-            text += &serde_json::to_string(&MessageView::of(message))?;
-        }
-        let next = match messages.last() {
-            Some(last) if messages.len() as i64 == BATCH => {
-                app.store.read().await?.chat_messages(id, last.id, BATCH).await?
-            }
-            _ => Vec::new(),
-        };
-        let next = if next.is_empty() {
-            text += "]}";
-            None
-        } else {
-            Some((",".to_owned(), next))
-        };
-        Ok::<_, BoxError>(Some((text, (app, next))))
-    });
-    let body = rest.inspect_err(|error| {
-        tracing::warn!(error = &**error as &dyn std::error::Error, "a chat could not be read to its end");
-    });
-    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(body)))
+    let body = with_its_messages(app.0, id, &view(&chat), Some(first));
+    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(told(body))))
 }
 
 /// Add a message

@@ -31,7 +31,7 @@ use crate::{
     extract::Params,
     feed::{Catch, Event},
     models,
-    policy::Caller,
+    policy::{Caller, Grant},
     seats::Seat,
     session,
 };
@@ -57,7 +57,7 @@ pub(crate) async fn events(
 ) -> Outcome<impl IntoResponse> {
     let logs = params.id("logs")?.map(ModelId);
     params.finish()?;
-    let seat = app.seats.take(caller.session)?;
+    let seat = app.seats.take(caller.grant.key())?;
     let logs = match logs {
         None => None,
         Some(id) => {
@@ -81,7 +81,7 @@ pub(crate) async fn events(
     }
     let reader = Reader {
         app: app.0,
-        session: caller.session,
+        grant: caller.grant,
         _seat: seat,
         live: Some(live),
         last: begin.last,
@@ -97,7 +97,7 @@ pub(crate) async fn events(
 /// One connection.
 struct Reader {
     app: App,
-    session: [u8; 32],
+    grant: Grant,
     _seat: Seat,
     /// `None` when it is over.
     live: Option<Receiver<Arc<Event>>>,
@@ -147,7 +147,7 @@ impl Reader {
                 // A session that ended comes before anything that he would see of it.
                 biased;
                 _ = self.check.tick() => {
-                    if !session::holds(&self.app, &self.session).await {
+                    if !self.grant.holds(&self.app).await {
                         return None;
                     }
                 }

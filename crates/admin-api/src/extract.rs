@@ -17,7 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::{duplicate, error::Problem, policy::BodyLimit};
+use crate::{body_room::Room, duplicate, error::Problem, policy::BodyLimit};
 
 /// Longest time for a body to arrive; the largest has 256 KiB.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ impl<S: Send + Sync> FromRequest<S> for MaybeObject {
 async fn received(request: Request) -> Result<(bool, Bytes), Problem> {
     let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::NONE).0;
     let json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
-    Ok((json, read(request.into_body(), limit).await?))
+    Ok((json, read(request.into_body(), limit, None).await?))
 }
 
 fn is_json(value: &HeaderValue) -> bool {
@@ -111,10 +111,11 @@ fn is_json(value: &HeaderValue) -> bool {
 }
 
 /// The body, if it has at most `limit` bytes. Of a larger one the rest is read all the same, within reason: many clients
-/// look at the answer only when they have sent everything, and hanging up on them would lose it.
-async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
+/// look at the answer only when they have sent everything, and hanging up on them would lose it. The same for one that finds
+/// no `room`.
+async fn read(mut body: Body, limit: usize, mut room: Option<&mut Room>) -> Result<Bytes, Problem> {
     let announced = body.size_hint().lower();
-    let (mut bytes, mut n_bytes) = (BytesMut::new(), 0_u64);
+    let (mut bytes, mut n_bytes, mut full) = (BytesMut::new(), 0_u64, None);
     let mut take = async || {
         while n_bytes <= DISCARDED
             && let Some(frame) = body.frame().await
@@ -123,8 +124,13 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
                 frame.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the body can't be read"))?;
             let data = data.into_data().unwrap_or_default();
             n_bytes += data.len() as u64;
-            if n_bytes <= limit as u64 {
-                bytes.extend_from_slice(&data);
+            if n_bytes > limit as u64 || full.is_some() {
+                bytes = BytesMut::new();
+                continue;
+            }
+            match room.as_mut().map_or(Ok(()), |it| it.grow(bytes.len() + data.len())) {
+                Ok(()) => bytes.extend_from_slice(&data),
+                Err(error) => full = Some(error),
             }
         }
         Ok::<_, Problem>(())
@@ -132,8 +138,10 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
     if announced <= DISCARDED {
         let late = |_| Problem::new(ErrorCode::RequestTimeout, "the body did not arrive in time");
         tokio::time::timeout(BODY_TIME, take()).await.map_err(late)??;
-        if n_bytes <= limit as u64 {
-            return Ok(bytes.freeze());
+        match full {
+            Some(error) => return Err(error.into()),
+            None if n_bytes <= limit as u64 => return Ok(bytes.freeze()),
+            None => {}
         }
     }
     Err(Problem::new(ErrorCode::RequestTooLarge, format!("the body is larger than {limit} bytes")))
@@ -142,15 +150,19 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
 /// The request once its body is here as a whole.
 ///
 /// # Errors
-/// It is too large or too late; 422 `validation_error` for one on a route that takes none, since it would be
+/// It is too large or too late, or there is no memory for it (503 `request_memory_full`); 422 `validation_error` for one on a route that takes none, since it would be
 /// misunderstood (an empty object is nothing).
-pub(crate) async fn with_its_body(request: Request, limit: BodyLimit) -> Result<Request, Problem> {
+pub(crate) async fn with_its_body(
+    request: Request,
+    limit: BodyLimit,
+    room: &mut Room,
+) -> Result<Request, Problem> {
     let (parts, body) = request.into_parts();
     if limit != BodyLimit::NONE {
-        let body = read(body, limit.0).await?;
+        let body = read(body, limit.0, Some(room)).await?;
         return Ok(Request::from_parts(parts, body.into()));
     }
-    let said = read(body, 256).await;
+    let said = read(body, 256, None).await;
     if said.is_ok_and(|it| matches!(it.trim_ascii(), b"" | b"{}")) {
         return Ok(Request::from_parts(parts, Body::empty()));
     }
@@ -171,6 +183,11 @@ impl Fields {
 
     pub(crate) fn problem(&mut self, param: &str, message: impl Into<String>) {
         self.problems.push(FieldProblem::new(param, message));
+    }
+
+    /// Whether the field was sent, with whatever value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.map.contains_key(name)
     }
 
     /// The field as it stands, `None` when absent; `null` is a value.
@@ -362,12 +379,16 @@ impl Params {
     }
 
     pub(crate) fn flag(&mut self, name: &str) -> Result<bool, Problem> {
+        self.flag_or(name, false)
+    }
+
+    pub(crate) fn flag_or(&mut self, name: &str, default: bool) -> Result<bool, Problem> {
         let read = |it: &str| match it {
             "true" | "1" => Some(true),
             "false" | "0" => Some(false),
             _ => None,
         };
-        Ok(self.parsed(name, "true or false", read)?.unwrap_or(false))
+        Ok(self.parsed(name, "true or false", read)?.unwrap_or(default))
     }
 
     /// `sort`: a column, in descending order with `-` in front or `:desc` behind; `:asc` is the default.
@@ -500,7 +521,7 @@ mod tests {
     async fn nobody_waits_for_a_body_that_does_not_come() {
         let stuck = Body::from_stream(futures_util::stream::pending::<Result<&[u8], std::io::Error>>());
         let begin = tokio::time::Instant::now();
-        assert_eq!(read(stuck, 100).await.unwrap_err().0.code, ErrorCode::RequestTimeout);
+        assert_eq!(read(stuck, 100, None).await.unwrap_err().0.code, ErrorCode::RequestTimeout);
         assert_eq!(begin.elapsed(), Duration::from_secs(30));
     }
 }

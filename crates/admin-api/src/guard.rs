@@ -9,7 +9,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use gantry_domain::{ApiError, ErrorCode, net, web};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    endpoint::Endpoint,
+    net,
+    web::{self, Audience},
+};
 
 use crate::{
     App,
@@ -38,9 +43,8 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
     let preflight = request.method() == Method::OPTIONS;
     let authority = request.uri().authority().map(Authority::as_str);
     let mut response = if !app.web.knows_host(request.headers(), authority) {
-        let message = "this gateway does not go by that name; see ALLOWED_HOSTS";
-        Problem::new(ErrorCode::UnknownHost, message).into_response()
-    } else if preflight && let Some(allowed) = app.web.preflight(request.headers()) {
+        Problem(app.web.unknown_host(request.headers(), authority)).into_response()
+    } else if preflight && let Some(allowed) = app.web.preflight(Audience::Sessions, request.headers()) {
         (StatusCode::NO_CONTENT, allowed).into_response()
     } else {
         next.run(request).await
@@ -49,12 +53,17 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
         response = finish(&error, &id);
     }
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        headers.insert(REQUEST_ID, id);
-    }
-    app.web.add_cors(origin.as_ref(), headers);
+    add_request_id(headers, &id);
+    app.web.add_cors(Audience::Sessions, origin.as_ref(), headers);
+    app.web.add_hsts(headers);
     web::add_security_headers(headers, PAGES);
     response
+}
+
+fn add_request_id(headers: &mut HeaderMap, id: &str) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        web::add_request_id(headers, &id);
+    }
 }
 
 /// The client's id if it is sane, else the one that the listener gave.
@@ -71,18 +80,14 @@ fn request_id(headers: &HeaderMap) -> String {
 pub fn error_answer(headers: &HeaderMap, error: &ApiError) -> Response {
     let id = request_id(headers);
     let mut response = finish(error, &id);
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
+    add_request_id(response.headers_mut(), &id);
     web::add_security_headers(response.headers_mut(), PAGES);
     response
 }
 
-/// Refuses a state-changing request that another site's page made the browser send.
-pub(crate) fn same_site(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
-    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
-        return Ok(());
-    }
+/// Refuses a request that another site's page made the browser send; a page of another port of this host is another
+/// site's, too, though the browser sends the session cookie with its requests.
+pub(crate) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     if app.web.is_same_site(headers) {
         return Ok(());
     }
@@ -97,10 +102,11 @@ pub(crate) fn client_ip(app: &App, peer: Peer, headers: &HeaderMap) -> Option<Ip
 
 /// The answer to a path that does not exist.
 pub(crate) async fn unknown_route(request: Request) -> Problem {
-    Problem(ApiError::new(
-        ErrorCode::UnknownRoute,
-        format!("there is nothing at {}", shown(request.uri().path())),
-    ))
+    let path = request.uri().path();
+    let meant =
+        Endpoint::meant_by(path).filter(|_| !path.starts_with("/admin/") && !path.starts_with("/auth/"));
+    let hint = meant.map(|it| format!("; did you mean {}?", shown(&it))).unwrap_or_default();
+    Problem(ApiError::new(ErrorCode::UnknownRoute, format!("there is nothing at {}{hint}", shown(path))))
 }
 
 /// The answer to a method that a path does not have.

@@ -7,6 +7,7 @@
 pub mod app;
 pub mod audit;
 mod auth;
+mod body_room;
 pub mod bootstrap;
 mod chat;
 mod disk;
@@ -21,6 +22,8 @@ mod guesses;
 mod health;
 mod keys;
 mod limits;
+mod local_user;
+mod long_reads;
 mod models;
 mod orgs;
 mod pages;
@@ -34,6 +37,8 @@ pub mod seats;
 pub mod session;
 mod system;
 mod throttle;
+pub mod tokens;
+mod turns;
 mod upstreams;
 mod usage;
 mod users;
@@ -41,10 +46,12 @@ mod users;
 pub use app::{
     Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
 };
+pub use body_room::BodyRoom;
 pub use disk::Disk;
 pub use error::Problem;
 pub use guard::{Peer, error_answer};
 pub use guesses::Guesses;
 pub use health::Leaving;
+pub use long_reads::LongReads;
 pub use routes::router;
 pub use throttle::Throttle;

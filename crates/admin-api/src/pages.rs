@@ -4,11 +4,10 @@
 use std::sync::LazyLock;
 
 use axum::{
-    Router,
     extract::State,
     http::header::{CACHE_CONTROL, CONTENT_TYPE},
     response::IntoResponse,
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use bytes::Bytes;
 
@@ -28,16 +27,14 @@ pub(crate) async fn docs(_: State<App>, params: Params) -> Outcome<impl IntoResp
 }
 
 /// What the page consists of besides itself.
-pub(crate) fn assets() -> Router<App> {
-    Router::new()
-        .route(
+pub(crate) fn assets() -> [(&'static str, MethodRouter); 2] {
+    [
+        (
             "/docs/docs.js",
             get(async || file("text/javascript; charset=utf-8", include_str!("pages/docs.js"))),
-        )
-        .route(
-            "/docs/docs.css",
-            get(async || file("text/css; charset=utf-8", include_str!("pages/docs.css"))),
-        )
+        ),
+        ("/docs/docs.css", get(async || file("text/css; charset=utf-8", include_str!("pages/docs.css")))),
+    ]
 }
 
 fn file(kind: &'static str, text: &'static str) -> impl IntoResponse {

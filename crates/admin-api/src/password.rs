@@ -5,17 +5,23 @@ use std::sync::Arc;
 use argon2::{
     Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version, password_hash::phc::PasswordHash,
 };
-use gantry_domain::{ApiError, ErrorCode};
+use gantry_domain::{ApiError, ErrorCode, UserId};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use crate::turns::{Turn, Turns};
+
 /// Memory in KiB, passes and lanes (OWASP's first choice for argon2id).
 const PARAMS: (u32, u32, u32) = (19 * 1024, 2, 1);
-/// Hashes at the same time: each takes 19 MiB and tens of milliseconds of a CPU.
-const AT_ONCE: usize = 2;
-/// Hashes that may wait: beyond, sign-ins are refused rather than queued for ever.
+/// Passwords at the same time that are looked at for sign-ins: each takes 19 MiB and tens of milliseconds of a CPU.
+const SIGN_INS: usize = 2;
+/// The same of those that are set.
+const CHANGES: usize = 1;
+/// Passwords that may wait: beyond, they are refused rather than queued for ever.
 const WAITING: usize = 16;
+/// Of them, those that one caller sets.
+const OF_CALLER: usize = 6;
 
 /// Verified when there is no such user, so that the answer takes as long. Its password was thrown away. A constant,
 /// because hashing one at start would cost 19 MiB that the allocator keeps.
@@ -25,17 +31,46 @@ const DECOY: &str =
 /// Hashes and verifies passwords. Cheap to clone.
 #[derive(Clone)]
 pub struct Passwords {
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    /// Those who sign in wait for nobody who sets passwords.
+    sign_ins: Pool,
+    changes: Pool,
+    callers: Turns,
 }
 
 impl Default for Passwords {
     fn default() -> Self {
-        Self {
-            running: Arc::new(Semaphore::new(AT_ONCE)),
-            waiting: Arc::new(Semaphore::new(AT_ONCE + WAITING)),
-        }
+        Self { sign_ins: Pool::new(SIGN_INS), changes: Pool::new(CHANGES), callers: Turns::new(OF_CALLER) }
     }
+}
+
+/// So many at the same time, and so many that wait.
+#[derive(Clone)]
+struct Pool {
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Pool {
+    fn new(at_once: usize) -> Self {
+        let places = |n| Arc::new(Semaphore::new(n));
+        Self { running: places(at_once), waiting: places(at_once + WAITING) }
+    }
+
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        let _queued = self.waiting.try_acquire().map_err(|_| busy("too many passwords at once"))?;
+        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| ApiError::internal())?;
+        // It goes on when nobody waits for it any more, and takes its memory as long.
+        let work = move || {
+            let done = work();
+            drop(running);
+            done
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal())
+    }
+}
+
+fn busy(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::TooManyAttempts, message).retry_after(2)
 }
 
 fn argon2() -> Option<Argon2<'static>> {
@@ -48,35 +83,48 @@ fn hash_now(password: &str) -> Option<String> {
 }
 
 impl Passwords {
+    /// The turn of a caller who sets a password, or several one after the other.
+    ///
+    /// # Errors
+    /// 429 when too many of the caller's wait already.
+    pub(crate) async fn turn(&self, caller: UserId) -> Result<Turn, ApiError> {
+        self.callers.turn(caller).await.ok_or_else(|| busy("you set too many passwords at once"))
+    }
+
     /// The PHC string to store.
     ///
     /// # Errors
     /// 429 when too many are being hashed.
     pub async fn hash(&self, password: &SecretString) -> Result<String, ApiError> {
         let password = password.clone();
-        self.run(move || hash_now(password.expose_secret())).await?.ok_or_else(ApiError::internal)
+        self.changes.run(move || hash_now(password.expose_secret())).await?.ok_or_else(ApiError::internal)
     }
 
-    /// Whether `password` is the one behind `stored`; without `stored` (no such user) it takes as long and is not.
+    /// For a sign-in: whether `password` is the one behind `stored`; without `stored` (no such user) it takes as long and
+    /// is not.
+    ///
+    /// # Errors
+    /// 429 when too many are being looked at.
+    pub async fn verify(&self, password: &SecretString, stored: Option<&str>) -> Result<bool, ApiError> {
+        let matches = self.sign_ins.run(compare(password, stored.unwrap_or(DECOY))).await?;
+        Ok(matches && stored.is_some())
+    }
+
+    /// For a change: whether `password` is the present one.
     ///
     /// # Errors
     /// 429 when too many are being hashed.
-    pub async fn verify(&self, password: &SecretString, stored: Option<&str>) -> Result<bool, ApiError> {
-        let known = stored.is_some();
-        let (password, stored) = (password.clone(), stored.unwrap_or(DECOY).to_owned());
-        let matches = self.run(move || {
-            let hash = PasswordHash::new(&stored).ok()?;
-            let argon2 = argon2()?;
-            Some(argon2.verify_password(password.expose_secret().as_bytes(), &hash).is_ok())
-        });
-        Ok(matches.await?.unwrap_or(false) && known)
+    pub(crate) async fn is_current(&self, password: &SecretString, stored: &str) -> Result<bool, ApiError> {
+        self.changes.run(compare(password, stored)).await
     }
+}
 
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-        let busy = || ApiError::new(ErrorCode::TooManyAttempts, "too many sign-ins at once").retry_after(2);
-        let _queued = self.waiting.try_acquire().map_err(|_| busy())?;
-        let _running = self.running.acquire().await.map_err(|_| ApiError::internal())?;
-        tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal())
+/// Compares, which takes its time.
+fn compare(password: &SecretString, stored: &str) -> impl FnOnce() -> bool + Send + 'static {
+    let (password, stored) = (password.clone(), stored.to_owned());
+    move || {
+        let (Ok(hash), Some(argon2)) = (PasswordHash::new(&stored), argon2()) else { return false };
+        argon2.verify_password(password.expose_secret().as_bytes(), &hash).is_ok()
     }
 }
 

@@ -17,8 +17,10 @@ use serde_json::Value;
 
 use crate::{
     App,
+    app::LiveRoute,
     error::{Outcome, Problem},
     extract::Params,
+    policy::Caller,
 };
 
 /// llama-server's context unless the record says otherwise: the specification's default of `context_size`, which is
@@ -35,19 +37,27 @@ const ANSWER: i64 = 512;
 pub(crate) struct RunningModel {
     served_model_name: String,
     task: Task,
-    engine_type: EngineKind,
+    /// `null`: entered by hand.
+    engine_type: Option<EngineKind>,
     state: &'static str,
 }
 
 /// Models that can be called now
 ///
-/// Only those whose engine is healthy: running, its breaker closed, and not silent while requests wait.
-pub(crate) async fn running(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
+/// Managed ones, and those of the registry. Only those that the user may call, and whose engine is healthy: running, its
+/// breaker closed, and not silent while requests wait.
+pub(crate) async fn running(
+    app: State<App>,
+    caller: Caller,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     params.finish()?;
     let healthy = |name: &str| app.engines.route_health(name).is_some_and(RouteHealth::is_ok);
-    let routes = app.engines.managed_routes().into_iter().filter(|it| healthy(&it.served_name));
-    let entry = |it: crate::app::ManagedRoute| RunningModel {
+    let allowed = |name: &String| caller.user.models.as_ref().is_none_or(|names| names.contains(name));
+    let routes = app.engines.live_routes().into_iter();
+    let routes = routes.filter(|it| healthy(&it.served_name) && allowed(&it.served_name));
+    let entry = |it: LiveRoute| RunningModel {
         served_model_name: it.served_name,
         task: it.task,
         engine_type: it.engine,
@@ -61,11 +71,13 @@ pub(crate) async fn running(app: State<App>, mut params: Params) -> Outcome<impl
 #[derive(Debug, Serialize)]
 pub(crate) struct Constraints {
     served_model_name: String,
-    engine_type: EngineKind,
+    /// `null`: entered by hand.
+    engine_type: Option<EngineKind>,
     task: Task,
-    /// Of llama.cpp; `null` for vLLM, which has `max_model_len`.
+    /// Of llama.cpp; `null` for all others, which have `max_model_len`.
     context_size: Option<i64>,
-    max_model_len: i64,
+    /// `null` for an engine that was entered by hand and does not say.
+    max_model_len: Option<i64>,
     max_tokens_default: i64,
     request_defaults: Option<Value>,
     supports_streaming: bool,
@@ -74,7 +86,8 @@ pub(crate) struct Constraints {
 
 /// Limits of one model
 ///
-/// The context is what the engine reports while it runs, else what the record or the model's files say.
+/// The context is what the engine reports while it runs, else what the record or the model's files say; of an engine that
+/// was entered by hand, what it reports.
 pub(crate) async fn constraints(
     app: State<App>,
     path: Result<Path<String>, PathRejection>,
@@ -88,19 +101,42 @@ pub(crate) async fn constraints(
     let named = |it: &Model| it.served_name == name || it.as_launched().adapters().contains(&name);
     // A model's own name comes first, as in routing.
     let own = models.iter().position(|it| it.served_name == name);
-    let model =
-        own.or_else(|| models.iter().position(named)).map(|at| models.swap_remove(at)).ok_or_else(|| {
-            ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model")
-        })?;
+    let Some(at) = own.or_else(|| models.iter().position(named)) else {
+        let mut routes = app.engines.live_routes().into_iter();
+        let route = routes.find(|it| it.served_name == name && it.engine.is_none());
+        let none = || ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name");
+        return Ok(Json(elsewhere(route.ok_or_else(|| none().with_param("model"))?)));
+    };
+    let model = models.swap_remove(at);
     // The gateway puts the record's defaults into requests at once; all else is as it was when the engine started.
     let defaults =
         model.config.get("request_defaults").filter(|it| it.as_object().is_some_and(|it| !it.is_empty()));
     let defaults = defaults.cloned();
     let model = if model.state().0.is_active() { model.as_launched() } else { model };
     let facts = facts(&app, &model).await?;
-    let mut routes = app.engines.managed_routes().into_iter();
+    let mut routes = app.engines.live_routes().into_iter();
     let reported = routes.find(|it| it.served_name == model.served_name).and_then(|it| it.max_model_len);
     Ok(Json(Constraints { served_model_name: name.to_owned(), ..view(model, defaults, reported, &facts) }))
+}
+
+/// Of an engine that was entered by hand, of which nothing is known but what it reports.
+fn elsewhere(route: LiveRoute) -> Constraints {
+    Constraints {
+        served_model_name: route.served_name,
+        engine_type: None,
+        task: route.task,
+        context_size: None,
+        max_model_len: route.max_model_len,
+        max_tokens_default: route.max_model_len.map_or(ANSWER, answer_within),
+        request_defaults: None,
+        supports_streaming: route.task == Task::Generate,
+        supports_system_prompt: true,
+    }
+}
+
+/// Tokens of an answer in a context of so many, unless somebody says otherwise.
+fn answer_within(max_model_len: i64) -> i64 {
+    ANSWER.min(max_model_len / 2).max(1)
 }
 
 fn view(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
@@ -121,11 +157,11 @@ fn view(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &Ch
         .iter()
         .find_map(|it| defaults.as_ref()?.get(it)?.as_i64().filter(|it| *it > 0));
     Constraints {
-        engine_type: model.engine,
+        engine_type: Some(model.engine),
         task: model.task,
         context_size,
-        max_model_len,
-        max_tokens_default: own_limit.unwrap_or_else(|| ANSWER.min(max_model_len / 2).max(1)),
+        max_model_len: Some(max_model_len),
+        max_tokens_default: own_limit.unwrap_or_else(|| answer_within(max_model_len)),
         request_defaults: defaults,
         // Vectors come at once.
         supports_streaming: model.task == Task::Generate,

@@ -1,27 +1,82 @@
 //! Who may call a route, with how large a body: checked before any handler runs, by default refused.
 
+use std::collections::BTreeSet;
+
 use axum::{
     body::HttpBody,
     extract::{FromRequestParts, MatchedPath, Request, State},
-    http::request::Parts,
+    http::{HeaderMap, Method, header::AUTHORIZATION, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use gantry_domain::{
     ErrorCode, OrgId, Role,
+    account_token::{Right, TokenScopes},
     audit::{Action, Actor, AuditEntry, Origin},
     identity::User,
+    key::TokenKind,
 };
+use secrecy::{ExposeSecret, SecretString};
 
-use crate::{App, audit, error::Problem, extract, guard, routes, session};
+use crate::{
+    App, audit,
+    error::{Outcome, Problem},
+    extract, guard, routes, session, tokens,
+};
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Anybody, signed in or not.
     Public,
-    /// A signed-in user of at least this role.
+    /// A user of at least this role: signed in, or by a token whose scopes reach so far.
     AtLeast(Role),
+    /// A user of at least this role who is signed in: no token stands in for that.
+    InPerson(Role),
+}
+
+impl Access {
+    /// The least role; `None`: nobody need sign in.
+    pub fn role(self) -> Option<Role> {
+        match self {
+            Self::Public => None,
+            Self::AtLeast(role) | Self::InPerson(role) => Some(role),
+        }
+    }
+}
+
+/// Paths below `/admin` whose scopes are those of another area.
+const SAME_AREA: &[(&str, &str)] = &[
+    ("orgs", "people"),
+    ("users", "people"),
+    ("tokens", "people"),
+    ("engines", "models"),
+    ("upstreams", "models"),
+    ("events", "system"),
+];
+/// What any token may ask, whatever its scopes: whom it acts for.
+const WHO_AM_I: &str = "/auth/me";
+
+/// The area of a path in scopes of tokens: the word after `/admin/`, or `account` for a user's own things. `None`: no
+/// scope is for it.
+pub fn area(path: &str) -> Option<&str> {
+    if path.starts_with("/auth/") {
+        return Some("account");
+    }
+    let word = path.strip_prefix("/admin/")?.split('/').next()?;
+    Some(SAME_AREA.iter().find(|it| it.0 == word).map_or(word, |it| it.1))
+}
+
+/// What a scope must let a token do for a request with this method.
+pub fn right_of(method: &Method) -> Right {
+    if method.is_safe() { Right::Read } else { Right::Write }
+}
+
+/// The areas of all routes that tokens may call, by name.
+pub fn areas() -> Vec<&'static str> {
+    let routes = routes::routes();
+    let open = routes.iter().filter(|it| matches!(it.policy.access, Access::AtLeast(_)));
+    open.filter_map(|it| area(it.path)).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Largest body in bytes.
@@ -44,12 +99,40 @@ pub struct Policy {
     pub body: BodyLimit,
 }
 
-/// The signed-in user behind a request.
+/// What stands for the user of a request.
+#[derive(Debug, Clone)]
+pub(crate) enum Grant {
+    /// SHA-256 of the session id.
+    Session([u8; 32]),
+    Token {
+        /// SHA-256 of the token.
+        hash: [u8; 32],
+        scopes: TokenScopes,
+    },
+}
+
+impl Grant {
+    /// Tells one from another.
+    pub(crate) fn key(&self) -> [u8; 32] {
+        match self {
+            Self::Session(hash) | Self::Token { hash, .. } => *hash,
+        }
+    }
+
+    /// Whether it still stands for its user.
+    pub(crate) async fn holds(&self, app: &App) -> bool {
+        match self {
+            Self::Session(hash) => session::holds(app, hash).await,
+            Self::Token { hash, .. } => tokens::holds(app, hash).await,
+        }
+    }
+}
+
+/// The user behind a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) user: User,
-    /// SHA-256 of the session id.
-    pub(crate) session: [u8; 32],
+    pub(crate) grant: Grant,
     /// Where this request came from.
     pub(crate) origin: Origin,
 }
@@ -57,6 +140,17 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) fn role(&self) -> Role {
         self.user.role
+    }
+
+    /// SHA-256 of the session id.
+    ///
+    /// # Errors
+    /// 403 `forbidden`: a token acts. Routes that need a session are [`Access::InPerson`], which says it before.
+    pub(crate) fn session(&self) -> Outcome<[u8; 32]> {
+        match &self.grant {
+            Grant::Session(hash) => Ok(*hash),
+            Grant::Token { .. } => Err(in_person()),
+        }
     }
 
     /// A row of the audit log that says that this caller did `action` to the object.
@@ -80,7 +174,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unauthenticated)
+        parts.extensions.get::<Self>().cloned().ok_or_else(sign_in_first)
     }
 }
 
@@ -96,39 +190,89 @@ impl<S: Send + Sync> FromRequestParts<S> for Stranger {
     }
 }
 
-pub(crate) fn unauthenticated() -> Problem {
-    Problem::new(ErrorCode::Unauthenticated, "sign in first")
+pub(crate) fn sign_in_first() -> Problem {
+    unauthenticated(
+        "sign in first; a program sends a token of `POST /auth/tokens` as `Authorization: Bearer gta_…`",
+    )
+}
+
+/// 401 `unauthenticated`.
+pub(crate) fn unauthenticated(why: &str) -> Problem {
+    Problem::new(ErrorCode::Unauthenticated, why)
+}
+
+fn in_person() -> Problem {
+    Problem::new(ErrorCode::Forbidden, "a token can't do this: sign in with the user's password")
+}
+
+/// What a request brings to say who sends it.
+#[derive(Debug, Clone)]
+enum Credential {
+    None,
+    /// Value of the session cookie.
+    Cookie(String),
+    Token(SecretString),
+}
+
+impl Credential {
+    /// Whoever sends a token means it: a cookie that a browser adds by itself counts for less. Other kinds of
+    /// `Authorization` are for the data plane.
+    fn of(headers: &HeaderMap) -> Self {
+        let bearer = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(|it| {
+            let (scheme, token) = it.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        match bearer.filter(|it| it.starts_with(TokenKind::Account.prefix())) {
+            Some(token) => Self::Token(token.into()),
+            None => session::cookie(headers).map_or(Self::None, |it| Self::Cookie(it.to_owned())),
+        }
+    }
+}
+
+/// A route as far as admission is concerned.
+struct Asked {
+    policy: Policy,
+    method: Method,
+    /// As the route table has it.
+    path: MatchedPath,
 }
 
 /// Looks the route's policy up and enforces it. Runs for matched routes only.
 pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().cloned();
-    let policy = path.as_ref().and_then(|path| routes::policy(request.method(), path.as_str()));
-    let Some(policy) = policy else {
-        // A method that the route does not have, or a route without a policy: both end in a refusal.
-        return next.run(request).await;
+    let asked = path.and_then(|path| {
+        let policy = routes::policy(request.method(), path.as_str())?;
+        Some(Asked { policy, method: request.method().clone(), path })
+    });
+    let Some(asked) = asked else {
+        // The table does not have it: nobody may call it.
+        return guard::unknown_method(request).await.into_response();
     };
     // Bodies can't be shared between threads, so what is needed of the request is taken out before the await.
-    let site = guard::same_site(&app, request.method(), request.headers());
-    let cookie = session::cookie(request.headers()).map(str::to_owned);
+    let site = guard::same_site(&app, request.headers());
+    // Links to pages that are everybody's may stand anywhere.
+    let public = asked.policy.access == Access::Public && asked.method.is_safe();
+    let site = if public { Ok(()) } else { site };
+    let credential = Credential::of(request.headers());
     let origin = audit::origin(&app, &request);
-    match admit(&app, policy, site, cookie.as_deref()).await {
+    match admit(&app, &asked, site, &credential).await {
         Ok(mut caller) => {
-            request.extensions_mut().insert(policy.body);
+            request.extensions_mut().insert(asked.policy.body);
+            let mut room = app.body_room.room(caller.as_ref().map(|it| it.user.id));
             // What reads refuses by itself what it does not know; of a change nobody must believe that it was
             // understood when it was not: `DELETE …?dry_run=true`.
             if !request.method().is_safe()
-                && !path.is_some_and(|it| routes::takes_query(request.method(), it.as_str()))
+                && !routes::takes_query(request.method(), asked.path.as_str())
                 && let Err(problem) = extract::without_query(request.uri())
             {
                 return problem.into_response();
             }
             if !request.body().is_end_stream() && !request.method().is_safe() {
                 let arrived = async {
-                    let request = extract::with_its_body(request, policy.body).await?;
+                    let request = extract::with_its_body(request, asked.policy.body, &mut room).await?;
                     // It may have taken its time: who was deleted meanwhile has no say any more.
                     let caller = match caller {
-                        Some(_) => admit(&app, policy, Ok(()), cookie.as_deref()).await?,
+                        Some(_) => admit(&app, &asked, Ok(()), &credential).await?,
                         None => None,
                     };
                     Ok::<_, Problem>((request, caller))
@@ -139,8 +283,13 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
                 };
             }
             match caller {
-                Some(caller) => drop(request.extensions_mut().insert(Caller { origin, ..caller })),
-                None => drop(request.extensions_mut().insert(Stranger(origin))),
+                Some(caller) => {
+                    let origin = Origin { token: caller.origin.token, ..origin };
+                    request.extensions_mut().insert(Caller { origin, ..caller });
+                }
+                None => {
+                    request.extensions_mut().insert(Stranger(origin));
+                }
             }
             next.run(request).await
         }
@@ -150,20 +299,63 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
 
 async fn admit(
     app: &App,
-    policy: Policy,
+    asked: &Asked,
     site: Result<(), Problem>,
-    cookie: Option<&str>,
+    credential: &Credential,
 ) -> Result<Option<Caller>, Problem> {
-    let Access::AtLeast(role) = policy.access else {
+    let Some(role) = asked.policy.access.role() else {
         // Sign-in and set-up set or use cookies too: no other site may send them.
         return site.map(|()| None);
     };
-    let cookie = cookie.ok_or_else(unauthenticated)?;
-    site?;
-    let caller = session::caller(app, cookie).await?.ok_or_else(unauthenticated)?;
+    let caller = match credential {
+        Credential::None => return Err(sign_in_first()),
+        Credential::Cookie(cookie) => {
+            site?;
+            session::caller(app, cookie).await?.ok_or_else(sign_in_first)?
+        }
+        // No page of another site can make a browser send one.
+        Credential::Token(token) => tokens::caller(app, token.expose_secret()).await?,
+    };
+    if let Grant::Token { scopes, .. } = &caller.grant {
+        within_scopes(asked, scopes)?;
+    }
     if caller.role() < role {
-        let message = format!("this needs the role `{role}`, yours is `{}`", caller.role());
+        let why = format!("this needs the role `{role}`, yours is `{}`", caller.role());
+        let message = match own_way(&asked.method, asked.path.as_str()) {
+            Some(own) => format!("{why}; your own is at {} {own}", asked.method),
+            None => why,
+        };
         return Err(Problem::new(ErrorCode::Forbidden, message));
     }
     Ok(Some(caller))
+}
+
+/// Whether a token with these scopes may call the route.
+fn within_scopes(asked: &Asked, scopes: &TokenScopes) -> Outcome<()> {
+    let path = asked.path.as_str();
+    let area = match asked.policy.access {
+        Access::AtLeast(_) => area(path).ok_or_else(in_person)?,
+        Access::Public | Access::InPerson(_) => return Err(in_person()),
+    };
+    let right = right_of(&asked.method);
+    if path == WHO_AM_I || scopes.allows(area, right) {
+        return Ok(());
+    }
+    let message =
+        format!("this needs the scope `{}`, the token has `{scopes}`", tokens::scope_word(area, right));
+    Err(Problem::new(ErrorCode::InsufficientScope, message))
+}
+
+/// Where users find their own part of what `path` has of all: the same path below `/auth`, or above it.
+fn own_way(method: &Method, path: &str) -> Option<String> {
+    let mut own = format!("/auth/{}", path.strip_prefix("/admin/")?);
+    loop {
+        if routes::policy(method, &own).is_some() {
+            return Some(own);
+        }
+        own.truncate(own.rfind('/').filter(|at| *at > "/auth".len())?);
+        if *method != Method::GET {
+            return None;
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The way back for an owner who lost his password, for whoever may write to the database: nobody signed in can give it.
+//! The way back for an owner who lost their password, for whoever may write to the database: nobody signed in can give it.
 
 use gantry_domain::{
     ApiError, ErrorCode, Role, Timestamp,
@@ -35,8 +35,7 @@ impl Lost {
         let names = owners.iter().map(|it| format!("`{}`", it.username)).collect::<Vec<_>>().join(", ");
         let refuse = |why: String| Problem(ApiError::new(ErrorCode::NotFound, why));
         if owners.is_empty() {
-            let why =
-                "there is no owner yet: the gateway prints a link that makes the first one at its start";
+            let why = "there is no owner yet: `gantry owner create NAME` makes the first one";
             return Err(refuse(why.to_owned()));
         }
         let owner = match username {

@@ -1,6 +1,8 @@
 //! `/admin/models/registry`: which served name goes where. Managed models are there by themselves; an owner may add
 //! engines that run elsewhere.
 
+use std::collections::HashSet;
+
 use axum::{
     Json,
     extract::{Path, State, rejection::PathRejection},
@@ -11,6 +13,7 @@ use gantry_domain::{
     audit::Action,
     host::RouteHealth,
     model::{RESERVED, Task, is_reserved},
+    net::MAX_ENGINE_URLS,
 };
 use gantry_store::{RegistryEntry, Tx};
 use http::StatusCode;
@@ -25,38 +28,69 @@ use crate::{
     policy::Caller,
 };
 
+/// What an address is, for messages.
+const ADDRESS: &str =
+    "an address such as http://10.0.0.5:8000 or https://models.example.com/v1, without user and query";
+
 /// The routing table
 pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     params.finish()?;
     let entries = app.store.read().await?.registry().await?;
-    let managed = app.engines.managed_routes().into_iter().map(|it| {
+    let managed = app.engines.live_routes().into_iter().filter(|it| it.engine.is_some()).map(|it| {
         let (healthy, breaker) = health(&app, &it.served_name);
         json!({
-            "served_name": it.served_name, "url": it.url, "task": it.task, "engine_type": it.engine,
-            "source": "managed", "healthy": healthy, "breaker": breaker,
+            "served_name": it.served_name, "url": it.url, "urls": [it.url], "upstream_model": null, "task": it.task,
+            "engine_type": it.engine, "source": "managed", "healthy": healthy, "breaker": breaker,
         })
     });
     let manual = entries.iter().map(|it| view(&app, it));
     Ok(page.of(managed.chain(manual).collect()))
 }
 
-/// Add an engine that runs elsewhere, or change it
+/// What a body says of an entry, but for its name.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+struct Given {
+    urls: Option<Vec<String>>,
+    task: Option<Task>,
+    upstream_model: Option<Option<String>>,
+    api_key: Option<Option<SecretString>>,
+}
+
+impl Given {
+    fn read(fields: &mut Fields) -> Self {
+        let url = fields.given("url", ADDRESS, |it| engine_url(it.as_str()?));
+        let several = format!("a list of 1 to {MAX_ENGINE_URLS} different addresses, each {ADDRESS}");
+        let urls = fields.given("urls", &several, engine_urls);
+        if url.is_some() && urls.is_some() {
+            fields.problem("urls", "send `url` or `urls`, not both");
+        }
+        Self {
+            urls: urls.or_else(|| url.map(|it| vec![it])),
+            task: fields.optional("task", "generate or embed", typed::<Task>),
+            upstream_model: fields.change("upstream_model", &read::named(200), read::name(200)),
+            api_key: fields.change("api_key", "a text of 1 to 500 printable characters", |it| {
+                let text = it.as_str()?;
+                let legal = (1..=500).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
+                legal.then(|| SecretString::from(text.to_owned()))
+            }),
+        }
+    }
+}
+
+/// Add an engine that runs elsewhere, or replace it
 ///
 /// The gateway's internal key is never sent there; it may have an `api_key` of its own. Answers when the engine was probed.
 pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.required("served_name", &read::named(200), read::name(200));
-    let url =
-        fields.required("url", "an address such as http://10.0.0.5:8000", |it| engine_url(it.as_str()?));
-    let task = fields.optional("task", "generate or embed", typed::<Task>).unwrap_or(Task::Generate);
-    let api_key = fields.change("api_key", "a text of 1 to 500 printable characters", |it| {
-        let text = it.as_str()?;
-        let legal = (1..=500).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic());
-        legal.then(|| SecretString::from(text.to_owned()))
-    });
+    let anywhere = fields.has("url") || fields.has("urls");
+    let given = Given::read(&mut fields);
+    if !anywhere {
+        fields.problem("url", format!("`url` is required: {ADDRESS}; or `urls`, a list of such addresses"));
+    }
     fields.finish()?;
-    let (served_name, url) = (name.unwrap_or_default(), url.unwrap_or_default());
+    let (served_name, urls) = (name.unwrap_or_default(), given.urls.unwrap_or_default());
     if is_reserved(&served_name) {
         return Err(Problem::invalid("served_name", RESERVED));
     }
@@ -70,24 +104,85 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
         let message = "a managed model, or an adapter of one, has this served name";
         return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
     }
-    let now = app.clock.now();
     let replaced = find(&mut tx, &served_name).await?;
-    // Never to another address than the one that it was given for.
-    let kept = || replaced.as_ref().filter(|old| old.url == url)?.api_key.clone();
-    let api_key = api_key.unwrap_or_else(kept);
-    let entry = RegistryEntry { served_name, url, task, api_key, created_at: now };
-    tx.upsert_registry(&entry).await?;
-    let did = caller.did(Action::RegistryAdd, &entry.served_name);
-    let did = match &replaced {
-        None => did.created(stored(&entry)),
-        Some(old) => did.changed(&stored(old), &stored(&entry)),
+    // Never to another address than the ones that it was given for.
+    let kept = replaced.as_ref().filter(|old| given.api_key.is_none() && has_all(old, &urls));
+    let entry = RegistryEntry {
+        sealed_api_key: kept.and_then(|it| it.sealed_api_key.clone()),
+        api_key: given.api_key.unwrap_or_else(|| kept?.api_key.clone()),
+        served_name,
+        urls,
+        task: given.task.unwrap_or(Task::Generate),
+        upstream_model: given.upstream_model.flatten(),
+        created_at: app.clock.now(),
     };
-    tx.audit(&did, now).await?;
+    let view = store(&app, &caller, tx, replaced.as_ref(), &entry).await?;
+    let status = if replaced.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, view))
+}
+
+/// Change an engine that runs elsewhere
+pub(crate) async fn change(
+    app: State<App>,
+    caller: Caller,
+    path: Result<Path<String>, PathRejection>,
+    body: Object,
+) -> Outcome<Json<Value>> {
+    let Path(name) = path.map_err(|_| unreadable())?;
+    let mut fields = Fields::new(body);
+    let given = Given::read(&mut fields);
+    fields.finish()?;
+    let mut tx = app.store.write().await?;
+    tx.exclusive().await?;
+    let old = find(&mut tx, &name).await?.ok_or_else(|| Parts::not_found("registry entry", &name))?;
+    let mut entry = old.clone();
+    entry.task = given.task.unwrap_or(entry.task);
+    if let Some(urls) = given.urls {
+        let has_key = old.api_key.is_some() || old.sealed_api_key.is_some();
+        if has_key && given.api_key.is_none() && !has_all(&old, &urls) {
+            let message = "send `api_key` too (or `null`): a key goes to no other address than those that it was given for";
+            return Err(Problem::invalid("api_key", message));
+        }
+        entry.urls = urls;
+    }
+    if let Some(upstream_model) = given.upstream_model {
+        entry.upstream_model = upstream_model;
+    }
+    if let Some(api_key) = given.api_key {
+        entry.api_key = api_key;
+        entry.sealed_api_key = None;
+    }
+    store(&app, &caller, tx, Some(&old), &entry).await
+}
+
+/// Whether the entry has all of these addresses: its key may go there, and to no other one.
+fn has_all(entry: &RegistryEntry, urls: &[String]) -> bool {
+    urls.iter().all(|it| entry.urls.contains(it))
+}
+
+/// Stores an entry, puts it into force and has it probed; what the list says of it then.
+async fn store(
+    app: &App,
+    caller: &Caller,
+    mut tx: Tx,
+    replaced: Option<&RegistryEntry>,
+    entry: &RegistryEntry,
+) -> Outcome<Json<Value>> {
+    tx.upsert_registry(entry).await?;
+    let did = caller.did(Action::RegistryAdd, &entry.served_name);
+    let did = match replaced {
+        None => did.created(stored(entry)),
+        Some(old) => did.changed(&stored(old), &stored(entry)),
+    };
+    tx.audit(&did, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     app.monitor.probe(Some(vec![entry.served_name.clone()])).await;
-    let status = if replaced.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(view(&app, &entry))))
+    Ok(Json(view(app, entry)))
+}
+
+fn unreadable() -> Problem {
+    Problem::new(ErrorCode::InvalidRequest, "the path can't be read")
 }
 
 /// Remove an engine that runs elsewhere
@@ -97,7 +192,7 @@ pub(crate) async fn remove(
     path: Result<Option<Path<String>>, PathRejection>,
     mut params: Params,
 ) -> Outcome<Json<Value>> {
-    let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?;
+    let path = path.map_err(|_| unreadable())?;
     let name = path.map(|Path(name)| name).or_else(|| params.text("served_name"));
     params.finish()?;
     let name = name.ok_or_else(|| Problem::invalid("served_name", "`served_name` is required"))?;
@@ -122,8 +217,9 @@ async fn find(tx: &mut Tx, served_name: &str) -> Outcome<Option<RegistryEntry>> 
 fn view(app: &App, entry: &RegistryEntry) -> Value {
     let (healthy, breaker) = health(app, &entry.served_name);
     json!({
-        "served_name": entry.served_name, "url": entry.url, "task": entry.task, "engine_type": null,
-        "source": "manual", "healthy": healthy, "breaker": breaker,
+        "served_name": entry.served_name, "url": entry.urls.first(), "urls": entry.urls,
+        "upstream_model": entry.upstream_model, "task": entry.task, "engine_type": null, "source": "manual",
+        "healthy": healthy, "breaker": breaker,
     })
 }
 
@@ -135,23 +231,37 @@ fn health(app: &App, served_name: &str) -> (bool, &'static str) {
 /// An entry without its key, for the audit log.
 fn stored(entry: &RegistryEntry) -> Value {
     json!({
-        "served_name": entry.served_name, "url": entry.url, "task": entry.task, "engine_type": null,
-        "source": "manual", "api_key_set": entry.api_key.is_some(),
+        "served_name": entry.served_name, "urls": entry.urls, "upstream_model": entry.upstream_model,
+        "task": entry.task, "engine_type": null, "source": "manual",
+        "api_key_set": entry.api_key.is_some() || entry.sealed_api_key.is_some(),
     })
 }
 
-/// `http://host[:port]` without user, query or fragment; returns it without a slash at the end.
+/// 1 to [`MAX_ENGINE_URLS`] addresses, none of them twice.
+fn engine_urls(value: &Value) -> Option<Vec<String>> {
+    let list = value.as_array().filter(|it| (1..=MAX_ENGINE_URLS).contains(&it.len()))?;
+    let urls: Vec<String> = list.iter().map(|it| engine_url(it.as_str()?)).collect::<Option<_>>()?;
+    let distinct: HashSet<&String> = urls.iter().collect();
+    (distinct.len() == urls.len()).then_some(urls)
+}
+
+/// `http[s]://host[:port][/base]` without user, query or fragment; returns it without a slash at the end.
 fn engine_url(text: &str) -> Option<String> {
     let uri: http::Uri = text.parse().ok()?;
-    let authority = uri.authority()?;
+    let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+    let base = uri.path().strip_suffix('/').unwrap_or(uri.path());
+    let plain = |it: &str| {
+        let legal = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
+        !matches!(it, "" | "." | "..") && it.bytes().all(legal)
+    };
     let legal = text.len() <= 500
-        && uri.scheme_str() == Some("http")
+        && matches!(scheme, "http" | "https")
         && !authority.as_str().contains('@')
         && !authority.host().is_empty()
         // What follows the host is a port, if anything does.
         && (authority.port_u16().is_some() || authority.as_str() == authority.host())
         && uri.query().is_none()
         && !text.contains('#')
-        && matches!(uri.path(), "" | "/");
-    legal.then(|| format!("http://{authority}"))
+        && base.split('/').skip(1).all(plain);
+    legal.then(|| format!("{scheme}://{authority}{base}"))
 }

@@ -22,7 +22,7 @@ use crate::{
     doc::{self, Doc},
     events, guard, health, keys, models, orgs, pages, playground,
     policy::{self, Access, BodyLimit, Policy},
-    reg, system, upstreams, usage, users,
+    reg, system, tokens, upstreams, usage, users,
 };
 
 /// One row of the table.
@@ -37,6 +37,7 @@ pub struct Route {
 
 const PUBLIC: Access = Access::Public;
 const ANYONE: Access = Access::AtLeast(Role::User);
+const IN_PERSON: Access = Access::InPerson(Role::User);
 const ORG_ADMIN: Access = Access::AtLeast(Role::OrgAdmin);
 const ADMIN: Access = Access::AtLeast(Role::Admin);
 const OWNER: Access = Access::AtLeast(Role::Owner);
@@ -77,13 +78,31 @@ pub fn routes() -> Vec<Route> {
     vec![
         route(GET, "/readyz", PUBLIC, NONE, health::ready, doc::account::ready),
         route(POST, "/admin/bootstrap-owner", PUBLIC, SIGN_IN, bootstrap::bootstrap, doc::account::bootstrap),
+        route(GET, "/auth/setup", PUBLIC, NONE, bootstrap::setup, doc::account::setup),
         route(POST, "/auth/login", PUBLIC, SIGN_IN, auth::login::login, doc::account::login),
-        route(POST, "/auth/logout", ANYONE, NONE, auth::logout, doc::account::logout),
+        route(POST, "/auth/logout", IN_PERSON, NONE, auth::logout, doc::account::logout),
         route(GET, "/auth/me", ANYONE, NONE, auth::me, doc::account::me),
-        route(POST, "/auth/password", ANYONE, SIGN_IN, auth::password::change, doc::account::change_password),
+        route(
+            POST,
+            "/auth/password",
+            IN_PERSON,
+            SIGN_IN,
+            auth::password::change,
+            doc::account::change_password,
+        ),
         route(GET, "/auth/keys", ANYONE, NONE, auth::keys::list, doc::keys::list_own),
         route(POST, "/auth/keys", ANYONE, BODY, auth::keys::create, doc::keys::create_own),
         route(DELETE, "/auth/keys/{id}", ANYONE, NONE, auth::keys::revoke, doc::keys::revoke_own),
+        route(GET, "/auth/tokens", ANYONE, NONE, auth::tokens::list, doc::tokens::list_own),
+        route(POST, "/auth/tokens", IN_PERSON, BODY, auth::tokens::create, doc::tokens::create_own),
+        route(DELETE, "/auth/tokens/{id}", ANYONE, NONE, auth::tokens::revoke, doc::tokens::revoke_own),
+        route(GET, "/auth/usage", ANYONE, NONE, auth::usage::list, doc::usage::list_own),
+        route(GET, "/auth/usage/aggregate", ANYONE, NONE, auth::usage::aggregate, doc::usage::aggregate_own),
+        route(GET, "/auth/usage/series", ANYONE, NONE, auth::usage::series, doc::usage::series_own),
+        route(GET, "/auth/limits", ANYONE, NONE, auth::limits::show, doc::account::limits),
+        route(GET, "/auth/models", ANYONE, NONE, auth::models::list, doc::account::models),
+        route(GET, "/admin/tokens", ORG_ADMIN, NONE, tokens::list, doc::tokens::list_all),
+        route(DELETE, "/admin/tokens/{id}", ORG_ADMIN, NONE, tokens::revoke, doc::tokens::revoke),
         route(GET, "/admin/keys", ORG_ADMIN, NONE, keys::list, doc::keys::list_all),
         route(POST, "/admin/keys", ORG_ADMIN, BODY, keys::create, doc::keys::create),
         route(PATCH, "/admin/keys/{id}", ORG_ADMIN, BODY, keys::change, doc::keys::change),
@@ -161,6 +180,14 @@ pub fn routes() -> Vec<Route> {
         route(POST, "/admin/models/registry", OWNER, BODY, reg::add, doc::registry::add),
         route(DELETE, "/admin/models/registry", OWNER, NONE, reg::remove, doc::registry::remove),
         route(
+            PATCH,
+            "/admin/models/registry/{*served_name}",
+            OWNER,
+            BODY,
+            reg::change,
+            doc::registry::change,
+        ),
+        route(
             DELETE,
             "/admin/models/registry/{*served_name}",
             OWNER,
@@ -210,25 +237,25 @@ pub fn routes() -> Vec<Route> {
             system::images::load,
             doc::system::load_images,
         ),
-        route(GET, "/v1/chat/sessions", ANYONE, NONE, chat::list, doc::chat::list_chats),
-        route(POST, "/v1/chat/sessions", ANYONE, BODY, chat::create, doc::chat::create),
-        route(DELETE, "/v1/chat/sessions", ANYONE, NONE, chat::clear, doc::chat::clear),
-        route(GET, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::show, doc::chat::show),
-        route(DELETE, "/v1/chat/sessions/{id}", ANYONE, NONE, chat::delete, doc::chat::delete),
+        route(GET, "/v1/chat/sessions", IN_PERSON, NONE, chat::list, doc::chat::list_chats),
+        route(POST, "/v1/chat/sessions", IN_PERSON, BODY, chat::create, doc::chat::create),
+        route(DELETE, "/v1/chat/sessions", IN_PERSON, NONE, chat::clear, doc::chat::clear),
+        route(GET, "/v1/chat/sessions/{id}", IN_PERSON, NONE, chat::show, doc::chat::show),
+        route(DELETE, "/v1/chat/sessions/{id}", IN_PERSON, NONE, chat::delete, doc::chat::delete),
         route(
             POST,
             "/v1/chat/sessions/{id}/messages",
-            ANYONE,
+            IN_PERSON,
             BodyLimit::CHAT,
             chat::add_message,
             doc::chat::add_message,
         ),
-        route(GET, "/v1/models/running", ANYONE, NONE, playground::running, doc::chat::running),
+        route(GET, "/v1/models/running", IN_PERSON, NONE, playground::running, doc::chat::running),
         // The name may contain slashes, so that it and the last word are one capture.
         route(
             GET,
             "/v1/models/{*name_constraints}",
-            ANYONE,
+            IN_PERSON,
             NONE,
             playground::constraints,
             doc::chat::constraints,
@@ -274,15 +301,19 @@ pub(crate) fn takes_query(method: &Method, path: &str) -> bool {
     ROUTES.contains(&key as &(Method, &str))
 }
 
-/// The admin API as a service. `extra` are routes without data (the UI); they get the same guards.
-pub fn router(app: App, extra: Router<App>) -> Router {
-    let mut router = extra.merge(pages::assets());
+/// The admin API as a service. `files` are paths at which everybody may read a file (the UI).
+pub fn router(app: App, files: Vec<(&'static str, MethodRouter)>) -> Router {
+    let mut router = Router::new();
     for route in routes() {
         router = router.route(route.path, route.handler);
     }
+    router = router.layer(from_fn_with_state(app.clone(), policy::enforce));
+    // After that layer, which refuses what has no policy. They have no access to any data.
+    for (path, file) in files.into_iter().chain(pages::assets()) {
+        router = router.route(path, file.with_state(()));
+    }
     router
         .method_not_allowed_fallback(guard::unknown_method)
-        .layer(from_fn_with_state(app.clone(), policy::enforce))
         .layer(from_fn(no_panic))
         .fallback(guard::unknown_route)
         .layer(from_fn_with_state(app.clone(), guard::outermost))

@@ -15,7 +15,11 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tracing::{debug, warn};
 
-use crate::{App, error::Outcome, policy::Caller};
+use crate::{
+    App,
+    error::Outcome,
+    policy::{Caller, Grant},
+};
 
 /// For moving the end of a session, beside what was asked for.
 const TOUCH: Duration = Duration::from_millis(250);
@@ -74,7 +78,8 @@ impl Cookies {
     pub fn header(&self, value: &str) -> Option<HeaderValue> {
         let age = if value.is_empty() { 0 } else { ABSOLUTE_LIFETIME.as_secs() };
         let secure = if self.secure { "; Secure" } else { "" };
-        let text = format!("{SESSION_COOKIE}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}");
+        let text =
+            format!("{SESSION_COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
         HeaderValue::from_str(&text).ok()
     }
 
@@ -103,7 +108,7 @@ pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     if let Some(until) = app.cookies.extended(&session, now) {
         touch(app, &hash, until).await;
     }
-    Ok(Some(Caller { user, session: hash, origin: Origin::default() }))
+    Ok(Some(Caller { user, grant: Grant::Session(hash), origin: Origin::default() }))
 }
 
 /// Moves the end of a session, if that can be done at once: reading goes on while nothing can be written, and the next

@@ -1,40 +1,72 @@
-//! Slows down guessing: a growing delay after failed sign-ins, for each user and address and for each address.
+//! Slows down guessing, and bounds what sign-ins write. A sign-in that failed delays the next one: of the same user from the
+//! same address, of any user from that address, and of the user from anywhere. A stranger who guesses from many addresses
+//! must not lock a user out, so the last of these does not count where that user has signed in before, nor on this machine.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     net::IpAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use gantry_domain::{ApiError, ErrorCode, Timestamp, name};
+use gantry_domain::{ApiError, ErrorCode, Timestamp, limit::gcra, name};
 
 /// Failures that cost nothing: people mistype.
 const FREE_PER_USER: u32 = 4;
 const FREE_PER_ADDRESS: u32 = 20;
+/// Of one account from all addresses.
+const FREE_PER_ACCOUNT: u32 = 20;
 const LONGEST: Duration = Duration::from_mins(15);
+const LONGEST_OF_ACCOUNT: Duration = Duration::from_mins(1);
+/// Failures from one address within [`WINDOW`], whoever they are about.
+const IN_WINDOW: usize = 10;
+const WINDOW: Duration = Duration::from_mins(1);
 /// Without a failure for this long, all is forgotten.
 const FORGET: Duration = Duration::from_hours(1);
+/// How long an address is known after a user signed in from there.
+const KNOWN: Duration = Duration::from_hours(30 * 24);
+/// Sign-ins of one user: so many at once, and one more in each period. Each writes a row of the audit log.
+const SIGN_INS: u64 = 100;
+const SIGN_IN_EVERY: Duration = Duration::from_secs(6);
+/// Rows of the audit log about sign-ins that failed, of all users.
+const ROWS: u64 = 300;
+const ROW_EVERY: Duration = Duration::from_secs(1);
 /// Memory bound; an attacker with more addresses than that only makes us forget sooner.
-const MAX_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 30_000;
 
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
 enum Who {
     User(String, IpAddr),
     Address(IpAddr),
+    Account(String),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Failures {
     n: u32,
     /// Of these, the guesses that nobody has looked at yet.
     open: u32,
     last: Timestamp,
+    /// The last ones, oldest first, for the rule of [`WINDOW`]; empty where that does not count.
+    recent: VecDeque<Timestamp>,
 }
 
-/// Counts failed sign-ins, in memory.
 #[derive(Debug, Default)]
-pub struct Throttle(Mutex<HashMap<Who, Failures>>);
+struct Memory {
+    failures: HashMap<Who, Failures>,
+    /// When a user last signed in from an address.
+    known: HashMap<(String, IpAddr), Timestamp>,
+    /// Theoretical arrival times ([`gcra`]) of sign-ins, by user, in ms.
+    sign_ins: HashMap<String, u64>,
+    /// The same of the rows about failures.
+    rows: u64,
+    /// Failures since the last row that have none.
+    without_row: u64,
+}
+
+/// Counts sign-ins, in memory.
+#[derive(Debug, Default)]
+pub struct Throttle(Mutex<Memory>);
 
 /// A guess that counts as a failure until it is known to be none; one that is given up goes on counting.
 #[derive(Debug)]
@@ -42,8 +74,10 @@ pub struct Throttle(Mutex<HashMap<Who, Failures>>);
 pub(crate) struct Attempt<'a> {
     throttle: &'a Throttle,
     at: Timestamp,
-    /// With what was there before.
-    counted: Vec<(Who, Option<Failures>)>,
+    user: String,
+    ip: IpAddr,
+    /// With the time of the failure before.
+    counted: Vec<(Who, Option<Timestamp>)>,
 }
 
 impl Throttle {
@@ -58,69 +92,155 @@ impl Throttle {
         ip: IpAddr,
         now: Timestamp,
     ) -> Result<Attempt<'_>, ApiError> {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys = keys(username, ip);
-        let runs = |n: fn(&Failures) -> u32| {
-            let waits = keys.iter().filter_map(|(who, free)| {
-                let failures = map.get(who)?;
-                delay(n(failures), *free).checked_sub(now.since(failures.last))
-            });
-            waits.max().filter(|wait| !wait.is_zero())
-        };
-        if let Some(wait) = runs(|it| it.n) {
-            // Of those that are open nobody knows yet whether they fail.
-            let message = match runs(|it| it.n.saturating_sub(it.open)) {
-                Some(_) => "too many failed sign-ins; wait before the next one",
-                None => "too many sign-ins at once are still being checked; wait a moment",
-            };
-            // Rounded up: who comes back then must not be refused again.
-            let seconds = wait.as_millis().div_ceil(1000) as u64;
-            return Err(ApiError::new(ErrorCode::TooManyAttempts, message).retry_after(seconds));
+        let mut memory = self.lock();
+        let (user, ip) = (folded(username), network(ip));
+        memory.may_sign_in(&user, now)?;
+        memory.may_guess(&user, ip, now)?;
+        memory.make_room(now);
+        let all = [Who::User(user.clone(), ip), Who::Address(ip), Who::Account(user.clone())];
+        let counted = all.map(|who| {
+            let before = memory.failures.remove(&who).filter(|it| now.since(it.last) < FORGET);
+            let last = before.as_ref().map(|it| it.last);
+            let mut failures =
+                before.unwrap_or(Failures { n: 0, open: 0, last: now, recent: VecDeque::new() });
+            failures.n = failures.n.saturating_add(1);
+            failures.open = failures.open.saturating_add(1);
+            failures.last = now;
+            if matches!(who, Who::Address(_)) {
+                failures.recent.push_back(now);
+                while failures.recent.len() > IN_WINDOW {
+                    failures.recent.pop_front();
+                }
+            }
+            memory.failures.insert(who.clone(), failures);
+            (who, last)
+        });
+        drop(memory);
+        Ok(Attempt { throttle: self, at: now, user, ip, counted: counted.into() })
+    }
+
+    /// Whether a failure may have a row in the audit log: `Some` with the number of failures before it that have none.
+    pub(crate) fn row_of_failure(&self, now: Timestamp) -> Option<u64> {
+        let mut memory = self.lock();
+        if let Ok(next) = take(memory.rows, now, ROW_EVERY, ROWS) {
+            memory.rows = next;
+            Some(std::mem::take(&mut memory.without_row))
+        } else {
+            memory.without_row = memory.without_row.saturating_add(1);
+            None
         }
-        if map.len() >= MAX_ENTRIES {
-            map.retain(|_, it| now.since(it.last) < FORGET);
-            if map.len() >= MAX_ENTRIES {
-                map.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn may_sign_in(&self, user: &str, now: Timestamp) -> Result<(), ApiError> {
+        let before = self.sign_ins.get(user).copied().unwrap_or_default();
+        take(before, now, SIGN_IN_EVERY, SIGN_INS).map(drop).map_err(|wait| {
+            refused("too many sign-ins of this user; a session lasts for hours, use it again", wait)
+        })
+    }
+
+    fn may_guess(&self, user: &str, ip: IpAddr, now: Timestamp) -> Result<(), ApiError> {
+        let longest =
+            |settled| self.waits(user, ip, now, settled).into_iter().max().filter(|it| !it.is_zero());
+        if longest(false).is_none() {
+            return Ok(());
+        }
+        Err(match longest(true) {
+            Some(wait) => refused("too many failed sign-ins; wait before the next one", wait),
+            // Of those that are open nobody knows yet whether they fail.
+            None => refused(
+                "too many sign-ins at once are still being checked; wait a moment",
+                Duration::from_secs(1),
+            ),
+        })
+    }
+
+    /// What each rule makes the next guess wait; `settled`: by those only that are known to have failed.
+    fn waits(&self, user: &str, ip: IpAddr, now: Timestamp, settled: bool) -> Vec<Duration> {
+        let known = self.known.get(&(user.to_owned(), ip)).is_some_and(|it| now.since(*it) < KNOWN);
+        let rules = [
+            (Who::User(user.to_owned(), ip), FREE_PER_USER, LONGEST, true),
+            (Who::Address(ip), FREE_PER_ADDRESS, LONGEST, !known),
+            (
+                Who::Account(user.to_owned()),
+                FREE_PER_ACCOUNT,
+                LONGEST_OF_ACCOUNT,
+                !known && !ip.is_loopback(),
+            ),
+        ];
+        let wait = |(who, free, longest, _): (Who, u32, Duration, bool)| {
+            let it = self.failures.get(&who)?;
+            let open = if settled { it.open } else { 0 };
+            let since = now.since(it.last);
+            let delay = delay(it.n.saturating_sub(open), free).min(longest).saturating_sub(since);
+            let recent = it.recent.len().saturating_sub(open as usize);
+            let oldest = it.recent.front().filter(|_| recent >= IN_WINDOW);
+            let window = oldest.map_or(Duration::ZERO, |it| WINDOW.saturating_sub(now.since(*it)));
+            Some(delay.max(window))
+        };
+        rules.into_iter().filter(|it| it.3).filter_map(wait).collect()
+    }
+
+    fn make_room(&mut self, now: Timestamp) {
+        if self.failures.len() >= MAX_ENTRIES {
+            self.failures.retain(|_, it| now.since(it.last) < FORGET);
+            if self.failures.len() >= MAX_ENTRIES {
+                self.failures.clear();
             }
         }
-        let counted = keys.map(|(who, _)| {
-            let before = map.get(&who).copied().filter(|it| now.since(it.last) < FORGET);
-            let (n, open) = before.map_or((0, 0), |it| (it.n, it.open));
-            let failures = Failures { n: n.saturating_add(1), open: open.saturating_add(1), last: now };
-            map.insert(who.clone(), failures);
-            (who, before)
-        });
-        Ok(Attempt { throttle: self, at: now, counted: counted.into() })
+    }
+
+    fn succeeded(&mut self, user: &str, ip: IpAddr, now: Timestamp) {
+        let before = self.sign_ins.get(user).copied().unwrap_or_default();
+        let cost = SIGN_IN_EVERY.as_millis() as i64;
+        self.sign_ins.insert(user.to_owned(), gcra::charge(before, ms(now), cost));
+        self.known.insert((user.to_owned(), ip), now);
+        // Only users that there are get here, so that these stay small by themselves.
+        if self.sign_ins.len() >= MAX_ENTRIES {
+            self.sign_ins.retain(|_, it| *it > ms(now));
+        }
+        if self.known.len() >= MAX_ENTRIES {
+            self.known.retain(|_, it| now.since(*it) < FORGET);
+        }
     }
 }
 
 impl Attempt<'_> {
     /// It was the right password: the user's failures from there are forgotten.
-    pub(crate) fn succeeded(self) {
+    pub(crate) fn succeeded(mut self) {
+        self.throttle.lock().succeeded(&self.user, self.ip, self.at);
         self.take_back(true);
     }
 
     /// Nobody looked at it.
-    pub(crate) fn undone(self) {
+    pub(crate) fn undone(mut self) {
         self.take_back(false);
     }
 
-    fn take_back(mut self, forgive: bool) {
-        let mut map = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take_back(&mut self, forgive: bool) {
+        let mut memory = self.throttle.lock();
         for (who, before) in std::mem::take(&mut self.counted) {
             if forgive && matches!(who, Who::User(..)) {
-                map.remove(&who);
+                memory.failures.remove(&who);
                 continue;
             }
-            let Some(now) = map.get_mut(&who) else { continue };
+            let Some(now) = memory.failures.get_mut(&who) else { continue };
             now.n = now.n.saturating_sub(1);
             now.open = now.open.saturating_sub(1);
+            if let Some(at) = now.recent.iter().rposition(|it| *it == self.at) {
+                now.recent.remove(at);
+            }
             // Unless another one came meanwhile.
             if let Some(before) = before.filter(|_| now.last == self.at) {
-                now.last = before.last;
+                now.last = before;
             }
             if now.n == 0 {
-                map.remove(&who);
+                memory.failures.remove(&who);
             }
         }
     }
@@ -132,28 +252,25 @@ impl Drop for Attempt<'_> {
         if self.counted.is_empty() {
             return;
         }
-        let mut map = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.throttle.lock();
         for (who, _) in &self.counted {
-            if let Some(now) = map.get_mut(who) {
+            if let Some(now) = memory.failures.get_mut(who) {
                 now.open = now.open.saturating_sub(1);
             }
         }
     }
 }
 
-fn keys(username: &str, ip: IpAddr) -> [(Who, u32); 2] {
-    let ip = network(ip);
-    [
-        // However it is written, it is the same account that is guessed at.
-        (Who::User(name::folded(&username.chars().take(64).collect::<String>()), ip), FREE_PER_USER),
-        (Who::Address(ip), FREE_PER_ADDRESS),
-    ]
+/// However it is written, it is the same account that is guessed at.
+fn folded(username: &str) -> String {
+    name::folded(&username.chars().take(64).collect::<String>())
 }
 
 /// One attacker owns a /64 of IPv6 addresses, not one of them.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),
+        IpAddr::V6(ip) if ip.is_loopback() => IpAddr::V6(ip),
         IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
     }
 }
@@ -164,6 +281,22 @@ fn delay(n: u32, free: u32) -> Duration {
         None | Some(0) => Duration::ZERO,
         Some(over) => Duration::from_secs(1 << (over - 1).min(20)).min(LONGEST),
     }
+}
+
+/// One unit of a rate of `burst` at once and one in each `period`: the new time of arrival in ms, or the time to wait.
+fn take(tat: u64, now: Timestamp, period: Duration, burst: u64) -> Result<u64, Duration> {
+    let cost = period.as_millis() as u64;
+    gcra::take(tat, ms(now), cost, cost * burst).map_err(Duration::from_millis)
+}
+
+fn ms(now: Timestamp) -> u64 {
+    u64::try_from(now.0).unwrap_or_default()
+}
+
+fn refused(message: &str, wait: Duration) -> ApiError {
+    // Rounded up: who comes back then must not be refused again.
+    let seconds = wait.as_millis().div_ceil(1000) as u64;
+    ApiError::new(ErrorCode::TooManyAttempts, message).retry_after(seconds)
 }
 
 #[cfg(test)]
@@ -230,13 +363,67 @@ mod tests {
     }
 
     #[test]
-    fn many_names_from_one_address_are_slowed_too() {
+    fn one_address_has_ten_guesses_a_minute_whoever_they_are_about() {
         let throttle = Throttle::default();
-        for n in 0..21 {
-            assert_eq!(guess(&throttle, &format!("user{n}"), ADA, 0), None);
+        let mut passed = 0;
+        for n in 0..600 {
+            let guessed = guess(&throttle, &format!("user{n}"), ADA, n * 100);
+            passed += usize::from(guessed.is_none());
+            assert!(passed <= IN_WINDOW && guessed.is_none_or(|it| it <= 60), "{n}");
         }
-        assert_eq!(guess(&throttle, "another", ADA, 0), Some(1));
-        assert_eq!(guess(&throttle, "another", ADA, 1_000), None);
-        assert_eq!(guess(&throttle, "a third", ADA, 1_000), Some(2));
+        assert_eq!(passed, IN_WINDOW);
+        assert_eq!(guess(&throttle, "another", ADA, 60_000), None, "the first is a minute ago");
+        // Those that were right are no guesses.
+        let throttle = Throttle::default();
+        for n in 0..50 {
+            throttle.attempt(&format!("user{n}"), ADA, Timestamp(n)).unwrap().succeeded();
+        }
+        for n in 0..10 {
+            assert_eq!(guess(&throttle, &format!("user{n}"), ADA, 100), None);
+        }
+        assert_eq!(guess(&throttle, "a stranger", ADA, 100), Some(60));
+        assert!(free(&throttle, "user7", ADA, 100), "that user has signed in from there");
+    }
+
+    #[test]
+    fn guesses_at_one_account_from_everywhere_are_slowed_and_lock_nobody_out() {
+        let throttle = Throttle::default();
+        let [home, office] = [1, 2].map(|it| IpAddr::from([198, 51, 100, it]));
+        throttle.attempt("ada", home, Timestamp(0)).unwrap().succeeded();
+        let mut passed = 0;
+        for n in 0..3_600_u32 {
+            let [_, _, a, b] = n.to_be_bytes();
+            let ip = IpAddr::from([10, 0, a, b]);
+            passed += u32::from(guess(&throttle, "ada", ip, i64::from(n) * 1000).is_none());
+        }
+        // The free ones, those while the delay grows to a minute, and one a minute.
+        assert!((70..=90).contains(&passed), "{passed}");
+        let now = 3_600_000;
+        assert!(
+            free(&throttle, "ada", home, now) && free(&throttle, "ada", IpAddr::from([127, 0, 0, 1]), now)
+        );
+        assert!(free(&throttle, "bob", office, now));
+        assert!(!free(&throttle, "ada", office, now) && free(&throttle, "ada", office, now + 60_000));
+    }
+
+    #[test]
+    fn sign_ins_and_rows_about_failures_are_bounded() {
+        let throttle = Throttle::default();
+        let enter = |now: i64| throttle.attempt("ada", ADA, Timestamp(now)).map(Attempt::succeeded);
+        for n in 0..100 {
+            enter(n).unwrap();
+        }
+        let refused = enter(100).unwrap_err();
+        assert!(refused.message.contains("too many sign-ins of this user"), "{}", refused.message);
+        assert!(free(&throttle, "bob", ADA, 100));
+        enter(6_000).unwrap();
+        enter(6_001).unwrap_err();
+        for n in 0..300 {
+            assert_eq!(throttle.row_of_failure(Timestamp(n)), Some(0));
+        }
+        for n in 300..800 {
+            assert_eq!(throttle.row_of_failure(Timestamp(n)), None);
+        }
+        assert_eq!(throttle.row_of_failure(Timestamp(1_800)), Some(500));
     }
 }

@@ -14,7 +14,7 @@ const MAX_NAMES: usize = 1000;
 
 /// Health of all engines
 ///
-/// Managed models and engines entered by hand, by served name. Each is probed at `/v1/models` every `HEALTH_POLL_SEC`
+/// Managed models and engines entered by hand, by served name, with each of their addresses. Each is probed at `/v1/models` every `HEALTH_POLL_SEC`
 /// seconds; `history` has its last 60 probes. A model that does not run has no `url` and is not healthy.
 pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;

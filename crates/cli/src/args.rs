@@ -2,22 +2,25 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser, value_parser};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command,
+    builder::PossibleValuesParser,
+    error::{ContextKind, ContextValue, Error},
+    value_parser,
+};
 use gantry_settings::Settings;
 
 use crate::{
-    exit::Exit, http::DEFAULT_URL, images, keys, local, log, models, orgs, sign_in, top, upstreams, usage,
-    users,
+    chat, complete, context, exit::Exit, http::DEFAULT_URL, images, keys, local, log, models, orgs, own,
+    registry, sign_in, status, tokens, top, upstreams, usage, users,
 };
 
 /// The whole command line.
 pub fn command() -> Command {
-    let serve = Command::new("serve")
-        .about("Runs the gateway in the foreground (also without a subcommand)")
-        .arg(flag(
-            "demo",
-            "Also starts a simulated model, if there is no other, and prints a key and a `curl` to try it",
-        ));
+    let serve = Command::new("serve").about("Runs the gateway in the foreground").arg(flag(
+        "demo",
+        "Also starts a simulated model, if there is no other, and prints a key and a `curl` to try it",
+    ));
     let settings = Command::new("settings")
         .about("Prints every setting with value, source and default")
         .arg(flag("json", "Prints JSON for programs"));
@@ -29,48 +32,56 @@ pub fn command() -> Command {
     Command::new("gantry")
         .about("Self-hosted gateway for language models on your own machines")
         .after_help(
-            "Without a subcommand the gateway runs. The other verbs are its client: sign in once with `gantry login`, then \
-             for example `gantry models list`. `gantry doctor` finds out what is missing, `gantry help exit-codes` is for \
-             scripts.",
+            "`gantry serve` runs the gateway; its settings, which are flags of it, are listed by `gantry serve --help` and \
+             `gantry settings`. The other verbs are its client: sign in once with `gantry login`, then for example `gantry \
+             models list`; `gantry model ls` is the same, and `rm` is delete, revoke or remove. `gantry doctor` finds out what is missing, `gantry help exit-codes` is for scripts.",
         )
         .version(env!("CARGO_PKG_VERSION"))
         .args(setting_args())
-        .subcommand(serve.args(setting_args()))
-        .subcommand(doctor().args(setting_args()))
-        .subcommand(settings.args(setting_args()))
+        .subcommand(serve.args(listed_settings()))
+        .subcommand(reads_settings(doctor()))
+        .subcommand(reads_settings(settings))
         .subcommand(audit().subcommand(log::list_command()))
         .subcommand(supervisor())
         .subcommand(owner())
+        .subcommand(secrets())
         .subcommand(backup())
         .subcommand(sign_in::login_command())
         .subcommand(sign_in::logout_command())
+        .subcommand(context::command())
+        .subcommand(status::command())
         .subcommand(models::command())
+        .subcommand(chat::command())
         .subcommand(keys::command())
         .subcommand(orgs::command())
         .subcommand(users::command())
+        .subcommand(tokens::command())
         .subcommand(usage::command())
+        .subcommand(own::command())
         .subcommand(images::command())
         .subcommand(top::command())
         .subcommand(upstreams::command())
+        .subcommand(registry::command())
         .subcommand(sign_in::passwd_command())
         .subcommand(local::openapi_command())
         .subcommand(local::completions_command())
         .subcommand(local::man_command())
         .subcommand(exits)
+        .subcommand(status::version_command())
         .subcommand(simulator)
 }
 
 fn doctor() -> Command {
     connected(Command::new("doctor").about("Checks everything that a gateway needs, and says how to mend what is missing"))
         .after_help(
-            "Works with and without a running gateway. Reads the settings as `gantry serve` would, with the same flags, \
-             environment and .env file. Ends with 1 if something is broken; warnings alone end with 0.",
+            "Where a gateway runs on this machine it is asked for its settings, if it is of the same user or this is root: no \
+             flags and no environment are needed. Where none runs, or --data-dir names another folder, the settings are read as \
+             `gantry serve` would read them. Ends with 1 if something is broken; warnings alone end with 0.",
         )
 }
 
 /// Runs in the server's crate, which knows the database.
 fn audit() -> Command {
-    let settings = setting_args();
     let file = Arg::new("file")
         .long("file")
         .value_name("FILE")
@@ -78,58 +89,89 @@ fn audit() -> Command {
         .help("Checks an exported file instead of the database");
     let verify = Command::new("verify")
         .about("Checks that no row of the audit log was changed or removed; ends with status 1 if one was")
-        .arg(file)
-        .args(settings.clone());
+        .arg(file);
     let export = Command::new("export")
-        .about("Writes the audit log to standard output: one JSON object a line, oldest first")
-        .args(settings);
+        .about("Writes the audit log to standard output: one JSON object a line, oldest first");
     Command::new("audit")
         .about("The audit log: `list` asks the gateway, `verify` and `export` work on the database; a gateway may run meanwhile")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(verify)
-        .subcommand(export)
+        .subcommand(reads_settings(verify))
+        .subcommand(reads_settings(export))
 }
 
 /// Runs in the server's crate, which knows the database.
 fn supervisor() -> Command {
-    let settings = setting_args();
-    let show = Command::new("show").about("Says which gateway supervises the models").args(settings.clone());
+    let show = Command::new("show").about("Says which gateway supervises the models");
     let copy = flag(
         "copy",
         "The database is a copy: it also gets an id of its own, so that the original's containers are left alone",
     );
     let release = Command::new("release")
-        .about("Lets any gateway supervise the models after one that is gone for good, with all engines that it started")
-        .arg(copy)
-        .args(settings);
+        .about("Lets another gateway supervise the models when the one that does and its engines are gone for good")
+        .arg(copy);
     Command::new("supervisor")
         .about("Of several gateways on one Postgres: which one starts, stops and watches the models")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(show)
-        .subcommand(release)
+        .subcommand(reads_settings(show))
+        .subcommand(reads_settings(release))
 }
 
 /// Runs in the server's crate, which knows the database.
 fn owner() -> Command {
+    const PASSWORD: &str = "The new password is asked for twice without showing it, or taken from GANTRY_NEW_PASSWORD, or read from \
+                            standard input where that is no terminal.";
+    let works = "Works on the database, so that nobody needs to be signed in: run it with the settings of the gateway, as its user.";
+    let row = "The audit log has a row of it, with the actor type `settings`.";
+    let file = Arg::new("password-file")
+        .long("password-file")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Reads the password from this file");
+    let create = Command::new("create")
+        .about("Makes the first owner of a gateway and their organisation; a gateway may run meanwhile")
+        .arg(place("NAME", "User name"))
+        .arg(option("org", "NAME", "Name of the organisation that is made").default_value("Default"))
+        .arg(file)
+        .args(setting_args())
+        .after_help(format!(
+            "{works} Only while there is no owner: owners make further ones. {PASSWORD} {row}"
+        ));
     let reset = Command::new("reset-password")
-        .about("Sets a new password for an owner who lost his, and ends his sessions; a gateway may run meanwhile")
+        .about("Sets a new password for an owner who lost theirs, and ends their sessions; a gateway may run meanwhile")
         .args([
             option("username", "NAME", "Which owner; may be left out where there is one only"),
             flag("generate", "Makes a password and prints it, alone, to standard output"),
         ])
         .args(setting_args())
-        .after_help(
-            "Works on the database, so that nobody needs to be signed in: run it with the settings of the gateway, as its user. \
-             The new password is asked for without showing it, or taken from GANTRY_NEW_PASSWORD, or read from standard input \
-             where that is no terminal. The audit log has a row of it, with the actor type `settings`.",
-        );
+        .after_help(format!("{works} {PASSWORD} {row}"));
     Command::new("owner")
-        .about("The way back for an owner who lost his password")
+        .about("Owners: makes the first one, and is the way back for one who lost their password")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(reset)
+        .subcommands([create, reset])
+}
+
+/// Runs in the server's crate, which knows the database.
+fn secrets() -> Command {
+    let forget =
+        flag("forget-lost", "Deletes the secrets that no key opens any more, after the keys were lost");
+    let rotate = Command::new("rotate")
+        .about("Makes a new key for the secrets in the database, and encrypts them with it; stop all gateways on it first")
+        .arg(forget)
+        .args(setting_args())
+        .after_help(
+            "Run it with the settings of the gateway, as its user. The old keys stay in DATA_DIR/secrets/database-keys behind \
+             the new one, for backups. Other gateways on the same Postgres need a copy of that file before they start again.",
+        );
+    Command::new("secrets")
+        .about(
+            "Secrets in the database: hub tokens, keys of registry entries, and the key that gateways share",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rotate)
 }
 
 /// Runs in the server's crate, which knows the database.
@@ -138,19 +180,19 @@ fn backup() -> Command {
         .required(true)
         .value_parser(value_parser!(PathBuf))
         .help("A folder that is made for it, or is empty");
-    Command::new("backup")
+    let backup = Command::new("backup")
         .about("Copies the database (SQLite) and the secrets into a folder; a gateway may run meanwhile")
         .arg(dir)
-        .args(setting_args())
         .after_help(
             "Run it with the settings of the gateway, as its user. A Postgres is not copied: the line that does so is printed, \
              and the status is 1. The folder is a data directory: `gantry serve --data-dir DIR` serves what it has. Who can \
              read it can sign sessions and call engines. docs/backup.md says the rest.",
-        )
+        );
+    reads_settings(backup)
 }
 
 /// A flag for each setting, and for the files that secrets may lie in, made from the settings table.
-fn setting_args() -> Vec<Arg> {
+fn listed_settings() -> Vec<Arg> {
     let arg = |name: &str, help: String| {
         let flag = name.to_lowercase().replace('_', "-");
         Arg::new(name.to_owned()).long(flag).value_name("VALUE").help(help).help_heading("Settings")
@@ -165,6 +207,35 @@ fn setting_args() -> Vec<Arg> {
     all.chain(files).collect()
 }
 
+/// The same for verbs whose help does not list them: there are some eighty.
+fn setting_args() -> Vec<Arg> {
+    listed_settings().into_iter().map(|it| it.hide(true)).collect()
+}
+
+/// A verb that reads settings, and says where they are listed.
+fn reads_settings(command: Command) -> Command {
+    let more = "Takes every setting as a flag too: `gantry serve --help` lists them.";
+    let help = command.get_after_help().map_or_else(|| more.to_owned(), |it| format!("{it} {more}"));
+    command.after_help(help).args(setting_args())
+}
+
+/// What other programs call our settings, and people therefore try.
+const HABITS: [(&[&str], &str); 5] = [
+    (&["--port", "--listen", "--host", "--bind", "--addr", "--address"], "--gateway-listen 127.0.0.1:8084"),
+    (&["--metrics-port", "--metrics"], "--metrics-listen 127.0.0.1:9084"),
+    (&["--data", "--dir"], "--data-dir DIR"),
+    (&["--models", "--model-dir", "--models-path"], "--models-dir DIR"),
+    (&["--log", "--log-level", "--verbose", "--debug"], "--rust-log debug"),
+];
+
+/// Names the setting that somebody most likely meant by a flag that there is not, where a likeness of letters does not.
+pub fn tip(error: &mut Error) {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
+    if let Some((_, ours)) = HABITS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String((*ours).to_owned()));
+    }
+}
+
 const HEADING: &str = "Gateway and output";
 
 fn common(arg: Arg) -> Arg {
@@ -173,15 +244,19 @@ fn common(arg: Arg) -> Arg {
 
 /// A verb that talks to a gateway, with the verbs below it.
 pub(crate) fn connected(command: Command) -> Command {
+    let url = format!("Address of the gateway [environment: GANTRY_URL] [default: {DEFAULT_URL}]");
     command
-        .arg(
-            Arg::new("url")
-                .long("url")
-                .value_name("URL")
-                .help(format!("Address of the gateway [environment: GANTRY_URL] [default: {DEFAULT_URL}]"))
-                .help_heading(HEADING)
-                .global(true),
-        )
+        .arg(common(Arg::new("url").long("url").value_name("URL").help(url)))
+        .arg(common(complete::contexts(option(
+            "context",
+            "NAME",
+            "The gateway of this name, see `gantry context` [environment: GANTRY_CONTEXT]",
+        ))))
+        .arg(common(option(
+            "token",
+            "TOKEN",
+            "A token instead of a session; others may see it here: better GANTRY_TOKEN, or `gantry login --token-file`",
+        )))
         .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
         .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))
 }
@@ -212,6 +287,17 @@ pub(crate) fn one_of<const N: usize>(
 
 pub(crate) fn place(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).value_name(name).required(true).help(help)
+}
+
+/// One or several of the same.
+pub(crate) fn places(name: &'static str, help: &'static str) -> Arg {
+    place(name, help).num_args(1..)
+}
+
+/// With a second name, such as `ls` and the singular of a group. They are not shown each time: the help of the program says
+/// that there are such, and a shell that completes would offer them instead of the verb.
+pub(crate) fn aliased(command: Command, other: &'static str) -> Command {
+    command.alias(other)
 }
 
 pub(crate) fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {

@@ -45,7 +45,7 @@ impl Exit {
         match self {
             Self::Done => "Done. Also when the reader of the output went away (`| head`).",
             Self::Failed => {
-                "It was tried and failed: the model did not get ready, its test failed, `doctor` found something \
+                "It was tried and failed: the model did not get ready, its test failed, `doctor` or `status` found something \
                  broken, the gateway reported an error of its own."
             }
             Self::Usage => "The command line makes no sense.",
@@ -84,6 +84,8 @@ pub(crate) struct Refusal {
     pub(crate) request_id: String,
     /// The whole answer; `null` if it was no JSON.
     pub(crate) body: Value,
+    /// A token or a key was sent, not a session.
+    pub(crate) of_token: bool,
 }
 
 impl Refusal {
@@ -102,6 +104,7 @@ impl Refusal {
             details,
             request_id: text(&body["request_id"]),
             body: body.clone(),
+            of_token: false,
         }
     }
 
@@ -121,6 +124,8 @@ impl Refusal {
 pub(crate) enum Failure {
     /// Whoever read our output has gone: nothing more to do, and nothing to say.
     Closed,
+    /// Of several names some failed, and all has been said. The exit is that of the first.
+    Told(Exit),
     Usage(String),
     Unreachable(String),
     NotFound(String),
@@ -134,6 +139,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Closed => Exit::Done,
+            Self::Told(exit) => *exit,
             Self::Usage(_) => Exit::Usage,
             Self::Unreachable(_) => Exit::Unreachable,
             Self::NotFound(_) => Exit::NotFound,
@@ -144,10 +150,19 @@ impl Failure {
         }
     }
 
+    /// Whether the same would become of every other name too.
+    pub(crate) fn ends_all(&self) -> bool {
+        match self {
+            Self::Closed | Self::Unreachable(_) | Self::Interrupted => true,
+            Self::Refused(refusal) => refusal.status == 401,
+            _ => false,
+        }
+    }
+
     /// What to print on standard error; empty for nothing.
     pub(crate) fn words(&self) -> String {
         match self {
-            Self::Closed | Self::Interrupted => String::new(),
+            Self::Closed | Self::Told(_) | Self::Interrupted => String::new(),
             Self::Usage(it)
             | Self::Unreachable(it)
             | Self::NotFound(it)
@@ -192,6 +207,7 @@ impl Failure {
 
 fn refused(it: &Refusal) -> String {
     let mut text = match it.code.as_str() {
+        "unauthenticated" if it.of_token => format!("gantry: {} (unauthenticated)\n", it.message),
         "unauthenticated" => {
             return "gantry: you are not signed in, or the session has ended: run `gantry login`\n"
                 .to_owned();

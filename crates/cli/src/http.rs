@@ -31,7 +31,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 pub(crate) struct Place {
     tls: bool,
     pub(crate) host: String,
-    port: u16,
+    pub(crate) port: u16,
     /// `host` or `host:port`, as it was written.
     authority: String,
     /// Without a slash at the end; not empty behind a proxy that serves more.
@@ -98,21 +98,31 @@ pub(crate) fn query(pairs: &[(&str, String)]) -> String {
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
-fn escaped(text: &str) -> String {
+/// Text made safe as a part of a path or a query.
+pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+/// As whom requests are sent.
+#[derive(Debug, Clone)]
+pub(crate) enum Login {
+    Nobody,
+    /// `svc_session=…`
+    Session(SecretString),
+    /// A token for the admin API, or a key for `/v1`.
+    Bearer(SecretString),
 }
 
 /// Talks to one gateway.
 pub(crate) struct Client {
     pub(crate) place: Place,
     connector: Connector,
-    /// `svc_session=…`
-    pub(crate) cookie: Option<SecretString>,
+    pub(crate) login: Login,
 }
 
 impl Client {
-    pub(crate) fn new(place: Place, cookie: Option<SecretString>) -> Self {
-        Self { place, connector: Connector::default(), cookie }
+    pub(crate) fn new(place: Place, login: Login) -> Self {
+        Self { place, connector: Connector::default(), login }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Outcome<Answer> {
@@ -143,8 +153,19 @@ impl Client {
     }
 
     /// Hands the body over piece by piece, until it ends.
-    pub(crate) async fn stream(&self, path: &str, mut take: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
-        self.exchange(Method::GET, path, None, async |response| {
+    pub(crate) async fn stream(&self, path: &str, take: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
+        self.stream_of(Method::GET, path, None, take).await
+    }
+
+    /// The same of what a body asks for.
+    pub(crate) async fn stream_of(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        mut take: impl FnMut(&[u8]) -> Outcome<()>,
+    ) -> Outcome<()> {
+        self.exchange(method, path, body, async |response| {
             if !response.status().is_success() {
                 return self.complete(response).await.map(drop);
             }
@@ -202,8 +223,13 @@ impl Client {
             .header(header::HOST, &self.place.authority)
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, concat!("gantry/", env!("CARGO_PKG_VERSION")));
-        if let Some(cookie) = &self.cookie {
-            request = request.header(header::COOKIE, cookie.expose_secret());
+        match &self.login {
+            Login::Nobody => {}
+            Login::Session(cookie) => request = request.header(header::COOKIE, cookie.expose_secret()),
+            Login::Bearer(token) => {
+                let value = format!("Bearer {}", token.expose_secret());
+                request = request.header(header::AUTHORIZATION, value);
+            }
         }
         let bytes = match body {
             Some(value) => {
@@ -222,7 +248,9 @@ impl Client {
         let bytes = Limited::new(body, MAX_ANSWER).collect().await.map_err(|_| self.broke_off())?.to_bytes();
         let json = serde_json::from_slice(&bytes).unwrap_or_default();
         if !head.status.is_success() {
-            return Err(Failure::Refused(Box::new(Refusal::new(head.status.as_u16(), &json))));
+            let mut refusal = Refusal::new(head.status.as_u16(), &json);
+            refusal.of_token = matches!(self.login, Login::Bearer(_));
+            return Err(Failure::Refused(Box::new(refusal)));
         }
         Ok(Answer { headers: head.headers, json })
     }

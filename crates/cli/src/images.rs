@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Cx,
-    args::{connected, place, text},
+    args::{aliased, connected, place, text},
     events::Events,
     exit::Outcome,
     out::{Table, Tone, cell, clean},
@@ -19,13 +19,14 @@ pub(crate) fn command() -> Command {
     let load = Command::new("load")
         .about("Takes in images from an archive as `docker save` writes it")
         .arg(place("PATH", "The archive, below one of the gateway's EXPORT_DIRS (`exports` in its data directory unless set)"));
-    connected(images).subcommand(load)
+    let list = aliased(Command::new("list"), "ls").about("The same as without a verb");
+    connected(aliased(images, "image")).subcommands([list, load])
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     match matches.subcommand() {
-        Some((_, sub)) => load(cx, text(sub, "PATH").unwrap_or_default()).await,
-        None => status(cx).await,
+        Some(("load", sub)) => load(cx, text(sub, "PATH").unwrap_or_default()).await,
+        _ => status(cx).await,
     }
 }
 

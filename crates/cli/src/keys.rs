@@ -1,26 +1,34 @@
-//! `keys`: API keys.
+//! `keys`: API keys. Those who manage nobody have their own ones only, and need not say so.
 
 use clap::{Arg, ArgMatches, Command};
-use gantry_domain::limit::LimitMode;
+use gantry_domain::{limit::LimitMode, spelling::nearest};
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
     Cx,
-    args::{connected, flag, has, many, number, one_of, option, place, text, texts},
+    args::{aliased, connected, flag, has, many, number, one_of, option, place, places, text, texts},
+    complete,
     exit::{Failure, Outcome},
     limits,
+    named::{Noun, holder, named},
     out::{Table, Tone, cell, clean},
-    people::{among, listed, most, org_id, search, user_id},
+    people::{listed, me, most, org_id, search, user_id},
+    several::each,
     times::ahead,
 };
 
+/// Every key that the caller manages.
+const ALL: &str = "/admin/keys";
+/// The caller's own keys.
+const OWN: &str = "/auth/keys";
+
 pub(crate) fn command() -> Command {
-    let own = || flag("own", "Your own keys, as any user has them");
-    let list = Command::new("list").about("Lists API keys").args([
+    let own = || flag("own", "Your own keys only");
+    let list = aliased(Command::new("list"), "ls").about("Lists API keys").args([
         own(),
-        option("org", "NAME", "Of this organisation (name or id)"),
-        option("user", "NAME", "Of this user (name or id)"),
+        complete::orgs(option("org", "NAME", "Of this organisation (name or id)")),
+        complete::users(option("user", "NAME", "Of this user (name or id)")),
         option("search", "TEXT", "With this in name or prefix"),
         number("limit", "N", "At most so many; all unless given"),
     ]);
@@ -28,27 +36,36 @@ pub(crate) fn command() -> Command {
         .about("Makes an API key and prints its token, this once")
         .arg(Arg::new("NAME").help("What it is for"))
         .args([
-            own(),
-            option("org", "NAME", "For this organisation (name or id)"),
-            option("user", "NAME", "For this user (name or id)"),
+            own().help("Your own key, as without --org and --user").hide(true),
+            complete::orgs(option(
+                "org",
+                "NAME",
+                "For this organisation (name or id), not for a user: the key outlives whoever made it",
+            )),
+            complete::users(option("user", "NAME", "For this user (name or id); for you unless --org is given")),
             option("scopes", "LIST", "Of chat, completions and embeddings; all of them unless given"),
-            many("model", "SERVED_NAME", "May call only this model; may stand several times"),
+            complete::models(many("model", "SERVED_NAME", "May call only this model; may stand several times")),
             many("from", "CIDR", "May be used only from this address or range; may stand several times"),
             option("expires", "TIME", "Ends then: an RFC 3339 time, or a span such as 12h, 30d, 8w"),
             mode(),
         ])
         .after_help(
-            "The token alone goes to standard output, everything else to standard error:\n  TOKEN=$(gantry keys create ci \
-             --budget-day 5M)\nLimits are whole numbers such as 60, 200k, 5M or 1G.",
+            "The token alone goes to standard output, everything else to standard error:\n  TOKEN=$(gantry keys create ci --org \
+             Acme --budget-day 5M)\nWithout --org and --user the key is yours: its usage counts as yours, and it ends with your \
+             account.\nLimits are whole numbers such as 60, 200k, 5M or 1G.",
         );
     let set = Command::new("set")
-        .visible_alias("change")
+        .alias("change")
         .about("Changes a key: everything but its token and its holder")
         .arg(key())
         .args([
             option("name", "NAME", "What it is for"),
             option("scopes", "LIST", "Of chat, completions and embeddings"),
-            many("model", "SERVED_NAME", "May call only this model; may stand several times"),
+            complete::models(many(
+                "model",
+                "SERVED_NAME",
+                "May call only this model; may stand several times",
+            )),
             flag("all-models", "May call every model").conflicts_with("model"),
             many("from", "CIDR", "May be used only from this address or range; may stand several times"),
             flag("from-everywhere", "May be used from every address").conflicts_with("from"),
@@ -56,15 +73,22 @@ pub(crate) fn command() -> Command {
             mode(),
         ])
         .after_help(limits::EXPLAINED);
-    let revoke = Command::new("revoke").about("Ends a key at once").arg(own()).arg(key());
+    let revoke = aliased(Command::new("revoke"), "rm")
+        .about("Ends keys at once")
+        .arg(own())
+        .arg(complete::keys(places("KEY", WHICH)));
     let show = Command::new("show").about("Shows a key with its limits and budgets").arg(own()).arg(key());
-    connected(Command::new("keys").about("API keys: list, create, change, revoke"))
+    connected(aliased(Command::new("keys").about("API keys: list, create, change, revoke"), "key"))
         .subcommand_required(true)
         .subcommands([list, show, limits::options(create), limits::options(set), revoke])
 }
 
+/// How a key is named.
+const WHICH: &str =
+    "Id, prefix or name of the key, as the list shows it; `id:2` and `name:2` where a number is both";
+
 fn key() -> Arg {
-    place("KEY", "Id or prefix of the key, as the list shows it")
+    complete::keys(place("KEY", WHICH))
 }
 
 fn mode() -> Arg {
@@ -83,14 +107,19 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             cx.out.either(&key, || details(cx, &key))
         }
         Some(("set", sub)) => set(cx, sub).await,
-        Some(("revoke", sub)) => revoke(cx, sub).await,
+        Some(("revoke", sub)) => {
+            let base = base(cx, sub).await?;
+            each(cx, &texts(sub, "KEY"), async |it| revoke(cx, base, it).await).await
+        }
         Some((_, sub)) => list(cx, sub).await,
         None => Ok(()),
     }
 }
 
-fn base(matches: &ArgMatches) -> &'static str {
-    if has(matches, "own") { "/auth/keys" } else { "/admin/keys" }
+/// The list that a verb is about.
+async fn base(cx: &Cx, matches: &ArgMatches) -> Outcome<&'static str> {
+    let own = has(matches, "own") || me(cx).await?.is_plain_user();
+    Ok(if own { OWN } else { ALL })
 }
 
 async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -101,7 +130,7 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     if let Some(user) = text(matches, "user") {
         pairs.push(("user_id", user_id(cx, user).await?.to_string()));
     }
-    let (keys, total) = listed(cx, base(matches), &pairs, most(matches)).await?;
+    let (keys, total) = listed(cx, base(cx, matches).await?, &pairs, most(matches)).await?;
     let n_shown = keys.len();
     let keys = Value::Array(keys);
     cx.out.either(&keys, || {
@@ -109,13 +138,12 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             Table::new(&["ID>", "PREFIX", "NAME", "HOLDER", "SCOPES", "MODELS", "STATUS", "LAST USED"]);
         for key in keys.as_array().into_iter().flatten() {
             let status = cell(&key["status"]);
-            let holder = if key["username"].is_null() { &key["org_name"] } else { &key["username"] };
             let tone = Tone::of_state(&status);
             table.toned([
                 (cell(&key["id"]), Tone::Plain),
                 (cell(&key["prefix"]), Tone::Plain),
                 (cell(&key["name"]), Tone::Plain),
-                (cell(holder), Tone::Plain),
+                (cell(holder(key)), Tone::Plain),
                 (cell(&key["scopes"]), Tone::Plain),
                 (models(key), Tone::Plain),
                 (status, tone),
@@ -149,15 +177,26 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     if let Some(user) = text(matches, "user") {
         put("user_id", Some(user_id(cx, user).await?.into()));
     }
+    let mut base = ALL;
+    if has(matches, "own") {
+        base = OWN;
+    } else if !body.contains_key("org_id") && !body.contains_key("user_id") {
+        let me = me(cx).await?;
+        if me.is_plain_user() {
+            base = OWN;
+        } else {
+            body.insert("user_id".to_owned(), me.id.into());
+        }
+    }
     limits::put(matches, &mut body);
-    let answer = cx.client.post(base(matches), Some(&Value::Object(body))).await?;
+    let answer = cx.client.post(base, Some(&Value::Object(body))).await?;
     let key = &answer.json;
+    warn_of_unknown(cx, &texts(matches, "model")).await;
     cx.out.either(key, || {
-        let holder = if key["username"].is_null() { &key["org_name"] } else { &key["username"] };
         cx.out.note(&format!(
             "key {} for {}: scopes {}; the token is shown this once",
             cell(&key["id"]),
-            cell(holder),
+            cell(holder(key)),
             cell(&key["scopes"]),
         ));
         cx.out.line(&cell(&key["token"]))
@@ -196,12 +235,11 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 }
 
 fn details(cx: &Cx, key: &Value) -> Outcome<()> {
-    let holder = if key["username"].is_null() { &key["org_name"] } else { &key["username"] };
     cx.out.pairs(&[
         ("id", cell(&key["id"])),
         ("prefix", cell(&key["prefix"])),
         ("name", cell(&key["name"])),
-        ("holder", cell(holder)),
+        ("holder", cell(holder(key))),
         ("organisation", cell(&key["org_name"])),
         ("status", cell(&key["status"])),
         ("scopes", cell(&key["scopes"])),
@@ -230,33 +268,35 @@ fn models(key: &Value) -> String {
 
 /// The record of the key that was named by id or prefix.
 async fn find(cx: &Cx, matches: &ArgMatches) -> Outcome<Value> {
-    named(cx, base(matches), text(matches, "KEY").unwrap_or_default()).await
+    named(cx, base(cx, matches).await?, Noun::Key, text(matches, "KEY").unwrap_or_default()).await
 }
 
-/// The same, of the list at `base`.
-pub(crate) async fn named(cx: &Cx, base: &str, given: &str) -> Outcome<Value> {
-    // An id can't be asked for; a prefix can.
-    let (id, mut narrow) = (given.parse::<i64>().ok(), Vec::new());
-    if id.is_none() {
-        narrow.push(("q", given.to_owned()));
+/// A key may be made before its model is; a typing error looks the same.
+async fn warn_of_unknown(cx: &Cx, models: &[&str]) {
+    if models.is_empty() {
+        return;
     }
-    let same = |it: &Value| id.map_or_else(|| it["prefix"] == given, |id| it["id"] == id);
-    let mut found = among(cx, base, &narrow, same).await?;
-    match (found.pop(), found.len()) {
-        (Some(key), 0) => Ok(key),
-        (Some(_), _) => {
-            Err(Failure::Usage(format!("several keys begin with `{}`: use the id", clean(given))))
-        }
-        (None, _) => Err(Failure::NotFound(format!("there is no key `{}`", clean(given)))),
+    let mut known = Vec::new();
+    for path in ["/admin/models?limit=1000", "/admin/upstreams"] {
+        // Who may not see the models is not told about them.
+        let Ok(answer) = cx.client.get(path).await else { return };
+        known.extend(answer.list().iter().map(|it| cell(&it["served_name"])));
+    }
+    for model in models.iter().filter(|it| !known.iter().any(|known| known == **it)) {
+        let near = nearest(model, known.iter().map(String::as_str));
+        let near = near.map(|it| format!(", did you mean `{it}`?")).unwrap_or_default();
+        cx.out.warn(&format!("there is no model `{}` yet{near}", clean(model)));
     }
 }
 
-async fn revoke(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let given = text(matches, "KEY").unwrap_or_default();
-    let id = match given.parse::<i64>() {
-        Ok(id) => id.to_string(),
-        Err(_) => cell(&find(cx, matches).await?["id"]),
+async fn revoke(cx: &Cx, base: &str, given: &str) -> Outcome<()> {
+    let (id, what) = if let Ok(id) = given.parse::<i64>() {
+        (id.to_string(), format!("key {id}"))
+    } else {
+        let key = named(cx, base, Noun::Key, given).await?;
+        let id = cell(&key["id"]);
+        (id.clone(), format!("key {id} ({})", cell(&key["name"])))
     };
-    let answer = cx.client.call(Method::DELETE, &format!("{}/{id}", base(matches)), None).await?;
-    cx.out.either(&answer.json, || cx.out.line(&format!("key {id} is revoked")))
+    let answer = cx.client.call(Method::DELETE, &format!("{base}/{id}"), None).await?;
+    cx.out.either(&answer.json, || cx.out.line(&format!("{what} is revoked")))
 }

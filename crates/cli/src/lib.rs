@@ -2,6 +2,9 @@
 //! needs the gateway's own parts (`serve`, the database for `doctor`) is run by the program itself.
 
 mod args;
+mod chat;
+mod complete;
+mod context;
 pub mod doctor;
 mod events;
 mod exit;
@@ -13,14 +16,22 @@ mod limits;
 mod local;
 mod log;
 mod models;
+mod named;
 mod orgs;
 mod out;
+mod own;
 mod people;
+mod private_file;
 mod progress;
+mod registry;
 mod session;
+mod several;
 mod sign_in;
+mod status;
+mod target;
 mod terminal;
 mod times;
+mod tokens;
 mod top;
 mod upstreams;
 mod usage;
@@ -29,12 +40,19 @@ mod users;
 use clap::ArgMatches;
 use gantry_domain::{Role, Timestamp};
 
-pub use crate::{args::command, exit::Exit, help::page, out::harmless};
+pub use crate::{
+    args::{command, tip},
+    complete::completed,
+    exit::Exit,
+    help::page,
+    out::harmless,
+};
 use crate::{
     exit::{Failure, Outcome},
-    http::{Client, Place},
+    http::{Client, Login},
     out::Out,
     session::Sessions,
+    target::Target,
 };
 
 /// One command on its way.
@@ -42,6 +60,8 @@ struct Cx {
     client: Client,
     out: Out,
     sessions: Sessions,
+    /// Under what the login is kept.
+    key: String,
 }
 
 /// Runs a verb that needs nothing but the API, and says how it ended. What went wrong stands on standard error.
@@ -67,7 +87,7 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
 /// # Errors
 /// There is none; why stands on standard error.
 pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
-    sign_in::password(users::NEW_PASSWORD, prompt).map_err(|failure| {
+    sign_in::new_password(prompt).map_err(|failure| {
         complain(&failure, &Out::new(false, false));
         failure.exit()
     })
@@ -76,7 +96,7 @@ pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
 fn complain(failure: &Failure, out: &Out) {
     use std::io::Write;
     let text = match failure {
-        Failure::Closed => String::new(),
+        Failure::Closed | Failure::Told(_) => String::new(),
         failure if out.json => format!("{}\n", harmless(&failure.json().to_string())),
         failure => out::clean_lines(&failure.words()),
     };
@@ -89,12 +109,14 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
         "completions" => return local::completions(matches, &out),
         "man" => return local::man(matches, &out),
         "exit-codes" => return out.raw(Exit::list().as_bytes()),
+        "context" => return context::run(matches, &out),
         _ => {}
     }
-    let place = Place::parse(&url(leaf))?;
+    let target = Target::of(leaf)?;
     let sessions = Sessions::of_user()?;
-    let cookie = if verb == "login" { None } else { sessions.cookie(&place.url())? };
-    let cx = Cx { client: Client::new(place, cookie), out, sessions };
+    let login = if verb == "login" { Login::Nobody } else { target.login(leaf, &sessions)? };
+    let key = target.key();
+    let cx = Cx { client: Client::new(target.place, login), out, sessions, key };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -105,28 +127,27 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "logout" => sign_in::logout(&cx).await,
             "passwd" => sign_in::passwd(&cx).await,
             "audit" => log::run(&cx, matches).await,
+            "registry" => registry::run(&cx, matches).await,
             "upstreams" => upstreams::run(&cx).await,
             "models" => models::run(&cx, matches).await,
             "keys" => keys::run(&cx, matches).await,
             "orgs" => orgs::run(&cx, matches).await,
             "users" => users::run(&cx, matches).await,
+            "tokens" => tokens::run(&cx, matches).await,
             "usage" => usage::run(&cx, matches).await,
+            "limits" => own::limits(&cx).await,
             "images" => images::run(&cx, matches).await,
             "top" => top::run(&cx, matches).await,
             "openapi" => local::openapi(&cx).await,
+            "chat" => chat::run(&cx, matches).await,
+            "status" => status::run(&cx).await,
+            "version" => status::version(&cx).await,
             other => Err(Failure::Usage(format!("there is no verb `{other}`"))),
         }
     });
     // Reading from a terminal can't be stopped; nobody waits for it.
     runtime.shutdown_background();
     done
-}
-
-/// `--url`, else `GANTRY_URL`, else the address of a gateway on this machine.
-pub(crate) fn url(matches: &ArgMatches) -> String {
-    let given = matches.try_get_one::<String>("url").ok().flatten().cloned();
-    let named = || std::env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok());
-    given.or_else(named).filter(|it| !it.is_empty()).unwrap_or_else(|| http::DEFAULT_URL.to_owned())
 }
 
 /// Words that `--role` takes.

@@ -17,7 +17,7 @@ const LIMITS: [(&str, &str, &str); 6] = [
 const NONE: &str = "none";
 
 pub(crate) const EXPLAINED: &str =
-    "Limits are whole numbers such as 60, 200k, 5M or 1G; `none` takes one away (docs/limits.md).";
+    "Limits are whole numbers such as 60, 200k, 5M or 1G; `none` takes one away.";
 
 /// What an option says: a number, or that there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,12 +52,16 @@ pub(crate) fn put(matches: &ArgMatches, body: &mut Map<String, Value>) {
     }
 }
 
+/// Each limit's field of the API with its unit.
+pub(crate) fn units() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let units = ["requests/min", "tokens/min", "at once", "streams", "tokens/day", "tokens/month"];
+    LIMITS.iter().map(|(_, field, _)| *field).zip(units)
+}
+
 /// The limits of a record on one line; `-` for none.
 pub(crate) fn line(record: &Value) -> String {
-    let units = ["requests/min", "tokens/min", "at once", "streams", "tokens/day", "tokens/month"];
-    let set = LIMITS.iter().zip(units).filter(|((_, field, _), _)| !record[*field].is_null());
-    let parts: Vec<_> =
-        set.map(|((_, field, _), unit)| format!("{} {unit}", count(&record[*field]))).collect();
+    let set = units().filter(|(field, _)| !record[*field].is_null());
+    let parts: Vec<_> = set.map(|(field, unit)| format!("{} {unit}", count(&record[field]))).collect();
     if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 

@@ -2,13 +2,13 @@
 
 use std::{fs, io, path::Path};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
-use clap_complete::Shell;
+use clap::{Arg, ArgMatches, Command, builder::PossibleValuesParser};
 use clap_mangen::Man;
 
 use crate::{
     Cx,
     args::{command, connected, option, text},
+    complete,
     exit::{Failure, Outcome},
     out::Out,
 };
@@ -22,8 +22,13 @@ pub(crate) fn openapi_command() -> Command {
 
 pub(crate) fn completions_command() -> Command {
     Command::new("completions")
-        .about("Prints a script that completes verbs and options")
-        .arg(Arg::new("SHELL").required(true).value_parser(value_parser!(Shell)).help("For which shell"))
+        .about("Prints a script that completes verbs, options, and names of models, keys, organisations and users")
+        .arg(
+            Arg::new("SHELL")
+                .required(true)
+                .value_parser(PossibleValuesParser::new(complete::SHELLS))
+                .help("For which shell"),
+        )
         .after_help(
             "bash: gantry completions bash > ~/.local/share/bash-completion/completions/gantry\n\
              zsh:  gantry completions zsh > \"${fpath[1]}/_gantry\"\n\
@@ -55,10 +60,7 @@ pub(crate) async fn openapi(cx: &Cx) -> Outcome<()> {
 }
 
 pub(crate) fn completions(matches: &ArgMatches, out: &Out) -> Outcome<()> {
-    let shell = matches.get_one::<Shell>("SHELL").copied().unwrap_or(Shell::Bash);
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(), "gantry", &mut script);
-    out.raw(&script)
+    out.raw(&complete::script(text(matches, "SHELL").unwrap_or_default())?)
 }
 
 pub(crate) fn man(matches: &ArgMatches, out: &Out) -> Outcome<()> {

@@ -6,17 +6,19 @@ use serde_json::{Map, Value};
 
 use crate::{
     Cx,
-    args::{connected, flag, has, number, option, place, text},
+    args::{aliased, connected, flag, has, number, option, place, places, text, texts},
+    complete,
     exit::{Failure, Outcome},
     limits,
     out::{Table, Tone, cell},
     people::{WHICH, among, listed, most, org_id, search},
+    several::each,
     terminal,
 };
 
 pub(crate) fn command() -> Command {
-    let org = || place("ORG", "Name or id");
-    let list = Command::new("list").about("Lists organisations").args([
+    let org = || complete::orgs(place("ORG", "Name or id"));
+    let list = aliased(Command::new("list"), "ls").about("Lists organisations").args([
         option("search", "TEXT", "With this in their name"),
         number("limit", "N", "At most so many; all unless given"),
     ]);
@@ -25,7 +27,7 @@ pub(crate) fn command() -> Command {
         .arg(place("NAME", "Name of the organisation"))
         .after_help(limits::EXPLAINED);
     let set = Command::new("set")
-        .visible_alias("change")
+        .alias("change")
         .about("Changes an organisation: its name, its limits, whether it is enabled")
         .arg(org())
         .args([
@@ -34,7 +36,7 @@ pub(crate) fn command() -> Command {
             flag("enable", "Lets them in again"),
         ])
         .after_help(limits::EXPLAINED);
-    connected(Command::new("orgs").about("Organisations: list, create, change, delete"))
+    connected(aliased(Command::new("orgs").about("Organisations: list, create, change, delete"), "org"))
         .after_help(WHICH)
         .subcommand_required(true)
         .subcommands([
@@ -42,9 +44,9 @@ pub(crate) fn command() -> Command {
             Command::new("show").about("Shows an organisation with its limits and budgets").arg(org()),
             limits::options(create),
             limits::options(set),
-            Command::new("delete")
-                .about("Deletes an organisation with its users and keys; its usage stays")
-                .arg(org())
+            aliased(Command::new("delete"), "rm")
+                .about("Deletes organisations with their users and keys; their usage stays")
+                .arg(complete::orgs(places("ORG", "Name or id")))
                 .arg(flag("yes", "Does not ask")),
         ])
 }
@@ -59,18 +61,12 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             cx.out.either(&org, || cx.out.line(&format!("organisation {} made", cell(&org["id"]))))
         }
         Some(("show", sub)) => {
-            let org = find(cx, sub).await?;
+            let org = find(cx, text(sub, "ORG").unwrap_or_default()).await?;
             cx.out.either(&org, || show(cx, &org))
         }
         Some(("set", sub)) => set(cx, sub).await,
         Some(("delete", sub)) => {
-            let org = find(cx, sub).await?;
-            let what = format!("organisation {} ({})", cell(&org["id"]), cell(&org["name"]));
-            let with = format!("{} users and {} keys", cell(&org["user_count"]), cell(&org["key_count"]));
-            terminal::confirm(has(sub, "yes"), &what, &format!("with {with}"))?;
-            let path = format!("/admin/orgs/{}", cell(&org["id"]));
-            let answer = cx.client.call(Method::DELETE, &path, None).await?;
-            cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted, with {with}")))
+            each(cx, &texts(sub, "ORG"), async |it| delete(cx, it, has(sub, "yes")).await).await
         }
         Some((_, sub)) => list(cx, sub).await,
         None => Ok(()),
@@ -78,11 +74,20 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 }
 
 /// The record of the organisation that was named.
-async fn find(cx: &Cx, matches: &ArgMatches) -> Outcome<Value> {
-    let given = text(matches, "ORG").unwrap_or_default();
+async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
     let id = org_id(cx, given).await?;
     let found = among(cx, "/admin/orgs", &[], |it| it["id"] == id).await?.pop();
     found.ok_or_else(|| Failure::NotFound(format!("there is no organisation {id}")))
+}
+
+async fn delete(cx: &Cx, given: &str, yes: bool) -> Outcome<()> {
+    let org = find(cx, given).await?;
+    let what = format!("organisation {} ({})", cell(&org["id"]), cell(&org["name"]));
+    let with = format!("{} users and {} keys", cell(&org["user_count"]), cell(&org["key_count"]));
+    terminal::confirm(yes, &what, &format!("with {with}"))?;
+    let path = format!("/admin/orgs/{}", cell(&org["id"]));
+    let answer = cx.client.call(Method::DELETE, &path, None).await?;
+    cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted, with {with}")))
 }
 
 async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {

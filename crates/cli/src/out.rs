@@ -4,6 +4,7 @@
 use std::{
     fmt::Write as _,
     io::{self, IsTerminal, Write},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -70,6 +71,8 @@ pub(crate) struct Out {
     colour: bool,
     /// Columns of the terminal; `None` where there is none: then nothing is cut off.
     width: Option<usize>,
+    /// Answers for programs that are to be printed as one list; `None` where each is printed at once.
+    held: Arc<Mutex<Option<Vec<Value>>>>,
 }
 
 impl Out {
@@ -78,7 +81,7 @@ impl Out {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty())
             || std::env::var_os("TERM").is_some_and(|it| it == "dumb");
         let width = if terminal { terminal::size().map(|(columns, _)| columns) } else { None };
-        Self { json, utc, colour: terminal && !no_colour, width }
+        Self { json, utc, colour: terminal && !no_colour, width, held: Arc::default() }
     }
 
     /// The same for the size that the terminal has now.
@@ -103,7 +106,23 @@ impl Out {
 
     /// The answer for programs.
     pub(crate) fn value(&self, value: &Value) -> Outcome<()> {
+        if let Some(held) = self.held.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            held.push(value.clone());
+            return Ok(());
+        }
         self.line(&harmless(&format!("{value:#}")))
+    }
+
+    /// From here on answers for programs are kept, until [`Out::release`] prints them as one list.
+    pub(crate) fn hold(&self) {
+        if self.json {
+            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+        }
+    }
+
+    pub(crate) fn release(&self) -> Outcome<()> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        held.map_or(Ok(()), |held| self.value(&Value::Array(held)))
     }
 
     /// The same on one line.
@@ -127,11 +146,16 @@ impl Out {
     /// Says on standard error, to programs too, that a list was cut off.
     pub(crate) fn more(&self, n_shown: usize, total: Option<usize>, what: &str) {
         let Some(total) = total.filter(|it| *it > n_shown) else { return };
-        let text = format!("{n_shown} of {total} {what}; a larger --limit shows more");
+        self.warn(&format!("{n_shown} of {total} {what}; a larger --limit shows more"));
+    }
+
+    /// Says something on standard error, to programs too.
+    pub(crate) fn warn(&self, text: &str) {
         if self.json {
-            let _ = writeln!(io::stderr().lock(), "{}", json!({ "warning": text }));
+            let warning = harmless(&json!({ "warning": text }).to_string());
+            let _ = writeln!(io::stderr().lock(), "{warning}");
         }
-        self.note(&text);
+        self.note(text);
     }
 
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
@@ -374,9 +398,14 @@ pub(crate) fn cell(value: &Value) -> String {
     }
 }
 
-/// A count with separators: `1 234 567`.
+/// A count, at a terminal with separators: `1 234 567`. In a pipe it is for programs such as `sort -n`.
 pub(crate) fn count(value: &Value) -> String {
+    static AT_TERMINAL: LazyLock<bool> = LazyLock::new(|| io::stdout().is_terminal());
     let Some(n) = value.as_i64() else { return cell(value) };
+    if *AT_TERMINAL { separated(n) } else { n.to_string() }
+}
+
+fn separated(n: i64) -> String {
     let digits = n.unsigned_abs().to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -393,7 +422,7 @@ mod tests {
     use super::*;
 
     fn out(width: usize) -> Out {
-        Out { json: false, utc: true, colour: false, width: Some(width) }
+        Out { json: false, utc: true, colour: false, width: Some(width), held: Arc::default() }
     }
 
     #[test]
@@ -446,6 +475,13 @@ mod tests {
             assert!(!text.chars().any(|it| it.is_control() && it != '\n'), "{text:?}");
             assert!(text.contains("\\u009b2J"), "{text}");
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn counts_are_easy_to_read_at_a_terminal() {
+        for (n, text) in [(7, "7"), (1234, "1\u{202f}234"), (-1_234_567, "-1\u{202f}234\u{202f}567")] {
+            assert_eq!(separated(n), text);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Whom a command means: organisations and users by name or id; and lists, page by page.
 
 use clap::ArgMatches;
+use gantry_domain::Role;
 use serde_json::Value;
 
 use crate::{
@@ -21,6 +22,25 @@ pub(crate) const WHICH: &str = "A number is an id, or else a name. Where it is t
 /// `--search` as a parameter of a list.
 pub(crate) fn search(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     text(matches, "search").map(|words| ("q", words.to_owned())).into_iter().collect()
+}
+
+/// Who is signed in.
+pub(crate) struct Me {
+    pub(crate) id: Option<i64>,
+    /// `None` for a role that this program does not know.
+    pub(crate) role: Option<Role>,
+}
+
+impl Me {
+    /// Whether there is nothing for them to manage but their own.
+    pub(crate) fn is_plain_user(&self) -> bool {
+        self.role == Some(Role::User)
+    }
+}
+
+pub(crate) async fn me(cx: &Cx) -> Outcome<Me> {
+    let user = cx.client.get("/auth/me").await?.json["user"].clone();
+    Ok(Me { id: user["id"].as_i64(), role: user["role"].as_str().and_then(Role::parse) })
 }
 
 /// The id of the organisation that was named.

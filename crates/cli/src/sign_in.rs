@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::{
     Cx,
-    args::{connected, text},
-    exit::{Failure, Outcome},
-    http::{Answer, Client},
+    args::{connected, option, text},
+    exit::{Failure, Outcome, Refusal},
+    http::{Answer, Client, Login},
     out::{cell, clean},
     terminal,
     users::NEW_PASSWORD,
@@ -25,12 +25,19 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(crate) fn login_command() -> Command {
     let login = Command::new("login").about("Signs in and keeps the session for the verbs that follow");
-    let login = login.arg(Arg::new("USERNAME").help("Asked for at the terminal if it is left out"));
+    let login = login.arg(Arg::new("USERNAME").help("Asked for at the terminal if it is left out")).arg(
+        option(
+            "token-file",
+            "FILE",
+            "Keeps the token that this file holds (`-`: standard input) instead of a session",
+        )
+        .conflicts_with("USERNAME"),
+    );
     connected(login).after_help(
         "The password is asked for without showing it, or taken from GANTRY_PASSWORD, or read from standard input where that is \
          no terminal. The session is kept in ~/.config/gantry/session.json (XDG_CONFIG_HOME), readable for you alone, one for \
-         each address. The session \
-         that was kept for the address before is ended.",
+         each address and context. The session that was kept for it before is ended. Scripts use a token instead (`gantry tokens \
+         create`): in GANTRY_TOKEN, or kept with --token-file.",
     )
 }
 
@@ -39,6 +46,9 @@ pub(crate) fn logout_command() -> Command {
 }
 
 pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    if let Some(file) = text(matches, "token-file") {
+        return keep_token(cx, file).await;
+    }
     let username = match text(matches, "USERNAME") {
         Some(name) => name.to_owned(),
         None if io::stdin().is_terminal() => terminal::ask("User name: ")?,
@@ -46,12 +56,14 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     };
     let password = password("GANTRY_PASSWORD", "Password: ")?;
     let body = json!({ "username": username, "password": password.expose_secret() });
-    let answer = cx.client.post("/auth/login", Some(&body)).await?;
-    let session = session(&answer)?;
+    let answer = match cx.client.post("/auth/login", Some(&body)).await {
+        Err(Failure::Refused(refusal)) if refusal.status == 401 => return Err(no_owner(cx, refusal).await),
+        other => other?,
+    };
+    let session = Login::Session(session(&answer)?);
     let url = cx.client.place.url();
-    match cx.sessions.keep(&url, &username, &session) {
-        Ok(Some(before)) if before.expose_secret() != session.expose_secret() => end(cx, before).await,
-        Ok(_) => {}
+    match cx.sessions.keep(&cx.key, &username, &session) {
+        Ok(before) => end_before(cx, before, &session).await,
         Err(failure) => {
             end(cx, session).await;
             return Err(failure);
@@ -62,6 +74,55 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         let (name, role) = (clean(&username), cell(&user["role"]));
         cx.out.line(&format!("signed in to {url} as {name} ({role})"))
     })
+}
+
+/// What a refused sign-in says: without an owner, how to make one.
+async fn no_owner(cx: &Cx, mut refusal: Box<Refusal>) -> Failure {
+    let setup = cx.client.get("/auth/setup").await;
+    if setup.is_ok_and(|it| it.json["has_owner"] == false) {
+        "this gateway has no owner yet, so nobody can sign in: open the set-up link that it printed when it started, or run \
+         `gantry owner create NAME` on its machine"
+            .clone_into(&mut refusal.message);
+    }
+    Failure::Refused(refusal)
+}
+
+/// Keeps a token after the gateway has taken it.
+async fn keep_token(cx: &Cx, file: &str) -> Outcome<()> {
+    let wrong = |error: io::Error| Failure::Usage(format!("can't read {}: {error}", clean(file)));
+    let mut token = String::new();
+    if file == "-" {
+        io::stdin().lock().take(4096).read_to_string(&mut token).map_err(wrong)?;
+    } else {
+        token = std::fs::read_to_string(file).map_err(wrong)?;
+    }
+    let token = Login::Bearer(token.trim().to_owned().into());
+    let client = Client::new(cx.client.place.clone(), token.clone());
+    // Any token may ask this, whatever its scopes.
+    let user = client.get("/auth/me").await?.json["user"].clone();
+    let username = user["username"].as_str().unwrap_or_default();
+    let before = cx.sessions.keep(&cx.key, username, &token)?;
+    end_before(cx, before, &token).await;
+    let url = cx.client.place.url();
+    cx.out.either(&json!({ "url": url, "user": user }), || {
+        cx.out.line(&format!(
+            "the token for {url} is kept: it acts as {} ({})",
+            clean(username),
+            cell(&user["role"])
+        ))
+    })
+}
+
+/// Ends the session that another login took the place of. A token stays: it may be in use elsewhere.
+async fn end_before(cx: &Cx, before: Login, now: &Login) {
+    let same = match (&before, now) {
+        (Login::Session(it), Login::Session(now)) => it.expose_secret() == now.expose_secret(),
+        (Login::Session(_), _) => false,
+        _ => true,
+    };
+    if !same {
+        end(cx, before).await;
+    }
 }
 
 /// The session that an answer gives.
@@ -91,8 +152,7 @@ pub(crate) async fn passwd(cx: &Cx) -> Outcome<()> {
     let (current, new) = both_passwords()?;
     let body = json!({ "current_password": current.expose_secret(), "new_password": new.expose_secret() });
     let answer = cx.client.post("/auth/password", Some(&body)).await?;
-    let url = cx.client.place.url();
-    cx.sessions.keep(&url, &username, &session(&answer)?)?;
+    cx.sessions.keep(&cx.key, &username, &Login::Session(session(&answer)?))?;
     cx.out.either(&answer.json, || {
         let name = clean(&username);
         cx.out.line(&format!("the password of {name} is changed; other sessions are ended"))
@@ -102,9 +162,9 @@ pub(crate) async fn passwd(cx: &Cx) -> Outcome<()> {
 /// The current password and the new one.
 fn both_passwords() -> Outcome<(SecretString, SecretString)> {
     let given = |name| std::env::var_os(name).is_some();
-    let (old, new) = ("GANTRY_PASSWORD", NEW_PASSWORD);
-    if given(old) || given(new) || io::stdin().is_terminal() {
-        return Ok((password(old, "Current password: ")?, password(new, "New password: ")?));
+    let old = "GANTRY_PASSWORD";
+    if given(old) || given(NEW_PASSWORD) || io::stdin().is_terminal() {
+        return Ok((password(old, "Current password: ")?, new_password("New password: ")?));
     }
     let text = password(old, "")?;
     match text.expose_secret().split_once('\n') {
@@ -119,27 +179,40 @@ fn both_passwords() -> Outcome<(SecretString, SecretString)> {
 }
 
 /// Ends a session that nobody has any more, if the gateway answers soon; it would hold until it expires.
-async fn end(cx: &Cx, session: SecretString) {
-    let client = Client::new(cx.client.place.clone(), Some(session));
+async fn end(cx: &Cx, session: Login) {
+    let client = Client::new(cx.client.place.clone(), session);
     let _ = tokio::time::timeout(FAREWELL, client.post("/auth/logout", None)).await;
 }
 
 pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
-    let url = cx.client.place.url();
-    let ended = match cx.client.cookie {
-        None => Ok(()),
-        Some(_) => cx.client.post("/auth/logout", None).await.map(drop),
+    let (url, login) = (cx.client.place.url(), &cx.client.login);
+    let ended = match login {
+        Login::Session(_) => cx.client.post("/auth/logout", None).await.map(drop),
+        // A token may be in use elsewhere: `gantry tokens revoke` ends it.
+        Login::Bearer(_) | Login::Nobody => Ok(()),
     };
     // Also where the gateway is away: whoever says this wants to have nothing left here.
-    if let Some(session) = &cx.client.cookie {
-        cx.sessions.forget(&url, session)?;
-    }
+    cx.sessions.forget(&cx.key, login)?;
     match ended {
         Err(Failure::Refused(it)) if it.status == 401 => {}
         other => other?,
     }
-    let text = if cx.client.cookie.is_some() { "signed out of" } else { "there was no session for" };
+    let text = match login {
+        Login::Session(_) => "signed out of",
+        Login::Bearer(_) => "the token is forgotten here, and stays valid, for",
+        Login::Nobody => "there was no session for",
+    };
     cx.out.either(&json!({ "url": url, "user": Value::Null }), || cx.out.line(&format!("{text} {url}")))
+}
+
+/// A password that is set: as [`password`] says, from [`NEW_PASSWORD`]. It is asked for twice.
+pub(crate) fn new_password(prompt: &str) -> Outcome<SecretString> {
+    let first = password(NEW_PASSWORD, prompt)?;
+    let asked = std::env::var_os(NEW_PASSWORD).is_none() && io::stdin().is_terminal();
+    if asked && terminal::ask_password("The same once more: ")?.expose_secret() != first.expose_secret() {
+        return Err(Failure::Usage("the two passwords differ: nothing was changed".to_owned()));
+    }
+    Ok(first)
 }
 
 /// From the variable, from standard input where that is no terminal, else asked for.

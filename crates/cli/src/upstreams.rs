@@ -9,11 +9,13 @@ use crate::{
     exit::Outcome,
     out::{Table, Tone, cell, count},
     people::listed,
+    registry::source,
 };
 
 pub(crate) fn command() -> Command {
     connected(Command::new("upstreams").about(
-        "Lists the engines that requests go to, those entered by hand too, as the gateway's probes see them",
+        "Lists the engines that requests go to, as the gateway's probes see them: each model of `gantry models`, and each \
+         address of `gantry registry`",
     ))
 }
 
@@ -38,11 +40,14 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
                 (false, true) => ("not running", Tone::Plain),
                 (false, false) => ("failing", Tone::Bad),
             };
-            let breaker = cell(&it["breaker"]["state"]);
+            let breaker = match (cell(&it["breaker"]["state"]), it["breaker"]["keeps_away"].as_str()) {
+                (state, Some("some")) => format!("{state} (some callers)"),
+                (state, _) => state,
+            };
             let broken = if breaker == "closed" { Tone::Plain } else { Tone::Bad };
             table.toned([
                 (cell(&it["served_name"]), Tone::Plain),
-                (cell(&it["source"]), Tone::Plain),
+                (source(it).to_owned(), Tone::Plain),
                 (health.to_owned(), tone),
                 (breaker, broken),
                 (count(&it["in_flight"]), Tone::Plain),

@@ -5,15 +5,20 @@ use serde_json::{Value, json};
 
 use crate::{
     Cx,
-    args::{connected, has, int, number, one_of, option, text},
+    args::{connected, flag, has, int, number, one_of, option, text},
+    complete,
     exit::{Failure, Outcome},
     http::query,
-    keys,
+    named::{Noun, named},
     out::{Foreign, Table, Tone, cell, count},
-    people::{org_id, user_id},
+    people::{me, org_id, user_id},
     times::{past, zone},
 };
 
+/// The requests of everybody whom the caller manages.
+const ALL: &str = "/admin/usage";
+/// The caller's own requests.
+const OWN: &str = "/auth/usage";
 const MAX_HOURS: i64 = 8784;
 const COLUMNS: [&str; 7] =
     ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
@@ -30,7 +35,7 @@ pub(crate) fn command() -> Command {
     )));
     let top = filters(
         Command::new("top")
-            .visible_alias("aggregate")
+            .alias("aggregate")
             .about("Sums by model, key, user or organisation, largest first")
             .args([
                 one_of("by", ["model", "key", "user", "org"], "What to sum by; `model` unless given"),
@@ -52,6 +57,11 @@ pub(crate) fn command() -> Command {
     let export = filters(Command::new("export").about("Writes the requests to standard output as CSV"));
     let integrity = Command::new("integrity")
         .about("Compares the sums with the single requests; ends with 1 if they do not agree");
+    let own = |command: Command| {
+        let own = flag("own", "Your own requests only; who manages nobody sees no others");
+        command.arg(own.conflicts_with_all(["org", "user"]))
+    };
+    let (list, top, series) = (own(list), own(top), own(series));
     connected(
         Command::new("usage").about("Usage: single requests, and sums by model, key, user or organisation"),
     )
@@ -66,10 +76,10 @@ fn filters(command: Command) -> Command {
     };
     command
         .args([
-            option("org", "NAME", "Of this organisation (name or id)"),
-            option("user", "NAME", "Of this user (name or id)"),
-            option("key", "KEY", "Of this key (id or prefix)"),
-            option("model", "SERVED_NAME", "To this model"),
+            complete::orgs(option("org", "NAME", "Of this organisation (name or id)")),
+            complete::users(option("user", "NAME", "Of this user (name or id)")),
+            complete::keys(option("key", "KEY", "Of this key (id, prefix or name)")),
+            complete::models(option("model", "SERVED_NAME", "To this model")),
             one_of("task", ["generate", "embed"], "Of this task"),
             option("status", "STATUS", "With this status, or a class such as 5xx"),
             option(
@@ -98,7 +108,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         Some(("series", sub)) => series(cx, sub).await,
         Some(("latency", sub)) => latency(cx, sub).await,
         Some(("export", sub)) => {
-            let path = format!("/admin/usage/export{}", query(&pairs(cx, sub).await?));
+            let path = format!("{ALL}/export{}", query(&pairs(cx, sub, false).await?));
             let mut csv = Foreign::new(&cx.out);
             cx.client.stream(&path, |bytes| csv.take(bytes)).await
         }
@@ -108,7 +118,16 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
 }
 
-async fn pairs(cx: &Cx, matches: &ArgMatches) -> Outcome<Pairs> {
+/// Which requests a verb is about: the caller's own, or all that the caller manages.
+async fn is_own(cx: &Cx, matches: &ArgMatches) -> Outcome<bool> {
+    Ok(has(matches, "own") || me(cx).await?.is_plain_user())
+}
+
+fn base(own: bool) -> &'static str {
+    if own { OWN } else { ALL }
+}
+
+async fn pairs(cx: &Cx, matches: &ArgMatches, own: bool) -> Outcome<Pairs> {
     let (now, zone) = (crate::now(), zone(cx.out.utc));
     let mut pairs = Vec::new();
     let calendar = ["today", "week", "month"].into_iter().find(|it| has(matches, it));
@@ -137,9 +156,10 @@ async fn pairs(cx: &Cx, matches: &ArgMatches) -> Outcome<Pairs> {
         pairs.push(("user_id", user_id(cx, user).await?.to_string()));
     }
     if let Some(key) = text(matches, "key") {
+        let keys = if own { "/auth/keys" } else { "/admin/keys" };
         let id = match key.parse::<i64>() {
             Ok(id) => id.to_string(),
-            Err(_) => cell(&keys::named(cx, "/admin/keys", key).await?["id"]),
+            Err(_) => cell(&named(cx, keys, Noun::Key, key).await?["id"]),
         };
         pairs.push(("key_id", id));
     }
@@ -157,11 +177,12 @@ fn sums(row: &Value) -> impl Iterator<Item = String> {
 
 async fn top(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let by = text(matches, "by").unwrap_or("model");
-    let mut pairs = pairs(cx, matches).await?;
+    let own = is_own(cx, matches).await?;
+    let mut pairs = pairs(cx, matches, own).await?;
     pairs.push(("group_by", by.to_owned()));
     pairs.push(("sort", format!("-{}", text(matches, "sort").unwrap_or("total_tokens"))));
     pairs.push(("limit", int(matches, "limit").unwrap_or(10).to_string()));
-    let answer = match cx.client.get(&format!("/admin/usage/aggregate{}", query(&pairs))).await {
+    let answer = match cx.client.get(&format!("{}/aggregate{}", base(own), query(&pairs))).await {
         Err(Failure::Refused(it)) if it.status == 404 => {
             let why = "this gateway does not sum usage: it is of an older version";
             return Err(Failure::NotFound(why.to_owned()));
@@ -198,9 +219,10 @@ async fn top(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 }
 
 async fn series(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let mut pairs = pairs(cx, matches).await?;
+    let own = is_own(cx, matches).await?;
+    let mut pairs = pairs(cx, matches, own).await?;
     pairs.push(("bucket", text(matches, "by").unwrap_or("hour").to_owned()));
-    let answer = cx.client.get(&format!("/admin/usage/series{}", query(&pairs))).await?;
+    let answer = cx.client.get(&format!("{}/series{}", base(own), query(&pairs))).await?;
     cx.out.either(&answer.json, || {
         let mut table = Table::new(&["FROM", "REQUESTS>", "ERRORS>", "PROMPT>", "COMPLETION>", "TOKENS>"]);
         for row in answer.list() {
@@ -211,9 +233,9 @@ async fn series(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 }
 
 async fn latency(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let query = query(&pairs(cx, matches).await?);
-    let whole = cx.client.get(&format!("/admin/usage/latency{query}")).await?.json;
-    let first = cx.client.get(&format!("/admin/usage/ttft{query}")).await?.json;
+    let query = query(&pairs(cx, matches, false).await?);
+    let whole = cx.client.get(&format!("{ALL}/latency{query}")).await?.json;
+    let first = cx.client.get(&format!("{ALL}/ttft{query}")).await?.json;
     cx.out.either(&json!({ "latency": whole, "ttft": first }), || {
         let mut table = Table::new(&["TIME TO", "SAMPLES>", "P50 MS>", "P95 MS>", "P99 MS>", "MEAN MS>"]);
         for (name, it) in [("the end", &whole), ("the first token", &first)] {
@@ -226,7 +248,7 @@ async fn latency(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
 }
 
 async fn integrity(cx: &Cx) -> Outcome<()> {
-    let report = cx.client.get("/admin/usage/integrity").await?.json;
+    let report = cx.client.get(&format!("{ALL}/integrity")).await?.json;
     cx.out.either(&report, || {
         let spool = &report["spool"];
         cx.out.pairs(&[
@@ -247,9 +269,10 @@ async fn integrity(cx: &Cx) -> Outcome<()> {
 }
 
 async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let mut pairs = pairs(cx, matches).await?;
+    let own = is_own(cx, matches).await?;
+    let mut pairs = pairs(cx, matches, own).await?;
     pairs.push(("limit", int(matches, "limit").unwrap_or(100).to_string()));
-    let answer = cx.client.get(&format!("/admin/usage{}", query(&pairs))).await?;
+    let answer = cx.client.get(&format!("{}{}", base(own), query(&pairs))).await?;
     cx.out.either(&answer.json, || {
         let mut table = Table::new(&[
             "TIME",
@@ -262,6 +285,7 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             "COMPLETION>",
             "TTFT MS>",
             "MS>",
+            "REQUESTS>",
         ]);
         for row in answer.list() {
             let outcome = cell(&row["outcome"]);
@@ -277,11 +301,12 @@ async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
                 (count(&row["completion_tokens"]), Tone::Plain),
                 (count(&row["ttft_ms"]), Tone::Plain),
                 (count(&row["latency_ms"]), Tone::Plain),
+                (count(&row["requests"]), Tone::Plain),
             ]);
         }
         cx.out.table(&table)?;
         if let Some(total) = answer.total().filter(|it| *it > answer.list().len()) {
-            cx.out.note(&format!("{} of {total} requests", answer.list().len()));
+            cx.out.note(&format!("{} of {total} rows", answer.list().len()));
         }
         Ok(())
     })

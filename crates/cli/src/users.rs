@@ -7,21 +7,24 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Cx,
-    args::{connected, flag, has, number, one_of, option, place, text},
+    args::{aliased, connected, flag, has, number, one_of, option, place, places, text, texts},
+    complete,
     exit::{Failure, Outcome},
     out::{Table, Tone, cell},
     people::{WHICH, listed, most, org_id, search, user, user_id},
-    roles, sign_in, terminal,
+    roles,
+    several::each,
+    sign_in, terminal,
 };
 
 pub(crate) const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
 
 pub(crate) fn command() -> Command {
-    let user = || place("USER", "Name or id");
-    let password = "The new password is asked for without showing it, or taken from GANTRY_NEW_PASSWORD, or read from \
+    let user = || complete::users(place("USER", "Name or id"));
+    let password = "The new password is asked for twice without showing it, or taken from GANTRY_NEW_PASSWORD, or read from \
                     standard input where that is no terminal.";
-    let list = Command::new("list").about("Lists users").args([
-        option("org", "NAME", "Of this organisation (name or id)"),
+    let list = aliased(Command::new("list"), "ls").about("Lists users").args([
+        complete::orgs(option("org", "NAME", "Of this organisation (name or id)")),
         one_of("role", roles(), "With this role"),
         option("search", "TEXT", "With this in their name"),
         number("limit", "N", "At most so many; all unless given"),
@@ -31,33 +34,37 @@ pub(crate) fn command() -> Command {
         .arg(place("NAME", "User name"))
         .args([
             one_of("role", roles(), "What the user may do; `user` unless given"),
-            option("org", "NAME", "The organisation (name or id); yours unless given"),
+            complete::orgs(option("org", "NAME", "The organisation (name or id); yours unless given")),
             flag("disabled", "Can't sign in until `users set --enable`"),
         ])
         .after_help(password);
     let set = Command::new("set")
-        .visible_alias("change")
-        .about("Changes a user; all but a new name ends his sessions at once")
+        .alias("change")
+        .about("Changes a user; all but a new name ends their sessions at once")
         .arg(user())
         .args([
             option("name", "NAME", "The new user name"),
             one_of("role", roles(), "What the user may do"),
-            option("org", "NAME", "Moves the user and his keys to this organisation (name or id)"),
+            complete::orgs(option(
+                "org",
+                "NAME",
+                "Moves the user and their keys to this organisation (name or id)",
+            )),
             flag("password", "Sets a new password"),
-            flag("disable", "Ends his sessions and keys").conflicts_with("enable"),
-            flag("enable", "Lets him in again"),
+            flag("disable", "Ends their sessions and keys").conflicts_with("enable"),
+            flag("enable", "Lets them in again"),
         ])
         .after_help(password);
-    connected(Command::new("users").about("Users: list, create, change, delete"))
+    connected(aliased(Command::new("users").about("Users: list, create, change, delete"), "user"))
         .after_help(WHICH)
         .subcommand_required(true)
         .subcommands([
             list,
             create,
             set,
-            Command::new("delete")
-                .about("Deletes a user with his keys; his usage stays")
-                .arg(user())
+            aliased(Command::new("delete"), "rm")
+                .about("Deletes users with their keys; their usage stays")
+                .arg(complete::users(places("USER", "Name or id")))
                 .arg(flag("yes", "Does not ask")),
         ])
 }
@@ -67,16 +74,19 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         Some(("create", sub)) => create(cx, sub).await,
         Some(("set", sub)) => set(cx, sub).await,
         Some(("delete", sub)) => {
-            let given = text(sub, "USER").unwrap_or_default();
-            let (id, name) = user(cx, given).await?;
-            let what = format!("user {id} ({name})");
-            terminal::confirm(has(sub, "yes"), &what, "with all keys")?;
-            let answer = cx.client.call(Method::DELETE, &format!("/admin/users/{id}"), None).await?;
-            cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted")))
+            each(cx, &texts(sub, "USER"), async |it| delete(cx, it, has(sub, "yes")).await).await
         }
         Some((_, sub)) => list(cx, sub).await,
         None => Ok(()),
     }
+}
+
+async fn delete(cx: &Cx, given: &str, yes: bool) -> Outcome<()> {
+    let (id, name) = user(cx, given).await?;
+    let what = format!("user {id} ({name})");
+    terminal::confirm(yes, &what, "with all keys")?;
+    let answer = cx.client.call(Method::DELETE, &format!("/admin/users/{id}"), None).await?;
+    cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted")))
 }
 
 async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -121,7 +131,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     if has(matches, "disabled") {
         body.insert("enabled".to_owned(), false.into());
     }
-    let password = sign_in::password(NEW_PASSWORD, "Password of the new user: ")?;
+    let password = sign_in::new_password("Password of the new user: ")?;
     body.insert("password".to_owned(), password.expose_secret().into());
     let user = cx.client.post("/admin/users", Some(&Value::Object(body))).await?.json;
     cx.out.either(&user, || cx.out.line(&format!("user {} made: {}", cell(&user["id"]), summary(&user))))
@@ -142,7 +152,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
     let id = user_id(cx, text(matches, "USER").unwrap_or_default()).await?;
     if has(matches, "password") {
-        let password = sign_in::password(NEW_PASSWORD, "New password: ")?;
+        let password = sign_in::new_password("New password: ")?;
         body.insert("password".to_owned(), password.expose_secret().into());
     }
     if body.is_empty() {

@@ -1,4 +1,4 @@
-//! Connections to a host, with TLS or without: to the model hub, to Redis, and those of the command line.
+//! Connections to a host, with TLS or without: to engines, to the model hub, to Redis, and those of the command line.
 //!
 //! Whom to trust: the roots that are compiled in (Mozilla's, by webpki-roots), so that an image without any files of a
 //! system works, and those of the system, so that a mirror with a company's own certificate does (`SSL_CERT_FILE` names
@@ -120,10 +120,29 @@ async fn connector() -> Result<TlsConnector, ConnectError> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+impl From<ConnectError> for io::Error {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Io(error) => error,
+            other => Self::other(other),
+        }
+    }
+}
+
 /// With TLS or without.
 pub enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// The connection below the TLS.
+    pub fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(it) => it,
+            Self::Tls(it) => it.get_ref().0,
+        }
+    }
 }
 
 impl AsyncRead for Stream {
@@ -144,6 +163,24 @@ impl AsyncWrite for Stream {
         match &mut *self {
             Self::Plain(it) => Pin::new(it).poll_write(cx, buf),
             Self::Tls(it) => Pin::new(it).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(it) => Pin::new(it).poll_write_vectored(cx, bufs),
+            Self::Tls(it) => Pin::new(it).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(it) => it.is_write_vectored(),
+            Self::Tls(it) => it.is_write_vectored(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gantry_domain::models_dir::ModelsDirRules;
+use gantry_domain::models_dir::{Homes, ModelsDirRules};
 use gantry_store::{Store, StoreResult};
 use tracing::{info, warn};
 
@@ -41,6 +41,28 @@ async fn resolve(chosen: Option<PathBuf>, rules: &ModelsDirRules) -> (PathBuf, b
 /// A directory without links; of one that is not there (yet), its name.
 pub fn real(dir: &Path) -> PathBuf {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+/// The home directories that this machine's list of users has (passwd(5)). Blocks.
+pub fn homes() -> Homes {
+    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut homes = Homes { own: std::env::home_dir().map(|it| real(&it)), others: Vec::new() };
+    let own = rustix::process::geteuid().as_raw().to_string();
+    for line in list.lines() {
+        let mut fields = line.split(':').skip(2);
+        let (Some(uid), Some(home)) = (fields.next(), fields.nth(2)) else { continue };
+        let home = real(Path::new(home));
+        // Services without a home have the root.
+        if home.parent().is_none() || !home.is_absolute() {
+            continue;
+        }
+        if uid == own {
+            homes.own.get_or_insert(home);
+        } else if homes.own.as_ref() != Some(&home) {
+            homes.others.push(home);
+        }
+    }
+    homes
 }
 
 /// What an owner chose, if anything.

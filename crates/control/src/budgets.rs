@@ -8,7 +8,7 @@ use std::{
 };
 
 use gantry_dataplane::limits::Holder;
-use gantry_domain::{limit::period::Period, usage::UsageRow};
+use gantry_domain::{KeyId, OrgId, UserId, limit::period::Period, usage::UsageRow};
 use gantry_store::StoreResult;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -39,7 +39,7 @@ pub async fn run(control: Arc<Control>, stop: CancellationToken) {
     }
 }
 
-/// Brings the budgets of all keys and organisations in line with the database.
+/// Brings the budgets of all keys, users and organisations in line with the database.
 ///
 /// # Errors
 /// It does not answer; the data plane goes on counting by itself.
@@ -58,7 +58,7 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
     drop(tx);
     let mut sums: HashMap<Holder, (u64, u64)> = HashMap::new();
     for row in rows {
-        for holder in [row.key_id.map(Holder::Key), row.org_id.map(Holder::Org)].into_iter().flatten() {
+        for holder in holders(row.key_id, row.user_id, row.org_id) {
             let sum = sums.entry(holder).or_default();
             sum.0 += u64::try_from(row.day).unwrap_or(0);
             sum.1 += u64::try_from(row.month).unwrap_or(0);
@@ -70,6 +70,11 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
         account.state.spendings.correct(&marks, day, month, now);
     }
     Ok(())
+}
+
+/// Whose budgets a request counts against.
+fn holders(key: Option<KeyId>, user: Option<UserId>, org: Option<OrgId>) -> impl Iterator<Item = Holder> {
+    [key.map(Holder::Key), user.map(Holder::User), org.map(Holder::Org)].into_iter().flatten()
 }
 
 /// Notes that rows, `n_new` of them for the first time, have reached the database, and so will be in its next sum.
@@ -87,7 +92,7 @@ pub(crate) fn shipped(control: &Control, rows: &[UsageRow], n_new: u64) {
     }
     for row in rows.iter().filter(|it| it.endpoint.runs_model()) {
         let tokens = u64::try_from(row.prompt_tokens.saturating_add(row.completion_tokens)).unwrap_or(0);
-        for holder in [row.key_id.map(Holder::Key), row.org_id.map(Holder::Org)].into_iter().flatten() {
+        for holder in holders(row.key_id, row.user_id, row.org_id) {
             if let Some(account) = catalog.accounts.get(&holder) {
                 account.state.spendings.shipped(row.created_at, tokens);
             }

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use gantry_domain::{
-    diagnosis::{self, Diagnosis, Input},
+    diagnosis::{self, Diagnosis, Input, Watch},
     model::{
         Model, Phase,
-        lifecycle::{Failure, InstanceStatus},
+        lifecycle::{Failure, InstanceStatus, Rules},
     },
 };
 use gantry_runtime::RuntimeResult;
@@ -69,7 +69,19 @@ fn without_log<'a>(model: &'a Model, reason: &'a str) -> Input<'a> {
         exit_code: None,
         out_of_memory: false,
         reason: Some(reason),
+        watch: Watch::Watched,
         config: &model.config,
+    }
+}
+
+impl Control {
+    /// Whether a gateway watched the engine of `model` when it ended.
+    pub fn watch_of(&self, model: &Model) -> Watch {
+        match &model.phase {
+            Phase::Failed { unwatched: true, .. } if Rules::of(model, &self.boot).rebooted => Watch::Rebooted,
+            Phase::Failed { unwatched: true, .. } => Watch::Unwatched,
+            _ => Watch::Watched,
+        }
     }
 }
 
@@ -89,7 +101,7 @@ async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagno
     };
     let End { log, exit_code, out_of_memory } = &end;
     let reason = failure.to_string();
-    let known = without_log(model, &reason);
+    let known = Input { watch: control.watch_of(model), ..without_log(model, &reason) };
     diagnosis::diagnose(&Input { log, exit_code: *exit_code, out_of_memory: *out_of_memory, ..known })
 }
 

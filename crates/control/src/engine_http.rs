@@ -4,7 +4,9 @@
 use std::{io, net::Ipv4Addr, pin::Pin, time::Duration};
 
 use bytes::Bytes;
-use gantry_dataplane::is_own_lack;
+use gantry_connect::{ConnectError, Stream};
+use gantry_dataplane::{Upstream, is_own_lack, listener};
+use gantry_domain::listeners::Listeners;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -26,66 +28,87 @@ pub enum NoAnswer {
     NotAsked(io::Error),
 }
 
+/// Where an engine of ours listens: a port of loopback, which any account of the machine could have taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Local<'a> {
+    pub port: u16,
+    /// Whose programs may listen there; `None`: anybody's.
+    pub allowed: Option<&'a Listeners>,
+}
+
+impl Local<'_> {
+    /// # Errors
+    /// [`NoAnswer::Closed`]: nobody listens there, or somebody else than the engine. Nothing is sent then.
+    pub async fn open(self) -> Result<Connection, NoAnswer> {
+        let connection = Connection::open(self.port).await?;
+        if let Some(allowed) = self.allowed {
+            listener::check(self.port, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
+        }
+        Ok(connection)
+    }
+}
+
 /// `GET path`, or `POST` when there is a body.
 ///
 /// # Errors
 /// See [`NoAnswer`]. Any status is an answer.
 pub async fn call(
-    port: u16,
+    engine: Local<'_>,
     path: &str,
     key: &SecretString,
     body: Option<Vec<u8>>,
     timeout: Duration,
 ) -> Result<(StatusCode, Bytes), NoAnswer> {
-    let authority = format!("{}:{port}", Ipv4Addr::LOCALHOST);
     let auth = HeaderValue::try_from(format!("Bearer {}", key.expose_secret())).ok();
-    once(&authority, path, auth.as_ref(), body, timeout).await
-}
-
-/// `GET path` at `host:port`.
-///
-/// # Errors
-/// See [`NoAnswer`]. Any status is an answer.
-pub async fn get(
-    authority: &str,
-    path: &str,
-    auth: Option<&HeaderValue>,
-    timeout: Duration,
-) -> Result<(StatusCode, Bytes), NoAnswer> {
-    once(authority, path, auth, None, timeout).await
-}
-
-async fn once(
-    authority: &str,
-    path: &str,
-    auth: Option<&HeaderValue>,
-    body: Option<Vec<u8>>,
-    timeout: Duration,
-) -> Result<(StatusCode, Bytes), NoAnswer> {
-    let exchange = async { Connection::open(authority).await?.send(path, auth, body).await };
+    let exchange = async { engine.open().await?.send(path, auth.as_ref(), body).await };
     tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
 }
 
-type Io = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+/// What the engine at `upstream` lists at `/v1/models`.
+///
+/// # Errors
+/// See [`NoAnswer`]. Any status is an answer.
+pub async fn models(upstream: &Upstream, timeout: Duration) -> Result<(StatusCode, Bytes), NoAnswer> {
+    let exchange = async {
+        let stream = upstream.connect().await.map_err(|error| match error {
+            ConnectError::Io(error) => no_connection(error),
+            error => NoAnswer::Closed(match error.advice() {
+                Some(advice) => format!("{error}: {advice}"),
+                None => error.to_string(),
+            }),
+        })?;
+        let mut connection = Connection::over(stream, upstream.host().clone()).await?;
+        connection.send(upstream.models_uri().path(), upstream.auth(), None).await
+    };
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
+}
+
+type Io = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
 
 /// A connection to an engine, for requests one after the other. Dropping it closes it.
 pub struct Connection {
-    authority: String,
+    host: HeaderValue,
     sender: http1::SendRequest<Full<Bytes>>,
     /// Driven by each request; gone when the engine has closed it.
     io: Option<Pin<Box<Io>>>,
 }
 
 impl Connection {
-    /// Connects to `host:port`.
+    /// Connects to `port` of loopback.
     ///
     /// # Errors
     /// [`NoAnswer::Closed`]: nobody listens there.
-    pub async fn open(authority: &str) -> Result<Self, NoAnswer> {
-        let stream = TcpStream::connect(authority).await.map_err(no_connection)?;
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
+    pub async fn open(port: u16) -> Result<Self, NoAnswer> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
+        let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
+        let host = host.unwrap_or(HeaderValue::from_static("localhost"));
+        Self::over(TokioIo::new(Stream::Plain(stream)), host).await
+    }
+
+    async fn over(stream: TokioIo<Stream>, host: HeaderValue) -> Result<Self, NoAnswer> {
+        let handshake = http1::handshake(stream).await;
         let (sender, io) = handshake.map_err(|_| NoAnswer::Closed("connection reset".to_owned()))?;
-        Ok(Self { authority: authority.to_owned(), sender, io: Some(Box::pin(io)) })
+        Ok(Self { host, sender, io: Some(Box::pin(io)) })
     }
 
     /// Whether the engine keeps it open for one more request.
@@ -106,7 +129,7 @@ impl Connection {
         let mut request = Request::builder()
             .method(if body.is_some() { "POST" } else { "GET" })
             .uri(path)
-            .header(header::HOST, &self.authority)
+            .header(header::HOST, &self.host)
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
             .map_err(|_| NoAnswer::Closed("the request can't be written".to_owned()))?;

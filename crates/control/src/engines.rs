@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::BoxStream;
 use gantry_domain::{
     ApiError, ErrorCode,
+    engine::key_of,
     engine_metrics::{self, EngineMetrics},
     model::{EngineKind, Model, Phase, Task, lifecycle::Instance},
 };
@@ -31,6 +32,10 @@ pub struct Tested {
 }
 
 impl Control {
+    fn local(&self, port: u16) -> engine_http::Local<'_> {
+        engine_http::Local { port, allowed: self.listeners.as_deref() }
+    }
+
     /// The last `tail` lines of the model's container, and what it is; `None` when it has none.
     ///
     /// # Errors
@@ -63,8 +68,8 @@ impl Control {
         let Phase::Running { port, .. } = &model.phase else {
             return Err("the model does not run".to_owned());
         };
-        let key = &self.config.internal_key;
-        let answer = engine_http::call(*port, "/metrics", key, None, METRICS_TIMEOUT).await;
+        let key = key_of(&self.config.internal_key, model);
+        let answer = engine_http::call(self.local(*port), "/metrics", &key, None, METRICS_TIMEOUT).await;
         let (status, body) = answer.map_err(silent)?;
         if !status.is_success() {
             return Err(format!("the engine's /metrics answers {}", status.as_u16()));
@@ -104,8 +109,9 @@ impl Control {
             return Tested { path, request, response: None, error, latency: Duration::ZERO };
         };
         let body = request.to_string().into_bytes();
+        let key = key_of(&self.config.internal_key, model);
         let call = async |path, body| {
-            engine_http::call(*port, path, &self.config.internal_key, Some(body), TEST_TIMEOUT).await
+            engine_http::call(self.local(*port), path, &key, Some(body), TEST_TIMEOUT).await
         };
         let mut sent = (path, request);
         let mut outcome = call(path, body.clone()).await;

@@ -1,6 +1,6 @@
 //! One question to the model hub: what does `config.json` of a repository say, and which files are beside it?
 //!
-//! The host is the operator's (`HUB_ENDPOINT`), never a caller's: all that a request decides is the repository, whose
+//! The host is the operator's (`HUB_ENDPOINT`, else the public hub), never a caller's: all that a request decides is the repository, whose
 //! name is checked. A token goes to that host alone; redirects to another one are not followed. Addresses of the hub's
 //! API: `huggingface_hub` 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and `hf_api.py` (`model_info`).
 
@@ -25,6 +25,9 @@ const FILES_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_ANSWER: usize = 1 << 20;
 const MAX_REDIRECTS: usize = 3;
 
+/// The hub that is asked unless `HUB_ENDPOINT` names another one: the engines' own default.
+const PUBLIC: &str = "huggingface.co";
+
 /// Where the hub is. `http://` is for mirrors on one's own network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
@@ -36,6 +39,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    fn public() -> Self {
+        Self { tls: true, host: PUBLIC.to_owned(), port: 443, base: String::new() }
+    }
+
     /// Reads `http[s]://host[:port][/base]`; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
@@ -75,9 +82,9 @@ pub struct HubRepository {
     pub files: Option<Vec<String>>,
 }
 
-/// The hub's address, or why there is none to ask.
+/// The hub, and whether it may be asked.
 pub struct Hub {
-    endpoint: Option<Endpoint>,
+    endpoint: Endpoint,
     offline: bool,
     connector: Connector,
 }
@@ -100,8 +107,9 @@ struct Sibling {
 }
 
 impl Hub {
-    /// `offline`: nobody is ever asked.
+    /// Without `endpoint` it is the public hub. `offline`: nobody is ever asked.
     pub fn new(endpoint: Option<Endpoint>, offline: bool) -> Self {
+        let endpoint = endpoint.unwrap_or_else(Endpoint::public);
         Self { endpoint, offline, connector: Connector::default() }
     }
 
@@ -119,9 +127,7 @@ impl Hub {
                 "the system is in offline mode (OFFLINE_MODE): the model hub is not asked",
             ));
         }
-        let Some(endpoint) = &self.endpoint else {
-            return Err(unavailable("HUB_ENDPOINT is not set, so that there is no model hub to ask"));
-        };
+        let endpoint = &self.endpoint;
         let base = &endpoint.base;
         let config = self.get(endpoint, format!("{base}/{repo_id}/resolve/main/config.json"), token);
         let info = format!("{base}/api/models/{repo_id}?expand%5B%5D=siblings");
@@ -267,6 +273,17 @@ fn bad(message: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_setting_it_is_the_public_hub_by_https() {
+        let endpoint = Hub::new(None, false).endpoint;
+        assert_eq!(Some(&endpoint), Endpoint::parse("https://huggingface.co").as_ref());
+        // Where it sends small files itself; not to another host, whoever asks.
+        assert!(endpoint.stays("/api/resolve-cache/models/a/b/0/config.json").is_some());
+        assert_eq!(endpoint.stays("https://cdn-lfs.huggingface.co/x"), None);
+        let mirror = Endpoint::parse("http://127.0.0.1:1").unwrap();
+        assert_eq!(Hub::new(Some(mirror.clone()), false).endpoint, mirror);
+    }
 
     #[test]
     fn only_an_address_is_an_endpoint_and_only_its_own_host_is_followed() {

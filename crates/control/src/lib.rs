@@ -10,6 +10,7 @@
 //! - [`budgets`]: tells the data plane what was spent of them
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`supervise`]: which of several gateways on one database reconciles
+//! - [`restarts`]: counts of models that were started again
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
@@ -26,6 +27,7 @@ pub mod preview;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;
+pub mod restarts;
 pub mod sample;
 pub mod share;
 pub mod ship;
@@ -44,7 +46,9 @@ use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId, ModelsDir,
     engine::{Host, Place},
+    image::{self, AllowedImages},
     limit::{LimitMode, Limits},
+    listeners::Listeners,
     model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
 };
@@ -64,9 +68,8 @@ pub struct Config {
     /// Where the gateway keeps its own data.
     pub data_dir: PathBuf,
     pub hub_endpoint: Option<String>,
-    /// Default image of each engine.
-    pub primary_image: String,
-    pub secondary_image: String,
+    /// The default image of each engine, and which others models may name.
+    pub images: AllowedImages,
     /// What runs in place of images, where engines are processes.
     pub programs: Option<Programs>,
     pub primary_startup: Duration,
@@ -74,6 +77,8 @@ pub struct Config {
     pub internal_key: SecretString,
     /// Images are never pulled.
     pub offline: bool,
+    /// Hosts of pictures and the like that requests may refer to: engines fetch them.
+    pub media_hosts: Vec<String>,
     /// A registry that can't be reached counts as being offline.
     pub offline_auto: bool,
     /// Only images that are there are used.
@@ -110,10 +115,24 @@ impl Config {
         if let Some(programs) = &self.programs {
             return &programs.of(engine, wished).reference;
         }
+        let [vllm, llama] = &self.images.defaults;
         wished.unwrap_or(match engine {
-            EngineKind::Vllm => &self.primary_image,
-            EngineKind::Llamacpp => &self.secondary_image,
+            EngineKind::Vllm => vllm,
+            EngineKind::Llamacpp => llama,
         })
+    }
+
+    /// Whether a model runs on Gantry's simulator instead of an engine: because its record or a setting names it.
+    pub fn is_simulated(&self, model: &Model) -> bool {
+        match self.program(model) {
+            Some(program) => program.simulator,
+            None => image::is_simulator(self.image(model)),
+        }
+    }
+
+    /// Whether a start of a model may use its image. Where engines are processes, images mean nothing.
+    pub fn may_use_image(&self, model: &Model) -> bool {
+        self.programs.is_some() || self.images.allows(self.image(model))
     }
 
     /// The program of a model, where engines are processes.
@@ -151,8 +170,12 @@ pub struct Control {
     pub clock: Clock,
     /// For deadlines: does not jump while the process lives.
     pub steady: Clock,
+    /// Boot id of the machine; empty if it is not known.
+    pub boot: String,
     pub prober: Arc<dyn probe::Prober>,
     pub runtime: Arc<dyn Runtime>,
+    /// Whose programs may listen on the ports of engines, see [`Runtime::listeners`].
+    pub listeners: Option<Arc<Listeners>>,
     pub versions: versions::Versions,
     /// The data plane's side.
     pub shared: Arc<Shared>,
@@ -161,6 +184,7 @@ pub struct Control {
     pub images: preview::Images,
     /// Containers of ours without a record that were removed, since start.
     pub orphans_stopped: AtomicU64,
+    pub restarts: restarts::Restarts,
     pub machine: Arc<machine::Machine>,
     pub hub: hub::Hub,
     pub samples: Arc<sample::Samples>,

@@ -29,6 +29,8 @@ pub struct Pull {
 pub struct Seen {
     pub drift: Option<Drift>,
     pub pull: Option<Pull>,
+    /// Its `restart_policy` starts it no more.
+    pub given_up: bool,
 }
 
 /// [`Seen`] of each model.
@@ -39,6 +41,11 @@ impl Live {
     /// Nothing, if nothing is known.
     pub fn of(&self, id: ModelId) -> Seen {
         self.map().get(&id).copied().unwrap_or_default()
+    }
+
+    /// Models that their `restart_policy` starts no more.
+    pub fn given_up(&self) -> usize {
+        self.map().values().filter(|it| it.given_up).count()
     }
 
     pub(crate) fn change(&self, id: ModelId, change: impl FnOnce(&mut Seen)) {

@@ -9,6 +9,7 @@ use std::{
 
 use gantry_domain::{
     engine::{self, Cure, EngineVersion, Launch, LaunchContext, LaunchWarning},
+    image::is_simulator,
     model::Model,
 };
 use gantry_runtime::{ImageInfo, Program, Runtime};
@@ -23,7 +24,7 @@ pub struct Preview {
     pub launch: Launch,
     /// `None`: the container runtime does not answer.
     pub image_cached: Option<bool>,
-    /// The image is there, and is our simulator.
+    /// It names our simulator.
     pub simulator: bool,
     /// `unknown` where neither tag nor label nor the image itself tells, or the image is not here.
     pub version: EngineVersion,
@@ -90,6 +91,9 @@ impl Control {
         let refused_variable = refused_variable.map(str::to_owned);
         let refused = match (self.config.offline, self.config.require_precache) {
             _ if is_process => Some("programs are not fetched"),
+            _ if is_simulator(image) => {
+                Some("simulators are never pulled: `gantry engine-sim image` makes it")
+            }
             (true, _) => Some("the system is in offline mode"),
             (_, true) => Some("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)"),
             _ => None,
@@ -97,7 +101,7 @@ impl Control {
         Preview {
             launch,
             image_cached: found.as_ref().ok().map(Option::is_some),
-            simulator: info.is_some_and(|it| it.simulator),
+            simulator: self.config.is_simulated(model),
             version,
             version_pending: pending,
             image_refused: refused.filter(|_| matches!(found, Ok(None))),
@@ -113,8 +117,9 @@ impl Control {
             image: config.image(model),
             version,
             host: &config.host,
-            internal_key: &config.internal_key,
+            key: &engine::key_of(&config.internal_key, model),
             offline: config.offline,
+            fetches_media: !config.media_hosts.is_empty(),
             hub_endpoint: config.hub_endpoint.as_deref(),
             place: &config.place(models_dir),
             program: config.program(model).map(|it| it.words.as_slice()),
@@ -122,9 +127,20 @@ impl Control {
         let mut launch = engine::launch(model, &cx);
         if let Some(program) = config.program(model) {
             launch.warnings.extend(process_warning(model, program));
+            launch.warnings.extend(unconfined(model));
         }
         launch
     }
+}
+
+/// What holds a container and no process.
+fn unconfined(model: &Model) -> impl Iterator<Item = LaunchWarning> {
+    let set = ["memory_limit_gib", "read_only_root"].into_iter().filter(|it| model.config.get(it).is_some());
+    set.map(|field| LaunchWarning {
+        field,
+        message: "engines are processes here, and nothing holds them to this".to_owned(),
+        cure: Cure::Unset,
+    })
 }
 
 /// What a record says that means nothing where engines are processes.

@@ -1,20 +1,21 @@
 //! Is the engine ready? The primary engine has `/health`; on both, `/v1/models` must list the served name (a
 //! llama-server without a model is healthy and serves nothing).
 
-use std::{
-    net::Ipv4Addr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
-use gantry_domain::model::{EngineKind, Model, lifecycle::Health};
+use gantry_domain::{
+    engine::key_of,
+    listeners::Listeners,
+    model::{EngineKind, Model, lifecycle::Health},
+};
 use http::{HeaderValue, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use tracing::warn;
 
-use crate::engine_http::{Connection, NoAnswer};
+use crate::engine_http::{Local, NoAnswer};
 
 /// Longest that an engine may take for one answer to a probe.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -90,18 +91,23 @@ pub trait Prober: Send + Sync + 'static {
     fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed>;
 }
 
-/// Over HTTP, with the internal key.
-pub struct HttpProber(pub SecretString);
+/// Over HTTP, with the engine's key.
+pub struct HttpProber {
+    pub internal_key: SecretString,
+    /// See [`gantry_runtime::Runtime::listeners`].
+    pub listeners: Option<Listeners>,
+}
 
 impl Prober for HttpProber {
     fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed> {
-        probe(model, port, &self.0).boxed()
+        let engine = Local { port, allowed: self.listeners.as_ref() };
+        async move { probe(model, engine, &key_of(&self.internal_key, model)).await }.boxed()
     }
 }
 
-async fn probe(model: &Model, port: u16, key: &SecretString) -> Probed {
+async fn probe(model: &Model, engine: Local<'_>, key: &SecretString) -> Probed {
     let started = Instant::now();
-    let asked = ask(model, port, key).await;
+    let asked = ask(model, engine, key).await;
     let latency = Some(started.elapsed());
     match asked {
         Ok(body) => Probed { latency, ..listed(&model.served_name, &body) },
@@ -117,10 +123,9 @@ enum Unready {
 }
 
 /// What the engine answers at `/v1/models`, once it is healthy. One connection for all questions.
-async fn ask(model: &Model, port: u16, key: &SecretString) -> Result<Bytes, Unready> {
-    let authority = format!("{}:{port}", Ipv4Addr::LOCALHOST);
+async fn ask(model: &Model, engine: Local<'_>, key: &SecretString) -> Result<Bytes, Unready> {
     let auth = HeaderValue::try_from(format!("Bearer {}", key.expose_secret())).ok();
-    let open = || async { in_time(Connection::open(&authority)).await };
+    let open = || async { in_time(engine.open()).await };
     let mut connection = open().await?;
     if model.engine == EngineKind::Vllm {
         match in_time(connection.send("/health", auth.as_ref(), None)).await? {
@@ -153,21 +158,30 @@ async fn in_time<T>(work: impl Future<Output = Result<T, NoAnswer>>) -> Result<T
 }
 
 fn listed(served_name: &str, body: &[u8]) -> Probed {
-    let Ok(listing) = serde_json::from_slice::<Listing>(body) else {
+    let Some(listed) = look_up(served_name, body) else {
         return wrong(NO_LIST.to_owned()).into();
     };
-    let own = listing.data.iter().find(|it| it.id == served_name);
-    let health = match own {
-        Some(_) => Health::Ready,
-        None => wrong("the engine does not list the model".to_owned()),
-    };
-    let max_model_len = own.and_then(|it| it.max_model_len.or_else(|| it.meta.as_ref()?.n_ctx));
-    Probed { health, max_model_len, latency: None, models: listing.names() }
+    let health =
+        if listed.has { Health::Ready } else { wrong("the engine does not list the model".to_owned()) };
+    Probed { health, max_model_len: listed.max_model_len, latency: None, models: listed.models }
 }
 
-/// The names that an engine's `/v1/models` lists; `None` if it is no list.
-pub(crate) fn names(body: &[u8]) -> Option<Vec<String>> {
-    Some(serde_json::from_slice::<Listing>(body).ok()?.names())
+/// What an engine's `/v1/models` says.
+pub(crate) struct Listed {
+    /// The name that was looked up is in it.
+    pub has: bool,
+    /// Its context length, in tokens.
+    pub max_model_len: Option<i64>,
+    /// The first names, cut to a bounded size.
+    pub models: Vec<String>,
+}
+
+/// Looks a model up in an engine's `/v1/models`; `None` if that is no list.
+pub(crate) fn look_up(name: &str, body: &[u8]) -> Option<Listed> {
+    let listing: Listing = serde_json::from_slice(body).ok()?;
+    let own = listing.data.iter().find(|it| it.id == name);
+    let max_model_len = own.and_then(|it| it.max_model_len.or_else(|| it.meta.as_ref()?.n_ctx));
+    Some(Listed { has: own.is_some(), max_model_len, models: listing.names() })
 }
 
 /// Whether an answer to a question with our key says that the key is not good there.

@@ -13,13 +13,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gantry_connect::Connector;
 use gantry_dataplane::{
     Catalog, RouteTarget, Upstream,
     breaker::{self, Breaker},
 };
 use gantry_domain::{
     ModelId, Timestamp,
+    engine::key_of,
+    listeners::Listeners,
     model::{Model, Phase, State, lifecycle::InstanceId},
+    net::MAX_ENGINE_URLS,
 };
 use gantry_runtime::Gate;
 use gantry_store::{RegistryEntry, StoreError, StoreResult, Supervisor, Tx, in_time};
@@ -50,6 +54,8 @@ pub struct Publisher {
     breaker: breaker::Settings,
     /// See [`Upstream::with_stall_floor`].
     stall_floor: Duration,
+    /// Of all engines, so that certificates are read once.
+    connector: Arc<Connector>,
     known: Mutex<Known>,
     /// Publications that were asked for, and how many of them the last reading served.
     asked: AtomicU64,
@@ -91,6 +97,7 @@ impl Publisher {
             next_id: AtomicU64::new(1),
             breaker,
             stall_floor,
+            connector: Arc::default(),
             known: Mutex::default(),
             asked: AtomicU64::new(0),
             served: AtomicU64::new(0),
@@ -206,12 +213,8 @@ impl Publisher {
         let begun = enter(control, &before, &mut next, callers);
         let mut upstreams = HashMap::new();
         for entry in registry {
-            let place = manual_place(&entry);
-            let key = entry.api_key.as_ref().map(SecretString::expose_secret);
-            if let Some(upstream) = self.upstream(known, &place, (&entry.served_name, &entry.url), key) {
-                let target = RouteTarget::Up(Arc::clone(&upstream));
+            if let Some(target) = self.manual_target(known, &entry, &mut upstreams) {
                 next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(control, entry, target)));
-                upstreams.insert(place, upstream);
             }
         }
         let mut contexts = HashMap::new();
@@ -235,8 +238,15 @@ impl Publisher {
                 Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
                     let place = Place::Managed { instance: instance.clone(), port: *port };
                     let url = format!("http://127.0.0.1:{port}");
-                    let key = control.config.internal_key.expose_secret();
-                    match self.upstream(known, &place, (&model.served_name, &url), Some(key)) {
+                    let key = key_of(&control.config.internal_key, &model);
+                    let guard = control.listeners.as_ref();
+                    match self.upstream(
+                        known,
+                        &place,
+                        (&model.served_name, &url),
+                        Some(key.expose_secret()),
+                        guard,
+                    ) {
                         Some(upstream) => {
                             upstreams.insert(place, Arc::clone(&upstream));
                             last.insert(model.id, Arc::downgrade(&upstream));
@@ -272,19 +282,46 @@ impl Publisher {
         }
     }
 
+    /// The engines of a registry entry, which are noted among `upstreams`; `None` if no address of it can be routed to.
+    fn manual_target(
+        &self,
+        known: &Known,
+        entry: &RegistryEntry,
+        upstreams: &mut HashMap<Place, Arc<Upstream>>,
+    ) -> Option<RouteTarget> {
+        let key = entry.api_key.as_ref().map(SecretString::expose_secret);
+        let mut all = Vec::new();
+        for url in entry.urls.iter().take(MAX_ENGINE_URLS) {
+            let place = manual_place(entry, url);
+            if let Some(upstream) = self.upstream(known, &place, (&entry.served_name, url), key, None) {
+                upstreams.insert(place, Arc::clone(&upstream));
+                all.push(upstream);
+            }
+        }
+        (!all.is_empty()).then(|| RouteTarget::AnyOf(all.into()))
+    }
+
     fn upstream(
         &self,
         known: &Known,
         place: &Place,
         (name, url): (&str, &str),
         key: Option<&str>,
+        guard: Option<&Arc<Listeners>>,
     ) -> Option<Arc<Upstream>> {
         if let Some(upstream) = known.upstreams.get(place) {
             return Some(Arc::clone(upstream));
         }
         let id = self.next_id.fetch_add(1, Relaxed);
         match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => Some(Arc::new(upstream.with_stall_floor(self.stall_floor).with_name(name))),
+            Ok(upstream) => {
+                let upstream = upstream.with_connector(Arc::clone(&self.connector));
+                let upstream = upstream.with_stall_floor(self.stall_floor).with_name(name);
+                Some(Arc::new(match guard {
+                    Some(allowed) => upstream.guarded(Arc::clone(allowed)),
+                    None => upstream,
+                }))
+            }
             Err(error) => {
                 warn!(url, %error, "an engine can't be routed to");
                 None
@@ -318,7 +355,7 @@ async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
 }
 
 /// A changed key makes another engine, so it is part of the place; only its hash stays in memory twice.
-fn manual_place(entry: &RegistryEntry) -> Place {
+fn manual_place(entry: &RegistryEntry, url: &str) -> Place {
     let key = entry.api_key.as_ref().map(|it| gantry_domain::key::hash(it.expose_secret().as_bytes()));
-    Place::Manual { served_name: entry.served_name.clone(), url: entry.url.clone(), key }
+    Place::Manual { served_name: entry.served_name.clone(), url: url.to_owned(), key }
 }

@@ -356,7 +356,7 @@ pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop
 
 /// What tells loopbacks apart: the running kernel, and the network namespace in it.
 fn machine() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = gantry_runtime::boot_id();
     let namespace = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-    format!("{} {}", boot.trim(), namespace.display())
+    format!("{boot} {}", namespace.display())
 }

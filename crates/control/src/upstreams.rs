@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use gantry_dataplane::{
-    Route, RouteTarget, Upstream, UpstreamHealth,
+    Route, Upstream, UpstreamHealth,
     breaker::{self, Verdict},
 };
 use gantry_domain::{
@@ -22,17 +22,17 @@ use tracing::warn;
 
 use crate::{
     Control,
-    engine_http::{NoAnswer, get},
-    probe::{self, Probed},
+    engine_http::{NoAnswer, models},
+    probe::{self, Listed, Probed},
 };
 
 /// Probes that are remembered of each engine.
 const HISTORY: usize = 60;
 const AT_ONCE: usize = 16;
 
-/// What is known of each served name's engine.
+/// What is known of each served name's engines.
 #[derive(Default)]
-pub struct Upstreams(Mutex<HashMap<String, Seen>>);
+pub struct Upstreams(Mutex<HashMap<String, Vec<Seen>>>);
 
 /// Of one engine, as long as it stays the same.
 #[derive(Debug, Default)]
@@ -43,6 +43,8 @@ struct Seen {
     latency: Option<Duration>,
     failures: u32,
     models: Vec<String>,
+    /// Context length of the model in tokens, if it says so.
+    max_model_len: Option<i64>,
     history: VecDeque<Probe>,
 }
 
@@ -60,31 +62,37 @@ pub(crate) struct Look {
     pub error: Option<String>,
     /// The names that it lists, if it gave a list.
     pub models: Option<Vec<String>>,
+    /// Context length of the model in tokens, if it says so.
+    pub max_model_len: Option<i64>,
 }
 
 impl Look {
     fn bad(latency: Option<Duration>, error: impl Into<String>) -> Self {
-        Self { latency, error: Some(error.into()), models: None }
+        Self { latency, error: Some(error.into()), models: None, max_model_len: None }
     }
 }
 
 impl From<Probed> for Look {
     fn from(it: Probed) -> Self {
         let error = it.error().map(str::to_owned);
-        Self { latency: it.latency, models: error.is_none().then_some(it.models), error }
+        let models = error.is_none().then_some(it.models);
+        Self { latency: it.latency, models, max_model_len: it.max_model_len, error }
     }
 }
 
 impl Upstreams {
-    /// Notes a probe of the engine behind `name`; `upstream` tells one engine from the next.
-    pub(crate) fn note(&self, name: &str, upstream: u64, at: Timestamp, look: Look) {
-        let Look { latency, error, models } = look;
+    /// Notes a probe of `upstream`, one of the engines that `route` leads to. What is known of engines that it does not lead
+    /// to any more is forgotten.
+    pub(crate) fn note(&self, route: &Route, upstream: &Upstream, at: Timestamp, look: Look) {
+        let Look { latency, error, models, max_model_len } = look;
         let probe = Probe { at, latency, error };
         let mut all = self.lock();
-        let seen = all.entry(name.to_owned()).or_default();
-        if seen.upstream != upstream {
-            *seen = Seen { upstream, ..Seen::default() };
+        let all = all.entry(route.served_name.clone()).or_default();
+        all.retain(|seen| route.target.upstreams().iter().any(|it| it.id == seen.upstream));
+        if all.iter().all(|it| it.upstream != upstream.id) {
+            all.push(Seen { upstream: upstream.id, ..Seen::default() });
         }
+        let Some(seen) = all.iter_mut().find(|it| it.upstream == upstream.id) else { return };
         seen.latency = probe.latency.or(seen.latency);
         if let Some(error) = &probe.error {
             seen.failures = seen.failures.saturating_add(1);
@@ -95,6 +103,7 @@ impl Upstreams {
         }
         if let Some(models) = models {
             seen.models = models;
+            seen.max_model_len = max_model_len;
         }
         if seen.history.len() >= HISTORY {
             seen.history.pop_front();
@@ -102,19 +111,26 @@ impl Upstreams {
         seen.history.push_back(probe);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Seen>>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Control {
-    /// All engines, by served name.
+    /// All engines, by served name: one for each address, and one for a model that does not run.
     pub fn upstreams(&self) -> Vec<UpstreamView> {
         let (catalog, now) = (self.shared.catalog.load(), Instant::now());
         let seen = self.upstreams.lock();
-        let engines = catalog.routes.values().filter(|it| it.adapter_of.is_none());
-        let mut views: Vec<_> = engines.map(|route| view(route, seen.get(&route.served_name), now)).collect();
+        let mut views = Vec::new();
+        for route in catalog.routes.values().filter(|it| it.adapter_of.is_none()) {
+            let seen = seen.get(&route.served_name).map(Vec::as_slice).unwrap_or_default();
+            match route.target.upstreams() {
+                [] => views.push(view(route, None, seen.last(), now)),
+                all => views.extend(all.iter().map(|it| view(route, Some(it), of(seen, it), now))),
+            }
+        }
+        // Stable: addresses stay in the order of the entry.
         views.sort_by(|a, b| a.served_name.cmp(&b.served_name));
         views
     }
@@ -123,12 +139,16 @@ impl Control {
     pub fn route_health(&self, served_name: &str) -> Option<RouteHealth> {
         let catalog = self.shared.catalog.load();
         let route = catalog.routes.get(served_name)?;
-        let RouteTarget::Up(upstream) = &route.target else {
-            return Some(RouteHealth::Down);
-        };
         let (seen, now) = (self.upstreams.lock(), Instant::now());
-        let seen = seen.get(served_name).filter(|it| it.upstream == upstream.id);
-        Some(health(route, upstream, seen, now))
+        let seen = seen.get(served_name).map(Vec::as_slice).unwrap_or_default();
+        let engines = route.target.upstreams().iter();
+        let best = engines.map(|it| health(route, it, of(seen, it), now)).min_by_key(|it| it.rank());
+        Some(best.unwrap_or(RouteHealth::Down))
+    }
+
+    /// The context length in tokens that the engines behind a name report: the shortest, if they differ.
+    pub fn reported_context(&self, served_name: &str) -> Option<i64> {
+        self.upstreams.lock().get(served_name)?.iter().filter_map(|it| it.max_model_len).min()
     }
 
     /// Probes the engines of these served names now, of all without a list. Names without an engine are left out.
@@ -138,17 +158,17 @@ impl Control {
 
     async fn probe_routes(&self, wanted: impl Fn(&Route) -> bool) {
         let catalog = self.shared.catalog.load_full();
-        let wanted =
-            catalog.routes.values().filter(|it| it.adapter_of.is_none() && wanted(it)).filter_map(|route| {
-                let RouteTarget::Up(upstream) = &route.target else { return None };
-                Some((route.served_name.clone(), Arc::clone(upstream)))
-            });
-        let wanted: Vec<_> = wanted.collect();
-        let probes = wanted.into_iter().map(async |(name, upstream)| {
+        let wanted = catalog.routes.values().filter(|it| it.adapter_of.is_none() && wanted(it));
+        let wanted: Vec<_> = wanted
+            .flat_map(|route| route.target.upstreams().iter().map(|it| (Arc::clone(route), Arc::clone(it))))
+            .collect();
+        let probes = wanted.into_iter().map(async |(route, upstream)| {
             let at = self.clock.now();
-            let Some(look) = ask(&upstream).await else { return };
-            judge(&upstream, look.error.is_none());
-            self.upstreams.note(&name, upstream.id, at, look);
+            let Some(look) = ask(&route, &upstream).await else { return };
+            // An engine that lists other models answers: its answers to requests tell more.
+            judge(&upstream, look.error.is_none() || look.models.is_some());
+            upstream.ailing.store(look.error.is_some(), Relaxed);
+            self.upstreams.note(&route, &upstream, at, look);
         });
         stream::iter(probes).buffer_unordered(AT_ONCE).collect::<()>().await;
         self.upstreams.lock().retain(|name, _| catalog.routes.contains_key(name));
@@ -167,13 +187,16 @@ pub(crate) fn judge(upstream: &Upstream, good: bool) {
 }
 
 /// `None`: the gateway itself lacks what that takes. Of an engine entered by hand the key is its own, if it has one: the internal key stays with our containers.
-async fn ask(upstream: &Upstream) -> Option<Look> {
+async fn ask(route: &Route, upstream: &Upstream) -> Option<Look> {
     let started = Instant::now();
-    let asked = get(upstream.authority(), "/v1/models", upstream.auth(), probe::TIMEOUT).await;
+    let asked = models(upstream, probe::TIMEOUT).await;
     let latency = Some(started.elapsed());
     Some(match asked {
-        Ok((StatusCode::OK, body)) => match probe::names(&body) {
-            Some(models) => Look { latency, error: None, models: Some(models) },
+        Ok((StatusCode::OK, body)) => match probe::look_up(route.name_there(), &body) {
+            Some(Listed { has, max_model_len, models }) => {
+                let error = (!has).then(|| unlisted(route.name_there(), &models));
+                Look { latency, error, models: Some(models), max_model_len }
+            }
             None => Look::bad(latency, probe::NO_LIST),
         },
         Ok((status, _)) if probe::refuses_key(status) => Look::bad(latency, probe::KEY_REFUSED),
@@ -187,20 +210,31 @@ async fn ask(upstream: &Upstream) -> Option<Look> {
     })
 }
 
-fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
-    let upstream = match &route.target {
-        RouteTarget::Up(upstream) => Some(upstream),
-        RouteTarget::Returning { .. } | RouteTarget::Elsewhere | RouteTarget::Down { .. } => None,
+/// What is wrong with an engine that answers, but does not serve the model.
+fn unlisted(name: &str, models: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<_> = models.iter().take(SHOWN).map(|it| format!("`{it}`")).collect();
+    let lists = match models.len().saturating_sub(SHOWN) {
+        _ if models.is_empty() => "lists no model".to_owned(),
+        0 => format!("lists {}", shown.join(", ")),
+        more => format!("lists {} and {more} more", shown.join(", ")),
     };
-    // What was seen of an engine that was replaced says nothing of this one.
-    let seen = seen.filter(|seen| upstream.is_none_or(|it| it.id == seen.upstream));
+    format!("it answers, but does not serve `{name}`: it {lists}")
+}
+
+/// What was seen of an engine. What was seen of one that was replaced says nothing of this one.
+fn of<'a>(seen: &'a [Seen], upstream: &Upstream) -> Option<&'a Seen> {
+    seen.iter().find(|it| it.upstream == upstream.id)
+}
+
+fn view(route: &Route, upstream: Option<&Arc<Upstream>>, seen: Option<&Seen>, now: Instant) -> UpstreamView {
     let snapshot = upstream.map(|it| it.breaker.snapshot(now));
     let health = upstream.map_or(RouteHealth::Down, |it| health(route, it, seen, now));
     let probes_fail = seen.is_some_and(|it| it.failures > 0);
     let ms = |it: Duration| crate::machine::host::tenths(it.as_secs_f64() * 1e3);
     UpstreamView {
         served_name: route.served_name.clone(),
-        url: upstream.map(|it| format!("http://{}", it.authority())),
+        url: upstream.map(|it| it.url().to_owned()),
         task: route.task,
         engine_type: route.engine,
         source: if route.engine.is_some() { "managed" } else { "manual" },
@@ -214,6 +248,9 @@ fn view(route: &Route, seen: Option<&Seen>, now: Instant) -> UpstreamView {
         consecutive_failures: seen.map_or(0, |it| it.failures).max(snapshot.map_or(0, |it| it.failures)),
         breaker: BreakerView {
             state: breaker_text(snapshot.map_or(breaker::State::Closed, |it| it.state)),
+            keeps_away: snapshot
+                .filter(|it| it.state != breaker::State::Closed)
+                .map(|it| if it.for_some { "some" } else { "all" }),
             cooldown_remaining_sec: snapshot
                 .and_then(|it| it.retry_in)
                 .map_or(0.0, |it| crate::machine::host::tenths(it.as_secs_f64())),

@@ -40,6 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         served_name: "m".into(),
         task: Task::Generate,
         engine: None,
+        upstream_model: None,
+        simulator: false,
         target: RouteTarget::Up(Arc::new(Upstream::new(1, upstream, Some("internal"), Arc::default())?)),
         request_timeout: Duration::from_mins(10),
         stream_idle_timeout: Duration::from_mins(5),

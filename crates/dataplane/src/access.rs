@@ -15,6 +15,8 @@ use std::{
 
 use gantry_domain::Timestamp;
 
+use crate::spool::RowRef;
+
 /// A block is handed over at this size at the latest, in bytes.
 const BLOCK: usize = 64 << 10;
 const TARGET: &str = "gantry::access";
@@ -47,7 +49,10 @@ pub(crate) struct Line<'a> {
     pub path: &'a str,
     pub status: u16,
     pub latency: Duration,
-    pub client: IpAddr,
+    /// `None` if it stands for requests of several.
+    pub client: Option<IpAddr>,
+    /// Requests that the line stands for.
+    pub requests: u64,
     pub request_id: &'a str,
     pub trace_id: &'a str,
     pub inference: Option<Inference<'a>>,
@@ -64,16 +69,78 @@ pub(crate) struct Inference<'a> {
     pub key_prefix: Option<&'a str>,
 }
 
+/// Lines about requests of nobody who is known that were refused, between two ticks; further ones are counted together.
+const OWN_LINES: u32 = 10;
+/// Clients and statuses that are told apart then.
+const TOLD_APART: usize = 16;
+
 /// The buffer of one thread.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     log: Option<AccessLog>,
     text: RefCell<(String, u64)>,
+    unknown: RefCell<Unknown>,
+}
+
+/// Refused requests of nobody who is known, since the last tick.
+#[derive(Debug, Default)]
+struct Unknown {
+    /// Those that had a line.
+    n_told: u32,
+    counted: Vec<Counted>,
+}
+
+/// Lines that were alike, and what the first of them said.
+#[derive(Debug)]
+struct Counted {
+    status: u16,
+    client: Option<IpAddr>,
+    n: u64,
+    at: Timestamp,
+    method: Box<str>,
+    path: Box<str>,
+    latency: Duration,
+    request_id: Box<str>,
+}
+
+impl Unknown {
+    /// Whether the line is to be written as it is; otherwise it was counted.
+    fn passes(&mut self, line: &Line<'_>) -> bool {
+        if self.n_told < OWN_LINES {
+            self.n_told += 1;
+            return true;
+        }
+        let alike = |it: &Counted| it.status == line.status;
+        let same = |it: &Counted| alike(it) && it.client == line.client;
+        if let Some(counted) = self.counted.iter_mut().find(|it| same(it)) {
+            counted.n += 1;
+            return false;
+        }
+        // When there are many, the last one of a status stands for all its other clients, too.
+        if self.counted.len() >= TOLD_APART
+            && let Some(counted) = self.counted.iter_mut().rfind(|it| alike(it))
+        {
+            counted.client = None;
+            counted.n += 1;
+            return false;
+        }
+        self.counted.push(Counted {
+            status: line.status,
+            client: line.client,
+            n: 1,
+            at: line.at,
+            method: line.method.into(),
+            path: line.path.into(),
+            latency: line.latency,
+            request_id: line.request_id.into(),
+        });
+        false
+    }
 }
 
 impl Buffer {
     pub(crate) fn new(log: Option<AccessLog>) -> Self {
-        Self { log, text: RefCell::default() }
+        Self { log, text: RefCell::default(), unknown: RefCell::default() }
     }
 
     /// Whether a request that ends so has a line; what it costs to make one can be saved otherwise.
@@ -83,6 +150,14 @@ impl Buffer {
 
     pub(crate) fn write(&self, line: &Line<'_>) {
         let Some(log) = self.log.as_ref().filter(|_| self.wants(line.status)) else { return };
+        let unknown = line.inference.is_none() && (400..500).contains(&line.status);
+        if unknown && !self.unknown.borrow_mut().passes(line) {
+            return;
+        }
+        self.put(log, line);
+    }
+
+    fn put(&self, log: &AccessLog, line: &Line<'_>) {
         let mut text = self.text.borrow_mut();
         // Writing to a String can't fail.
         let _ = match log.format {
@@ -97,8 +172,31 @@ impl Buffer {
         }
     }
 
+    /// Writes the lines that stand for several requests, and hands over what there is.
+    pub(crate) fn tick(&self) {
+        if let Some(log) = &self.log {
+            let unknown = std::mem::take(&mut *self.unknown.borrow_mut());
+            for it in &unknown.counted {
+                let line = Line {
+                    at: it.at,
+                    method: &it.method,
+                    path: &it.path,
+                    status: it.status,
+                    latency: it.latency,
+                    client: it.client,
+                    requests: it.n,
+                    request_id: &it.request_id,
+                    trace_id: "",
+                    inference: None,
+                };
+                self.put(log, &line);
+            }
+        }
+        self.flush();
+    }
+
     /// Hands over what there is.
-    pub(crate) fn flush(&self) {
+    fn flush(&self) {
         let Some(log) = &self.log else { return };
         let (text, lines) = std::mem::take(&mut *self.text.borrow_mut());
         if lines > 0 && log.to.try_send(text.into_bytes()).is_err() {
@@ -154,13 +252,39 @@ fn ms(it: Duration) -> f64 {
     (it.as_secs_f64() * 1e4).round() / 10.0
 }
 
+impl<'a> Line<'a> {
+    /// Of a row that stands for several requests; `client` sent the first of them.
+    pub(crate) fn of_row(row: &RowRef<'a>, client: IpAddr) -> Self {
+        Self {
+            at: row.created_at,
+            method: "POST",
+            path: row.endpoint.path(),
+            status: row.status_code,
+            latency: Duration::from_millis(row.latency_ms.unsigned_abs()),
+            client: Some(client),
+            requests: row.requests.unsigned_abs(),
+            request_id: row.req_id,
+            trace_id: "",
+            inference: Some(Inference {
+                model: row.model_name,
+                outcome: row.outcome.as_str(),
+                stream: row.stream,
+                ttft: None,
+                prompt_tokens: 0,
+                completion_tokens: 0,
+                key_prefix: row.key_prefix,
+            }),
+        }
+    }
+}
+
 impl Line<'_> {
     fn level(&self) -> &'static str {
         if self.status >= 500 { "WARN" } else { "INFO" }
     }
 
     fn text(&self, out: &mut String) -> std::fmt::Result {
-        let Self { at, method, path, status, client, request_id, trace_id, .. } = self;
+        let Self { at, method, path, status, request_id, trace_id, .. } = self;
         write!(out, "{at} {:>5} {TARGET}: {method} {} status={status}", self.level(), Shown(path))?;
         if let Some(it) = &self.inference {
             write!(out, " model={:?} outcome={} stream={}", it.model, it.outcome, it.stream)?;
@@ -172,7 +296,14 @@ impl Line<'_> {
                 write!(out, " key={key}")?;
             }
         }
-        write!(out, " ms={} client={client} request_id={request_id}", ms(self.latency))?;
+        if self.requests > 1 {
+            write!(out, " requests={}", self.requests)?;
+        }
+        write!(out, " ms={}", ms(self.latency))?;
+        if let Some(client) = self.client {
+            write!(out, " client={client}")?;
+        }
+        write!(out, " request_id={request_id}")?;
         if !trace_id.is_empty() {
             write!(out, " trace_id={trace_id}")?;
         }
@@ -181,7 +312,7 @@ impl Line<'_> {
     }
 
     fn json(&self, out: &mut String) -> std::fmt::Result {
-        let Self { at, status, client, .. } = self;
+        let Self { at, status, .. } = self;
         write!(out, r#"{{"timestamp":"{at}","level":"{}","message":"request""#, self.level())?;
         write!(out, r#","method":{},"path":{},"status":{status}"#, Quoted(self.method), Quoted(self.path))?;
         if let Some(it) = &self.inference {
@@ -206,7 +337,14 @@ impl Line<'_> {
                 None => out.push_str(r#","key":null"#),
             }
         }
-        write!(out, r#","ms":{},"client":"{client}""#, ms(self.latency))?;
+        if self.requests > 1 {
+            write!(out, r#","requests":{}"#, self.requests)?;
+        }
+        write!(out, r#","ms":{}"#, ms(self.latency))?;
+        match self.client {
+            Some(client) => write!(out, r#","client":"{client}""#)?,
+            None => out.push_str(r#","client":null"#),
+        }
         write!(out, r#","request_id":{}"#, Quoted(self.request_id))?;
         if !self.trace_id.is_empty() {
             write!(out, r#","trace_id":{}"#, Quoted(self.trace_id))?;
@@ -239,7 +377,8 @@ mod tests {
             path,
             status: 200,
             latency: Duration::from_millis(20),
-            client: Ipv4Addr::LOCALHOST.into(),
+            client: Some(Ipv4Addr::LOCALHOST.into()),
+            requests: 1,
             request_id: "r-1",
             trace_id: "t",
             inference: Some(inference),
@@ -280,5 +419,29 @@ mod tests {
             buffer.flush();
         }
         assert_eq!(dropped.load(Relaxed), 4);
+    }
+
+    #[test]
+    fn refusals_of_nobody_known_have_few_lines_that_tell_all_of_them() {
+        let (to, blocks) = mpsc::sync_channel(64);
+        let log = AccessLog { format: AccessFormat::Json, failures_only: false, to, dropped: Arc::default() };
+        let buffer = Buffer::new(Some(log));
+        for n in 0..5_000_u32 {
+            let client = Some(Ipv4Addr::from(n % 100).into());
+            buffer.write(&Line { status: 401, inference: None, client, ..line("", "/v1/completions") });
+        }
+        buffer.tick();
+        let text: Vec<u8> = blocks.try_iter().flatten().collect();
+        let lines: Vec<serde_json::Value> =
+            text.split(|it| *it == b'\n').filter_map(|it| serde_json::from_slice(it).ok()).collect();
+        assert!(lines.len() <= OWN_LINES as usize + TOLD_APART, "{}", lines.len());
+        let told: u64 = lines.iter().map(|it| it["requests"].as_u64().unwrap_or(1)).sum();
+        assert_eq!(told, 5_000);
+        assert!(lines.last().unwrap()["client"].is_null());
+        // Who is known has a row and a line for each, as far as there is a row.
+        (0..50).for_each(|_| buffer.write(&Line { status: 404, ..line("m", "/v1/completions") }));
+        buffer.tick();
+        let text: Vec<u8> = blocks.try_iter().flatten().collect();
+        assert_eq!(text.split(|it| *it == b'\n').count() - 1, 50);
     }
 }

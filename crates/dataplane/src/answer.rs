@@ -19,6 +19,8 @@ use crate::{
 };
 
 pub(crate) static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// On every answer of an engine that is simulated.
+static X_GANTRY_SIMULATOR: HeaderName = HeaderName::from_static("x-gantry-simulator");
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 static X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const MAX_REQUEST_ID: usize = 128;
@@ -87,7 +89,7 @@ pub(crate) fn json(status: StatusCode, request_id: &HeaderValue, body: impl Into
 
 /// Headers of all answers of the data plane.
 pub(crate) fn common(headers: &mut HeaderMap, request_id: &HeaderValue) {
-    headers.insert(&X_REQUEST_ID, request_id.clone());
+    web::add_request_id(headers, request_id);
     web::add_security_headers(headers, "default-src 'none'; frame-ancestors 'none'");
 }
 
@@ -130,6 +132,11 @@ fn finished(error: &ApiError, request_id: &HeaderValue, body: &Value, inference:
         should_retry(headers, error.should_retry());
     }
     answer
+}
+
+/// Says that the answer means nothing.
+pub(crate) fn simulated(headers: &mut HeaderMap) {
+    headers.insert(&X_GANTRY_SIMULATOR, HeaderValue::from_static("true"));
 }
 
 pub(crate) fn should_retry(headers: &mut HeaderMap, retry: bool) {

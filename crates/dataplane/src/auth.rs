@@ -8,13 +8,13 @@ use std::{
 use gantry_domain::{
     ApiError, ErrorCode, KeyId, OrgId, Timestamp, UserId,
     identity::session_cookie,
-    key::{self, Scope},
+    key::{self, Scope, TokenKind},
     model::Task,
     net,
 };
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::{Catalog, Config, KeyEntry, SessionEntry, limits::Guard, who::Who};
+use crate::{Catalog, Config, KeyEntry, SessionEntry, Shared, limits::Guard, refused::Refusals, who::Who};
 
 /// A request that passed authentication.
 #[derive(Debug, Clone)]
@@ -67,6 +67,15 @@ impl Caller {
         }
     }
 
+    /// What its refusals cost.
+    pub(crate) fn refusals<'a>(&'a self, shared: &'a Shared) -> &'a Arc<Refusals> {
+        match self {
+            Self::Key(key) => &key.state.account.refusals,
+            Self::Session(session) => &session.refusals,
+            Self::Anyone => &shared.refusals,
+        }
+    }
+
     /// Whether it was ended since it was admitted, see [`crate::Shared::publish`].
     pub(crate) fn is_over(&self) -> bool {
         match self {
@@ -77,7 +86,11 @@ impl Caller {
     }
 
     pub(crate) fn may_call(&self, served_name: &str) -> bool {
-        self.key().is_none_or(|key| key.may_call(served_name))
+        match self {
+            Self::Key(key) => key.may_call(served_name),
+            Self::Session(session) => session.may_call(served_name),
+            Self::Anyone => true,
+        }
     }
 
     /// Whether it has a scope that models of this task are called with.
@@ -120,7 +133,7 @@ pub(crate) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr) -> Opti
     net::client_ip(peer, &config.trusted_proxies, forwarded)
 }
 
-/// Finds out who asks. `changes` is true for what a foreign web page must not be able to trigger with a cookie.
+/// Finds out who asks. `changes` is true for what a foreign web page must not be able to trigger without a cookie either.
 ///
 /// # Errors
 /// 401 `invalid_api_key`, or 403 `cross_site_request`.
@@ -148,7 +161,7 @@ pub(crate) fn authenticate(
     }
     let Some(token) = token(headers) else {
         if let Some(session) = session(config, catalog, headers, now) {
-            if changes && !config.web.is_same_site(headers) {
+            if !config.web.is_same_site(headers) {
                 return cross_site("requests with a session cookie must come from the gateway's own pages");
             }
             return Ok(Caller::Session(session));
@@ -156,12 +169,22 @@ pub(crate) fn authenticate(
         return Err(unknown("the API key is missing: send `Authorization: Bearer <key>`"));
     };
     // Looking up a hash compares nothing of the secret itself, so the time it takes tells nothing about it.
-    let entry = catalog.keys.get(&key::hash(token)).ok_or_else(|| unknown("the API key is not valid"))?;
+    let entry = catalog.keys.get(&key::hash(token)).ok_or_else(|| refused(token))?;
     if entry.expires_at.is_some_and(|at| at <= now) {
         return Err(unknown("the API key has expired"));
     }
     entry.state.touch(now);
     Ok(Caller::Key(Arc::clone(entry)))
+}
+
+/// For a token that is no key.
+fn refused(token: &[u8]) -> ApiError {
+    if token.starts_with(TokenKind::Account.prefix().as_bytes()) {
+        return unknown(
+            "this is a token for the admin API; models are called with an API key, which begins with gty_",
+        );
+    }
+    unknown("the API key is not valid")
 }
 
 fn unknown(message: &str) -> ApiError {

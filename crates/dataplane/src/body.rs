@@ -22,11 +22,15 @@ pub(crate) enum Problem {
     Broken,
 }
 
-/// Checks what the head says about the body.
+/// What curl, browsers' `fetch` and Node call a body that nobody said the type of.
+const UNTYPED: [&[u8]; 2] = [b"application/x-www-form-urlencoded", b"text/plain"];
+
+/// Checks what the head says about the body. `strict` is for requests that a browser may have sent without their sender's
+/// knowledge: forms of other sites have other types than JSON. Else the body itself says that it is JSON.
 ///
 /// # Errors
 /// 415 `unsupported_media_type`.
-pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_type(headers: &HeaderMap, strict: bool) -> Result<(), ApiError> {
     let packed = |it: &HeaderValue| !it.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
     if headers.get_all(header::CONTENT_ENCODING).iter().any(packed) {
         let message = "the body must not be compressed: send it without `Content-Encoding`";
@@ -34,7 +38,8 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let essence = value.as_bytes().split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
-    if essence.eq_ignore_ascii_case(b"application/json") {
+    let is = |it: &[u8]| essence.eq_ignore_ascii_case(it);
+    if is(b"application/json") || (!strict && UNTYPED.into_iter().any(is)) {
         return Ok(());
     }
     Err(ApiError::new(ErrorCode::UnsupportedMediaType, "the body must be `application/json`"))

@@ -6,7 +6,8 @@
 
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, io,
+    net::Ipv4Addr,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
@@ -14,21 +15,26 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gantry_connect::{ConnectError, Connector, Stream};
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
     endpoint::Endpoint,
     identity::Session,
     key::Scopes,
+    listeners::Listeners,
     model::{EngineKind, State, Task},
     net::IpList,
 };
-use http::{HeaderValue, Uri};
+use http::{HeaderValue, Uri, uri::Scheme};
+use hyper_util::rt::TokioIo;
 
 use crate::{
     breaker::{self, Breaker},
     defaults::RequestDefaults,
     limits::{Account, AccountState, Guard, Holder, KeyState},
+    listener,
     progress::Progress,
+    refused::Refusals,
     stats::ModelStats,
 };
 
@@ -61,12 +67,12 @@ pub struct KeyEntry {
     pub user_id: Option<UserId>,
     pub org_id: OrgId,
     pub scopes: Scopes,
-    /// Served names that it may call; `None` is all.
+    /// Served names that it may call, by its own list and its user's; `None` is all.
     pub models: Option<Box<[String]>>,
     /// Empty is everywhere.
     pub ip_allowlist: IpList,
     pub expires_at: Option<Timestamp>,
-    /// Its own limits and those of its organisation.
+    /// Its own limits, and those of its user and its organisation.
     pub guard: Option<Arc<Guard>>,
     /// Carried over from the snapshot before for the same key id.
     pub state: Arc<KeyState>,
@@ -91,8 +97,12 @@ impl KeyEntry {
 
     /// Whether the key may call the model of this served name.
     pub fn may_call(&self, served_name: &str) -> bool {
-        self.models.as_ref().is_none_or(|names| names.iter().any(|it| it == served_name))
+        is_among(self.models.as_deref(), served_name)
     }
+}
+
+fn is_among(names: Option<&[String]>, served_name: &str) -> bool {
+    names.is_none_or(|names| names.iter().any(|it| it == served_name))
 }
 
 /// A signed-in user.
@@ -102,8 +112,12 @@ pub struct SessionEntry {
     pub org_id: OrgId,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
-    /// The limits of the organisation.
+    /// Served names that the user may call; `None` is all.
+    pub models: Option<Box<[String]>>,
+    /// The limits of the user and of the organisation.
     pub guard: Option<Arc<Guard>>,
+    /// Of the user, in all sessions together.
+    pub refusals: Arc<Refusals>,
     /// It was ended: set by [`crate::Shared::publish`], and carried over from the snapshot before for the same session.
     pub ended: Arc<AtomicBool>,
 }
@@ -111,6 +125,11 @@ pub struct SessionEntry {
 impl SessionEntry {
     pub fn is_current(&self, now: Timestamp) -> bool {
         Session::is_current(self.created_at, self.expires_at, now)
+    }
+
+    /// Whether the user may call the model of this served name.
+    pub fn may_call(&self, served_name: &str) -> bool {
+        is_among(self.models.as_deref(), served_name)
     }
 }
 
@@ -123,6 +142,10 @@ pub struct Route {
     pub task: Task,
     /// `None` for an upstream of the registry.
     pub engine: Option<EngineKind>,
+    /// What the engine calls the model, if not by the served name: requests name it so there.
+    pub upstream_model: Option<Box<str>>,
+    /// The engine is Gantry's simulator: clients are told with each answer.
+    pub simulator: bool,
     pub target: RouteTarget,
     /// From sending the request to the head of the answer.
     pub request_timeout: Duration,
@@ -137,10 +160,19 @@ pub struct Route {
     pub stats: Arc<ModelStats>,
 }
 
+impl Route {
+    /// What its engines call the model.
+    pub fn name_there(&self) -> &str {
+        self.upstream_model.as_deref().unwrap_or(&self.served_name)
+    }
+}
+
 /// Whether a route can be called now.
 #[derive(Debug, Clone)]
 pub enum RouteTarget {
     Up(Arc<Upstream>),
+    /// Several engines that serve the same, [`gantry_domain::net::MAX_ENGINE_URLS`] at most: each request goes to one of them.
+    AnyOf(Box<[Arc<Upstream>]>),
     /// Being applied: its engine stops and another starts. Requests wait for it until then, see
     /// [`crate::Shared::publish`].
     Returning {
@@ -153,6 +185,17 @@ pub enum RouteTarget {
     Down {
         state: State,
     },
+}
+
+impl RouteTarget {
+    /// The engines that requests may go to now.
+    pub fn upstreams(&self) -> &[Arc<Upstream>] {
+        match self {
+            Self::Up(upstream) => std::slice::from_ref(upstream),
+            Self::AnyOf(all) => all,
+            Self::Returning { .. } | Self::Elsewhere | Self::Down { .. } => &[],
+        }
+    }
 }
 
 /// Whether an engine gets requests.
@@ -187,16 +230,31 @@ pub struct Upstream {
     pub key_mismatch: AtomicBool,
     /// vLLM said that the model has no chat template: chats go to its completions, see `fallback`.
     pub lacks_chat_template: AtomicBool,
-    authority: String,
+    /// Its last probe failed: other engines of the route go first.
+    pub ailing: AtomicBool,
+    url: String,
+    address: Address,
+    connector: Arc<Connector>,
     host: HeaderValue,
     auth: Option<HeaderValue>,
+    /// The port of loopback that it listens on, and whose programs may do so.
+    guard: Option<(u16, Arc<Listeners>)>,
     uris: [Uri; Endpoint::ALL.len()],
+    models_uri: Uri,
+}
+
+/// Where an engine listens.
+struct Address {
+    tls: bool,
+    /// A name or an address without brackets.
+    host: String,
+    port: u16,
 }
 
 /// Why an [`Upstream`] can't be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidUpstream {
-    /// Not of the form `http://host[:port][/base]`.
+    /// Not of the form `http[s]://host[:port][/base]`.
     Url,
     /// The key has characters that a header can't carry.
     Key,
@@ -205,7 +263,7 @@ pub enum InvalidUpstream {
 impl fmt::Display for InvalidUpstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Url => "the upstream's URL is not of the form `http://host[:port][/base]`",
+            Self::Url => "the upstream's URL is not of the form `http[s]://host[:port][/base]`",
             Self::Key => "the upstream's key has characters that a header can't carry",
         })
     }
@@ -214,7 +272,7 @@ impl fmt::Display for InvalidUpstream {
 impl std::error::Error for InvalidUpstream {}
 
 impl Upstream {
-    /// `url` is `http://host[:port][/base]`; endpoint paths (`/v1/…`) are appended to it, and a base that ends in
+    /// `url` is `http[s]://host[:port][/base]`; endpoint paths (`/v1/…`) are appended to it, and a base that ends in
     /// `/v1` is not doubled. `key` is sent as `Authorization: Bearer`; `None` sends no such header.
     ///
     /// # Errors
@@ -227,9 +285,13 @@ impl Upstream {
     ) -> Result<Self, InvalidUpstream> {
         let uri: Uri = url.parse().map_err(|_| InvalidUpstream::Url)?;
         let authority = uri.authority().ok_or(InvalidUpstream::Url)?;
-        if uri.scheme_str() != Some("http") || authority.as_str().contains('@') || uri.query().is_some() {
+        let tls = uri.scheme() == Some(&Scheme::HTTPS);
+        let known = tls || uri.scheme() == Some(&Scheme::HTTP);
+        if !known || authority.as_str().contains('@') || uri.query().is_some() {
             return Err(InvalidUpstream::Url);
         }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
         let base = uri.path().trim_end_matches('/');
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let mut uris: [Uri; Endpoint::ALL.len()] = Default::default();
@@ -237,6 +299,7 @@ impl Upstream {
             let path = format!("{base}{}", endpoint.path());
             *slot = path.parse().map_err(|_| InvalidUpstream::Url)?;
         }
+        let models_uri = format!("{base}/v1/models").parse().map_err(|_| InvalidUpstream::Url)?;
         let bearer = |key| {
             let mut value =
                 HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| InvalidUpstream::Key)?;
@@ -250,11 +313,38 @@ impl Upstream {
             in_flight: AtomicU32::new(0),
             key_mismatch: AtomicBool::new(false),
             lacks_chat_template: AtomicBool::new(false),
-            authority: format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)),
+            ailing: AtomicBool::new(false),
+            url: url.to_owned(),
+            address: Address { tls, host, port },
+            connector: Arc::default(),
             host: HeaderValue::try_from(authority.as_str()).map_err(|_| InvalidUpstream::Url)?,
             auth: key.map(bearer).transpose()?,
+            guard: None,
             uris,
+            models_uri,
         })
+    }
+
+    /// Makes its connections with this one, which has the trusted certificates in memory.
+    #[must_use]
+    pub fn with_connector(self, connector: Arc<Connector>) -> Self {
+        Self { connector, ..self }
+    }
+
+    /// An engine on loopback, which any account of the machine can listen on: nothing is sent to others than `allowed`.
+    #[must_use]
+    pub fn guarded(mut self, allowed: Arc<Listeners>) -> Self {
+        let local = self.address.host.parse().is_ok_and(|it: Ipv4Addr| it == Ipv4Addr::LOCALHOST);
+        self.guard = local.then_some((self.address.port, allowed));
+        self
+    }
+
+    /// Makes sure that what listens at its address is the engine, as far as it says who may.
+    ///
+    /// # Errors
+    /// See [`listener::check`].
+    pub(crate) fn check_listener(&self) -> io::Result<()> {
+        self.guard.as_ref().map_or(Ok(()), |(port, allowed)| listener::check(*port, allowed))
     }
 
     /// Silence of up to `floor` while requests wait is never taken for a stall.
@@ -289,13 +379,28 @@ impl Upstream {
         self.progress.stalled(now)
     }
 
-    /// `host:port` to connect to.
-    pub fn authority(&self) -> &str {
-        &self.authority
+    /// As it was given to [`Upstream::new`].
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
-    pub(crate) fn host(&self) -> &HeaderValue {
+    /// Makes a connection to it.
+    ///
+    /// # Errors
+    /// It can't be reached, or can't prove its name.
+    pub async fn connect(&self) -> Result<TokioIo<Stream>, ConnectError> {
+        let Address { tls, host, port } = &self.address;
+        self.connector.connect(*tls, host, *port).await
+    }
+
+    /// What it is called in `Host`.
+    pub fn host(&self) -> &HeaderValue {
         &self.host
+    }
+
+    /// Where it lists its models.
+    pub fn models_uri(&self) -> &Uri {
+        &self.models_uri
     }
 
     /// What the engine wants as `Authorization`.
@@ -312,7 +417,7 @@ impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream")
             .field("id", &self.id)
-            .field("authority", &self.authority)
+            .field("url", &self.url)
             .field("in_flight", &self.in_flight.load(Relaxed))
             .finish_non_exhaustive()
     }

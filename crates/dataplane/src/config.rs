@@ -41,6 +41,15 @@ pub type Other = Arc<
 /// [`crate::Catalog::sessions`] is keyed; `None` if the signature does not hold.
 pub type SessionCheck = Arc<dyn Fn(&str) -> Option<[u8; 32]> + Send + Sync>;
 
+/// What requests may have engines load.
+#[derive(Debug, Clone, Default)]
+pub struct Media {
+    /// Hosts from which engines may fetch what requests refer to; `*` is all.
+    pub hosts: Vec<String>,
+    /// Requests may carry tensors.
+    pub tensors: bool,
+}
+
 /// Everything the data plane is told at start. Later changes come through [`crate::Catalog`].
 pub struct Config {
     /// Address to listen on; port 0 takes a free one, see [`crate::DataPlane::addr`].
@@ -55,8 +64,7 @@ pub struct Config {
     pub max_body: usize,
     /// What all request bodies together may take in memory, in bytes; at least `max_body`.
     pub body_memory: usize,
-    /// Hosts from which engines may fetch what requests refer to; `*` is all.
-    pub media_hosts: Vec<String>,
+    pub media: Media,
     /// Client connections at the same time. Beyond, the one that has been silent the longest without any request goes, or else
     /// the new one.
     pub max_connections: usize,
@@ -112,7 +120,7 @@ impl Default for Config {
             threads: 1,
             max_body: 32 << 20,
             body_memory: 512 << 20,
-            media_hosts: Vec::new(),
+            media: Media::default(),
             max_connections: usize::MAX,
             max_connections_per_address: 0,
             count_loopback: false,

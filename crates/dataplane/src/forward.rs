@@ -20,6 +20,7 @@ use crate::{
     answer::X_REQUEST_ID,
     deadline::{Deadline, Over},
     pool::Link,
+    shared::Retry,
     trace::{TRACEPARENT, TRACESTATE, Trace},
     worker::Worker,
 };
@@ -103,7 +104,9 @@ pub(crate) struct Reply {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Unreachable(io::Error),
-    /// The connection broke before the head was complete.
+    /// The connection closed before anything of the request was written.
+    Closed(hyper::Error),
+    /// It broke after that and before the head was complete: the engine may have begun.
     Broken(hyper::Error),
     TimedOut,
     Cut,
@@ -116,50 +119,71 @@ pub fn is_own_lack(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|it| lack.contains(&it))
 }
 
-/// Sends the request, on a pooled connection if there is one. It is sent once more if no connection could be made,
-/// or if a pooled one turned out to be closed before a byte of the answer came.
+impl Failure {
+    /// Whether another engine may take the request: this one has nothing of it, and is at fault.
+    pub(crate) fn is_of_this_engine(&self) -> bool {
+        match self {
+            Self::Unreachable(error) => !is_own_lack(error),
+            Self::Closed(_) => true,
+            Self::Broken(_) | Self::TimedOut | Self::Cut => false,
+        }
+    }
+
+    /// Why the request may be sent once more, as the engine can't have begun it.
+    fn retry(&self) -> Option<Retry> {
+        match self {
+            Self::Unreachable(_) => Some(Retry::Unreachable),
+            Self::Closed(_) => Some(Retry::Closed),
+            Self::Broken(_) | Self::TimedOut | Self::Cut => None,
+        }
+    }
+}
+
+/// Sends the request, on a pooled connection if there is one. It is sent once more, on a new connection, if nothing of
+/// it was written; to an engine that can't be reached only if it `is_last` of those that could take the request.
 ///
 /// # Errors
 /// See [`Failure`].
 pub(crate) async fn forward(
     worker: &Worker,
-    upstream: &Upstream,
+    (upstream, is_last): (&Upstream, bool),
     endpoint: Endpoint,
     head: &Head,
     body: &Bytes,
     deadline: &mut Deadline,
     timeout: Duration,
 ) -> Result<Reply, Failure> {
-    let mut retried = false;
-    loop {
-        let pooled = if retried {
-            None
-        } else {
-            poll_fn(|cx| Poll::Ready(worker.pool.take(upstream.id, Instant::now(), cx))).await
-        };
-        let mut link = match pooled {
-            Some(link) => link,
-            None => match connect(worker, upstream, deadline).await {
-                Err(Failure::Unreachable(_)) if !retried => {
-                    retried = true;
-                    worker.shared.counters.upstream_retries.fetch_add(1, Relaxed);
-                    continue;
-                }
-                result => result?,
-            },
-        };
-        deadline.restart(timeout);
-        let request = head.request(upstream, endpoint, body.clone());
-        match deadline.limit(link.send(request)).await {
-            Ok(Ok(answer)) => return Ok(Reply { link, answer }),
-            Ok(Err(_)) if !retried && link.was_stale() => {
-                retried = true;
-                worker.shared.counters.upstream_retries.fetch_add(1, Relaxed);
-            }
-            Ok(Err(error)) => return Err(Failure::Broken(error)),
-            Err(Over::TimedOut) => return Err(Failure::TimedOut),
-            Err(Over::Cut) => return Err(Failure::Cut),
-        }
+    let pooled = poll_fn(|cx| Poll::Ready(worker.pool.take(upstream.id, Instant::now(), cx))).await;
+    let request = || head.request(upstream, endpoint, body.clone());
+    let failure = match once(worker, upstream, pooled, request(), deadline, timeout).await {
+        Err(failure) => failure,
+        reply => return reply,
+    };
+    let again = failure.retry().filter(|it| is_last || *it != Retry::Unreachable);
+    let Some(retry) = again else { return Err(failure) };
+    worker.shared.counters.upstream_retries[retry as usize].fetch_add(1, Relaxed);
+    once(worker, upstream, None, request(), deadline, timeout).await
+}
+
+async fn once(
+    worker: &Worker,
+    upstream: &Upstream,
+    pooled: Option<Box<Link>>,
+    request: Request<Full<Bytes>>,
+    deadline: &mut Deadline,
+    timeout: Duration,
+) -> Result<Reply, Failure> {
+    let mut link = match pooled {
+        Some(link) => link,
+        None => connect(worker, upstream, deadline).await?,
+    };
+    deadline.restart(timeout);
+    match deadline.limit(link.send(request)).await {
+        Ok(Ok(answer)) => Ok(Reply { link, answer }),
+        Ok(Err(error)) if link.may_have_begun() => Err(Failure::Broken(error)),
+        Ok(Err(error)) => Err(Failure::Closed(error)),
+        Err(Over::TimedOut) => Err(Failure::TimedOut),
+        Err(Over::Cut) => Err(Failure::Cut),
     }
 }
 

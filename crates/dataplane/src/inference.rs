@@ -12,6 +12,7 @@ use gantry_domain::{
     ApiError, ErrorCode,
     endpoint::Endpoint,
     model::{EngineKind, State},
+    name,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts};
 use hyper::body::Incoming;
@@ -23,6 +24,7 @@ use crate::{
     asked::Asked,
     auth,
     body::{self, Problem},
+    choose::Untried,
     deadline::Deadline,
     fallback::{self, Chunks, Missing},
     forward::{self, Failure, Head, Reply},
@@ -30,8 +32,10 @@ use crate::{
     meter::Meter,
     patch, peek,
     progress::{Class, Entrant},
-    refusal::{Refusal, engine_refused, failed, read_refusal, refuse_with_row, unavailable},
+    refusal::{Delayed, Refusal, engine_refused, failed, read_refusal, refuse_with_row},
+    refused,
     returning::{self, Found},
+    shared::Retry,
     spans::Facts,
     tap::{Framing, Tap},
     tokens::UsageOf,
@@ -42,7 +46,10 @@ use crate::{
 /// What a body that was read says.
 pub(crate) struct Wanted {
     pub route: Arc<Route>,
+    /// The one that has the request.
     pub upstream: Arc<Upstream>,
+    /// Those that it can still go to if that can't be reached.
+    untried: Untried,
     pub body: Bytes,
     /// The answer's usage event is the gateway's own doing.
     pub strip: bool,
@@ -72,7 +79,8 @@ pub(crate) async fn serve(
                 path: endpoint.path(),
                 status: error.code.status(),
                 latency: Duration::ZERO,
-                client,
+                client: Some(client),
+                requests: 1,
                 request_id: answer::text(&request_id),
                 trace_id: trace.id(),
                 inference: None,
@@ -98,6 +106,11 @@ pub(crate) async fn serve(
     if let Some(guard) = guard {
         limits::write_headers(&guard, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
     }
+    if answer.extensions_mut().remove::<Delayed>().is_some() {
+        // Nothing is held meanwhile but the connection.
+        tokio::time::sleep(refused::DELAY).await;
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     answer
 }
 
@@ -114,7 +127,7 @@ async fn answered(
         .caller
         .authorize(&worker.config, &parts.headers, peer, endpoint.scope())
         .and_then(|()| forward::check_loop(&worker.config, &parts.headers))
-        .and_then(|()| body::check_type(&parts.headers))
+        .and_then(|()| body::check_type(&parts.headers, meter.caller.key().is_none()))
         .and_then(|()| meter.enter());
     if let Err(error) = allowed {
         return refuse_with_row(&mut meter, error.into());
@@ -135,7 +148,7 @@ async fn answered(
             return answer::error_at(endpoint, &error, &request_id);
         }
     };
-    let wanted = match prepare(&mut meter, &mut deadline, &parts.headers, bytes).await {
+    let mut wanted = match prepare(&mut meter, &mut deadline, &parts.headers, bytes).await {
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
@@ -147,7 +160,8 @@ async fn answered(
     {
         return Box::pin(fallback::serve(meter, deadline, head, wanted, body)).await;
     }
-    match send(&meter, &mut deadline, &head, &wanted, endpoint, &wanted.body).await {
+    let body = wanted.body.clone();
+    match send(&mut meter, &mut deadline, &head, &mut wanted, endpoint, &body).await {
         Ok(reply) if reply.answer.status().is_success() => pass(meter, deadline, reply, &wanted, None),
         Ok(reply) => {
             let refused = match read_refusal(&mut deadline, reply, &meter).await {
@@ -167,28 +181,47 @@ async fn answered(
             engine_refused(meter, refused)
         }
         Err(failure) => {
-            let refusal = failed(&failure, meter.id);
+            let refusal = failed(&failure, &meter);
             refuse_with_row(&mut meter, refusal)
         }
     }
 }
 
-/// Brings a body to `endpoint` of the engine, up to the head of its answer.
+/// Brings a body to `endpoint` of the engine, up to the head of its answer. If the engine can't be reached, another one of
+/// the route gets it.
 pub(crate) async fn send(
-    meter: &Meter,
+    meter: &mut Meter,
     deadline: &mut Deadline,
     head: &Head,
-    wanted: &Wanted,
+    wanted: &mut Wanted,
     endpoint: Endpoint,
     body: &Bytes,
 ) -> Result<Reply, Failure> {
-    let timeout = wanted.route.request_timeout;
-    let sent =
-        forward::forward(&meter.worker, &wanted.upstream, endpoint, head, body, deadline, timeout).await;
-    if sent.is_ok() {
-        meter.heard(Instant::now());
+    let (worker, timeout) = (Rc::clone(&meter.worker), wanted.route.request_timeout);
+    loop {
+        let is_last = !wanted.untried.any();
+        let link =
+            forward::forward(&worker, (&wanted.upstream, is_last), endpoint, head, body, deadline, timeout);
+        let failure = match link.await {
+            Ok(reply) => {
+                meter.heard(Instant::now());
+                return Ok(reply);
+            }
+            Err(failure) => failure,
+        };
+        let now = Instant::now();
+        if !failure.is_of_this_engine() {
+            return Err(failure);
+        }
+        let entrant = entrant(meter, &wanted.route);
+        let Ok(leave) = wanted.untried.enter(wanted.route.target.upstreams(), &entrant, now) else {
+            return Err(failure);
+        };
+        tracing::debug!(?failure, id = %meter.id, "an engine can't be reached, and another one gets the request");
+        worker.shared.counters.upstream_retries[Retry::Elsewhere as usize].fetch_add(1, Relaxed);
+        wanted.upstream = Arc::clone(&leave.upstream);
+        meter.divert(leave, now);
     }
-    sent
 }
 
 /// Reads the body, finds the model, waits for it if it is being applied, and gets leave to go. After it, the intent is
@@ -207,7 +240,7 @@ async fn prepare(
     })?;
     let streams = peeked.stream && meter.endpoint.streams();
     meter.stream = streams;
-    if let Err(error) = peek::media::check(&peeked.fetched, &meter.worker.config.media_hosts) {
+    if let Err(error) = peek::media::check(&peeked, &meter.worker.config.media) {
         meter.requested(&peeked.model);
         return Err(error.into());
     }
@@ -217,7 +250,7 @@ async fn prepare(
         drop(catalog);
         // Its row takes as much room as any other, so that it counts among the requests of its key.
         meter.admit(Demand { tokens: None, stream: false })?;
-        return Err(no_such_model().into());
+        return Err(no_such_model(&peeked.model).into());
     };
     let route = Arc::clone(route);
     drop(catalog);
@@ -233,54 +266,44 @@ async fn prepare(
         let tokens = meter.endpoint.runs_model().then(|| meter.asked.reservation());
         meter.admit(Demand { tokens, stream: streams })?;
     }
-    let (route, upstream) = match found {
-        Found::Up(upstream) => (route, upstream),
+    let route = match found {
+        Found::Up(()) => route,
         Found::Returning(_) => Box::pin(until_back(meter, deadline, headers, &route)).await?,
     };
     let now = Instant::now();
-    let pass = upstream.breaker.enter(meter.caller.who(), now).map_err(|open| {
-        let seconds = open.retry_in.as_secs() + u64::from(open.retry_in.subsec_nanos() > 0);
-        let message = if open.for_some {
-            "the model's engine answered your requests with errors, repeatedly, and you are given a pause; others are not"
-        } else {
-            "the model's engine failed repeatedly and is given a pause"
-        };
-        unavailable(message).retry_after(seconds.max(1))
-    })?;
-    let entrant = Entrant {
-        who: meter.caller.who(),
-        class: Class::new(streams, meter.body_bytes),
-        tokens: if streams { 0 } else { meter.asked.patience() },
-        timeout: route.request_timeout,
-    };
-    let watch = upstream.progress.enter(&entrant, now).map_err(|stalled| {
-        let seconds = stalled.silent.as_secs();
-        let message = format!(
-            "the model's engine has sent nothing for {seconds} s while requests wait for it; until it does, it gets new ones only now and then"
-        );
-        unavailable(&message).retry_after(stalled.retry_in.as_secs() + 1)
-    })?;
-    meter.depart(Arc::clone(&upstream), pass, (watch, now)).map_err(|error| {
+    let engines = route.target.upstreams();
+    let mut untried = Untried::all(engines.len(), meter.id.as_u128());
+    let leave = untried.enter(engines, &entrant(meter, &route), now)?;
+    let upstream = Arc::clone(&leave.upstream);
+    meter.depart(leave, now).map_err(|error| {
         tracing::error!(%error, "requests are refused, because their usage can't be recorded");
         ApiError::new(ErrorCode::MeteringUnavailable, "usage can't be recorded now").retry_after(5)
     })?;
     let asks = streams && meter.endpoint.has_stream_options();
-    let patch = if asks { patch::include_usage(&peeked.usage_slot) } else { None };
+    let usage = if asks { patch::include_usage(&peeked.usage_slot) } else { None };
     let strip = asks && !peeked.include_usage;
-    let mut body = match patch {
-        Some(patch) => patch.apply(&bytes),
-        None => bytes,
-    };
+    let model = route.upstream_model.as_deref().map(|name| patch::name_model(peeked.model_at.clone(), name));
+    let mut body = patch::apply(bytes, [model, usage]);
     if let Some(defaults) = &route.request_defaults
         && meter.endpoint.takes_defaults()
     {
         body = defaults.splice(body);
     }
-    Ok(Wanted { route, upstream, body, strip })
+    Ok(Wanted { route, upstream, untried, body, strip })
 }
 
-fn no_such_model() -> ApiError {
-    let message = "there is no model of this name; `GET /v1/models` lists those you may call";
+fn entrant(meter: &Meter, route: &Route) -> Entrant {
+    Entrant {
+        who: meter.caller.who(),
+        class: Class::new(meter.stream, meter.body_bytes),
+        tokens: if meter.stream { 0 } else { meter.asked.patience() },
+        timeout: route.request_timeout,
+    }
+}
+
+pub(crate) fn no_such_model(name: &str) -> ApiError {
+    let message =
+        format!("there is no model `{}`; `GET /v1/models` lists those you may call", name::shown(name));
     ApiError::new(ErrorCode::ModelNotFound, message).with_param("model")
 }
 
@@ -290,29 +313,31 @@ async fn until_back(
     deadline: &mut Deadline,
     headers: &HeaderMap,
     route: &Route,
-) -> Result<(Arc<Route>, Arc<Upstream>), ApiError> {
+) -> Result<Arc<Route>, ApiError> {
     let worker = Rc::clone(&meter.worker);
     let name = route.served_name.as_str();
     let patience = returning::patience(headers).unwrap_or(Duration::MAX).min(route.request_timeout);
     let limit = meter.started + patience;
     let look = || {
         let catalog = worker.shared.catalog.load();
-        let route = catalog.routes.get(name).ok_or_else(no_such_model)?;
+        let route = catalog.routes.get(name).ok_or_else(|| no_such_model(name))?;
         Ok(match resolve(meter, route)? {
-            Found::Up(upstream) => Found::Up((Arc::clone(route), upstream)),
+            Found::Up(()) => Found::Up(Arc::clone(route)),
             Found::Returning(until) => Found::Returning(until),
         })
     };
-    let (route, upstream) = returning::wait(&worker.shared, deadline, name, limit, look).await?;
+    let route = returning::wait(&worker.shared, deadline, name, limit, look).await?;
     meter.routed(Arc::clone(&route));
-    Ok((route, upstream))
+    Ok(route)
 }
 
-fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiError> {
+fn resolve(meter: &Meter, route: &Route) -> Result<Found<()>, ApiError> {
     if !meter.caller.may_call(&route.served_name) {
-        return Err(
-            ApiError::new(ErrorCode::ModelNotAllowed, "this key may not call this model").with_param("model")
-        );
+        return Err(ApiError::new(
+            ErrorCode::ModelNotAllowed,
+            "this key, or its user, may not call this model",
+        )
+        .with_param("model"));
     }
     if !meter.caller.fits(route.task) && meter.endpoint.scope().is_none() {
         let message = format!("this key lacks the scopes of models for `{}`", route.task);
@@ -323,7 +348,7 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiErro
         return Err(ApiError::new(ErrorCode::TaskMismatch, message).with_param("model"));
     }
     match &route.target {
-        RouteTarget::Up(upstream) => Ok(Found::Up(Arc::clone(upstream))),
+        RouteTarget::Up(_) | RouteTarget::AnyOf(_) => Ok(Found::Up(())),
         RouteTarget::Returning { until } => Ok(Found::Returning(*until)),
         RouteTarget::Elsewhere => {
             let message = format!(
@@ -333,7 +358,8 @@ fn resolve(meter: &Meter, route: &Route) -> Result<Found<Arc<Upstream>>, ApiErro
             Err(ApiError::new(ErrorCode::ModelNotRunning, message))
         }
         RouteTarget::Down { state } => {
-            let message = format!("the model `{}` is {state}", route.served_name);
+            let is = if *state == State::Failed { "has" } else { "is" };
+            let message = format!("the model `{}` {is} {state}", route.served_name);
             let error = ApiError::new(ErrorCode::ModelNotRunning, message);
             Err(match state {
                 State::Starting | State::Loading => error.retry_after(2).retryable(true),
@@ -381,6 +407,9 @@ pub(crate) fn pass(
         None => {}
     }
     answer::common(headers, &meter.request_id);
+    if wanted.route.simulator {
+        answer::simulated(headers);
+    }
     let framing = Framing { events, delimited, strip: wanted.strip, usage_of };
     let status = parts.status.as_u16();
     let idle = wanted.route.stream_idle_timeout;

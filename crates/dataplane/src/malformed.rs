@@ -43,7 +43,7 @@ fn instead(bytes: &[u8], request_id: impl FnOnce() -> String) -> Option<Vec<u8>>
     let body = ApiError::new(code, message).body(&id).to_string();
     let length = body.len();
     let headers = format!(
-        "content-type: application/json\r\nx-request-id: {id}\r\nx-content-type-options: nosniff\r\n\
+        "content-type: application/json\r\nx-request-id: {id}\r\nrequest-id: {id}\r\nx-content-type-options: nosniff\r\n\
          x-frame-options: DENY\r\nreferrer-policy: no-referrer\r\ncache-control: no-store\r\n\
          content-length: {length}\r\n"
     );

@@ -9,21 +9,22 @@ use std::{
 };
 
 use gantry_domain::{
-    ApiError, Timestamp,
+    ApiError, ErrorCode, Timestamp,
     endpoint::Endpoint,
-    model::Task,
+    model::{State, Task},
     usage::{Outcome, STATUS_CLIENT_CLOSED},
 };
 use http::{HeaderValue, Method};
 use uuid::Uuid;
 
 use crate::{
-    ModelStats, Route, Upstream,
+    ModelStats, Route, RouteTarget, Upstream,
     access::{Inference, Line},
     answer,
     asked::Asked,
     auth::Caller,
     breaker::{Pass, Verdict},
+    choose::Leave,
     limits::{self, Demand, Ticket},
     progress::Watch,
     spans::{Call, Facts},
@@ -113,6 +114,14 @@ struct Flight {
     since: Instant,
 }
 
+impl Flight {
+    fn begin(leave: Leave, since: Instant) -> Self {
+        let Leave { upstream, pass, watch } = leave;
+        upstream.in_flight.fetch_add(1, Relaxed);
+        Self { upstream, pass: Some(pass), watch, since }
+    }
+}
+
 impl Drop for Flight {
     fn drop(&mut self) {
         self.upstream.in_flight.fetch_sub(1, Relaxed);
@@ -162,6 +171,11 @@ impl Meter {
         matches!(&self.name, Name::Routed(route) if route.engine.is_some())
     }
 
+    /// Whether its engine is a simulator.
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(&self.name, Name::Routed(route) if route.simulator)
+    }
+
     /// Takes a place among the running requests of the caller.
     ///
     /// # Errors
@@ -193,12 +207,7 @@ impl Meter {
     ///
     /// # Errors
     /// It can't be metered.
-    pub(crate) fn depart(
-        &mut self,
-        upstream: Arc<Upstream>,
-        pass: Pass,
-        (watch, now): (Watch, Instant),
-    ) -> std::io::Result<()> {
+    pub(crate) fn depart(&mut self, leave: Leave, now: Instant) -> std::io::Result<()> {
         let interrupted = End {
             status: 500,
             outcome: Outcome::UpstreamError,
@@ -207,13 +216,40 @@ impl Meter {
             verdict: None,
         };
         self.worker.record_intent(&self.row(&interrupted, Duration::ZERO))?;
-        upstream.in_flight.fetch_add(1, Relaxed);
-        self.flight = Some(Flight { upstream, pass: Some(pass), watch, since: now });
+        self.flight = Some(Flight::begin(leave, now));
         Ok(())
+    }
+
+    /// The engine that had the request could not be reached, and another one gets it.
+    pub(crate) fn divert(&mut self, leave: Leave, now: Instant) {
+        if let Some(mut before) = self.flight.replace(Flight::begin(leave, now))
+            && let Some(pass) = before.pass.take()
+        {
+            pass.finish(Verdict::Failure, now);
+        }
     }
 
     pub(crate) fn upstream(&self) -> Option<&Arc<Upstream>> {
         self.flight.as_ref().map(|it| &it.upstream)
+    }
+
+    /// What a client is told whose engine the gateway itself ended; `None` if the engine broke off by itself.
+    pub(crate) fn ended_on_purpose(&self) -> Option<ApiError> {
+        let (Name::Routed(route), Some(upstream)) = (&self.name, self.upstream()) else { return None };
+        let catalog = self.worker.shared.catalog.load();
+        let stopped = "the model was stopped before its answer was complete";
+        let applied = "the model was applied, and its engine stopped before its answer was complete";
+        Some(match catalog.routes.get(&route.served_name).map(|it| &it.target) {
+            Some(RouteTarget::Up(now)) if now.id == upstream.id => return None,
+            Some(RouteTarget::Up(_) | RouteTarget::Returning { .. }) => {
+                ApiError::new(ErrorCode::ModelUnavailable, applied)
+            }
+            None | Some(RouteTarget::Down { state: State::Stopping | State::Stopped }) => {
+                ApiError::new(ErrorCode::ModelNotRunning, stopped)
+            }
+            // The gateway ends no engine that runs elsewhere.
+            Some(RouteTarget::AnyOf(_) | RouteTarget::Down { .. } | RouteTarget::Elsewhere) => return None,
+        })
     }
 
     /// The engine sent something.
@@ -279,7 +315,14 @@ impl Meter {
         let now = Instant::now();
         let latency = now.duration_since(self.started);
         let row = self.row(end, latency);
-        self.worker.record_final(&row);
+        let told = if self.flight.is_some() {
+            self.worker.record_final(&row);
+            true
+        } else {
+            let known = matches!(self.name, Name::Routed(_));
+            let bounds = self.caller.refusals(&self.worker.shared);
+            self.worker.record_refused(bounds, &row, known, self.client, now)
+        };
         self.worker.count(self.stats(), end.outcome, &row, latency, end.ttft);
         if let (Outcome::Ok, Tokens::Counted(used), Some(flight)) = (end.outcome, end.tokens, &self.flight)
             && self.asked.generates()
@@ -295,7 +338,9 @@ impl Meter {
         if let Some(ticket) = &self.ticket {
             ticket.spend(used, self.created_at);
         }
-        self.tell(end, &row, latency);
+        if told {
+            self.tell(end, &row, latency);
+        }
         self.record(end, &row, latency);
         if let Some(ticket) = self.ticket.take() {
             ticket.settle(&self.worker.shared.limiter, used, now);
@@ -313,6 +358,11 @@ impl Meter {
         }
     }
 
+    /// Whether [`Meter::finish`] was called.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// Its line in the access log.
     fn tell(&self, end: &End, row: &RowRef<'_>, latency: Duration) {
         if !self.worker.access.wants(end.status) {
@@ -324,7 +374,8 @@ impl Meter {
             path: self.endpoint.path(),
             status: end.status,
             latency,
-            client: self.client,
+            client: Some(self.client),
+            requests: 1,
             request_id: row.req_id,
             trace_id: self.trace.id(),
             inference: Some(Inference {
@@ -429,6 +480,7 @@ impl Meter {
             ttft_ms: end.ttft.map(millis),
             status_code: end.status,
             outcome: end.outcome,
+            requests: 1,
         }
     }
 }

@@ -1,9 +1,10 @@
-//! `GET /v1/models`: what runs and may be called, in the shape of the OpenAI API. Not metered.
+//! `GET /v1/models`: what runs and may be called, in the shape of the OpenAI API, or of Anthropic's for its clients. Not
+//! metered.
 
-use std::{net::IpAddr, rc::Rc, time::Instant};
+use std::{net::IpAddr, rc::Rc, sync::Arc, time::Instant};
 
-use gantry_domain::{ApiError, ErrorCode};
-use http::{Request, Response, StatusCode};
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, name};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -16,6 +17,16 @@ use crate::{
     worker::Worker,
 };
 
+/// Anthropic's clients say which version of its API they speak.
+const ANTHROPIC: &str = "anthropic-version";
+
+/// Whose API it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    OpenAi,
+    Anthropic,
+}
+
 /// Which of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -26,7 +37,7 @@ pub(crate) enum Wanted {
 
 /// Reads the path; `None` if it is not of these (the admin API has paths below `/v1/models` too).
 pub(crate) fn wanted(path: &str) -> Option<Wanted> {
-    let rest = path.strip_prefix("/v1/models")?;
+    let rest = path.trim_end_matches('/').strip_prefix("/v1/models")?;
     if rest.is_empty() {
         return Some(Wanted::List);
     }
@@ -47,15 +58,16 @@ pub(crate) fn serve(
     let now = worker.shared.clock.now();
     let headers = request.headers();
     let request_id = answer::request_id(headers).unwrap_or_else(|| inference::fresh(worker.new_id(now)));
+    let style = if headers.contains_key(ANTHROPIC) { Style::Anthropic } else { Style::OpenAi };
     let catalog = worker.shared.catalog.load();
     let caller = match auth::authenticate(&worker.config, &catalog, headers, now, false) {
         Ok(caller) => caller,
-        Err(error) => return answer::error(&error, &request_id, true),
+        Err(error) => return refusal(&error, style, &request_id),
     };
     let allowed = caller.authorize(&worker.config, headers, peer, None);
-    let mut answer = match allowed.and_then(|()| body(&catalog, &caller, wanted)) {
+    let mut answer = match allowed.and_then(|()| body(&catalog, &caller, wanted, style)) {
         Ok(body) => answer::json(StatusCode::OK, &request_id, body.to_string()),
-        Err(error) => answer::error(&error, &request_id, true),
+        Err(error) => refusal(&error, style, &request_id),
     };
     if let Some(guard) = caller.guard() {
         limits::write_headers(guard, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
@@ -63,31 +75,60 @@ pub(crate) fn serve(
     answer
 }
 
-fn body(catalog: &Catalog, caller: &Caller, wanted: &Wanted) -> Result<Value, ApiError> {
+fn refusal(error: &ApiError, style: Style, request_id: &HeaderValue) -> Response<Answer> {
+    match style {
+        Style::OpenAi => answer::error(error, request_id, true),
+        Style::Anthropic => answer::error_at(Endpoint::Messages, error, request_id),
+    }
+}
+
+fn body(catalog: &Catalog, caller: &Caller, wanted: &Wanted, style: Style) -> Result<Value, ApiError> {
     // One that is being applied can be called, too: the request waits.
-    let callable = |it: &Route| matches!(it.target, RouteTarget::Up(_) | RouteTarget::Returning { .. });
+    let callable = |it: &Route| {
+        matches!(it.target, RouteTarget::Up(_) | RouteTarget::AnyOf(_) | RouteTarget::Returning { .. })
+    };
     let shown = |it: &Route| callable(it) && caller.may_call(&it.served_name) && caller.fits(it.task);
     match wanted {
         Wanted::List => {
             let mut routes: Vec<_> = catalog.routes.values().filter(|it| shown(it)).collect();
             routes.sort_unstable_by(|a, b| a.served_name.cmp(&b.served_name));
-            let data: Vec<_> = routes.into_iter().map(|it| entry(it)).collect();
-            Ok(json!({"object": "list", "data": data}))
+            let id_of = |it: Option<&&Arc<Route>>| it.map(|it| it.served_name.clone());
+            let (first, last) = (id_of(routes.first()), id_of(routes.last()));
+            let data: Vec<_> = routes.into_iter().map(|it| entry(it, style)).collect();
+            Ok(match style {
+                Style::OpenAi => json!({"object": "list", "data": data}),
+                // All on one page, whatever `limit` says.
+                Style::Anthropic => {
+                    json!({"data": data, "has_more": false, "first_id": first, "last_id": last})
+                }
+            })
         }
-        Wanted::One(name) => match catalog.routes.get(name).filter(|it| shown(it)) {
-            Some(route) => Ok(entry(route)),
-            None => {
-                Err(ApiError::new(ErrorCode::ModelNotFound, "no model of this name runs").with_param("model"))
-            }
-        },
+        Wanted::One(name) => {
+            let route = catalog.routes.get(name).filter(|it| shown(it)).ok_or_else(|| {
+                let message = format!("no model `{}` runs", name::shown(name));
+                ApiError::new(ErrorCode::ModelNotFound, message).with_param("model")
+            });
+            route.map(|it| entry(it, style))
+        }
     }
 }
 
-fn entry(route: &Route) -> Value {
-    json!({
-        "id": route.served_name, "object": "model", "created": route.created.0 / 1000, "owned_by": "gantry",
-        "task": route.task.as_str(), "max_model_len": route.max_model_len,
-    })
+fn entry(route: &Route, style: Style) -> Value {
+    let (id, task, max_model_len) = (&route.served_name, route.task.as_str(), route.max_model_len);
+    let mut entry = match style {
+        Style::OpenAi => json!({
+            "id": id, "object": "model", "created": route.created.0 / 1000, "owned_by": "gantry",
+            "task": task, "max_model_len": max_model_len,
+        }),
+        Style::Anthropic => json!({
+            "type": "model", "id": id, "display_name": id, "created_at": route.created.rfc3339(),
+            "task": task, "max_model_len": max_model_len,
+        }),
+    };
+    if route.simulator {
+        entry["simulator"] = true.into();
+    }
+    entry
 }
 
 #[cfg(test)]
@@ -100,9 +141,8 @@ mod tests {
         assert_eq!(wanted("/v1/models"), Some(Wanted::List));
         assert_eq!(wanted("/v1/models/org/m:8b"), one("org/m:8b"));
         assert_eq!(wanted("/v1/models/org%2Fm"), one("org/m"));
-        for path in
-            ["/v1/models/", "/v1/models/running", "/v1/models/a/b/constraints", "/v1/modelsx", "/v1/model"]
-        {
+        assert_eq!((wanted("/v1/models/"), wanted("/v1/models/m/")), (Some(Wanted::List), one("m")));
+        for path in ["/v1/models/running", "/v1/models/a/b/constraints", "/v1/modelsx", "/v1/model"] {
             assert_eq!(wanted(path), None, "{path}");
         }
     }

@@ -1,55 +1,64 @@
-//! The one change that the gateway makes to a request body: asking the engine for token counts at the end of a
-//! stream. A byte splice; everything else stays as the client sent it.
+//! The changes that the gateway makes to a request body: it asks the engine for token counts at the end of a stream, and
+//! names the model as the engine does, where that has another name for it. Byte splices; everything else stays as the
+//! client sent it.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::peek::UsageSlot;
 
 /// Replaces `range` of a body by `with`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patch {
+pub struct Patch<'a> {
     pub range: Range<usize>,
-    pub with: &'static str,
+    pub with: Cow<'a, str>,
+}
+
+/// The patch that makes the `model` at `range` say `name`.
+pub fn name_model(range: Range<usize>, name: &str) -> Patch<'static> {
+    Patch { range, with: Value::from(name).to_string().into() }
 }
 
 /// The patch that makes a body say `"stream_options":{"include_usage":true}`; `None` if it says so already.
-pub fn include_usage(slot: &UsageSlot) -> Option<Patch> {
+pub fn include_usage(slot: &UsageSlot) -> Option<Patch<'static>> {
+    let patch = |range, with: &'static str| Some(Patch { range, with: with.into() });
     match slot {
         // The body has a `model`, so another member follows.
-        UsageSlot::NewOptions(at) => {
-            Some(Patch { range: *at..*at, with: r#""stream_options":{"include_usage":true},"# })
-        }
-        UsageSlot::NullOptions(range) => {
-            Some(Patch { range: range.clone(), with: r#"{"include_usage":true}"# })
-        }
-        UsageSlot::NewMember { at, only: true } => {
-            Some(Patch { range: *at..*at, with: r#""include_usage":true"# })
-        }
-        UsageSlot::NewMember { at, only: false } => {
-            Some(Patch { range: *at..*at, with: r#""include_usage":true,"# })
-        }
-        UsageSlot::Replace(range) => Some(Patch { range: range.clone(), with: "true" }),
+        UsageSlot::NewOptions(at) => patch(*at..*at, r#""stream_options":{"include_usage":true},"#),
+        UsageSlot::NullOptions(range) => patch(range.clone(), r#"{"include_usage":true}"#),
+        UsageSlot::NewMember { at, only: true } => patch(*at..*at, r#""include_usage":true"#),
+        UsageSlot::NewMember { at, only: false } => patch(*at..*at, r#""include_usage":true,"#),
+        UsageSlot::Replace(range) => patch(range.clone(), "true"),
         UsageSlot::Leave => None,
     }
 }
 
-impl Patch {
-    /// The patched body. `range` must lie within `body`.
-    pub fn apply(&self, body: &[u8]) -> Bytes {
-        let mut out = Vec::with_capacity(body.len() - self.range.len() + self.with.len());
-        out.extend_from_slice(&body[..self.range.start]);
-        out.extend_from_slice(self.with.as_bytes());
-        out.extend_from_slice(&body[self.range.end..]);
-        out.into()
+/// The patched body. The ranges must lie within it and not overlap.
+pub fn apply<const N: usize>(body: Bytes, patches: [Option<Patch<'_>>; N]) -> Bytes {
+    let mut patches = patches;
+    patches.sort_by_key(|it| it.as_ref().map(|it| it.range.start));
+    let given = || patches.iter().flatten();
+    if given().next().is_none() {
+        return body;
     }
+    let more: usize = given().map(|it| it.with.len()).sum();
+    let mut out = Vec::with_capacity(body.len() + more);
+    let mut done = 0;
+    for patch in given() {
+        out.extend_from_slice(&body[done..patch.range.start]);
+        out.extend_from_slice(patch.with.as_bytes());
+        done = patch.range.end;
+    }
+    out.extend_from_slice(&body[done..]);
+    out.into()
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::peek::peek;
@@ -89,19 +98,26 @@ mod tests {
                 prop_assert!(asked);
                 return Ok(());
             };
-            let patched = patch.apply(text.as_bytes());
+            let body_bytes = Bytes::from(text.clone());
+            let patched = apply(body_bytes.clone(), [None, Some(patch.clone())]);
             let mut want = body.clone();
             if !want["stream_options"].is_object() { want["stream_options"] = json!({}); }
             want["stream_options"]["include_usage"] = json!(true);
             let got: Value = serde_json::from_slice(&patched).unwrap();
             // Order of keys is not compared by `Value`.
-            prop_assert_eq!(got, want);
+            prop_assert_eq!(&got, &want);
 
             let end = patch.range.start + patch.with.len();
             let mut back = patched[..patch.range.start].to_vec();
             back.extend_from_slice(&text.as_bytes()[patch.range.clone()]);
             back.extend_from_slice(&patched[end..]);
             prop_assert_eq!(back, text.as_bytes());
+
+            // And the model's name with it, whichever stands first.
+            let name = "org/\"other\"";
+            let renamed = apply(body_bytes, [Some(name_model(peeked.model_at.clone(), name)), Some(patch)]);
+            want["model"] = name.into();
+            prop_assert_eq!(serde_json::from_slice::<Value>(&renamed).unwrap(), want);
         }
     }
 }

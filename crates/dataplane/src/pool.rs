@@ -8,6 +8,7 @@ use std::{
     collections::{HashMap, HashSet},
     future::Future,
     io,
+    mem::MaybeUninit,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, Waker},
@@ -15,6 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use gantry_connect::Stream;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::{
@@ -22,12 +24,10 @@ use hyper::{
     client::conn::http1::{self, Connection, SendRequest},
 };
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{Catalog, RouteTarget, Upstream};
+use crate::{Catalog, Upstream};
 
 /// Bytes that a connection buffers at most, and that the head of an answer may have.
 const MAX_BUFFER: usize = 64 << 10;
@@ -59,8 +59,7 @@ impl Pool {
                 return None;
             }
             if it.link.is_usable(cx) {
-                it.link.reused = true;
-                it.link.received.set(false);
+                it.link.sent.set(Sent::NothingOfThis);
                 return Some(it.link);
             }
         }
@@ -80,14 +79,8 @@ impl Pool {
         if idle.is_empty() {
             return;
         }
-        let live: HashSet<u64> = catalog
-            .routes
-            .values()
-            .filter_map(|route| match &route.target {
-                RouteTarget::Up(upstream) => Some(upstream.id),
-                RouteTarget::Returning { .. } | RouteTarget::Elsewhere | RouteTarget::Down { .. } => None,
-            })
-            .collect();
+        let live: HashSet<u64> =
+            catalog.routes.values().flat_map(|it| it.target.upstreams()).map(|it| it.id).collect();
         idle.retain(|upstream, links| {
             links.retain(|it| now.duration_since(it.since) < self.max_idle);
             live.contains(upstream) && !links.is_empty()
@@ -100,24 +93,33 @@ pub(crate) struct Link {
     connection: Connection<TokioIo<Socket>, Full<Bytes>>,
     sender: SendRequest<Full<Bytes>>,
     closed: bool,
-    /// It served another request before.
-    reused: bool,
-    /// Bytes of the answer to the present request have come.
-    received: Rc<Cell<bool>>,
+    /// How much of the present request was written.
+    sent: Rc<Cell<Sent>>,
+}
+
+/// How much of a request was written to its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// Nothing, and the connection is new.
+    Nothing,
+    /// Nothing of this request; the connection was idle after another one.
+    NothingOfThis,
+    Something,
 }
 
 impl Link {
     /// # Errors
-    /// What the operating system says.
+    /// What the operating system says, or which check of the engine's certificate failed.
     pub(crate) async fn connect(upstream: &Upstream) -> io::Result<Box<Self>> {
-        let stream = TcpStream::connect(upstream.authority()).await?;
-        stream.set_nodelay(true)?;
-        let received = Rc::new(Cell::new(false));
-        let socket = Socket { stream, received: Rc::clone(&received) };
+        let stream = upstream.connect().await?.into_inner();
+        // Before a byte is sent: the engine may have ended, and somebody else taken its port.
+        upstream.check_listener()?;
+        let sent = Rc::new(Cell::new(Sent::Nothing));
+        let socket = Socket { stream, sent: Rc::clone(&sent) };
         let mut builder = http1::Builder::new();
         builder.max_buf_size(MAX_BUFFER);
         let (sender, connection) = builder.handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
-        Ok(Box::new(Self { connection, sender, closed: false, reused: false, received }))
+        Ok(Box::new(Self { connection, sender, closed: false, sent }))
     }
 
     /// Moves bytes both ways. An error of the connection comes out of what waits on it.
@@ -148,16 +150,41 @@ impl Link {
         .await
     }
 
-    /// Whether the request may be sent again: the engine closed an idle connection just when it was used.
-    pub(crate) fn was_stale(&self) -> bool {
-        self.reused && !self.received.get()
+    /// Whether the engine may have begun the present request: some of it was written. What it makes of that can't be
+    /// known once the connection has closed.
+    pub(crate) fn may_have_begun(&self) -> bool {
+        self.sent.get() == Sent::Something
     }
 }
 
-/// Sees whether bytes came in.
+/// Sees whether bytes go out, and writes to no connection that the engine has closed.
 struct Socket {
-    stream: TcpStream,
-    received: Rc<Cell<bool>>,
+    stream: Stream,
+    sent: Rc<Cell<Sent>>,
+}
+
+impl Socket {
+    /// To be called before a write. The runtime may not have seen yet that an idle connection was closed, and the kernel
+    /// would take the bytes all the same: a request that is lost so could not be told from one that the engine read.
+    ///
+    /// # Errors
+    /// It was closed, or something came that nobody asked for (under TLS, the announcement of the end).
+    fn check(&self) -> io::Result<()> {
+        if self.sent.get() != Sent::NothingOfThis {
+            return Ok(());
+        }
+        match SockRef::from(self.stream.tcp()).peek(&mut [MaybeUninit::uninit()]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(io::ErrorKind::ConnectionReset.into()),
+        }
+    }
+
+    fn wrote(&self, polled: &Poll<io::Result<usize>>) {
+        if matches!(polled, Poll::Ready(Ok(1..))) {
+            self.sent.set(Sent::Something);
+        }
+    }
 }
 
 impl AsyncRead for Socket {
@@ -166,18 +193,16 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.received.set(true);
-        }
-        polled
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        self.check()?;
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.wrote(&polled);
+        polled
     }
 
     fn poll_write_vectored(
@@ -185,11 +210,14 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        self.check()?;
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.wrote(&polled);
+        polled
     }
 
     fn is_write_vectored(&self) -> bool {
-        true
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -20,6 +20,12 @@ use crate::{
 /// So much of an engine's error is read.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
+/// Goes with an answer to a caller who is refused again and again, see [`crate::refused`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delayed;
+
+pub(crate) const UNREACHABLE: &str = "the model's engine can't be reached";
+
 /// A refusal, and how the row calls it.
 pub(crate) struct Refusal {
     pub error: ApiError,
@@ -62,7 +68,7 @@ pub(crate) async fn read_refusal(
         Ok(Ok(bytes)) => bytes,
         // Cut off, too long or too slow: the status alone has to do.
         Ok(Err(_)) | Err(Over::TimedOut) => Bytes::new(),
-        Err(Over::Cut) => return Err(failed(&Failure::Cut, meter.id)),
+        Err(Over::Cut) => return Err(failed(&Failure::Cut, meter)),
     };
     Ok(Refused { status, retry_after, body })
 }
@@ -98,6 +104,9 @@ pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: Refused) -> Respons
             meter.finish(&End { status, outcome, tokens: Tokens::None, ttft: None, verdict });
             let code = StatusCode::from_u16(status).unwrap_or(refused.status);
             let mut answer = answer::json(code, &meter.request_id, body);
+            if meter.is_simulated() {
+                answer::simulated(answer.headers_mut());
+            }
             answer::should_retry(answer.headers_mut(), engine_error::should_retry(status));
             if let Some(seconds) = refused.retry_after {
                 answer.headers_mut().insert(header::RETRY_AFTER, seconds);
@@ -148,23 +157,40 @@ pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<
     Ok(all.into())
 }
 
-pub(crate) fn failed(failure: &Failure, id: uuid::Uuid) -> Refusal {
+pub(crate) fn failed(failure: &Failure, meter: &Meter) -> Refusal {
+    let id = meter.id;
     let refusal = |error: ApiError, verdict| Refusal { verdict, ..error.into() };
     match failure {
         Failure::Unreachable(error) => {
             tracing::debug!(%error, %id, "the engine can't be reached");
             let verdict = (!is_own_lack(error)).then_some(Verdict::Failure);
-            refusal(unavailable("the model's engine can't be reached").retry_after(1), verdict)
+            refusal(unavailable(UNREACHABLE).retry_after(1), verdict)
+        }
+        Failure::Closed(error) => {
+            tracing::debug!(%error, %id, "the engine closed the connection before the request was written");
+            refusal(unavailable(UNREACHABLE).retry_after(1), Some(Verdict::Failure))
         }
         Failure::Broken(error) => {
             tracing::debug!(%error, %id, "the engine broke the connection");
-            refusal(unavailable("the model's engine broke off before it answered"), Some(Verdict::Failure))
+            let message =
+                "the model's engine broke off before it answered; it may have begun to work on the request";
+            let (error, verdict) = broke_off(meter, message);
+            refusal(error, verdict)
         }
         Failure::TimedOut => {
             let message = "the model's engine did not answer in time";
             refusal(ApiError::new(ErrorCode::UpstreamTimeout, message), Some(Verdict::Failure))
         }
         Failure::Cut => Refusal { outcome: Outcome::UpstreamError, ..body::shutting_down().into() },
+    }
+}
+
+/// The engine of `meter` broke off in the middle of something: what the client is told, `message` if nothing more is
+/// known, and what the breaker makes of it.
+pub(crate) fn broke_off(meter: &Meter, message: &str) -> (ApiError, Option<Verdict>) {
+    match meter.ended_on_purpose() {
+        Some(error) => (error, None),
+        None => (unavailable(message), Some(Verdict::Failure)),
     }
 }
 
@@ -180,6 +206,11 @@ pub(crate) fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<A
         (Outcome::Timeout, Some(_)) => Tokens::Estimated { completion: 0 },
         _ => Tokens::None,
     };
+    let own_doing = (400..500).contains(&status) && meter.upstream().is_none();
     meter.finish(&End { status, outcome, tokens, ttft: None, verdict });
-    answer::error_at(meter.endpoint, &error, &meter.request_id)
+    let mut answer = answer::error_at(meter.endpoint, &error, &meter.request_id);
+    if own_doing && !meter.caller.refusals(&meter.worker.shared).answers_now(Instant::now()) {
+        answer.extensions_mut().insert(Delayed);
+    }
+    answer
 }

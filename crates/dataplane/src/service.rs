@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::future::LocalBoxFuture;
-use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, web::Audience};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, uri::Authority};
 use hyper::body::Incoming;
 
@@ -36,18 +36,18 @@ pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer
     let origin = if worker.config.web.has_origins() { request.headers().get(header::ORIGIN) } else { None };
     let origin = origin.cloned();
     // Inference comes first: the way to it is the one that must be short.
-    let inner: LocalBoxFuture<'static, _> = match Endpoint::from_path(request.uri().path()) {
+    let inner: LocalBoxFuture<'static, _> = match Endpoint::asked_for(request.uri().path()) {
         endpoint if guest == Guest::Late && !health => {
             Box::pin(std::future::ready(refused(worker, &request, endpoint, &shutting_down())))
         }
         // Load balancers ask for the health by whatever name; the admin API checks names itself.
         endpoint if own && !health && !is_known(worker, &request) => {
-            let message = "this gateway does not go by that name; see ALLOWED_HOSTS";
-            let error = ApiError::new(ErrorCode::UnknownHost, message);
+            let authority = request.uri().authority().map(Authority::as_str);
+            let error = worker.config.web.unknown_host(request.headers(), authority);
             Box::pin(std::future::ready(refused(worker, &request, endpoint, &error)))
         }
         endpoint if !is_understood(&request) => {
-            let message = "the body must come without a transfer coding but `chunked`";
+            let message = "the body must come without a transfer coding but one `chunked`";
             let error = ApiError::new(ErrorCode::InvalidRequest, message);
             let mut answer = refused(worker, &request, endpoint, &error);
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -64,17 +64,22 @@ pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer
 /// Paths that the data plane answers itself.
 fn is_own(path: &str) -> bool {
     matches!(path, "/health" | "/livez")
-        || Endpoint::from_path(path).is_some()
+        || Endpoint::asked_for(path).is_some()
         || models::wanted(path).is_some()
 }
 
-/// hyper takes off the last coding, `chunked`, and leaves what it does not know (RFC 9112 §6.1).
+/// hyper takes off the last coding, `chunked`, and leaves what it does not know, and further ones (RFC 9112 §6.1).
 fn is_understood(request: &Request<Incoming>) -> bool {
     let codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
-    codings.flat_map(|it| it.as_bytes().split(|it| *it == b',')).all(|it| {
-        let coding = it.trim_ascii();
-        coding.is_empty() || coding.eq_ignore_ascii_case(b"chunked")
-    })
+    let codings = codings.flat_map(|it| it.as_bytes().split(|it| *it == b',')).map(<[u8]>::trim_ascii);
+    let mut known = 0;
+    for coding in codings.filter(|it| !it.is_empty()) {
+        known += 1;
+        if known > 1 || !coding.eq_ignore_ascii_case(b"chunked") {
+            return false;
+        }
+    }
+    true
 }
 
 fn is_known(worker: &Worker, request: &Request<Incoming>) -> bool {
@@ -121,7 +126,8 @@ impl Future for Handling {
             |polled| {
                 polled.map(|mut answer| {
                     if this.own {
-                        this.worker.config.web.add_cors(this.origin.as_ref(), answer.headers_mut());
+                        let web = &this.worker.config.web;
+                        web.add_cors(Audience::Keys, this.origin.as_ref(), answer.headers_mut());
                     }
                     if this.worker.phase() >= Phase::Leave {
                         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -156,7 +162,8 @@ async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Res
         path,
         status,
         latency,
-        client,
+        client: Some(client),
+        requests: 1,
         request_id,
         trace_id: trace.as_ref().map(Trace::id).unwrap_or_default(),
         inference: None,
@@ -175,19 +182,19 @@ fn route(path: &str) -> Option<&'static str> {
         Wanted::List => "/v1/models",
         Wanted::One(_) => "/v1/models/{model}",
     });
-    models.or_else(|| Endpoint::from_path(path).map(Endpoint::path))
+    models.or_else(|| Endpoint::asked_for(path).map(Endpoint::path))
 }
 
 async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {
     let path = request.uri().path();
-    let (endpoint, wanted) = (Endpoint::from_path(path), models::wanted(path));
+    let (endpoint, wanted) = (Endpoint::asked_for(path), models::wanted(path));
     let health = matches!(path, "/health" | "/livez");
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     // TRACE is refused by whoever knows the path, with the methods that it has (RFC 9110 §15.5.6).
     let refused = *request.method() == Method::CONNECT || upgrades(&request);
     if *request.method() == Method::OPTIONS
         && (endpoint.is_some() || wanted.is_some() || health)
-        && let Some(allowed) = worker.config.web.preflight(request.headers())
+        && let Some(allowed) = worker.config.web.preflight(Audience::Keys, request.headers())
     {
         let mut answer = answer::json(StatusCode::NO_CONTENT, &request_id(&worker, &request), "");
         answer.headers_mut().remove(header::CONTENT_TYPE);

@@ -14,6 +14,7 @@ use crate::{
     bodies::Bodies,
     crowd::Crowd,
     limits::Limiter,
+    refused::Refusals,
     returning::Waiting,
     stats::{Fine, Stats},
 };
@@ -35,6 +36,10 @@ pub struct Shared {
     pub(crate) waiting: Waiting,
     /// Client connections.
     pub(crate) crowd: Crowd,
+    /// Of callers who can't be told apart, see [`crate::Config::allow_all_keys`].
+    pub(crate) refusals: Arc<Refusals>,
+    /// The disk of the spool is almost full: what is left is for requests that are served.
+    pub(crate) disk_low: AtomicBool,
     changed: watch::Sender<()>,
     /// Told when callers that there were may ask for nothing more.
     ended: watch::Sender<()>,
@@ -52,6 +57,8 @@ impl Shared {
             usage_written: Notify::new(),
             waiting: Waiting::default(),
             crowd: Crowd::default(),
+            refusals: Arc::default(),
+            disk_low: AtomicBool::new(false),
             changed: watch::Sender::new(()),
             ended: watch::Sender::new(()),
         }
@@ -103,6 +110,30 @@ impl Shared {
     }
 }
 
+/// Why a request was sent once more. In each case the engine can't have begun it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// No connection could be made.
+    Unreachable,
+    /// The connection closed before anything of the request was written.
+    Closed,
+    /// The engine could not be reached, and another one of the route got it.
+    Elsewhere,
+}
+
+impl Retry {
+    pub const ALL: [Self; 3] = [Self::Unreachable, Self::Closed, Self::Elsewhere];
+
+    /// The label of its metric.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Closed => "closed",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+}
+
 /// Counters since start, for Prometheus. Gauges say so.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -131,10 +162,12 @@ pub struct Counters {
     pub estimated: AtomicU64,
     /// Connections made to engines.
     pub upstream_connects: AtomicU64,
-    /// Requests sent once more because a pooled connection turned out to be closed.
-    pub upstream_retries: AtomicU64,
+    /// Requests sent once more, by [`Retry`] in the order of [`Retry::ALL`].
+    pub upstream_retries: [AtomicU64; Retry::ALL.len()],
     /// Records that could not be written to the spool at first.
     pub spool_errors: AtomicU64,
+    /// Refused requests that have no row, because the disk of the spool is almost full.
+    pub refusals_dropped: AtomicU64,
     /// Usage rows that the shipper brought to the database.
     pub usage_shipped: AtomicU64,
     /// Batches of them that the database did not take.

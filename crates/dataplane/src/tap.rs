@@ -1,5 +1,6 @@
 //! The body of an engine's answer on its way to the client: passes as it comes, is read for token counts, and ends
-//! the request's [`Meter`] before its last byte leaves.
+//! the request's [`Meter`] before its last byte leaves: that of a stream before its last event, by which clients know that
+//! they have all.
 
 use std::{
     io,
@@ -26,6 +27,7 @@ use crate::{
     fallback::Chunks,
     meter::{End, Meter, Tokens, estimate},
     pool::Link,
+    refusal::broke_off,
     sse::{Events, Kind},
     stats::Gaps,
     tokens::{Scanner, UsageOf},
@@ -49,6 +51,8 @@ pub(crate) struct Tap {
     meter: Box<Meter>,
     /// Gone once the answer is complete or broken.
     link: Option<Box<Link>>,
+    /// Whose connection it is.
+    upstream: Option<u64>,
     body: Incoming,
     deadline: Deadline,
     /// Between two frames.
@@ -89,12 +93,14 @@ impl Tap {
             meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
         }
         let scanner = Scanner::of(meter.endpoint, framing.events, framing.usage_of);
+        let upstream = meter.upstream().map(|it| it.id);
         let several = framing.usage_of == UsageOf::Choice
             && meter.endpoint.has_stream_options()
             && meter.asked.answers() > 1;
         Box::new(Self {
             meter,
             link: Some(link),
+            upstream,
             body,
             deadline,
             idle,
@@ -152,14 +158,19 @@ impl Tap {
                     return if rest.is_empty() { Poll::Ready(None) } else { ready(rest) };
                 }
                 Poll::Ready(None) => return self.broken(&io::Error::from(io::ErrorKind::UnexpectedEof)),
+                Poll::Ready(Some(Err(error))) if self.is_whole() => {
+                    tracing::debug!(%error, id = %self.meter.id, "the engine broke off behind a whole answer");
+                    return self.close();
+                }
                 Poll::Ready(Some(Err(error))) => return self.broken(&error),
                 Poll::Pending => {
                     self.meter.waits();
-                    if self.events.is_some() && self.meter.is_over() {
+                    if self.events.is_some() && self.meter.is_over() && !self.is_whole() {
                         return self.forbidden();
                     }
                     return match self.deadline.poll(cx) {
                         Poll::Pending => Poll::Pending,
+                        Poll::Ready(_) if self.is_whole() => self.close(),
                         Poll::Ready(Over::TimedOut) => self.timed_out(),
                         Poll::Ready(Over::Cut) => self.cut(),
                     };
@@ -185,10 +196,26 @@ impl Tap {
             Some(events) => events.push(data),
             None => data,
         };
+        if self.is_whole() {
+            self.end_whole();
+        }
         match &mut self.chunks {
             Some(chunks) => chunks.push(&out),
             None => out,
         }
+    }
+
+    /// Whether the last event of a stream is there, though the end of the body is not: whatever happens to the connections
+    /// from now on, the client has all that the answer says.
+    fn is_whole(&self) -> bool {
+        self.events.as_ref().is_some_and(|it| it.is_done() && it.at_boundary())
+    }
+
+    /// Ends a whole answer whose connection can't be used again.
+    fn close(&mut self) -> Polled {
+        self.link = None;
+        let rest = self.complete();
+        if rest.is_empty() { Poll::Ready(None) } else { ready(rest) }
     }
 
     /// The answer has come completely; gives what was held back of it.
@@ -197,14 +224,17 @@ impl Tap {
         if let Some(chunks) = &mut self.chunks {
             rest = join(chunks.push(&rest), chunks.finish());
         }
+        if let (Some(link), Some(upstream)) = (self.link.take(), self.upstream) {
+            self.meter.worker.pool.put(upstream, link, Instant::now());
+        }
+        self.end_whole();
+        rest
+    }
+
+    fn end_whole(&mut self) {
         let failed = self.events.as_ref().is_some_and(Events::has_failed);
         let outcome = if failed { Outcome::UpstreamError } else { Outcome::Ok };
-        let link = self.link.take();
-        if let (Some(link), Some(upstream)) = (link, self.meter.upstream()) {
-            self.meter.worker.pool.put(upstream.id, link, Instant::now());
-        }
         self.end(self.status, outcome, Some(Verdict::Success), 0);
-        rest
     }
 
     fn forbidden(&mut self) -> Polled {
@@ -214,8 +244,8 @@ impl Tap {
 
     fn broken(&mut self, error: &dyn std::error::Error) -> Polled {
         tracing::debug!(%error, id = %self.meter.id, "the engine broke off");
-        let shown = ApiError::new(ErrorCode::ModelUnavailable, "the model's engine broke off its answer");
-        self.stop(&shown, Outcome::UpstreamError, Some(Verdict::Failure))
+        let (shown, verdict) = broke_off(&self.meter, "the model's engine broke off its answer");
+        self.stop(&shown, Outcome::UpstreamError, verdict)
     }
 
     fn timed_out(&mut self) -> Polled {
@@ -240,6 +270,9 @@ impl Tap {
 
     /// `unseen`: about how many tokens the engine wrote that did not come here.
     fn end(&mut self, status: u16, outcome: Outcome, verdict: Option<Verdict>, unseen: u64) {
+        if self.meter.has_ended() {
+            return;
+        }
         let ttft =
             self.first.filter(|_| self.events.is_some()).map(|it| it.duration_since(self.meter.started));
         let tokens = self.tokens(unseen);

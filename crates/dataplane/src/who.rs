@@ -4,7 +4,7 @@
 use gantry_domain::{KeyId, OrgId, UserId};
 
 /// Who sent a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Who {
     pub key: Option<KeyId>,
     pub user: Option<UserId>,

@@ -4,6 +4,8 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     io,
+    net::IpAddr,
+    path::Path,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::Waker,
@@ -27,6 +29,7 @@ use crate::{
     Config, Other, Shared, access, conn,
     crowd::Silent,
     pool::Pool,
+    refused::{Refusals, Waiting},
     spans,
     spool::{RowRef, Writer},
     stats::ModelStats,
@@ -36,6 +39,9 @@ use crate::{
 const TICK: Duration = Duration::from_millis(500);
 /// So many rows are announced at once.
 const ANNOUNCE_ROWS: u32 = 256;
+/// The spool's disk counts as almost full when it has less than both of this free: bytes, and a part of the whole.
+const RESERVE_BYTES: u64 = 256 << 20;
+const RESERVE_SHARE: u64 = 20;
 /// What connections have to say good-bye after they were cut.
 const CUT_GRACE: Duration = Duration::from_secs(1);
 /// What a connection without a request has to send one, when the gateway drains.
@@ -62,6 +68,7 @@ pub(crate) struct Worker {
     pub pool: Pool,
     pub http: hyper::server::conn::http1::Builder,
     spool: RefCell<Writer>,
+    refused: Waiting,
     rng: RefCell<SmallRng>,
     phase: Cell<Phase>,
     /// Connections that have brought no request are closed.
@@ -85,6 +92,7 @@ impl Worker {
             shared,
             other,
             spool: RefCell::new(spool),
+            refused: Waiting::default(),
             rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
             phase: Cell::new(Phase::Run),
             silent_end: Cell::new(false),
@@ -137,6 +145,51 @@ impl Worker {
         self.unannounced.set(self.unannounced.get() + 1);
         if self.unannounced.get() >= ANNOUNCE_ROWS {
             self.announce();
+        }
+    }
+
+    /// Records a request that was refused, by the bounds of its caller. Whether it has a row of its own.
+    pub(crate) fn record_refused(
+        &self,
+        bounds: &Arc<Refusals>,
+        row: &RowRef<'_>,
+        known: bool,
+        client: IpAddr,
+        now: Instant,
+    ) -> bool {
+        let own = self.refused.passes(bounds, row, known, client, now);
+        if own {
+            self.write_refused(row);
+        }
+        own
+    }
+
+    fn write_refused(&self, row: &RowRef<'_>) {
+        if self.shared.disk_low.load(Relaxed) {
+            self.shared.counters.refusals_dropped.fetch_add(row.requests.unsigned_abs(), Relaxed);
+        } else {
+            self.record_final(row);
+        }
+    }
+
+    /// Writes what refusals have in common, as far as it may be written now.
+    fn write_shared(&self, now: Instant, end: bool) {
+        self.refused.write(now, end, |row, client| {
+            self.write_refused(row);
+            self.access.write(&access::Line::of_row(row, client));
+        });
+    }
+
+    fn watch_disk(&self) {
+        let low = is_almost_full(&self.config.spool_dir);
+        if low != self.shared.disk_low.swap(low, Relaxed) {
+            if low {
+                tracing::warn!(
+                    "the disk of the usage spool is almost full: refused requests get no usage rows"
+                );
+            } else {
+                tracing::info!("the disk of the usage spool has room again");
+            }
         }
     }
 
@@ -209,7 +262,9 @@ impl Worker {
 
     fn tick(&self) {
         let now = Instant::now();
-        self.access.flush();
+        self.watch_disk();
+        self.write_shared(now, false);
+        self.access.tick();
         self.spans.flush();
         self.pool.prune(now, &self.shared.catalog.load());
         let closed = {
@@ -229,7 +284,8 @@ impl Worker {
 
     /// The last thing that happens on a thread.
     fn close(&self) {
-        self.access.flush();
+        self.write_shared(Instant::now(), true);
+        self.access.tick();
         self.spans.flush();
         let closed = {
             let mut spool = self.spool.borrow_mut();
@@ -251,6 +307,14 @@ fn sync(files: Vec<std::fs::File>) {
             tracing::warn!(%error, "a closed spool segment could not be synced");
         }
     }
+}
+
+/// Whether a disk has so little room left that it has to be kept for what matters; `false` if it does not say.
+fn is_almost_full(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|disk| {
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        free < RESERVE_BYTES && disk.f_bavail < disk.f_blocks / RESERVE_SHARE
+    })
 }
 
 /// Runs a thread until it is told to end. `inherited`: whoever comes after it accepts from the same socket. At

@@ -10,12 +10,12 @@ mod shown;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 pub use shown::{hex, unhex};
 
-use crate::{Timestamp, UserId};
+use crate::{Timestamp, TokenId, UserId};
 
 /// Longest user agent that is kept, in characters.
 pub const MAX_USER_AGENT: usize = 200;
@@ -66,6 +66,8 @@ words! {
     Org = "org";
     /// By id.
     Key = "key";
+    /// A token of a person for the admin API, by id.
+    Token = "token";
     /// By id.
     Model = "model";
     /// The models base directory, by path.
@@ -135,6 +137,10 @@ actions! {
     KeyChange = "key.change" on Key;
     /// A key was revoked.
     KeyRevoke = "key.revoke" on Key;
+    /// A user made a token for the admin API.
+    TokenCreate = "token.create" on Token;
+    /// A token for the admin API was revoked.
+    TokenRevoke = "token.revoke" on Token;
     /// A model was created.
     ModelCreate = "model.create" on Model;
     /// A model's record was changed.
@@ -201,7 +207,20 @@ pub struct Origin {
     pub request_id: Option<String>,
     /// At most [`MAX_USER_AGENT`] characters.
     pub user_agent: Option<String>,
+    /// The token that stood in for the user's session; its row has it as [`VIA_TOKEN`].
+    pub token: Option<ViaToken>,
 }
+
+/// A token of a user that acted for the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ViaToken {
+    pub id: TokenId,
+    /// Its first characters.
+    pub prefix: String,
+}
+
+/// The field of a row's `after` that says which token acted. The columns of a row are part of the chain, and stay.
+pub const VIA_TOKEN: &str = "via_token";
 
 /// A row to be written.
 #[derive(Debug, Clone)]
@@ -247,6 +266,13 @@ impl AuditEntry {
         let empty =
             |it: &Option<Value>| it.as_ref().is_some_and(|it| it.as_object().is_some_and(Map::is_empty));
         empty(&self.before) && empty(&self.after)
+    }
+
+    /// `after` as it is stored: with the token that acted, if there was one.
+    pub fn stored_after(&self) -> Option<Value> {
+        let Some(token) = &self.origin.token else { return self.after.clone() };
+        let after = self.clone().noting(VIA_TOKEN, json!(token));
+        after.after
     }
 
     /// A fact beside the object's fields, such as that a password was changed.

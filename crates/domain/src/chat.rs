@@ -35,7 +35,8 @@ pub struct ChatSession {
     pub title: String,
     /// Served name.
     pub model_name: String,
-    pub engine: EngineKind,
+    /// `None`: an engine of the registry.
+    pub engine: Option<EngineKind>,
     /// What the model allowed when the chat began, as the client noted it.
     pub constraints: Map<String, Value>,
     pub created_at: Timestamp,

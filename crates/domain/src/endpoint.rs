@@ -69,6 +69,41 @@ impl Endpoint {
         Self::ALL.into_iter().find(|it| it.path() == path)
     }
 
+    /// What clients of other servers call it.
+    pub fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Self::Rerank => &["/rerank", "/v2/rerank"],
+            Self::Score => &["/score"],
+            _ => &[],
+        }
+    }
+
+    /// The endpoint that a client means by a path: by its own path or an alias, with slashes at the end or without.
+    pub fn asked_for(path: &str) -> Option<Self> {
+        Self::from_path(path).or_else(|| {
+            let path = path.trim_end_matches('/');
+            let is_alias = |it: &Self| it.aliases().contains(&path);
+            Self::from_path(path).or_else(|| Self::ALL.into_iter().find(is_alias))
+        })
+    }
+
+    /// The path of this API that a client likely meant by another one: with its `/v1` left out, doubled, or behind
+    /// something else.
+    pub fn meant_by(path: &str) -> Option<String> {
+        const MODELS: &str = "/v1/models";
+        let path = path.trim_end_matches('/');
+        let bare = |it: &'static str| it.strip_prefix("/v1").unwrap_or(it);
+        let known = Self::ALL.into_iter().map(Self::path).chain([MODELS]);
+        let found = known.into_iter().find(|it| path.ends_with(bare(it))).map(str::to_owned);
+        found.or_else(|| {
+            let mut rest = path;
+            while let Some(shorter) = rest.strip_prefix("/v1").filter(|it| it.starts_with('/')) {
+                rest = shorter;
+            }
+            rest.starts_with(bare(MODELS)).then(|| format!("/v1{rest}"))
+        })
+    }
+
     /// What a key must be allowed to call it; `None` if any scope will do that its model is for.
     pub fn scope(self) -> Option<Scope> {
         match self {
@@ -155,5 +190,32 @@ mod tests {
             assert_eq!(Endpoint::from_path(endpoint.path()), Some(endpoint));
         }
         assert_eq!(Endpoint::from_path("/v1/tokenize"), None);
+    }
+
+    #[test]
+    fn other_names_and_near_misses() {
+        for (path, endpoint) in [
+            ("/v1/chat/completions//", Endpoint::ChatCompletions),
+            ("/v2/rerank", Endpoint::Rerank),
+            ("/rerank/", Endpoint::Rerank),
+            ("/score", Endpoint::Score),
+        ] {
+            assert_eq!(Endpoint::asked_for(path), Some(endpoint), "{path}");
+        }
+        assert_eq!(Endpoint::asked_for("/v2/score"), None);
+        for (path, meant) in [
+            ("/chat/completions", Some("/v1/chat/completions")),
+            ("/v1/v1/completions", Some("/v1/completions")),
+            ("/openai/deployments/m/chat/completions", Some("/v1/chat/completions")),
+            ("/v1/v1/messages/count_tokens/", Some("/v1/messages/count_tokens")),
+            ("/models", Some("/v1/models")),
+            ("/models/org/m", Some("/v1/models/org/m")),
+            ("/v1/v1/models/m", Some("/v1/models/m")),
+            ("/v1/tokenize", Some("/tokenize")),
+            ("/v1/audio/speech", None),
+            ("/", None),
+        ] {
+            assert_eq!(Endpoint::meant_by(path).as_deref(), meant, "{path}");
+        }
     }
 }

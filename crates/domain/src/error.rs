@@ -145,6 +145,9 @@ error_codes! {
     /// A path that leaves the models base directory.
     PathNotAllowed = "path_not_allowed", 422, "invalid_request_error", final,
         "Use a path below the directory that the message names.";
+    /// A file or folder of the model's settings is not there; `param` names the field.
+    ModelFileMissing = "model_file_missing", 422, "invalid_request_error", final,
+        "Put the file below the models base directory, or change the field that `param` names; then start the model.";
     /// A limit of requests, tokens, requests at once or streams, of the key or of its organisation.
     RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry,
         "Wait as long as `Retry-After` says, send less at once, or raise the limits.";
@@ -154,7 +157,7 @@ error_codes! {
     /// The session has as many streams of events and logs open as it may.
     TooManyStreams = "too_many_streams", 429, "rate_limit_error", retry,
         "Close pages of this session that are not needed, or send again when one is closed.";
-    /// Too many failed sign-ins.
+    /// Too many sign-ins, passwords or long reads of usage, of one user or address.
     TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry,
         "Wait as long as `Retry-After` says.";
     /// The request's head has too many bytes (its address included) or too many headers.
@@ -196,7 +199,7 @@ error_codes! {
     /// The bodies of the requests that are being read have all the memory that they may have together, or half of it for
     /// one key.
     RequestMemoryFull = "request_memory_full", 503, "service_unavailable_error", retry,
-        "Send again in a moment, send less at once, or raise `REQUEST_BODY_MEMORY_BYTES`.";
+        "Send again in a moment, send less at once, or, for inference, raise `REQUEST_BODY_MEMORY_BYTES`.";
     /// All sessions together have as many streams of events and logs open as the gateway serves.
     StreamsExhausted = "streams_exhausted", 503, "service_unavailable_error", retry,
         "Close pages that are not needed, or raise `EVENT_STREAMS_MAX`.";

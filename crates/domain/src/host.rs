@@ -194,7 +194,7 @@ pub struct Found {
     pub detail: String,
 }
 
-/// An engine as the gateway's probes see it.
+/// An engine as the gateway's probes see it: one address of a served name.
 #[derive(Debug, Clone, Serialize)]
 pub struct UpstreamView {
     pub served_name: String,
@@ -225,6 +225,8 @@ pub struct UpstreamView {
 pub struct BreakerView {
     /// `closed`, `open` or `half_open`.
     pub state: &'static str,
+    /// Whom it keeps away while it is not closed: `all`, or `some` (whose requests got errors; the others are served).
+    pub keeps_away: Option<&'static str>,
     pub cooldown_remaining_sec: f64,
 }
 
@@ -260,6 +262,18 @@ pub enum RouteHealth {
 impl RouteHealth {
     pub fn is_ok(self) -> bool {
         self == Self::Ok
+    }
+
+    /// Of the engines of one route the one with the lowest speaks for it.
+    pub fn rank(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Failing { for_some: true, .. } => 1,
+            Self::ProbesFail => 2,
+            Self::Stalled { .. } => 3,
+            Self::Failing { for_some: false, .. } => 4,
+            Self::Down => 5,
+        }
     }
 
     /// State of its breaker: `closed`, `open` or `half_open`.

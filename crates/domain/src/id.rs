@@ -28,4 +28,6 @@ ids! {
     UserId,
     /// An API key.
     KeyId,
+    /// A token of a person for the admin API.
+    TokenId,
 }

@@ -29,6 +29,10 @@ pub struct User {
     pub enabled: bool,
     pub created_at: Timestamp,
     pub last_login_at: Option<Timestamp>,
+    /// Of all keys and sessions of the user together.
+    pub limits: Limits,
+    /// Served names that the user's keys and sessions may call; `None` is all.
+    pub models: Option<Vec<String>>,
 }
 
 /// A signed-in browser. Only the hash of the id is kept.

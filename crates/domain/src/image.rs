@@ -1,5 +1,49 @@
 //! Names of container images, as `github.com/distribution/reference` reads them:
-//! `[host[:port]/]path[:tag][@digest]`.
+//! `[host[:port]/]path[:tag][@digest]`. And which of them models may name.
+
+/// Repositories of Gantry's engine simulators, of vLLM and of llama.cpp. No registry has them: such an image is made on
+/// the machine that runs it, and is never pulled.
+pub const SIMULATORS: [&str; 2] =
+    ["localhost/gantry-engine-sim-vllm", "localhost/gantry-engine-sim-llamacpp"];
+
+/// Whether a reference names one of the [`SIMULATORS`], whatever its tag. Nothing else runs as a simulator.
+pub fn is_simulator(reference: &str) -> bool {
+    SIMULATORS.contains(&repository(reference))
+}
+
+/// The reference without tag and digest.
+pub fn repository(reference: &str) -> &str {
+    let name = reference.split('@').next().unwrap_or(reference);
+    match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => name,
+    }
+}
+
+/// Which images a model may name in `engine_image`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllowedImages {
+    /// The default images of the two engines: any tag of their repositories.
+    pub defaults: [String; 2],
+    /// The simulators of this version of the gateway: exactly these.
+    pub simulators: [String; 2],
+    /// What the operator lists (`ENGINE_IMAGE_ALLOWLIST`): a repository, or the beginning of some with `*` at its end.
+    pub listed: Vec<String>,
+}
+
+impl AllowedImages {
+    pub fn allows(&self, reference: &str) -> bool {
+        let repository = repository(reference);
+        let listed = |entry: &String| match entry.strip_suffix('*') {
+            Some(start) => repository.starts_with(start),
+            None => self::repository(entry) == repository,
+        };
+        is_reference(reference)
+            && (self.defaults.iter().any(|it| self::repository(it) == repository)
+                || self.simulators.iter().any(|it| it == reference)
+                || self.listed.iter().any(listed))
+    }
+}
 
 /// Whether an image can have this name, with or without tag and digest.
 pub fn is_reference(text: &str) -> bool {
@@ -66,6 +110,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_registry_port_is_not_a_tag() {
+        assert_eq!(repository("host:5000/a/b:v1@sha256:0"), "host:5000/a/b");
+        assert_eq!(repository("host:5000/a/b"), "host:5000/a/b");
+        assert_eq!(repository("a:1"), "a");
+    }
+
+    #[test]
+    fn a_simulator_is_allowed_by_its_exact_name_only() {
+        let allowed = AllowedImages {
+            defaults: ["vllm/vllm-openai:v1".to_owned(), "ghcr.io/ggml-org/llama.cpp:b1".to_owned()],
+            simulators: SIMULATORS.map(|it| format!("{it}:1")),
+            listed: vec!["registry.example/team/*".to_owned(), "127.0.0.1:5000/own".to_owned()],
+        };
+        for good in [
+            "vllm/vllm-openai:v2",
+            "localhost/gantry-engine-sim-vllm:1",
+            "registry.example/team/x:1",
+            "127.0.0.1:5000/own:7",
+        ] {
+            assert!(allowed.allows(good), "{good}");
+        }
+        for bad in [
+            "localhost/gantry-engine-sim-vllm:2",
+            "localhost/gantry-engine-sim-evil:1",
+            "gantry/engine-sim-vllm:0.32.0",
+            "vllm/vllm-openai-evil",
+            "registry.example/other",
+            "bad image",
+        ] {
+            assert!(!allowed.allows(bad), "{bad}");
+        }
+        assert!(is_simulator("localhost/gantry-engine-sim-llamacpp:b1-test"));
+        assert!(!is_simulator("gantry/engine-sim-vllm:0.32.0"));
+    }
+
+    #[test]
     fn names_are_told_from_what_is_none() {
         let digest = format!("a/b@sha256:{}", "0f".repeat(32));
         for good in [
@@ -94,8 +174,13 @@ mod tests {
         ] {
             assert!(!is_reference(bad), "{bad}");
         }
-        for good in ["vllm/vllm-openai", "gantry/engine-sim-*", "registry.example/team/*", "127.0.0.1:*", "*"]
-        {
+        for good in [
+            "vllm/vllm-openai",
+            "localhost/gantry-engine-sim-*",
+            "registry.example/team/*",
+            "127.0.0.1:*",
+            "*",
+        ] {
             assert!(is_pattern(good), "{good}");
         }
         for bad in ["a b", "-x", "a*b", "*a", "//*"] {

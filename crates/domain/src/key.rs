@@ -14,25 +14,44 @@ use crate::{
     net::IpList,
 };
 
-const PREFIX: &str = "gty_";
+/// What a token is for; its first four characters say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenKind {
+    /// An API key, for `/v1`.
+    Key,
+    /// A token of a person, for the admin API: see [`crate::account_token`].
+    Account,
+}
+
+impl TokenKind {
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Key => "gty_",
+            Self::Account => "gta_",
+        }
+    }
+}
+
+/// Of either kind.
+const PREFIX_CHARS: usize = 4;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const RANDOM_CHARS: usize = 40;
 const CHECK_CHARS: usize = 6;
 /// Length of [`Token`] in characters: prefix, 40 random (238 bits), 6 of checksum.
-pub const TOKEN_CHARS: usize = PREFIX.len() + RANDOM_CHARS + CHECK_CHARS;
+pub const TOKEN_CHARS: usize = PREFIX_CHARS + RANDOM_CHARS + CHECK_CHARS;
 /// Characters of the token that lists show.
 pub const SHOWN_CHARS: usize = 12;
 
-/// A new secret bearer token, `gty_` + 40 base62 + 6 base62 of the CRC-32 of what stands before it, so that secret
-/// scanners can tell a real one from a lookalike. Shown once; only [`hash`] is kept.
+/// A new secret bearer token: the prefix of its kind, 40 base62, and 6 base62 of the CRC-32 of what stands before them, so
+/// that secret scanners can tell a real one from a lookalike. Shown once; only [`hash`] is kept.
 pub struct Token(SecretString);
 
 impl Token {
     /// `rng` must be cryptographically secure.
-    pub fn generate(rng: &mut impl Rng) -> Self {
+    pub fn generate(kind: TokenKind, rng: &mut impl Rng) -> Self {
         let mut text = String::with_capacity(TOKEN_CHARS);
-        text.push_str(PREFIX);
-        while text.len() < PREFIX.len() + RANDOM_CHARS {
+        text.push_str(kind.prefix());
+        while text.len() < PREFIX_CHARS + RANDOM_CHARS {
             // Rejecting 248..256 keeps every character equally likely.
             let byte = (rng.next_u32() & 0xff) as usize;
             if byte < 248 {
@@ -68,11 +87,11 @@ pub fn hash(token: &[u8]) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// Whether `text` has the form of a token, checksum included. Says nothing about whether it is known.
-pub fn is_well_formed(text: &str) -> bool {
+/// Whether `text` has the form of a token of this kind, checksum included. Says nothing about whether it is known.
+pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
     text.len() == TOKEN_CHARS
         && text.is_ascii()
-        && text.starts_with(PREFIX)
+        && text.starts_with(kind.prefix())
         && text[TOKEN_CHARS - CHECK_CHARS..] == checksum(&text[..TOKEN_CHARS - CHECK_CHARS])
 }
 
@@ -200,6 +219,10 @@ pub struct ApiKey {
     /// `None` for a key that belongs to the organisation itself.
     pub user_id: Option<UserId>,
     pub username: Option<String>,
+    /// Those of the user, if it has one.
+    pub user_limits: Limits,
+    /// Served names that the user may call; `None` is all.
+    pub user_models: Option<Vec<String>>,
     /// Organisation and user (if any) are both enabled.
     pub holder_enabled: bool,
     pub created_at: Timestamp,
@@ -235,6 +258,14 @@ impl KeyStatus {
 }
 
 impl ApiKey {
+    /// Served names that it may call, by its own list and by its user's; `None` is all.
+    pub fn callable(&self) -> Option<Vec<String>> {
+        match (self.settings.models.as_ref(), self.user_models.as_ref()) {
+            (Some(own), Some(user)) => Some(own.iter().filter(|it| user.contains(it)).cloned().collect()),
+            (own, user) => own.or(user).cloned(),
+        }
+    }
+
     pub fn status(&self, now: Timestamp) -> KeyStatus {
         if self.revoked_at.is_some() {
             KeyStatus::Revoked
@@ -254,14 +285,16 @@ mod tests {
 
     #[test]
     fn tokens_are_well_formed_and_a_typo_is_noticed() {
-        let token = Token::generate(&mut rand::rng());
-        let text = token.expose();
-        assert!(is_well_formed(text), "{text}");
-        let mut typo = text.as_bytes().to_vec();
-        typo[10] = if typo[10] == b'a' { b'b' } else { b'a' };
-        assert!(!is_well_formed(std::str::from_utf8(&typo).unwrap()));
-        assert!(!is_well_formed(&text[..text.len() - 1]) && !is_well_formed("gty_ü"));
-        assert_eq!(format!("{token:?}"), "Token(…)");
+        for (kind, other) in [(TokenKind::Key, TokenKind::Account), (TokenKind::Account, TokenKind::Key)] {
+            let token = Token::generate(kind, &mut rand::rng());
+            let text = token.expose();
+            assert!(is_well_formed(kind, text) && !is_well_formed(other, text), "{text}");
+            let mut typo = text.as_bytes().to_vec();
+            typo[10] = if typo[10] == b'a' { b'b' } else { b'a' };
+            assert!(!is_well_formed(kind, std::str::from_utf8(&typo).unwrap()));
+            assert!(!is_well_formed(kind, &text[..text.len() - 1]) && !is_well_formed(kind, "gty_ü"));
+            assert_eq!(format!("{token:?}"), "Token(…)");
+        }
     }
 
     #[test]

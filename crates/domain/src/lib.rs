@@ -3,6 +3,7 @@
 //! Everything that the other crates must agree on lives here: ids, roles, keys, the model record with its
 //! field table, what the reconciler does next, the engines' command lines, error codes and usage records.
 
+pub mod account_token;
 pub mod audit;
 pub mod chat;
 mod clock;
@@ -17,6 +18,7 @@ pub mod identity;
 pub mod image;
 pub mod key;
 pub mod limit;
+pub mod listeners;
 pub mod machine;
 pub mod memory;
 pub mod metrics;
@@ -25,11 +27,12 @@ pub mod models_dir;
 pub mod name;
 pub mod net;
 pub mod role;
+pub mod spelling;
 pub mod usage;
 pub mod web;
 
 pub use clock::{Clock, Timestamp};
 pub use error::{ApiError, ErrorCode, FieldProblem};
-pub use id::{KeyId, ModelId, OrgId, UserId};
+pub use id::{KeyId, ModelId, OrgId, TokenId, UserId};
 pub use models_dir::ModelsDir;
 pub use role::Role;

@@ -57,6 +57,8 @@ metrics! {
     ESTIMATED = Counter "gantry_estimated_rows_total" [] "Usage rows with counts that the gateway estimated.";
     IN_FLIGHT = Gauge "gantry_in_flight_requests" [] "Inference requests that run.";
     STREAMS = Gauge "gantry_streams" [] "Answers that are streaming.";
+    SIMULATED = Gauge "gantry_model_simulated" ["model"]
+        "1 for each model that runs on Gantry's simulator instead of an engine: what it answers means nothing.";
     WAITING = Gauge "gantry_waiting_requests" ["model"] "Requests that wait for a model that is being applied.";
     BODY_BYTES = Gauge "gantry_request_body_bytes" []
         "Memory that request bodies of more than 64 KiB take until the engine answers.";
@@ -65,26 +67,35 @@ metrics! {
         "Client connections closed because there were too many: `full` and `address` at once, `silent` to make room for another.";
     CONNECTIONS_OPEN = Gauge "gantry_connections_open" [] "Client connections open.";
     MODELS = Gauge "gantry_models" ["state"] "Models by state.";
+    RESTARTS = Counter "gantry_model_restarts_total" ["model", "reason"]
+        "Starts that no operator asked for: what had failed (`restart_policy`), or `autostart`.";
+    GIVEN_UP = Gauge "gantry_models_given_up" []
+        "Models that stay failed because they were started again as often as `restart_limit` allows.";
     UPSTREAM_UP = Gauge "gantry_upstream_healthy" ["model"]
-        "1 if the model's engine gets requests and its last probe succeeded.";
-    UPSTREAM_IN_FLIGHT = Gauge "gantry_upstream_in_flight" ["model"] "Requests that the engine works on.";
-    BREAKER = Gauge "gantry_breaker_state" ["model", "state"] "1 for the state that the engine's breaker is in.";
-    BREAKER_OPENED = Counter "gantry_breaker_opened_total" ["model"] "How often the engine's breaker opened.";
+        "1 if an engine of the model gets requests and its last probe succeeded.";
+    UPSTREAM_IN_FLIGHT = Gauge "gantry_upstream_in_flight" ["model"] "Requests that the model's engines work on.";
+    BREAKER = Gauge "gantry_breaker_state" ["model", "state"] "1 for the state that the engine's breaker is in; of several engines, the best.";
+    BREAKER_OPENED = Counter "gantry_breaker_opened_total" ["model"] "How often the engines' breakers opened.";
     STALLS = Counter "gantry_stalls_total" ["model"] "How often the engine fell silent while requests waited.";
     CONNECTS = Counter "gantry_upstream_connects_total" [] "Connections made to engines.";
-    RETRIES = Counter "gantry_upstream_retries_total" [] "Requests repeated on a fresh connection.";
+    RETRIES = Counter "gantry_upstream_retries_total" ["cause"]
+        "Requests sent once more, of which the engine had nothing: it was `unreachable`, had `closed` the connection, or another one got them (`elsewhere`).";
     USAGE_SHIPPED = Counter "gantry_usage_shipped_total" [] "Usage rows brought from the spool to the database.";
     USAGE_REPLAYED = Counter "gantry_usage_replayed_total" [] "Those of them that were there already.";
     USAGE_FAILURES = Counter "gantry_usage_ship_failures_total" [] "Batches that the database did not take.";
     SPOOL_PENDING = Gauge "gantry_spool_backlog_bytes" [] "Bytes of the spool that are not in the database yet.";
     SPOOL_TORN = Counter "gantry_spool_torn_total" [] "Damaged places of the spool that were skipped.";
     SPOOL_ERRORS = Counter "gantry_spool_errors_total" [] "Usage records that could not be written at first.";
+    REFUSALS_DROPPED = Counter "gantry_usage_refusals_dropped_total" []
+        "Refused requests without a usage row, because the disk of the spool is almost full.";
     ACCESS_DROPPED = Counter "gantry_access_log_dropped_total" [] "Lines of the access log that were dropped.";
     TRACE_SPANS = Counter "gantry_trace_spans_total" ["result"]
         "Spans that were `exported`, `rejected` by the collector, or `dropped` because it was away or too slow.";
     ORPHANS = Counter "gantry_orphans_stopped_total" [] "Containers of ours without a record that were removed.";
     UNREADABLE = Gauge "gantry_catalog_unreadable_rows" []
         "Rows of the database that can't be read and are left out: keys, sessions, models, registry.";
+    LISTS_UNREADABLE = Counter "gantry_lists_unreadable_rows_total" []
+        "Rows of the database that lists of the admin API left out because they can't be read; each counts once.";
     PANICS = Counter "gantry_panics_total" [] "Panics caught in request handlers.";
     LIMIT_DECISIONS = Counter "gantry_limit_decisions_total" ["kind", "result"]
         "Requests that a limit `allowed` or `refused`.";

@@ -36,8 +36,29 @@ pub struct ModelsDirRules {
     pub data_dir: PathBuf,
     /// What `MODELS_DIR` says, with links resolved: the operator's own choice, always allowed.
     pub configured: PathBuf,
-    /// `MODELS_ROOTS`, with links resolved; empty is no narrowing.
+    /// `MODELS_ROOTS`, with links resolved; empty: anywhere but in hidden directories and homes of others.
     pub roots: Vec<PathBuf>,
+    pub homes: Homes,
+}
+
+/// Home directories of this machine, with links resolved.
+#[derive(Debug, Clone, Default)]
+pub struct Homes {
+    /// Of the gateway's user.
+    pub own: Option<PathBuf>,
+    /// Of other users, services among them.
+    pub others: Vec<PathBuf>,
+}
+
+impl Homes {
+    /// Whether `dir` is somebody else's home, or lies in it.
+    fn is_foreign(&self, dir: &Path) -> bool {
+        // Also those of users that no file of this machine lists.
+        let usual = [Path::new("/home"), Path::new("/root")];
+        let listed = self.others.iter().any(|it| dir.starts_with(it));
+        let foreign = listed || usual.iter().any(|it| dir.starts_with(it));
+        foreign && !self.own.as_ref().is_some_and(|own| dir.starts_with(own))
+    }
 }
 
 /// Why a directory was refused, as a sentence for an operator.
@@ -53,6 +74,14 @@ pub enum RefusedDir {
     InData,
     #[error("it is not below a directory of MODELS_ROOTS")]
     NotInRoots,
+    #[error(
+        "a directory whose name begins with a dot may hold keys or settings; to allow it, name it in MODELS_ROOTS or MODELS_DIR"
+    )]
+    Hidden,
+    #[error(
+        "it is or lies in the home directory of another user; to allow it, name it in MODELS_ROOTS or MODELS_DIR"
+    )]
+    ForeignHome,
 }
 
 /// Refused with everything below them (Filesystem Hierarchy Standard 3.0, and where container runtimes keep theirs).
@@ -80,7 +109,19 @@ const SYSTEM: &[&str] = &[
     "/var/spool",
 ];
 /// Refused themselves; a directory below is as good as any.
-const WIDE: &[&str] = &["/", "/home", "/root", "/tmp", "/var", "/var/cache", "/var/lib", "/var/tmp"];
+const WIDE: &[&str] = &[
+    "/",
+    "/home",
+    "/opt",
+    "/root",
+    "/snap",
+    "/tmp",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/tmp",
+    "/var/www",
+];
 
 impl ModelsDirRules {
     /// Whether `dir` may be the base directory. It is absolute, with links resolved: a link must not change the verdict.
@@ -92,7 +133,7 @@ impl ModelsDirRules {
             return Ok(());
         }
         // `/home/ada`: keys and mail of a person.
-        let home = dir.parent() == Some(Path::new("/home"));
+        let home = dir.parent() == Some(Path::new("/home")) || self.homes.own.as_deref() == Some(dir);
         if SYSTEM.iter().any(|it| dir.starts_with(it)) {
             return Err(RefusedDir::System);
         }
@@ -106,8 +147,22 @@ impl ModelsDirRules {
         if dir.starts_with(&self.data_dir) && !dir.starts_with(&self.configured) {
             return Err(RefusedDir::InData);
         }
-        if !self.roots.is_empty() && !self.roots.iter().any(|it| dir.starts_with(it)) {
+        // What the operator named may be anywhere; what lies below is the owner's choice again.
+        let named =
+            std::iter::once(&self.configured).chain(&self.roots).filter_map(|it| dir.strip_prefix(it).ok());
+        let is_hidden =
+            |it: &Path| it.components().any(|it| it.as_os_str().as_encoded_bytes().starts_with(b"."));
+        if let Some(below) = named.min_by_key(|it| it.components().count()) {
+            return if is_hidden(below) { Err(RefusedDir::Hidden) } else { Ok(()) };
+        }
+        if !self.roots.is_empty() {
             return Err(RefusedDir::NotInRoots);
+        }
+        if is_hidden(dir) {
+            return Err(RefusedDir::Hidden);
+        }
+        if self.homes.is_foreign(dir) {
+            return Err(RefusedDir::ForeignHome);
         }
         Ok(())
     }
@@ -123,6 +178,10 @@ mod tests {
             data_dir: "/srv/gantry".into(),
             configured: "/srv/gantry/models".into(),
             roots: Vec::new(),
+            homes: Homes {
+                own: Some("/home/ada".into()),
+                others: vec!["/var/lib/postgresql".into(), "/srv/ftp".into(), "/data/bob".into()],
+            },
         };
         for (dir, verdict) in [
             ("/srv/models", Ok(())),
@@ -134,6 +193,18 @@ mod tests {
             ("/usrdata", Ok(())),
             ("/", Err(RefusedDir::TooWide)),
             ("/home/ada", Err(RefusedDir::TooWide)),
+            ("/home/ada/.cache/huggingface", Err(RefusedDir::Hidden)),
+            ("/srv/models/.ssh", Err(RefusedDir::Hidden)),
+            ("/home/bob", Err(RefusedDir::TooWide)),
+            ("/home/bob/models", Err(RefusedDir::ForeignHome)),
+            ("/root/models", Err(RefusedDir::ForeignHome)),
+            ("/root/.ssh", Err(RefusedDir::Hidden)),
+            ("/var/lib/postgresql/16", Err(RefusedDir::ForeignHome)),
+            ("/data/bob", Err(RefusedDir::ForeignHome)),
+            ("/data/bobby", Ok(())),
+            ("/opt", Err(RefusedDir::TooWide)),
+            ("/opt/models", Ok(())),
+            ("/srv/gantry/models/.git", Err(RefusedDir::Hidden)),
             ("/var/lib", Err(RefusedDir::TooWide)),
             ("/usr/share/models", Err(RefusedDir::System)),
             ("/proc/self/root/srv/models", Err(RefusedDir::System)),
@@ -148,5 +219,16 @@ mod tests {
         assert_eq!(rules.check(Path::new("/mnt/b/x")), Ok(()));
         assert_eq!(rules.check(Path::new("/mnt/bb")), Err(RefusedDir::NotInRoots));
         assert_eq!(rules.check(Path::new("/srv/gantry/models")), Ok(()));
+        assert_eq!(rules.check(Path::new("/mnt/a/.x")), Err(RefusedDir::Hidden));
+        // What the operator names is the operator's choice.
+        rules.roots = vec!["/home/bob/.cache".into(), "/etc".into()];
+        assert_eq!(rules.check(Path::new("/home/bob/.cache/models")), Ok(()));
+        assert_eq!(rules.check(Path::new("/etc/models")), Err(RefusedDir::System));
+        rules.roots.clear();
+        // The gateway of root has root's home.
+        rules.homes.own = Some("/root".into());
+        assert_eq!(rules.check(Path::new("/root/models")), Ok(()));
+        assert_eq!(rules.check(Path::new("/root/.ssh")), Err(RefusedDir::Hidden));
+        assert_eq!(rules.check(Path::new("/root")), Err(RefusedDir::TooWide));
     }
 }

@@ -37,6 +37,19 @@ const INVISIBLE: &[(u32, u32)] = &[
     (0xe_0000, 0xe_0fff),
 ];
 
+/// So many characters of a name that somebody made up are repeated to them.
+const SHOWN: usize = 100;
+
+/// A name that a client sent, for a message: shortened, and without what can't be seen.
+pub fn shown(name: &str) -> String {
+    let seen = |it: char| if it.is_control() || is_invisible(it) { '\u{fffd}' } else { it };
+    let mut text: String = name.chars().take(SHOWN).map(seen).collect();
+    if name.chars().nth(SHOWN).is_some() {
+        text.push('…');
+    }
+    text
+}
+
 /// Whether a reader can't see the character where it stands.
 pub fn is_invisible(char: char) -> bool {
     let code = u32::from(char);

@@ -5,6 +5,9 @@ use std::{fmt, net::IpAddr, str::FromStr};
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 
+/// Addresses of engines that one served name may have.
+pub const MAX_ENGINE_URLS: usize = 16;
+
 /// Addresses and CIDR ranges; an empty list means "no restriction" wherever it is used as an allow-list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IpList(Vec<IpNet>);

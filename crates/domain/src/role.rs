@@ -12,7 +12,8 @@ pub enum Role {
     User,
     /// Users, keys and usage of the own organisation.
     OrgAdmin,
-    /// Everything but what can reach the host: see [`Role::Owner`].
+    /// Everything but what can reach the host: see [`Role::Owner`]. Where engines are processes, choosing which models they
+    /// parse amounts to the power of the gateway's user, see docs/runtimes.md.
     Admin,
     /// Everything, including what amounts to power over the host (engine images, extra arguments, base directory).
     Owner,

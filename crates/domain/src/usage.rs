@@ -1,4 +1,5 @@
-//! The usage record: exactly one for each inference request that passed authentication.
+//! The usage record: one for each inference request that passed authentication; refusals beyond the first few of a caller
+//! share one, with their number.
 
 pub mod histogram;
 pub mod varint;
@@ -82,6 +83,9 @@ pub struct UsageRow {
     pub ttft_ms: Option<i64>,
     pub status_code: u16,
     pub outcome: Outcome,
+    /// Requests that the row stands for: 1, or more for requests of one caller that were refused alike. `id`, `req_id` and
+    /// `created_at` are those of the first of them, `latency_ms` is their mean.
+    pub requests: i64,
 }
 
 /// The smallest `UUIDv7` of the given millisecond: lower bound of a range over [`UsageRow::id`].

@@ -8,24 +8,66 @@ use http::{
     header::{self, HOST, ORIGIN},
 };
 
+use crate::{ApiError, ErrorCode};
+
 /// Longest list of request headers that a preflight may ask for, in bytes.
 const MAX_ASKED: usize = 2048;
-const EXPOSED: &str = "x-total-count, x-request-id, retry-after, retry-after-ms, x-ratelimit-limit-requests, \
+const EXPOSED: &str = "x-total-count, x-request-id, request-id, retry-after, retry-after-ms, x-ratelimit-limit-requests, \
                        x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, \
                        x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, x-should-retry, \
                        x-gantry-budget-warning";
+
+/// Every origin, see [`Web::new`].
+const ANY: &str = "*";
+
+/// Longest host name that an answer repeats, in characters.
+const MAX_SHOWN_HOST: usize = 100;
+
+/// Whose requests a path takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Of who has a key; of sessions, too.
+    Keys,
+    /// Of sessions only.
+    Sessions,
+}
 
 /// Names and origins that the operator has listed.
 #[derive(Debug, Clone, Default)]
 pub struct Web {
     hosts: Vec<String>,
+    /// Trusted with sessions.
     origins: Vec<String>,
+    /// Pages of all the others may ask with keys.
+    any: bool,
+    /// `Strict-Transport-Security`, if browsers are told that.
+    hsts: Option<HeaderValue>,
 }
 
 impl Web {
-    /// `hosts` are names without a port, `origins` are `https://host[:port]`, compared to the letter.
-    pub fn new(hosts: Vec<String>, origins: Vec<String>) -> Self {
-        Self { hosts, origins }
+    /// `hosts` are names without a port, `origins` are `https://host[:port]`, compared to the letter. `*` among them lets
+    /// pages of every other origin read the answers to requests with a key, which is no cookie that a browser would add
+    /// by itself.
+    pub fn new(hosts: Vec<String>, mut origins: Vec<String>) -> Self {
+        let n = origins.len();
+        origins.retain(|it| it != ANY);
+        let any = origins.len() < n;
+        Self { hosts, origins, any, hsts: None }
+    }
+
+    /// Tells browsers to use `https` only for so many seconds; 0 tells them nothing.
+    #[must_use]
+    pub fn with_hsts(mut self, seconds: u32) -> Self {
+        let header = |seconds| HeaderValue::try_from(format!("max-age={seconds}")).ok();
+        self.hsts = (seconds > 0).then_some(seconds).and_then(header);
+        self
+    }
+
+    /// Adds what [`Self::with_hsts`] says.
+    pub fn add_hsts(&self, headers: &mut HeaderMap) {
+        if let Some(value) = &self.hsts {
+            headers.insert(header::STRICT_TRANSPORT_SECURITY, value.clone());
+        }
     }
 
     /// Whether a request came by a name of this gateway: an address, `localhost` or a listed name. `authority` is that
@@ -42,6 +84,34 @@ impl Web {
         name.parse::<IpAddr>().is_ok()
             || name.eq_ignore_ascii_case("localhost")
             || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(name))
+    }
+
+    /// The answer to a request that [`Self::knows_host`] does not know, with the line that allows its name.
+    pub fn unknown_host(&self, headers: &HeaderMap, authority: Option<&str>) -> ApiError {
+        let hosts = headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
+        let given: Vec<_> = hosts.chain(authority.map(str::as_bytes)).collect();
+        let name = |it: &[u8]| std::str::from_utf8(it).ok().and_then(host_name).map(str::to_owned);
+        let strange = given.iter().find(|it| !name(it).is_some_and(|it| self.knows(&it)));
+        let message = match strange.map(|it| (name(it).filter(|it| is_plain(it)), it)) {
+            None if given.is_empty() => "the request has no `Host` header".to_owned(),
+            None => "the request has more than one `Host` header".to_owned(),
+            Some((Some(name), _)) => {
+                let listed = if self.hosts.is_empty() { "" } else { "…," };
+                format!(
+                    "this gateway does not answer to the name `{name}`: to allow it, set ALLOWED_HOSTS={listed}{name} and \
+                     start the gateway again"
+                )
+            }
+            Some((None, text)) => {
+                let text = String::from_utf8_lossy(text);
+                let clean = text.chars().map(|it| if it.is_ascii_graphic() { it } else { '?' });
+                let shown: String = clean.take(MAX_SHOWN_HOST).collect();
+                format!(
+                    "`{shown}` in the `Host` header is no name that a gateway can have (see ALLOWED_HOSTS)"
+                )
+            }
+        };
+        ApiError::new(ErrorCode::UnknownHost, message)
     }
 
     /// Whether a request that changes something came from a page of the gateway's own, from one of a listed origin, or
@@ -63,10 +133,11 @@ impl Web {
         self.origins.iter().any(|it| it.as_bytes() == origin.as_bytes())
     }
 
-    /// Headers of the answer (204) to a listed origin's question whether it may ask; `None` if it is no such question.
-    pub fn preflight(&self, headers: &HeaderMap) -> Option<HeaderMap> {
+    /// Headers of the answer (204) to an origin's question whether it may ask; `None` if it is no such question, or the
+    /// origin may not.
+    pub fn preflight(&self, audience: Audience, headers: &HeaderMap) -> Option<HeaderMap> {
         headers.get("access-control-request-method")?;
-        headers.get(ORIGIN).filter(|it| self.lists(it))?;
+        headers.get(ORIGIN).filter(|it| self.lists(it) || self.is_open_to_all(audience))?;
         // Client libraries send headers of their own; none of them means more here than it says.
         let asked = headers.get("access-control-request-headers").filter(|it| it.len() <= MAX_ASKED);
         let asked = asked.cloned().unwrap_or(HeaderValue::from_static("content-type, x-request-id"));
@@ -77,23 +148,53 @@ impl Web {
         ]))
     }
 
-    /// Whether answers depend on the origin at all.
-    pub fn has_origins(&self) -> bool {
-        !self.origins.is_empty()
+    fn is_open_to_all(&self, audience: Audience) -> bool {
+        self.any && audience == Audience::Keys
     }
 
-    /// Lets a page of `origin` read an answer, if it is on the list; says nothing otherwise.
-    pub fn add_cors(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    /// Whether answers depend on the origin at all.
+    pub fn has_origins(&self) -> bool {
+        self.any || !self.origins.is_empty()
+    }
+
+    /// Lets a page of `origin` read an answer: with the cookie if the origin is on the list, without it if every origin
+    /// may ask with keys. Says nothing otherwise.
+    pub fn add_cors(&self, audience: Audience, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         if !self.has_origins() {
             return;
         }
         headers.append(header::VARY, HeaderValue::from_static("origin"));
-        if let Some(origin) = origin.filter(|it| self.lists(it)) {
+        let Some(origin) = origin else { return };
+        if self.lists(origin) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
             headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        } else if self.is_open_to_all(audience) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static(ANY));
+        } else {
+            return;
         }
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     }
+}
+
+/// Tells the id of the request by both names that clients look for: OpenAI's and Anthropic's.
+pub fn add_request_id(headers: &mut HeaderMap, id: &HeaderValue) {
+    headers.insert(HeaderName::from_static("request-id"), id.clone());
+    headers.insert(HeaderName::from_static("x-request-id"), id.clone());
+}
+
+/// Whether a request was sent to this machine by one of its loopback names: `localhost` or a loopback address. `authority`
+/// is that of the request line, if it has one.
+pub fn is_for_loopback(headers: &HeaderMap, authority: Option<&str>) -> bool {
+    let given = headers.get_all(HOST).iter().map(|it| it.to_str().ok()).chain(authority.map(Some));
+    let mut names = given.map(|it| it.and_then(host_name)).peekable();
+    names.peek().is_some()
+        && names.all(|it| {
+            it.is_some_and(|name| {
+                name.eq_ignore_ascii_case("localhost")
+                    || name.parse().is_ok_and(|it: IpAddr| it.to_canonical().is_loopback())
+            })
+        })
 }
 
 /// What every answer says to browsers, whatever it is.
@@ -103,6 +204,7 @@ pub fn add_security_headers(headers: &mut HeaderMap, policy: &'static str) {
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (header::CONTENT_SECURITY_POLICY, policy),
     ];
     for (name, value) in fixed {
@@ -123,9 +225,36 @@ fn host_name(host: &str) -> Option<&str> {
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
+/// What `ALLOWED_HOSTS` takes.
+fn is_plain(name: &str) -> bool {
+    let legal = |it: u8| it.is_ascii_alphanumeric() || b"-._".contains(&it);
+    (1..=MAX_SHOWN_HOST).contains(&name.len()) && name.bytes().all(legal)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_loopback_names_are_for_loopback() {
+        let is = |hosts: &[&str], authority: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            for it in hosts {
+                headers.append(HOST, it.parse().unwrap());
+            }
+            is_for_loopback(&headers, authority)
+        };
+        for host in
+            ["localhost", "LOCALHOST:1", "127.0.0.1:8084", "127.1.2.3", "[::1]:80", "[::ffff:127.0.0.1]"]
+        {
+            assert!(is(&[host], None), "{host}");
+        }
+        for host in ["10.0.0.1", "gantry.internal", "localhost.evil.example", "", "0.0.0.0", "127.0.0.1:x"] {
+            assert!(!is(&[host], None), "{host}");
+            assert!(!is(&["localhost", host], None) && !is(&["localhost"], Some(host)), "{host}");
+        }
+        assert!(!is(&[], None));
+    }
 
     #[test]
     fn ports_and_brackets_are_not_part_of_a_name() {

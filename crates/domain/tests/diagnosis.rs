@@ -8,7 +8,7 @@
 use std::{collections::HashSet, fs, path::Path};
 
 use gantry_domain::{
-    diagnosis::{Diagnosis, Input, Severity, diagnose, error_types, summary},
+    diagnosis::{Diagnosis, Input, Severity, Watch, diagnose, error_types, summary},
     model::{EngineKind, ModelConfig},
 };
 use proptest::prelude::*;
@@ -34,12 +34,28 @@ fn config(value: Value) -> ModelConfig {
 
 fn failed(engine: EngineKind, log: &str, set: &Value) -> Diagnosis {
     let config = config(set.clone());
-    diagnose(&Input { engine, log, exit_code: Some(1), out_of_memory: false, reason: None, config: &config })
+    diagnose(&Input {
+        watch: Watch::Watched,
+        engine,
+        log,
+        exit_code: Some(1),
+        out_of_memory: false,
+        reason: None,
+        config: &config,
+    })
 }
 
 fn without_log(engine: EngineKind, exit_code: Option<i64>, reason: Option<&str>) -> Diagnosis {
     let config = config(json!({}));
-    diagnose(&Input { engine, log: "", exit_code, out_of_memory: false, reason, config: &config })
+    diagnose(&Input {
+        watch: Watch::Watched,
+        engine,
+        log: "",
+        exit_code,
+        out_of_memory: false,
+        reason,
+        config: &config,
+    })
 }
 
 /// The value of the first fix that has a field.
@@ -58,6 +74,15 @@ const REASONS: &[(&str, &str)] = &[
         "model_file_unreachable",
     ),
     ("start_failed: the models base directory does not exist", "models_dir_missing"),
+    ("start_failed: the program `llama-server` is not on this machine", "engine_not_installed"),
+    (
+        "start_failed: image a/b:1 is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it",
+        "image_not_allowed",
+    ),
+    (
+        "start_failed: image a/b:1 is not used: it is Gantry's simulator under the name of an engine",
+        "simulator_misnamed",
+    ),
     (
         "start_failed: the container engine refused to create the container: invalid mount config for type \"bind\": bind source path does not exist: …",
         "models_dir_missing",
@@ -168,11 +193,36 @@ fn the_gateways_own_reasons_are_explained() {
 }
 
 #[test]
+fn an_engine_that_ended_with_the_machine_is_not_blamed() {
+    let config = config(json!({}));
+    let of = |watch, reason, out_of_memory, log| {
+        let engine = EngineKind::Llamacpp;
+        let reason = Some(reason);
+        let input = Input { watch, engine, log, exit_code: None, out_of_memory, reason, config: &config };
+        diagnose(&input).error_type
+    };
+    let killed = "engine_unhealthy: container killed (exit code 137)";
+    assert_eq!(of(Watch::Unwatched, killed, false, ""), "ended_unwatched");
+    assert_eq!(of(Watch::Rebooted, killed, false, ""), "machine_restarted");
+    assert_eq!(
+        of(Watch::Rebooted, "engine_unhealthy: container exit code 0", false, ""),
+        "machine_restarted"
+    );
+    // What is known better is said.
+    assert_eq!(of(Watch::Unwatched, killed, true, ""), "host_out_of_memory");
+    let bad_magic = read("llamacpp-bad-magic");
+    assert_eq!(of(Watch::Unwatched, killed, false, &bad_magic), "llamacpp_not_gguf");
+    assert_eq!(of(Watch::Unwatched, "engine_unhealthy: container exit code 139", false, ""), "segfault");
+    assert_eq!(of(Watch::Watched, killed, false, ""), "killed");
+}
+
+#[test]
 fn every_signature_is_hit_by_a_log_or_a_reason() {
     let mut hit: HashSet<&str> = LOGS.lines().filter_map(|it| it.split_whitespace().nth(1)).collect();
     hit.extend(REASONS.iter().map(|it| it.1));
     let offline = tokenizer_offline();
     hit.insert(&offline.error_type);
+    hit.extend(["machine_restarted", "ended_unwatched"]);
     let missing: Vec<_> = error_types().filter(|it| !hit.contains(it)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
@@ -196,8 +246,15 @@ fn healthy_starts_are_not_failures() {
     let config = config(json!({}));
     for name in names.split_whitespace() {
         let (engine, log) = (engine_of(name), read(name));
-        let input =
-            Input { engine, log: &log, exit_code: None, out_of_memory: false, reason: None, config: &config };
+        let input = Input {
+            watch: Watch::Watched,
+            engine,
+            log: &log,
+            exit_code: None,
+            out_of_memory: false,
+            reason: None,
+            config: &config,
+        };
         let found = diagnose(&input);
         assert!(!found.detected, "{name}: {found:?}");
         assert_eq!(found.severity, Severity::Info, "{name}");
@@ -280,12 +337,14 @@ fn a_tokenizer_from_the_hub_is_told_from_a_model() {
 #[test]
 fn fewer_layers_are_proposed_where_that_changes_the_command() {
     for (set, field, value) in [
-        (json!({}), "fit_memory", json!("on")),
-        (json!({"ngl": 999}), "fit_memory", json!("on")),
+        (json!({"fit_memory": "off"}), "fit_memory", json!("on")),
+        (json!({"ngl": 999, "fit_memory": "off"}), "fit_memory", json!("on")),
         (json!({"ngl": 33}), "ngl", json!(16)),
         (json!({"ngl": 33, "fit_memory": "on"}), "ngl", json!(16)),
         (json!({"ngl": 1}), "ngl", json!(0)),
         // The engine has chosen already.
+        (json!({}), "context_size", json!(4096)),
+        (json!({"ngl": 999}), "context_size", json!(4096)),
         (json!({"fit_memory": "on"}), "context_size", json!(4096)),
         (json!({"ngl": 0}), "context_size", json!(4096)),
     ] {
@@ -299,6 +358,7 @@ fn pages_that_the_kernel_may_drop_are_proposed_where_they_are_held() {
     let proposed = |set: Value| {
         let config = config(set);
         let found = diagnose(&Input {
+            watch: Watch::Watched,
             engine: EngineKind::Llamacpp,
             log: "",
             exit_code: Some(137),
@@ -378,6 +438,7 @@ fn the_cause_counts_more_than_the_end() {
     let config = config(json!({}));
     let log = read("llamacpp-bad-magic");
     let mut input = Input {
+        watch: Watch::Watched,
         engine: EngineKind::Llamacpp,
         log: &log,
         exit_code: Some(137),
@@ -469,7 +530,7 @@ proptest! {
     fn any_text_is_survived(log in any::<String>(), reason in proptest::option::of(any::<String>()), code in any::<i64>()) {
         let config = config(json!({"local_path": log.clone(), "extra_args": [log.clone()]}));
         for engine in EngineKind::ALL {
-            let input = Input { engine, log: &log, exit_code: Some(code), out_of_memory: false, reason: reason.as_deref(), config: &config };
+            let input = Input { watch: Watch::Watched, engine, log: &log, exit_code: Some(code), out_of_memory: false, reason: reason.as_deref(), config: &config };
             let found = diagnose(&input);
             prop_assert!(found.evidence.len() <= 5 && found.evidence.iter().all(|it| it.len() <= 500));
         }

@@ -124,10 +124,10 @@ fn helped(engine: EngineKind, line: &str, free: &[u64], room_in_ram: u64) -> Opt
 fn the_remedy_helps_and_a_shorter_context_comes_first() {
     use EngineKind::{Llamacpp, Vllm};
     let ram = 100 * GIB;
-    let shorter = helped(Llamacpp, "-c 131072 -np 1", &[9 * GIB], ram).unwrap();
+    let shorter = helped(Llamacpp, "-c 131072 -np 1 --fit off", &[9 * GIB], ram).unwrap();
     assert!(shorter.starts_with("--ctx-size "), "{shorter}");
     // The output and four layers, beside the driver's share.
-    assert_eq!(helped(Llamacpp, "-c 256 -np 1", &[5 * GIB], ram).unwrap(), "--ngl 5");
+    assert_eq!(helped(Llamacpp, "-c 256 -np 1 --fit off", &[5 * GIB], ram).unwrap(), "--ngl 5");
     assert_eq!(helped(Llamacpp, "-c 256 -np 1", &[5 * GIB], 2 * GIB), None, "nor does RAM hold the rest");
     assert_eq!(helped(Llamacpp, "-c 256 -np 1", &[], 2 * GIB), None);
     let share = helped(Vllm, "--gpu-memory-utilization 0.9 --enforce-eager", &[40 * GIB], ram).unwrap();
@@ -137,6 +137,40 @@ fn the_remedy_helps_and_a_shorter_context_comes_first() {
     let wider =
         helped(Vllm, "--gpu-memory-utilization 0.07 --max-model-len 4096", &[6 * GIB, 6 * GIB], ram).unwrap();
     assert_eq!(wider, "--tensor-parallel-size 2");
+}
+
+#[test]
+fn layers_that_do_not_fit_stay_in_ram_where_the_engine_chooses() {
+    let facts = model();
+    let of = |build: &str, line: &str, free: &[u64], ram: u64| {
+        let gpus = on(free);
+        let room = Room { gpus: &gpus, host_ram_free: Some(ram), host_ram_total: None };
+        read(EngineKind::Llamacpp, build, line).unwrap().estimate(&facts, room).unwrap()
+    };
+    let (line, ram) = ("-c 256 -np 1", 100 * GIB);
+    let whole = of("b11434", line, &[12 * GIB], ram);
+    assert_eq!((whole.fits, whole.layers_on_gpus, whole.host_ram < GIB), (Some(true), None, true));
+    let part = of("b11434", line, &[5 * GIB], ram);
+    let layers = part.layers_on_gpus.unwrap();
+    assert!(part.fits == Some(true) && layers > 0 && part.host_ram > 4 * GIB, "{part:?}");
+    // It leaves a GiB free, and takes what it can of the rest.
+    let held = part.per_gpu[0].total();
+    assert!(held <= 4 * GIB && held > 2 * GIB, "{part:?}");
+    // A longer context has room in RAM.
+    assert_eq!(of("b11434", "-c 8192 -np 1", &[5 * GIB], ram).fits, Some(true));
+    // Where RAM does not hold the rest, it does not fit.
+    assert_eq!(of("b11434", line, &[5 * GIB], 2 * GIB).fits, Some(false));
+    // The operator's own placement counts, and older builds choose nothing.
+    for (build, more) in [
+        ("b11434", "--fit off"),
+        ("b11434", "-ngl 999"),
+        ("b11434", "-ts 1"),
+        ("b11434", "-sm row"),
+        ("b7000", "-ngl 999"),
+    ] {
+        let told = of(build, &format!("{line} {more}"), &[5 * GIB], ram);
+        assert_eq!((told.fits, told.layers_on_gpus), (Some(false), None), "{build} {more}");
+    }
 }
 
 #[test]
@@ -184,7 +218,7 @@ fn what_is_left_out_leaves_no_verdict_that_it_could_turn() {
         let room = Room { gpus: &gpus, host_ram_free: Some(100 * GIB), host_ram_total: None };
         read(engine, "", line).unwrap().estimate(facts, room).unwrap().fits
     };
-    let (llama, vllm) = ("-c 256 -np 1", "--max-model-len 256 --enforce-eager");
+    let (llama, vllm) = ("-c 256 -np 1 --fit off", "--max-model-len 256 --enforce-eager");
     // 8 GiB of weights, and the driver's share.
     assert_eq!(
         (fits(&facts, Llamacpp, llama, 10 * GIB), fits(&facts, Llamacpp, llama, 8 * GIB)),
@@ -242,7 +276,7 @@ fn files_beside_the_model_weigh_where_they_lie() {
     assert_eq!(more("-ngl 0"), [8, 4, 4]);
     // Without the weights of these files it would fit.
     let (narrow, ram) = (on(&[10 * GIB]), Some(100 * GIB));
-    let line = "-c 256 -np 1 --model-draft d --mmproj p --lora l";
+    let line = "-c 256 -np 1 --fit off --model-draft d --mmproj p --lora l";
     let command = read(EngineKind::Llamacpp, "", line).unwrap();
     let estimate =
         command.estimate(&facts, Room { gpus: &narrow, host_ram_free: ram, host_ram_total: None }).unwrap();

@@ -24,7 +24,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // An argument that has to be given as a field.
     ("crates/domain/src/engine/owned.rs", "trust_remote_code"),
     // `Emit::Special`: fields that become arguments together, or not as they are; and when a row does not apply.
-    ("crates/domain/src/engine/mod.rs", "device selected_gpus engine_image"),
+    ("crates/domain/src/engine/mod.rs", "device selected_gpus engine_image memory_limit_gib read_only_root"),
     (
         "crates/domain/src/engine/vllm.rs",
         "repo_id local_path tokenizer hub_config_path chat_template chat_template_file lora_adapters extra_args \
@@ -39,32 +39,44 @@ const SPECIAL: &[(&str, &str)] = &[
     ),
     // Fields that are the gateway's own business, not the engine's.
     ("crates/control/src/lib.rs", "engine_image startup_timeout_sec"),
-    ("crates/control/src/preview.rs", "engine_image"),
+    ("crates/control/src/preview.rs", "engine_image memory_limit_gib read_only_root"),
+    // What starts again.
+    ("crates/domain/src/model/lifecycle/again.rs", "autostart restart_limit restart_policy"),
+    ("crates/control/src/reconcile/worker/again.rs", "autostart"),
+    // Names that adapters take.
+    ("crates/store/src/names.rs", "lora_adapters"),
     ("crates/control/src/engines.rs", "pooling"),
     (
         "crates/control/src/publish/routes.rs",
         "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len",
     ),
     ("crates/control/src/reconcile/start.rs", "local_path"),
-    ("crates/admin-api/src/models/mod.rs", "mode engine_image startup_timeout_sec extra_env lora_adapters"),
+    (
+        "crates/admin-api/src/models/mod.rs",
+        "mode engine_image startup_timeout_sec extra_env local_path restart_policy lora_adapters",
+    ),
     ("crates/admin-api/src/system/images.rs", "engine_image"),
     // What the chat page is told of a model.
     (
         "crates/admin-api/src/playground.rs",
         "chat_template chat_template_file context_size local_path max_model_len request_defaults",
     ),
+    // The tuned profile: a context is no longer than the model's, and one field replaces two.
+    ("crates/domain/src/model/tuned.rs", "context_size parallel_slots load_mode mlock no_mmap"),
     // The memory estimate: where the files are, and which value of which field would make it fit. `pooling` is a word of
     // vLLM's command.
     (
         "crates/admin-api/src/models/estimate.rs",
-        "context_size device extra_args extra_env local_path max_model_len repo_id draft_model_path lora_adapters mmproj",
+        "context_size device extra_args extra_env fit_memory local_path max_model_len repo_id draft_model_path lora_adapters mmproj",
     ),
+    // What a new model's files fill in.
+    ("crates/admin-api/src/models/fill.rs", "local_path mode pooling repo_id"),
     ("crates/domain/src/memory/doubt.rs", "cache_type_k cache_type_v"),
     // Files that a dry run looks into, and settings that have to go with what they are.
     (
         "crates/admin-api/src/models/file_checks.rs",
         "local_path draft_model_path mmproj lora_adapters hub_config_path tokenizer chat_template chat_template_file \
-         context_size max_model_len extra_args",
+         context_size max_model_len extra_args pooling",
     ),
     ("crates/domain/src/memory/command.rs", "pooling"),
     (
@@ -78,7 +90,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // Advice before a start, and the record that `--demo` makes.
     (
         "crates/admin-api/src/models/dry_run.rs",
-        "engine_image tensor_parallel_size pipeline_parallel_size tensor_split device extra_env local_path repo_id",
+        "batch_size engine_image tensor_parallel_size pipeline_parallel_size tensor_split device extra_env local_path repo_id",
     ),
     ("crates/server/src/demo.rs", "local_path engine_image tool_call_parser enable_auto_tool_choice"),
 ];
@@ -99,7 +111,10 @@ const ROOTS: &[&str] = &[
 ];
 
 fn tests(path: &Path) -> bool {
-    path.ends_with("tests.rs") || path.ends_with("simulation.rs")
+    let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+    name.ends_with("tests.rs")
+        || name == "simulation.rs"
+        || path.components().any(|it| it.as_os_str() == "tests")
 }
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

@@ -15,6 +15,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, ModelId,
+    listeners::Listeners,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
 use tokio::{sync::broadcast::error::RecvError, task::yield_now};
@@ -233,6 +234,10 @@ impl Runtime for Fake {
 
     fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>> {
         async { Ok("fake".to_owned()) }.boxed()
+    }
+
+    fn listeners(&self) -> Option<Listeners> {
+        None
     }
 
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {

@@ -19,7 +19,7 @@ pub use fake::{Action, Fake, Script};
 pub use gate::{Gate, Open};
 pub use gpus::host_gpus;
 pub use process::{
-    Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, engine_of, process,
+    Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, boot_id, engine_of, process,
     refused_variable, supervise,
 };
 pub use runtime::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeInfo};

@@ -10,6 +10,7 @@ use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     ModelId, Timestamp,
     engine::Launch,
+    listeners::Listeners,
     model::lifecycle::{Instance, InstanceId},
 };
 
@@ -94,6 +95,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// Which containers it sees: the same text for two gateways where they see the same ones, and act on the same ones.
     /// Fails if the runtime does not answer.
     fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>>;
+
+    /// Whose programs may listen on the ports of its engines; `None`: nothing can be said of that.
+    fn listeners(&self) -> Option<Listeners>;
 
     /// The containers that carry our label, running or not.
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>>;

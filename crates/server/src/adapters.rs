@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Instant,
 };
 
 use axum::{
@@ -19,19 +20,18 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture, stream};
 use gantry_admin_api::{
     Allowances, EngineLog, Engines, LogStream, Spent, SpoolReport, TestReport, TestType,
-    app::{self, HubRepository, Image, Live, MachineView, ManagedRoute, Preview},
+    app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, MachineView, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, RouteTarget, limits::Holder};
+use gantry_dataplane::{Other, limits::Holder};
 use gantry_domain::{
-    ApiError, ErrorCode, KeyId, ModelId, OrgId,
+    ApiError, ErrorCode, ModelId,
     engine_metrics::EngineMetrics,
     host::RouteHealth,
-    limit::{Limits, period::Period},
+    limit::{Limits, Standing, period::Period},
     model::{EngineKind, Model, Wanted, lifecycle::InstanceStatus},
 };
 use gantry_runtime::RuntimeError;
-use gantry_sim::Flavour;
 use http::Response;
 use http_body_util::{BodyExt, StreamBody};
 use secrecy::{ExposeSecret, SecretString};
@@ -91,21 +91,29 @@ impl Allowances for Adapter {
         self.control.config.default_limits
     }
 
-    fn spent_by_key(&self, id: KeyId) -> Option<Spent> {
-        self.spent(Holder::Key(id))
+    fn spent(&self, holder: LimitHolder) -> Option<Spent> {
+        let catalog = self.control.shared.catalog.load();
+        let account = catalog.accounts.get(&of(holder))?;
+        let spent = |period| account.state.spendings.spent(period, self.control.clock.now());
+        Some(Spent { day: spent(Period::Day), month: spent(Period::Month) })
     }
 
-    fn spent_by_org(&self, id: OrgId) -> Option<Spent> {
-        self.spent(Holder::Org(id))
+    fn standing(&self, holder: LimitHolder) -> Standing {
+        let shared = &self.control.shared;
+        let now = (Instant::now(), self.control.clock.now());
+        let catalog = shared.catalog.load();
+        catalog
+            .accounts
+            .get(&of(holder))
+            .map_or_else(Standing::default, |it| it.standing(&shared.limiter, now))
     }
 }
 
-impl Adapter {
-    fn spent(&self, holder: Holder) -> Option<Spent> {
-        let catalog = self.control.shared.catalog.load();
-        let account = catalog.accounts.get(&holder)?;
-        let spent = |period| account.state.spendings.spent(period, self.control.clock.now());
-        Some(Spent { day: spent(Period::Day), month: spent(Period::Month) })
+fn of(holder: LimitHolder) -> Holder {
+    match holder {
+        LimitHolder::Key(id) => Holder::Key(id),
+        LimitHolder::User(id) => Holder::User(id),
+        LimitHolder::Org(id) => Holder::Org(id),
     }
 }
 
@@ -122,7 +130,7 @@ impl Engines for Adapter {
                     };
                     // A stop is a command, too, and makes nothing.
                     let earlier = model.wanted == Wanted::Running && instance.generation != model.generation;
-                    EngineLog { text, exit_code, out_of_memory, earlier }
+                    EngineLog { text, exit_code, out_of_memory, earlier, watch: control.watch_of(&model) }
                 }
             })
         }
@@ -211,11 +219,7 @@ impl Engines for Adapter {
     }
 
     fn is_simulated(&self, model: &Model) -> bool {
-        if let Some(program) = self.control.config.program(model) {
-            return program.simulator;
-        }
-        let image = self.control.config.image(model);
-        [Flavour::Vllm, Flavour::Llamacpp].iter().any(|it| it.default_tag() == image)
+        self.control.config.is_simulated(model)
     }
 
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String {
@@ -302,20 +306,21 @@ impl Engines for Adapter {
         self.control.route_health(served_name)
     }
 
-    fn managed_routes(&self) -> Vec<ManagedRoute> {
+    fn live_routes(&self) -> Vec<LiveRoute> {
         let catalog = self.control.shared.catalog.load();
         let mut routes: Vec<_> = catalog
             .routes
             .values()
-            .filter_map(|route| match (&route.target, route.engine) {
-                (RouteTarget::Up(upstream), Some(engine)) => Some(ManagedRoute {
+            .filter_map(|route| {
+                let upstream = route.target.upstreams().first()?;
+                let reported = || self.control.reported_context(&route.served_name);
+                Some(LiveRoute {
                     served_name: route.served_name.clone(),
-                    url: format!("http://{}", upstream.authority()),
+                    url: upstream.url().to_owned(),
                     task: route.task,
-                    engine,
-                    max_model_len: route.max_model_len,
-                }),
-                _ => None,
+                    engine: route.engine,
+                    max_model_len: route.max_model_len.or_else(reported),
+                })
             })
             .collect();
         routes.sort_by(|a, b| a.served_name.cmp(&b.served_name));

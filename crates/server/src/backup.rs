@@ -62,8 +62,14 @@ pub(crate) fn run(
     writeln!(out, "{}", lines.join("\n")).context(closed)?;
     writeln!(
         io::stderr(),
-        "not in it: models, hub cache, exports, the settings (environment, .env), and what {} holds of usage that is not in \
+        "not in it: models, hub cache, exports, the settings (environment, .env{}), and what {} holds of usage that is not in \
          the database yet: stop the gateway first where the last seconds count",
+        // Without it, what the backup has of them is worth nothing.
+        if settings.secrets_key.is_some() {
+            "; with SECRETS_KEY, which opens hub tokens and keys"
+        } else {
+            ""
+        },
         data.join("spool").display()
     )?;
     if !is_file {

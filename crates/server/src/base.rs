@@ -23,7 +23,7 @@ use secrecy::SecretString;
 use tracing::{info, warn};
 
 use crate::{
-    data_dir, home,
+    data_dir, home, sealing,
     secrets::{self, private_dir},
 };
 
@@ -53,6 +53,9 @@ impl Base {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
         let lock = data_dir::lock(&data_dir)?;
+        if let Some(dir) = settings.models_dir.as_ref().filter(|it| !it.exists()) {
+            tracing::warn!(dir = %dir.display(), "MODELS_DIR names a folder that is not there: an empty one is made");
+        }
         let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
         if settings.export_dirs.0.is_empty() {
             // The default one, so that there is a place to put archives of images into.
@@ -83,7 +86,8 @@ impl Base {
             Some(file) => store.with_context(|| data_dir::describe_database(Path::new(file))),
             None => store.map_err(anyhow::Error::new),
         };
-        let store = store.context("can't open the database")?;
+        let store = store.context("can't open the database")?.with_seal(sealing::load(settings, &data_dir)?);
+        sealing::at_start(&store).await?;
         let home = home::id(&data_dir)?;
         let instance = home::instance(&store, &data_dir, &home).await?;
         let internal_key = match &settings.internal_engine_api_key {
@@ -94,6 +98,7 @@ impl Base {
             data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
             configured,
             roots: settings.models_roots.0.iter().map(|it| base_dir::real(it)).collect(),
+            homes: base_dir::homes(),
         };
         let models_dir = ModelsDir::new(&base_dir::load(&store, &models_dir_rules).await?);
         let passwords = Passwords::default();

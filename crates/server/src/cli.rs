@@ -8,12 +8,17 @@ use gantry_control::hub;
 use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
-use crate::{audit, backup, doctor, owner, release, serve};
+use crate::{audit, backup, doctor, owner, release, sealing, serve};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
+    // A shell asks what a word may become.
+    if gantry_cli::completed(&args)? {
+        return Ok(ExitCode::SUCCESS);
+    }
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
-        Err(error) => {
+        Err(mut error) => {
+            gantry_cli::tip(&mut error);
             error.print()?;
             return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code())));
         }
@@ -30,12 +35,18 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         Some(("audit", sub)) if audit::is_offline(sub) => audit::run(sub, |it| Ok(settings(it)?.0)),
         Some(("supervisor", sub)) => release::run(sub, |it| Ok(settings(it)?.0)),
         Some(("owner", sub)) => owner::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("secrets", sub)) => sealing::run(sub, |it| Ok(settings(it)?.0)),
         Some(("backup", sub)) => backup::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
-        Some(("serve", sub)) => serve::run(settings(sub)?.0, sub.get_flag("demo")),
+        Some(("serve", sub)) => serve::run(settings(sub)?, sub.get_flag("demo")),
         Some((verb, _)) if !before.is_empty() => Ok(refuse(verb, &before)),
         Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),
-        None => serve::run(settings(&matches)?.0, false),
+        None if before.is_empty() => {
+            write!(io::stdout().lock(), "{}", command().render_help())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        // Settings alone mean what they are for.
+        None => serve::run(settings(&matches)?, false),
     }
 }
 
@@ -94,6 +105,10 @@ fn settings(
         }
     }
     let sources = Sources::from_process(flags, environment()?.into_iter(), Path::new("."))?;
+    if let Some(why) = &sources.passed_over {
+        // There is nobody left to tell if this fails.
+        let _ = writeln!(io::stderr().lock(), "gantry: {why}");
+    }
     let (settings, entries) = Settings::load(&sources)?;
     settings.check()?;
     check_texts(&settings)?;

@@ -8,9 +8,11 @@ use gantry_admin_api::App;
 use gantry_domain::{
     KeyId, ModelId, OrgId, Role, UserId,
     audit::{Action, Actor, AuditEntry, Origin},
-    key::{KeySettings, Token},
+    image,
+    key::{KeySettings, Token, TokenKind},
     model::{Model, ModelDraft, Phase, State, Wanted},
 };
+use gantry_sim::Flavour;
 use gantry_store::{NewKey, NewUser, Tx};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
@@ -21,7 +23,8 @@ use crate::secrets;
 
 /// Served name of the model, and name of the organisation and user that own the key.
 const NAME: &str = "demo";
-const IMAGE: &str = "gantry/engine-sim-vllm:0.32.0";
+/// What versions of the gateway before this one called the image: a name that a registry could serve.
+const OLD_REPOSITORY: &str = "gantry/engine-sim-vllm";
 /// Keys in `meta`: the user and the key that were made here.
 const USER_NOTE: &str = "demo_user";
 const KEY_NOTE: &str = "demo_key";
@@ -37,10 +40,11 @@ pub(crate) fn say(text: &str) {
     let _ = out.flush();
 }
 
-pub(crate) async fn run(app: App, addr: SocketAddr, stop: CancellationToken) {
+/// `docker_host`: where the simulator's image is made if there is none, as in `DOCKER_HOST`.
+pub(crate) async fn run(app: App, addr: SocketAddr, docker_host: Option<String>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => return,
-        result = show(&app, addr) => if let Err(error) = result {
+        result = show(&app, addr, docker_host.as_deref()) => if let Err(error) = result {
             warn!("the demo model could not be started: {error:#}");
             say(&format!("  Demo        not running: {error:#}"));
         },
@@ -48,7 +52,7 @@ pub(crate) async fn run(app: App, addr: SocketAddr, stop: CancellationToken) {
     stop.cancelled().await;
 }
 
-async fn show(app: &App, addr: SocketAddr) -> anyhow::Result<()> {
+async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow::Result<()> {
     let mut phases = app.phases.subscribe();
     let mut tx = app.store.write().await?;
     let mut entries = Vec::new();
@@ -62,6 +66,7 @@ async fn show(app: &App, addr: SocketAddr) -> anyhow::Result<()> {
         tx.audit(entry, app.clock.now()).await?;
     }
     tx.commit().await?;
+    make_image(app, docker_host).await?;
     app.refresh.publish().await;
     let _ = app.wake.try_send(model.id);
 
@@ -90,6 +95,20 @@ async fn show(app: &App, addr: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes the simulator's image of this very program where engines are containers and it is not there: nobody else has it.
+async fn make_image(app: &App, docker_host: Option<&str>) -> anyhow::Result<()> {
+    let image = Flavour::Vllm.default_tag();
+    if app.runtime == "process" || app.engines.image(&image).await.is_ok_and(|it| it.is_some()) {
+        return Ok(());
+    }
+    let program = std::env::current_exe().context("this program does not know its own file")?;
+    gantry_sim::load_image(&program, &image, Flavour::Vllm, docker_host)
+        .await
+        .with_context(|| format!("the simulator's image {image} could not be made"))?;
+    info!(image, "made the simulator's image");
+    Ok(())
+}
+
 /// Returns when something happened to the model, or a second has passed.
 async fn next_phase(phases: &mut tokio::sync::broadcast::Receiver<(ModelId, Phase)>, id: ModelId) {
     let seen = async {
@@ -113,13 +132,25 @@ fn did(action: Action, object_id: impl std::fmt::Display) -> AuditEntry {
 /// The demo model, wanted to run; made if there is no model at all, `None` if there are only others.
 async fn demo_model(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<Option<Model>> {
     let models = tx.models(true).await?;
+    let current = Flavour::Vllm.default_tag();
+    let named = |model: &Model, name: &str| {
+        model.config.text("engine_image").is_some_and(|it| image::repository(it) == name)
+    };
     let model = match models.iter().find(|it| it.served_name == NAME && !it.archived) {
-        Some(model) if model.config.text("engine_image") == Some(IMAGE) => model.clone(),
+        Some(model) if model.config.text("engine_image") == Some(current.as_str()) => model.clone(),
+        // Made by an earlier version of the gateway.
+        Some(model) if named(model, OLD_REPOSITORY) || named(model, image::SIMULATORS[0]) => {
+            let body = json!({ "engine_image": current }).as_object().cloned().unwrap_or_default();
+            let draft = ModelDraft::change(model, &body, Role::Owner)
+                .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;
+            log.push(did(Action::ModelChange, model.id).noting("served_name", NAME));
+            tx.update_model(model.id, &draft, app.clock.now()).await?.context("the demo model was deleted")?
+        }
         _ if !models.is_empty() => return Ok(None),
         _ => {
             let body = json!({
                 "name": "Demo (simulated)", "served_name": NAME, "engine_type": "vllm", "local_path": "simulated",
-                "engine_image": IMAGE, "enable_auto_tool_choice": true, "tool_call_parser": "hermes",
+                "engine_image": current, "enable_auto_tool_choice": true, "tool_call_parser": "hermes",
             });
             let body = body.as_object().cloned().unwrap_or_default();
             let draft = ModelDraft::create(&body, Role::Owner)
@@ -144,7 +175,7 @@ async fn demo_key(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::
     {
         log.push(did(Action::KeyRevoke, key.id).noting("prefix", key.prefix.as_str()));
     }
-    let token = Token::generate(&mut rand::rng());
+    let token = Token::generate(TokenKind::Key, &mut rand::rng());
     let settings = KeySettings {
         name: "demo key".to_owned(),
         models: Some(vec![NAME.to_owned()]),

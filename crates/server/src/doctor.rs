@@ -1,7 +1,8 @@
 //! `gantry doctor`: the checks that need the gateway's own parts, and all of them in order.
 
+mod subject;
+
 use std::{
-    env,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,7 +17,11 @@ use gantry_runtime::{Owner, Runtime, RuntimeError};
 use gantry_settings::{ContainerRuntime, Entry, Settings, SettingsError};
 use gantry_store::{Look, look};
 
-use crate::engine_runtime::{Candidate, wanted};
+use self::subject::Subject;
+use crate::{
+    door::{self, Told},
+    engine_runtime::{self, Candidate, search_path, wanted},
+};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -36,27 +41,49 @@ pub(crate) fn run(
             return Ok(doctor::report(&[check], matches));
         }
     };
-    let n_given = entries.iter().filter(|it| it.origin != gantry_settings::Origin::Default).count();
-    let mut checks =
-        vec![Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()))];
-    // Where it is not said otherwise the gateway of these settings is looked for.
-    let named = || env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty());
-    let url = matches.get_one::<String>("url").cloned().or_else(named);
-    let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.gateway_listen)));
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
-    runtime.block_on(async {
-        let (found, runs) = doctor::gateway(&url, settings.gateway_listen, settings.metrics_listen).await;
-        checks.extend(found);
-        if runs && doctor::is_here(&url) {
-            checks.extend(doctor::in_use(&settings.data_dir));
-        }
-        checks.extend(database(&settings).await);
-        checks.extend(redis(&settings).await);
-        checks.extend(engines(&settings).await);
+    let checks = runtime.block_on(async {
+        let mut subject = Subject::find(settings, &entries, matches).await;
+        let mut checks = std::mem::take(&mut subject.checks);
+        checks.extend(all(&subject).await);
+        checks
     });
-    checks.extend(doctor::machine(&settings));
     Ok(doctor::report(&checks, matches))
+}
+
+/// Every check but that of the settings.
+async fn all(subject: &Subject) -> Vec<Check> {
+    let Subject { settings, url, .. } = subject;
+    let (mut checks, runs) =
+        doctor::gateway(url, settings.gateway_listen, settings.metrics_listen, &door::ports()).await;
+    if let Some(fix) = subject.if_other.filter(|_| runs && doctor::local_port(url).is_some()) {
+        checks.extend(doctor::in_use(&settings.data_dir, fix));
+    }
+    if subject.hides("DATABASE_URL") {
+        checks.push(not_told("database", "DATABASE_URL"));
+    } else if subject.shares_files || !settings.database().expose().starts_with("sqlite:") {
+        checks.extend(database(settings).await);
+    }
+    if subject.hides("REDIS_URL") {
+        checks.push(not_told("redis", "REDIS_URL"));
+    } else {
+        checks.extend(redis(settings).await);
+    }
+    checks.extend(engines(subject).await);
+    if subject.shares_files {
+        checks.extend(doctor::folders(settings));
+    }
+    checks.extend(doctor::machine(subject.limits()));
+    checks
+}
+
+/// A service whose address has a password, which the gateway keeps to itself.
+fn not_told(name: &'static str, setting: &str) -> Check {
+    Check::ok(
+        name,
+        format!("only the gateway can look: it does not tell {setting}, which has a password; see readiness"),
+    )
 }
 
 /// The address that a client on this machine uses.
@@ -179,15 +206,20 @@ async fn redis(settings: &Settings) -> Option<Check> {
 }
 
 /// Docker and the images, or the programs that are engines without it.
-async fn engines(settings: &Settings) -> Vec<Check> {
-    let (programs, any) = programs(settings);
-    if settings.container_runtime == ContainerRuntime::Process {
-        return programs;
+async fn engines(subject: &Subject) -> Vec<Check> {
+    let Subject { settings, running, .. } = subject;
+    let (programs, any) = programs(settings, running.as_deref());
+    // A gateway that runs has chosen, for reasons that may be gone by now.
+    let chosen = running.as_ref().map(|it| it.runtime.as_str());
+    if settings.container_runtime == ContainerRuntime::Process || chosen == Some(engine_runtime::PROCESS) {
+        return if subject.shares_files { programs } else { Vec::new() };
     }
     // Only asks: of no gateway, so that nothing can be taken for its own.
     let owner = Owner { instance: String::new() };
     // As the gateway chooses: who names Docker gets nothing else.
-    let instead = settings.container_runtime == ContainerRuntime::Auto && settings.container_host.is_none();
+    let instead = chosen.is_none()
+        && settings.container_runtime == ContainerRuntime::Auto
+        && settings.container_host.is_none();
     let docker = match gantry_runtime::docker(settings.container_host.as_deref(), owner) {
         Ok(docker) => docker,
         Err(error) => return vec![refused(&error, false)],
@@ -195,15 +227,9 @@ async fn engines(settings: &Settings) -> Vec<Check> {
     let info = tokio::time::timeout(PATIENCE, docker.info()).await;
     match info.unwrap_or(Err(RuntimeError::Timeout { action: "info" })) {
         Ok(info) => {
-            let mut checks = vec![Check::ok(
-                "containers",
-                format!(
-                    "{} {} (API {})",
-                    info.name,
-                    info.version,
-                    info.api_version.as_deref().unwrap_or("unknown")
-                ),
-            )];
+            let version = info.api_version.as_deref().unwrap_or("unknown");
+            let found = format!("{} {} (API {version})", info.name, info.version);
+            let mut checks = vec![Check::ok("containers", found)];
             for (name, image) in [
                 ("primary_image", &settings.primary_engine_image.0),
                 ("secondary_image", &settings.secondary_engine_image.0),
@@ -212,6 +238,13 @@ async fn engines(settings: &Settings) -> Vec<Check> {
             }
             checks
         }
+        // It runs with more rights, such as the groups of its unit.
+        Err(error @ RuntimeError::PermissionDenied { .. }) if running.is_some() => vec![Check::warn(
+            "containers",
+            error.to_string(),
+            "The gateway itself may: readiness says how it finds Docker. Which images are there is not known.",
+            "sudo gantry doctor",
+        )],
         Err(error) if instead => std::iter::once(refused(&error, any)).chain(programs).collect(),
         Err(error) => vec![refused(&error, false)],
     }
@@ -271,15 +304,25 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings
     }
 }
 
-/// A check for each engine's program, and whether there is any. One engine is enough.
-fn programs(settings: &Settings) -> (Vec<Check>, bool) {
-    let found = wanted(settings);
+/// A check for each engine's program, and whether there is any. One engine is enough. They are looked for where the
+/// gateway that runs does.
+fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
+    let path = running.map_or_else(search_path, |it| it.path.clone());
+    let found = wanted(settings, &path);
     let any = found.iter().any(|it| it.file.is_some());
     let names =
         [("primary_program", "PRIMARY_ENGINE_COMMAND"), ("secondary_program", "SECONDARY_ENGINE_COMMAND")];
     let check = |(Candidate { program, named, file }, (name, setting)): (Candidate, _)| {
         let engine = program.engine.as_str();
         match file {
+            Some(_) if program.simulator => Check::warn(
+                name,
+                format!("{setting} names the simulator"),
+                "Models of this engine are simulated: what they answer means nothing.",
+                &format!(
+                    "name the engine's program in {setting}, or install {engine} and leave {setting} empty"
+                ),
+            ),
             Some(file) => Check::ok(name, format!("{} for {engine}", file.display())),
             None if named => Check::fail(
                 name,
@@ -293,7 +336,7 @@ fn programs(settings: &Settings) -> (Vec<Check>, bool) {
                     format!("{word} is not in PATH"),
                     format!("install {engine}, set {setting}, or use containers"),
                 );
-                let means = "A simulator stands in for this engine, and its text means nothing.";
+                let means = "Models of this engine can't start.";
                 if any {
                     Check::warn(name, found, means, &fix)
                 } else {

@@ -13,8 +13,8 @@ use tracing::{info, warn};
 
 /// In the data directory: what ran the engines in the life before.
 const MARKER: &str = "container-runtime";
-const DOCKER: &str = "docker";
-const PROCESS: &str = "process";
+pub(crate) const DOCKER: &str = "docker";
+pub(crate) const PROCESS: &str = "process";
 
 /// What was chosen.
 pub(crate) struct EngineRuntime {
@@ -38,6 +38,7 @@ pub(crate) async fn choose(
 ) -> anyhow::Result<EngineRuntime> {
     let docker = gantry_runtime::docker(settings.container_host.as_deref(), owner.clone());
     let docker = docker.context("CONTAINER_HOST can't be used")?.behind(Arc::clone(&gate));
+    let docker = docker.with_user(settings.engine_container_user.as_ref().map(|it| it.0.clone()));
     let marker = data_dir.join(MARKER);
     let (name, why) = match settings.container_runtime {
         ContainerRuntime::Docker => (DOCKER, "CONTAINER_RUNTIME says so"),
@@ -112,12 +113,9 @@ async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<&'static
 }
 
 fn programs(settings: &Settings) -> anyhow::Result<Programs> {
-    let simulators = [simulator(Flavour::Vllm)?, simulator(Flavour::Llamacpp)?];
-    let [vllm, llama] = wanted(settings);
-    let engines = [
-        real(vllm).unwrap_or_else(|| simulator_instead(&simulators[0], "PRIMARY_ENGINE_COMMAND")),
-        real(llama).unwrap_or_else(|| simulator_instead(&simulators[1], "SECONDARY_ENGINE_COMMAND")),
-    ];
+    let simulators = [simulator(EngineKind::Vllm)?, simulator(EngineKind::Llamacpp)?];
+    let [vllm, llama] = wanted(settings, &search_path());
+    let engines = [told(vllm, "PRIMARY_ENGINE_COMMAND"), told(llama, "SECONDARY_ENGINE_COMMAND")];
     Ok(Programs { engines, simulators })
 }
 
@@ -129,16 +127,20 @@ pub(crate) struct Candidate {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// The program of each engine, whether it is there or not.
-pub(crate) fn wanted(settings: &Settings) -> [Candidate; 2] {
-    let path = environment().into_iter().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default();
+/// `PATH`, where programs are looked for.
+pub(crate) fn search_path() -> String {
+    environment().into_iter().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default()
+}
+
+/// The program of each engine, whether it is there or not; `path` is where it is looked for.
+pub(crate) fn wanted(settings: &Settings, path: &str) -> [Candidate; 2] {
     let candidate = |engine, command: Option<&CommandWords>, usual: &[&str]| {
         let words: Vec<String> = match command {
             Some(CommandWords(words)) => words.clone(),
             None => usual.iter().map(|it| (*it).to_owned()).collect(),
         };
-        let program = Program { reference: words.join(" "), words, engine, simulator: false, version: None };
-        let file = program.find(&path);
+        let program = program(engine, words);
+        let file = program.find(path);
         Candidate { program, named: command.is_some(), file }
     };
     [
@@ -147,17 +149,43 @@ pub(crate) fn wanted(settings: &Settings) -> [Candidate; 2] {
     ]
 }
 
-/// The program that the operator named, or the usual one if it is there.
-fn real(Candidate { program, named, file }: Candidate) -> Option<Program> {
+/// The command of an engine. `gantry engine-sim …` names the simulator; nothing else is one.
+fn program(engine: EngineKind, words: Vec<String>) -> Program {
+    let simulator = words.get(1).is_some_and(|it| it == gantry_sim::VERB);
+    let flavour = flavour(engine);
+    Program {
+        reference: words.join(" "),
+        words,
+        engine,
+        simulator,
+        version: simulator.then(|| flavour.default_version().to_owned()),
+    }
+}
+
+/// Says in the log what runs the models of an engine. One that is not there is no fault: there may be no such models.
+fn told(candidate: Candidate, setting: &str) -> Program {
+    let Candidate { program, named, file } = candidate;
     let engine = program.engine.as_str();
     match &file {
+        Some(_) if program.simulator => {
+            warn!(engine = %engine, "{setting} names the simulator: what its models answer means nothing");
+        }
         Some(file) => info!(engine = %engine, program = %file.display(), "the engine's program"),
         None if named => {
-            warn!(engine = %engine, "there is no program `{}`: models can't start", program.reference);
+            warn!(engine = %engine, "there is no program `{}`: models can't start; correct {setting}", program.reference);
         }
-        None => return None,
+        None => {
+            warn!(engine = %engine, "the engine is not installed: its models can't start; install it or set {setting}");
+        }
     }
-    Some(program)
+    program
+}
+
+fn flavour(engine: EngineKind) -> Flavour {
+    match engine {
+        EngineKind::Vllm => Flavour::Vllm,
+        EngineKind::Llamacpp => Flavour::Llamacpp,
+    }
 }
 
 /// The variables that are text; an engine gets no others.
@@ -167,28 +195,13 @@ fn environment() -> Vec<(String, String)> {
     std::env::vars_os().filter_map(text).collect()
 }
 
-fn simulator_instead(simulator: &Program, setting: &str) -> Program {
-    warn!(
-        engine = %simulator.engine.as_str(),
-        "the engine is not installed: the simulator runs in its place, and its text means nothing; set {setting}"
-    );
-    simulator.clone()
-}
-
 /// `gantry engine-sim`, under the name of its image.
-fn simulator(flavour: Flavour) -> anyhow::Result<Program> {
-    let program = std::env::current_exe().context("this program does not know its own file")?;
+fn simulator(engine: EngineKind) -> anyhow::Result<Program> {
+    let file = std::env::current_exe().context("this program does not know its own file")?;
     // Its file was replaced, but it can still be run.
-    let program = if program.exists() { program } else { PathBuf::from("/proc/self/exe") };
-    let words = [&program.to_string_lossy(), "engine-sim", "--flavour", flavour.name()];
-    Ok(Program {
-        reference: flavour.default_tag(),
-        words: words.map(str::to_owned).into(),
-        engine: match flavour {
-            Flavour::Vllm => EngineKind::Vllm,
-            Flavour::Llamacpp => EngineKind::Llamacpp,
-        },
-        simulator: true,
-        version: Some(flavour.default_version().to_owned()),
-    })
+    let file = if file.exists() { file } else { PathBuf::from("/proc/self/exe") };
+    let flavour = flavour(engine);
+    let words = [&file.to_string_lossy(), gantry_sim::VERB, "--flavour", flavour.name()];
+    let program = program(engine, words.map(str::to_owned).into());
+    Ok(Program { reference: flavour.default_tag(), ..program })
 }

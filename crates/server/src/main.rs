@@ -12,6 +12,7 @@ mod data_dir;
 mod demo;
 mod descriptors;
 mod doctor;
+mod door;
 mod engine_runtime;
 mod home;
 mod metrics;
@@ -21,6 +22,7 @@ mod otlp;
 mod owner;
 mod release;
 mod runtime_look;
+mod sealing;
 mod secrets;
 mod serve;
 mod shutdown;
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
     }
     // The simulator's image starts this binary under the names of the real engines.
     if args.first().and_then(|it| gantry_sim::invoked_as(it)).is_some()
-        || args.get(1).is_some_and(|it| it == "engine-sim")
+        || args.get(1).is_some_and(|it| it == gantry_sim::VERB)
     {
         return simulate(args);
     }

@@ -21,7 +21,7 @@ use axum::{
 };
 use gantry_control::{Control, machine::host};
 use gantry_dataplane::{
-    Histogram, RouteTarget,
+    Histogram, Retry, RouteTarget,
     limits::{Kind, Limiter},
     stats::{CLASSES, MAX_MODELS, OTHER},
 };
@@ -148,7 +148,7 @@ async fn known_host(State(web): State<Web>, request: Request, next: Next) -> Res
     if web.knows_host(request.headers(), authority) {
         return next.run(request).await;
     }
-    refused(&request, ErrorCode::UnknownHost, "this gateway does not go by that name; see ALLOWED_HOSTS")
+    gantry_admin_api::error_answer(request.headers(), &web.unknown_host(request.headers(), authority))
 }
 
 async fn render(State(source): State<Source>) -> impl IntoResponse {
@@ -262,11 +262,15 @@ impl Page {
             (metrics::CONNECTIONS, &counters.connections),
             (metrics::CONNECTIONS_OPEN, &counters.connections_open),
             (metrics::CONNECTS, &counters.upstream_connects),
-            (metrics::RETRIES, &counters.upstream_retries),
             (metrics::SPOOL_ERRORS, &counters.spool_errors),
+            (metrics::REFUSALS_DROPPED, &counters.refusals_dropped),
             (metrics::PANICS, &counters.panics),
         ] {
             self.one(metric, Some(value.load(Relaxed)));
+        }
+        self.head(metrics::RETRIES);
+        for (retry, n) in Retry::ALL.iter().zip(&counters.upstream_retries) {
+            self.line(metrics::RETRIES, "", &[retry.as_str()], None, n.load(Relaxed));
         }
         self.head(metrics::CONNECTIONS_REFUSED);
         for (why, value) in [
@@ -281,7 +285,7 @@ impl Page {
     fn engines(&mut self, control: &Control) {
         let catalog = control.shared.catalog.load();
         let state = |target: &RouteTarget| match target {
-            RouteTarget::Up(_) | RouteTarget::Elsewhere => ModelState::Running,
+            RouteTarget::Up(_) | RouteTarget::AnyOf(_) | RouteTarget::Elsewhere => ModelState::Running,
             RouteTarget::Returning { .. } => ModelState::Starting,
             RouteTarget::Down { state } => *state,
         };
@@ -292,42 +296,59 @@ impl Page {
             let n = managed.iter().filter(|it| **it == state).count();
             self.line(metrics::MODELS, "", &[state.as_str()], None, n);
         }
+        self.head(metrics::RESTARTS);
+        for (name, reason, n) in control.restarts.all() {
+            self.line(metrics::RESTARTS, "", &[&name, reason], None, n);
+        }
+        self.one(metrics::GIVEN_UP, Some(control.live.given_up()));
         let views = control.upstreams();
-        let views: Vec<&UpstreamView> =
-            views.iter().take(MAX_MODELS).filter(|it| it.served_name != OTHER).collect();
-        let names: Vec<&str> = views.iter().map(|it| it.served_name.as_str()).collect();
+        // Those of one served name stand together.
+        let engines = views.chunk_by(|a, b| a.served_name == b.served_name);
+        let engines: Vec<(&str, &[UpstreamView])> = engines
+            .filter_map(|it| Some((it.first()?.served_name.as_str(), it)))
+            .take(MAX_MODELS)
+            .filter(|(name, _)| *name != OTHER)
+            .collect();
+        self.head(metrics::SIMULATED);
+        for (name, _) in &engines {
+            if catalog.routes.get(*name).is_some_and(|it| it.simulator) {
+                self.line(metrics::SIMULATED, "", &[name], None, 1);
+            }
+        }
         self.head(metrics::WAITING);
-        for name in &names {
+        for (name, _) in &engines {
             self.line(metrics::WAITING, "", &[name], None, control.shared.waiting(name));
         }
         self.head(metrics::UPSTREAM_UP);
-        for view in &views {
-            self.line(metrics::UPSTREAM_UP, "", &[&view.served_name], None, u8::from(view.healthy));
+        for (name, all) in &engines {
+            self.line(metrics::UPSTREAM_UP, "", &[name], None, u8::from(all.iter().any(|it| it.healthy)));
         }
         self.head(metrics::UPSTREAM_IN_FLIGHT);
-        for view in &views {
-            self.line(metrics::UPSTREAM_IN_FLIGHT, "", &[&view.served_name], None, view.in_flight);
+        for (name, all) in &engines {
+            let in_flight: u32 = all.iter().map(|it| it.in_flight).sum();
+            self.line(metrics::UPSTREAM_IN_FLIGHT, "", &[name], None, in_flight);
         }
         self.head(metrics::BREAKER);
-        for view in &views {
+        for (name, all) in &engines {
+            let has = |state: &str| all.iter().any(|it| it.breaker.state == state);
+            let now = ["closed", "half_open", "open"].into_iter().find(|it| has(it));
             for state in ["closed", "open", "half_open"] {
-                let is = u8::from(view.breaker.state == state);
-                self.line(metrics::BREAKER, "", &[&view.served_name, state], None, is);
+                self.line(metrics::BREAKER, "", &[name, state], None, u8::from(now == Some(state)));
             }
         }
-        let up = |name: &str| match &catalog.routes.get(name)?.target {
-            RouteTarget::Up(upstream) => Some(Arc::clone(upstream)),
-            _ => None,
-        };
-        let up: Vec<_> = names.iter().filter_map(|name| Some((*name, up(name)?))).collect();
+        let up = |name: &str| catalog.routes.get(name).map_or(&[][..], |it| it.target.upstreams());
+        let up: Vec<_> =
+            engines.iter().map(|(name, _)| (*name, up(name))).filter(|it| !it.1.is_empty()).collect();
         self.head(metrics::BREAKER_OPENED);
-        for (name, upstream) in &up {
-            let opened = upstream.breaker.snapshot(Instant::now()).opened;
+        for (name, upstreams) in &up {
+            let now = Instant::now();
+            let opened: u64 = upstreams.iter().map(|it| it.breaker.snapshot(now).opened).sum();
             self.line(metrics::BREAKER_OPENED, "", &[name], None, opened);
         }
         self.head(metrics::STALLS);
-        for (name, upstream) in &up {
-            self.line(metrics::STALLS, "", &[name], None, upstream.progress.stalls());
+        for (name, upstreams) in &up {
+            let stalls: u64 = upstreams.iter().map(|it| it.progress.stalls()).sum();
+            self.line(metrics::STALLS, "", &[name], None, stalls);
         }
     }
 
@@ -345,6 +366,7 @@ impl Page {
             self.one(metric, Some(value.load(Relaxed)));
         }
         self.one(metrics::UNREADABLE, Some(control.publisher.unreadable() as u64));
+        self.one(metrics::LISTS_UNREADABLE, Some(gantry_store::left_out() as u64));
         self.one(metrics::BODY_BYTES, Some(control.shared.bodies.used() as u64));
         self.head(metrics::TRACE_SPANS);
         let otlp::Counts { exported, rejected, dropped } = &source.spans;

@@ -1,10 +1,19 @@
-//! `gantry owner reset-password`: the way back for an owner who lost his password, on the database itself.
+//! `gantry owner`: the first owner, and the way back for one who lost their password, on the database itself.
 
-use std::{io::Write, process::ExitCode};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, ensure};
 use clap::ArgMatches;
-use gantry_admin_api::{password::Passwords, recovery::Lost};
+use gantry_admin_api::{
+    bootstrap::{FirstOwner, create_owner},
+    password::Passwords,
+    recovery::Lost,
+};
 use gantry_domain::{
     Clock,
     audit::{Actor, Origin},
@@ -12,52 +21,118 @@ use gantry_domain::{
 use gantry_settings::{BootstrapPassword, Settings, Value};
 use gantry_store::Store;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::secrets;
 
-/// What the row of the audit log has for a user agent.
-const AGENT: &str = "gantry owner reset-password";
+const NO_DATABASE: &str = "can't open the database";
+/// A file with a password is no larger, in bytes.
+const MAX_FILE: u64 = 4096;
 
 pub(crate) fn run(
     matches: &ArgMatches,
     load: impl FnOnce(&ArgMatches) -> anyhow::Result<Settings>,
 ) -> anyhow::Result<ExitCode> {
-    let (_, sub) = matches.subcommand().context("say `reset-password`")?;
+    let (verb, sub) = matches.subcommand().context("say `create` or `reset-password`")?;
     let settings = load(sub)?;
     let database = settings.database();
-    let url = database.expose();
-    let refused = "can't open the database";
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let name = sub.get_one::<String>("username").map(String::as_str);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    match verb {
+        "create" => create(sub, database.expose(), &runtime),
+        _ => reset_password(sub, database.expose(), &runtime),
+    }
+}
+
+/// Who did it, in the audit log.
+fn by(agent: &str) -> (Actor, Origin) {
+    (Actor::Settings, Origin { user_agent: Some(agent.to_owned()), ..Origin::default() })
+}
+
+fn create(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<ExitCode> {
+    let text = |name| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
+    let (username, org_name) = (text("NAME"), text("org"));
+    let there_is = "there is an owner already, who can make others (`gantry users create NAME --role owner`); for a lost \
+                    password there is `gantry owner reset-password`";
+    // Before a password is asked for. Makes nothing, and refuses any schema but this program's.
+    let any = runtime.block_on(async {
+        let store = Store::open_to_read(url).await.with_context(|| {
+            format!("{NO_DATABASE}; the first start of the gateway (`gantry serve`) makes it")
+        })?;
+        let any = store.read().await?.any_owner().await?;
+        store.close().await;
+        Ok::<_, anyhow::Error>(any)
+    })?;
+    ensure!(!any, there_is);
+    let password = match matches.get_one::<PathBuf>("password-file") {
+        Some(path) => from_file(path)?,
+        None => {
+            match gantry_cli::new_password(&format!("Password of {}: ", gantry_cli::harmless(username))) {
+                Ok(given) => given,
+                Err(exit) => return Ok(ExitCode::from(exit.code())),
+            }
+        }
+    };
+    check(&password)?;
+    let made = runtime.block_on(async {
+        let store = Store::open(url).await.context(NO_DATABASE)?;
+        let first = FirstOwner { username, password: &password, org_name };
+        let now = Clock::default().now();
+        let made = create_owner(&store, &Passwords::default(), first, by("gantry owner create"), now).await;
+        store.close().await;
+        made.map_err(|it| anyhow::anyhow!(it.0.message))
+    })?;
+    ensure!(made.is_some(), there_is);
+    let (username, org_name) = (gantry_cli::harmless(username), gantry_cli::harmless(org_name));
+    writeln!(
+        std::io::stderr().lock(),
+        "{username} is the owner now, in the organisation {org_name}: `gantry login {username}` signs in"
+    )
+    .context("standard error is closed")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Without the end of its line.
+fn from_file(path: &Path) -> anyhow::Result<SecretString> {
+    let refused = || format!("can't read the password from {}", path.display());
+    let mut text = String::new();
+    File::open(path).with_context(refused)?.take(MAX_FILE).read_to_string(&mut text).with_context(refused)?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned().into())
+}
+
+fn check(password: &SecretString) -> anyhow::Result<()> {
+    let acceptable = BootstrapPassword::parse(password.expose_secret()).is_some();
+    ensure!(acceptable, "the new password must be {}", BootstrapPassword::ALLOWED);
+    Ok(())
+}
+
+fn reset_password(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<ExitCode> {
+    let name = matches.get_one::<String>("username").map(String::as_str);
     let lost = runtime.block_on(async {
         // Makes nothing, and refuses any schema but this program's: bringing one up to date is a gateway's work.
-        let store = Store::open_to_read(url).await.context(refused)?;
+        let store = Store::open_to_read(url).await.context(NO_DATABASE)?;
         let lost = Lost::find(&store, name).await.map_err(|it| anyhow::anyhow!(it.0.message));
         store.close().await;
         lost
     })?;
-    let password = if sub.get_flag("generate") {
+    let generate = matches.get_flag("generate");
+    let password = if generate {
         secrets::random()
     } else {
-        match gantry_cli::new_password(&format!("New password of {}: ", lost.username())) {
+        let name = gantry_cli::harmless(lost.username());
+        match gantry_cli::new_password(&format!("New password of {name}: ")) {
             Ok(given) => given,
             Err(exit) => return Ok(ExitCode::from(exit.code())),
         }
     };
-    ensure!(
-        BootstrapPassword::parse(password.expose_secret()).is_some(),
-        "the new password must be {}",
-        BootstrapPassword::ALLOWED
-    );
+    check(&password)?;
     let n_sessions = runtime.block_on(async {
-        let store = Store::open(url).await.context(refused)?;
-        let by = (Actor::Settings, Origin { user_agent: Some(AGENT.to_owned()), ..Origin::default() });
-        let done = lost.set(&store, &Passwords::default(), &password, by, Clock::default().now()).await;
+        let store = Store::open(url).await.context(NO_DATABASE)?;
+        let (passwords, now) = (Passwords::default(), Clock::default().now());
+        let done = lost.set(&store, &passwords, &password, by("gantry owner reset-password"), now).await;
         store.close().await;
         done.map_err(|it| anyhow::anyhow!(it.0.message))
     })?;
-    say(&lost, n_sessions, sub.get_flag("generate").then_some(&password))
-        .context("standard output is closed")?;
+    say(&lost, n_sessions, generate.then_some(&password)).context("standard output is closed")?;
     Ok(ExitCode::SUCCESS)
 }
 

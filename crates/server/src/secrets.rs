@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use rand::Rng;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 /// 256 random bits in hexadecimal.
 pub(crate) fn random() -> SecretString {
@@ -34,7 +34,6 @@ pub(crate) fn load_or_make(
     name: &str,
     given: Option<&SecretString>,
 ) -> anyhow::Result<SecretString> {
-    use secrecy::ExposeSecret;
     if let Some(secret) = given {
         return Ok(secret.clone());
     }
@@ -51,6 +50,14 @@ pub(crate) fn load_or_make(
         Err(error) => return Err(error).with_context(said),
     }
     let secret = random();
+    replace(dir, name, &secret)?;
+    Ok(secret)
+}
+
+/// Puts a secret into its file, whatever was there. A crash leaves the old one or the new one.
+pub(crate) fn replace(dir: &Path, name: &str, secret: &SecretString) -> anyhow::Result<()> {
+    let path = dir.join(name);
+    let said = || format!("can't use the secret file {}", path.display());
     let part = dir.join(format!("{name}.part"));
     let mut file = OpenOptions::new()
         .write(true)
@@ -60,15 +67,12 @@ pub(crate) fn load_or_make(
         .open(&part)
         .with_context(said)?;
     file.write_all(secret.expose_secret().as_bytes()).and_then(|()| file.sync_all()).with_context(said)?;
-    fs::rename(&part, &path).with_context(said)?;
-    Ok(secret)
+    fs::rename(&part, &path).with_context(said)
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-
-    use secrecy::ExposeSecret;
 
     use super::*;
 

@@ -14,6 +14,7 @@ use gantry_admin_api::{
     events,
     feed::Feed,
     seats::Seats,
+    tokens::uses::{self, TokenUses},
 };
 use gantry_control::{
     Control, budgets, hub,
@@ -25,17 +26,18 @@ use gantry_control::{
     upkeep, upstreams, versions,
 };
 use gantry_dataplane::{
-    Catalog, DataPlane, Shared,
+    Catalog, DataPlane, Media, Shared,
     access::AccessLog,
     breaker,
     limits::{Limiter, Link},
     spool::Reader,
 };
-use gantry_domain::{Clock, ModelId, engine::Host, limit::Limits, web::Web};
+use gantry_domain::{Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, web::Web};
 use gantry_runtime::Owner;
-use gantry_settings::Settings;
+use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
 use http::HeaderValue;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
@@ -47,7 +49,7 @@ use crate::{
     activation::Sockets,
     adapters,
     base::Base,
-    demo, descriptors,
+    demo, descriptors, door,
     engine_runtime::{self, EngineRuntime},
     home, metrics,
     monitor::Watch,
@@ -70,8 +72,13 @@ const SPOOL: &str = "spool";
 /// More data-plane threads than this only help machines that do nothing else.
 const MAX_AUTO_THREADS: usize = 8;
 
-pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run((mut settings, entries): (Settings, Vec<Entry>), demo: bool) -> anyhow::Result<ExitCode> {
     telemetry::init(&settings)?;
+    // Its memory and its environment hold secrets: no core dumps, and no look into it by other programs of this user, such
+    // as engines. What it starts is not concerned.
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        warn!(%error, "other programs of this user can read the memory of the gateway");
+    }
     // While there is one thread.
     let sockets = Sockets::take()?;
     sockets.apply(&mut settings)?;
@@ -83,7 +90,7 @@ pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode
         .enable_all()
         .build()
         .context("can't start the control runtime")?;
-    let clean = runtime.block_on(serve(settings, sockets, demo, access))?;
+    let clean = runtime.block_on(serve((settings, &entries), sockets, demo, access))?;
     // Blocking work that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     if let Some(writer) = writer {
@@ -93,7 +100,7 @@ pub(crate) fn run(mut settings: Settings, demo: bool) -> anyhow::Result<ExitCode
 }
 
 async fn serve(
-    settings: Settings,
+    (mut settings, entries): (Settings, &[Entry]),
     sockets: Sockets,
     with_demo: bool,
     access: Option<AccessLog>,
@@ -104,6 +111,8 @@ async fn serve(
     let traced = otlp::Counts::default();
     let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
     let base = Base::open(&settings).await?;
+    // It has served its purpose.
+    settings.admin_bootstrap_password = None;
     let (limiter, share) = limiter(&settings, &base)?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
     let owner = Owner { instance: base.instance.clone() };
@@ -124,7 +133,7 @@ async fn serve(
     let spool_dir = base.data_dir.join(SPOOL);
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
-    let router = gantry_admin_api::router(app.clone(), ui::routes());
+    let router = gantry_admin_api::router(app.clone(), ui::files());
     let access_dropped = access.as_ref().map(|it| Arc::clone(&it.dropped)).unwrap_or_default();
     let plane = DataPlane::start(
         gantry_dataplane::Config {
@@ -143,8 +152,7 @@ async fn serve(
 
     let supervisor = Supervisor::default();
     work(&supervisor, &control, hints, requests, questions);
-    let watched = app.clone();
-    supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
+    follow(&supervisor, &app);
     if let Some(share) = share {
         supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
     }
@@ -163,13 +171,16 @@ async fn serve(
     let watchdog = Arc::clone(&notify);
     supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });
 
+    let told = door::Told::new(entries, plane.addr(), &base.data_dir, runtime_name);
+    supervisor.spawn("door", |stop| door::serve(told, stop));
+
     // From here on a signal ends us in order. Before, it kills us, which does no harm.
     let mut signals = Signals::listen()?;
     announce(&settings, &base.store, &plane, &setup_token).await?;
     notify.ready();
     if with_demo {
-        let addr = plane.addr();
-        supervisor.spawn("demo", |stop| demo::run(app, addr, stop));
+        let (addr, docker_host) = (plane.addr(), settings.container_host.clone());
+        supervisor.spawn("demo", move |stop| demo::run(app, addr, docker_host, stop));
     }
     let told = until_the_end(&mut signals, [&supervisor, &shipping]).await;
     notify.stopping();
@@ -178,6 +189,13 @@ async fn serve(
     control.supervision.give_back().await;
     close(&base.store).await;
     Ok(clean && told)
+}
+
+/// What keeps the admin API's state: the feed of events, and when tokens were used last.
+fn follow(supervisor: &Supervisor, app: &App) {
+    let (watched, used) = (app.clone(), app.clone());
+    supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
+    supervisor.spawn("tokens", |stop| uses::keep(used, async move { stop.cancelled().await }));
 }
 
 /// Returns when it is time to stop, and whether somebody said so: a task that ended by itself is a fault, after which the
@@ -274,6 +292,7 @@ fn control(
         cooldown: settings.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
+    let listeners = engines.runtime.listeners();
     let endpoint = settings.hub_endpoint.as_deref().map(|it| {
         hub::Endpoint::parse(it)
             .context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
@@ -283,13 +302,19 @@ fn control(
         store: base.store.clone(),
         clock: base.clock.clone(),
         steady: Clock::steady(),
-        prober: Arc::new(gantry_control::probe::HttpProber(base.internal_key.clone())),
+        boot: gantry_runtime::boot_id(),
+        prober: Arc::new(gantry_control::probe::HttpProber {
+            internal_key: base.internal_key.clone(),
+            listeners: listeners.clone(),
+        }),
+        listeners: listeners.map(Arc::new),
         runtime: engines.runtime,
         versions,
         shared: Arc::clone(shared),
         live: Arc::default(),
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
+        restarts: gantry_control::restarts::Restarts::default(),
         machine,
         samples: Arc::default(),
         upstreams: upstreams::Upstreams::default(),
@@ -321,6 +346,7 @@ fn app(
         passwords: base.passwords.clone(),
         cookies: base.cookies.clone(),
         throttle: gantry_admin_api::Throttle::default(),
+        token_uses: TokenUses::default(),
         refresh: Refresh(refresh),
         engines: Arc::clone(&adapter) as _,
         allowances: adapter,
@@ -329,6 +355,9 @@ fn app(
         phases: control.phases.clone(),
         feed: Feed::default(),
         seats: Seats::new(settings.event_streams_max),
+        body_room: gantry_admin_api::BodyRoom::default(),
+        long_reads: gantry_admin_api::LongReads::default(),
+        org_users_max: settings.org_users_max.get(),
         setup_token: setup_token.clone(),
         models_dir: base.models_dir.clone(),
         runtime,
@@ -337,10 +366,9 @@ fn app(
         headers: Headers::default(),
         disk: gantry_admin_api::Disk::default(),
         guesses: gantry_admin_api::Guesses::default(),
-        default_images: [settings.primary_engine_image.0.clone(), settings.secondary_engine_image.0.clone()],
+        images: control.config.images.clone(),
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),
-        image_allowlist: settings.engine_image_allowlist.0.clone(),
         startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
         trusted_proxies: settings.trusted_proxies.clone(),
         web: web(settings),
@@ -359,13 +387,17 @@ fn control_config(
         hub_cache_dir: base.hub_cache_dir.clone(),
         data_dir: base.data_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
-        primary_image: settings.primary_engine_image.0.clone(),
-        secondary_image: settings.secondary_engine_image.0.clone(),
+        images: AllowedImages {
+            defaults: [settings.primary_engine_image.0.clone(), settings.secondary_engine_image.0.clone()],
+            simulators: gantry_sim::Flavour::ALL.map(gantry_sim::Flavour::default_tag),
+            listed: settings.engine_image_allowlist.0.clone(),
+        },
         programs: engines.programs.clone(),
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
         internal_key: base.internal_key.clone(),
         offline: settings.offline_mode,
+        media_hosts: settings.media_url_hosts.0.clone(),
         offline_auto: settings.offline_mode_auto_detect,
         require_precache: settings.require_image_precache,
         pull_timeout: settings.image_pull_timeout,
@@ -385,6 +417,7 @@ fn control_config(
 
 fn web(settings: &Settings) -> Web {
     Web::new(settings.allowed_hosts.0.clone(), settings.cors_allow_origins.0.clone())
+        .with_hsts(settings.hsts_max_age_sec)
 }
 
 fn cpus() -> usize {
@@ -409,7 +442,7 @@ fn plane_config(
         threads,
         max_body: settings.request_max_body_bytes.get(),
         body_memory: settings.request_body_memory_bytes.get(),
-        media_hosts: settings.media_url_hosts.0.clone(),
+        media: Media { hosts: settings.media_url_hosts.0.clone(), tensors: settings.request_tensors },
         max_connections: match settings.connections_max {
             0 => descriptors::connections(descriptors::raised()),
             n => n,

@@ -11,7 +11,12 @@ use anyhow::Context;
 use gantry_dataplane::access::{AccessFormat, AccessLog};
 use gantry_settings::{LogFormat, Settings};
 use tracing::Level;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter,
+    filter::{LevelFilter, filter_fn},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// Blocks of the access log that wait for the writer at most; of each data-plane thread there are two a second.
 const BLOCKS: usize = 64;
@@ -20,17 +25,22 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn init(settings: &Settings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.rust_log).context("RUST_LOG can't be read")?;
-    // At `debug` these write request bodies into the log, environments with secrets included.
-    let filter = ["bollard=info", "hyper=info", "hyper_util=info", "sqlx=info"]
-        .into_iter()
-        .filter_map(|quiet| quiet.parse().ok())
-        .fold(filter, EnvFilter::add_directive);
+    let quiet = filter_fn(|it| *it.level() <= Level::INFO || !is_talkative(it.target()))
+        // The other one's counts.
+        .with_max_level_hint(LevelFilter::TRACE);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match settings.log_format {
-        LogFormat::Json => log.json().flatten_event(true).init(),
-        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().flatten_event(true).finish().with(quiet).init(),
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).finish().with(quiet).init(),
     }
     Ok(())
+}
+
+/// Below `info` these write bodies of requests into the log, environments with secrets included. No setting lets them.
+fn is_talkative(target: &str) -> bool {
+    ["bollard", "hyper", "hyper_util", "sqlx"]
+        .iter()
+        .any(|name| target.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::")))
 }
 
 /// The thread that writes the access log.

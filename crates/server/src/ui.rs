@@ -2,20 +2,20 @@
 //! build step; the full interface takes their place.
 
 use axum::{
-    Router,
     http::header::{CACHE_CONTROL, CONTENT_TYPE},
     response::{IntoResponse, Redirect},
-    routing::get,
+    routing::{MethodRouter, get},
 };
-use gantry_admin_api::App;
 
-pub(crate) fn routes() -> Router<App> {
-    Router::new()
-        .route("/", get(async || Redirect::temporary("/ui/")))
-        .route("/ui", get(async || Redirect::permanent("/ui/")))
-        .route("/ui/", get(async || file("text/html; charset=utf-8", include_str!("ui/index.html"))))
-        .route("/ui/app.js", get(async || file("text/javascript; charset=utf-8", include_str!("ui/app.js"))))
-        .route("/ui/style.css", get(async || file("text/css; charset=utf-8", include_str!("ui/style.css"))))
+/// Paths and what is there.
+pub(crate) fn files() -> Vec<(&'static str, MethodRouter)> {
+    vec![
+        ("/", get(async || Redirect::temporary("/ui/"))),
+        ("/ui", get(async || Redirect::permanent("/ui/"))),
+        ("/ui/", get(async || file("text/html; charset=utf-8", include_str!("ui/index.html")))),
+        ("/ui/app.js", get(async || file("text/javascript; charset=utf-8", include_str!("ui/app.js")))),
+        ("/ui/style.css", get(async || file("text/css; charset=utf-8", include_str!("ui/style.css")))),
+    ]
 }
 
 fn file(kind: &'static str, text: &'static str) -> impl IntoResponse {

@@ -11,12 +11,12 @@ mod table;
 mod value;
 
 pub use images::{ImageName, ImagePatterns};
-pub use load::{Origin, SettingsError, Sources};
+pub use load::{Origin, SYSTEM_FILE, SYSTEM_FILE_VARIABLE, SettingsError, Sources};
 pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
 pub use table::{BootstrapPassword, Entry, Settings};
 pub use value::{
     CommandWords, ContainerRuntime, DatabaseUrl, HostNames, Hosts, LogFormat, Origins, Paths, RedisUrl,
-    Secret, Value, Wait, Words,
+    Secret, UserIds, Value, Wait, Words,
 };
 
 /// What is wrong with the combination of values, or dangerous about it.

@@ -1,11 +1,25 @@
 //! Where settings come from, and the refusal of what is unknown.
 
-use std::{collections::BTreeMap, fmt, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+/// The id of the user `root`.
+const ROOT: u32 = 0;
+
+use gantry_domain::spelling::distance;
 
 /// Where a value came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     Default,
+    /// [`SYSTEM_FILE`]: what the package's service runs with.
+    SystemFile,
     EnvFile,
     Environment,
     /// A file named by `<NAME>_FILE`.
@@ -17,6 +31,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Default => "default",
+            Self::SystemFile => "settings file",
             Self::EnvFile => ".env",
             Self::Environment => "environment",
             Self::SecretFile => "secret file",
@@ -49,8 +64,8 @@ pub enum SettingsError {
         #[source]
         source: io::Error,
     },
-    #[error("line {line} of the .env file is not NAME=value")]
-    EnvFile { line: usize },
+    #[error("line {line} of {file} is not NAME=value")]
+    EnvFile { file: String, line: usize },
 }
 
 fn did_you_mean(near: Option<&String>) -> String {
@@ -63,7 +78,16 @@ pub struct Sources {
     pub flags: BTreeMap<String, String>,
     pub environment: BTreeMap<String, String>,
     pub env_file: BTreeMap<String, String>,
+    pub system_file: BTreeMap<String, String>,
+    /// Why the `.env` file that there is was not read, as a sentence.
+    pub passed_over: Option<String>,
 }
+
+/// The settings of the gateway that this machine runs as a service. Verbs in a shell read it too, so that they mean the
+/// same gateway.
+pub const SYSTEM_FILE: &str = "/etc/gantry/gantry.env";
+/// The environment variable that names another file in its place; an empty value reads none.
+pub const SYSTEM_FILE_VARIABLE: &str = "GANTRY_SETTINGS_FILE";
 
 /// Variables of other programs that count where ours is not set.
 const ALIASES: &[(&str, &str)] = &[("CONTAINER_HOST", "DOCKER_HOST")];
@@ -74,22 +98,28 @@ const FOREIGN: &[&str] =
     &["DATABASE_URI", "DATA_DIRS", "DATE_DIR", "MODEL_DIR", "REDIS_URI", "RUST_LOG_FILE"];
 
 impl Sources {
-    /// Takes the process's environment, and the `.env` file in `dir` if there is one.
+    /// Takes the process's environment, the `.env` file in `dir` if there is one that nobody else can have written (its
+    /// settings decide what programs the gateway runs), and [`SYSTEM_FILE`] if there is one that this user may read.
     ///
     /// # Errors
-    /// The file can't be read, or a line of it is malformed.
+    /// A file can't be read, or a line of it is malformed.
     pub fn from_process(
         flags: BTreeMap<String, String>,
         environment: impl Iterator<Item = (String, String)>,
         dir: &Path,
     ) -> Result<Self, SettingsError> {
-        let path = dir.join(".env");
-        let env_file = match std::fs::read_to_string(&path) {
-            Ok(text) => parse_env_file(&text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+        let (env_file, passed_over) = match env_file(&dir.join(".env")) {
+            Ok(Ok(text)) => (parse_env_file(".env", &text)?, None),
+            Ok(Err(why)) => {
+                (BTreeMap::new(), Some(format!(".env in the working directory is not read: {why}")))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
             Err(source) => return Err(SettingsError::Unreadable { what: ".env".to_owned(), source }),
         };
-        Ok(Self { flags, environment: environment.collect(), env_file })
+        let environment: BTreeMap<_, _> = environment.collect();
+        let named = environment.get(SYSTEM_FILE_VARIABLE);
+        let system_file = system_file(named.map_or(SYSTEM_FILE, String::as_str), named.is_some())?;
+        Ok(Self { flags, environment, env_file, system_file, passed_over })
     }
 
     /// The text of setting `name` with where it came from; with `in_file`, `<NAME>_FILE` of a source may say which file
@@ -105,6 +135,7 @@ impl Sources {
             (&self.flags, Origin::Flag),
             (&self.environment, Origin::Environment),
             (&self.env_file, Origin::EnvFile),
+            (&self.system_file, Origin::SystemFile),
         ];
         for (texts, origin) in sources {
             let alias = alias.filter(|_| origin == Origin::Environment);
@@ -113,7 +144,7 @@ impl Sources {
             }
             let file = format!("{name}_FILE");
             if let Some(path) = texts.get(&file).filter(|_| in_file) {
-                let text = std::fs::read_to_string(path)
+                let text = fs::read_to_string(path)
                     .map_err(|source| SettingsError::Unreadable { what: file, source })?;
                 return Ok((text.trim_end_matches(['\r', '\n']).to_owned(), Origin::SecretFile));
             }
@@ -123,7 +154,7 @@ impl Sources {
         Ok((default.replacen('~', home, 1), Origin::Default))
     }
 
-    /// Flags and lines of `.env` are all ours. The environment is everybody's: what begins like ours is, and what is a
+    /// Flags and lines of files are all ours. The environment is everybody's: what begins like ours is, and what is a
     /// typing error away from a setting most likely was meant to be it, such as a limit that is off unless it is set.
     pub(crate) fn refuse_unknown(&self, names: &[String]) -> Result<(), SettingsError> {
         let nearest = |name: &str| {
@@ -135,6 +166,7 @@ impl Sources {
             (&self.flags, Origin::Flag),
             (&self.environment, Origin::Environment),
             (&self.env_file, Origin::EnvFile),
+            (&self.system_file, Origin::SystemFile),
         ];
         for (texts, origin) in given {
             for name in texts.keys().filter(|it| !names.contains(it) && !FOREIGN.contains(&it.as_str())) {
@@ -149,6 +181,7 @@ impl Sources {
         let own = self.environment.keys().filter(|it| it.starts_with(OURS));
         let strangers = (self.flags.keys().map(|it| (it, Origin::Flag)))
             .chain(self.env_file.keys().map(|it| (it, Origin::EnvFile)))
+            .chain(self.system_file.keys().map(|it| (it, Origin::SystemFile)))
             .chain(own.map(|it| (it, Origin::Environment)));
         if let Some((name, origin)) = strangers.into_iter().find(|(name, _)| !names.contains(name)) {
             let near = nearest(name).filter(|(distance, _)| *distance <= 4).map(|(_, near)| near);
@@ -169,8 +202,52 @@ impl Sources {
     }
 }
 
+/// The lines of the machine's settings file. One that only its service may read is not for this user, who then has the
+/// defaults; one that was `named` must be there.
+fn system_file(path: &str, named: bool) -> Result<BTreeMap<String, String>, SettingsError> {
+    if path.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    match fs::read_to_string(path) {
+        Ok(text) => parse_env_file(path, &text),
+        Err(source) if named => Err(SettingsError::Unreadable { what: path.to_owned(), source }),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            Ok(BTreeMap::new())
+        }
+        Err(source) => Err(SettingsError::Unreadable { what: path.to_owned(), source }),
+    }
+}
+
+/// The text of the file, or why it is not read.
+fn env_file(path: &Path) -> io::Result<Result<String, String>> {
+    // A link of somebody's may lead to a file of root's that is meant for something else.
+    let link = fs::symlink_metadata(path)?;
+    // What is a pipe would be waited for.
+    if !fs::metadata(path)?.is_file() {
+        return Ok(Err("it is not a file".to_owned()));
+    }
+    let mut file = File::open(path)?;
+    let found = file.metadata()?;
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let stranger = [link.uid(), found.uid()].into_iter().find(|it| *it != user && *it != ROOT);
+    if let Some(stranger) = stranger {
+        return Ok(Err(format!("it belongs to the user with the id {stranger}, not to yours or to root")));
+    }
+    // A group of one's own is usual, and then its bit is.
+    let foreign = if found.gid() == group { 0o002 } else { 0o022 };
+    if found.mode() & foreign != 0 {
+        return Ok(Err(format!(
+            "others may write to it (mode {:o}); `chmod go-w .env`",
+            found.mode() & 0o777
+        )));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(Ok(text))
+}
+
 /// `NAME=value` lines; `#` begins a comment line; a value may stand in quotes.
-fn parse_env_file(text: &str) -> Result<BTreeMap<String, String>, SettingsError> {
+fn parse_env_file(file: &str, text: &str) -> Result<BTreeMap<String, String>, SettingsError> {
     let mut values = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -181,33 +258,12 @@ fn parse_env_file(text: &str) -> Result<BTreeMap<String, String>, SettingsError>
             .strip_prefix("export ")
             .unwrap_or(line)
             .split_once('=')
-            .ok_or(SettingsError::EnvFile { line: index + 1 })?;
+            .ok_or_else(|| SettingsError::EnvFile { file: file.to_owned(), line: index + 1 })?;
         let value = value.trim();
         let quoted = ['"', '\''].iter().find_map(|it| value.strip_prefix(*it)?.strip_suffix(*it));
         values.insert(name.trim().to_owned(), quoted.unwrap_or(value).to_owned());
     }
     Ok(values)
-}
-
-/// How many letters were added, left out, replaced or swapped with their neighbour (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Rows of the table that begin before the last letter of `a`, before this one, and after it.
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(above[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(before[j - 2] + 1);
-            }
-            row.push(least);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -239,7 +295,7 @@ mod tests {
     fn a_flag_beats_the_environment_which_beats_the_file() {
         let mut sources = sources(&[("STOP_TIMEOUT_SEC", "20"), ("HEALTH_POLL_SEC", "7")]);
         sources.env_file =
-            parse_env_file("# x\nexport HEALTH_POLL_SEC='9'\nLOG_FORMAT = \"json\"\n").unwrap();
+            parse_env_file(".env", "# x\nexport HEALTH_POLL_SEC='9'\nLOG_FORMAT = \"json\"\n").unwrap();
         sources.flags.insert("STOP_TIMEOUT_SEC".into(), "30".into());
         let (settings, _) = Settings::load(&sources).unwrap();
         assert_eq!(settings.stop_timeout_sec.as_secs(), 30);
@@ -257,7 +313,7 @@ mod tests {
             error(&[("GATEWAY_LISTN", "x")]),
             "there is no setting GATEWAY_LISTN (environment); did you mean GATEWAY_LISTEN?"
         );
-        assert!(error(&[("CORS_ALLOW_ORIGINS", "*")]).contains("`*` is refused"));
+        assert!(error(&[("CORS_ALLOW_ORIGINS", "https://*.example.org")]).contains("comma-separated"));
         assert!(error(&[("HEALTH_POLL_SEC", "0")]).contains("from 1 to"));
         assert!(
             error(&[("GATEWAY_LISTEN", "0.0.0.0:80"), ("GATEWAY_DEV_ALLOW_ALL_KEYS", "true")])
@@ -284,7 +340,7 @@ mod tests {
     fn secrets_are_never_shown_and_may_lie_in_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secret");
-        std::fs::write(&path, "a-very-secret-value\n").unwrap();
+        fs::write(&path, "a-very-secret-value\n").unwrap();
         let (settings, entries) = Settings::load(&sources(&[
             ("SESSION_SECRET_FILE", path.to_str().unwrap()),
             ("DATABASE_URL", "postgres://me:hunter2@db/gantry"),

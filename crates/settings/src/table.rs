@@ -15,7 +15,7 @@ use crate::{
     otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler},
     value::{
         CommandWords, ContainerRuntime, DatabaseUrl, HostNames, Hosts, LogFormat, Origins, Paths, RedisUrl,
-        Secret, Value, Wait,
+        Secret, UserIds, Value, Wait,
     },
 };
 
@@ -30,6 +30,8 @@ pub struct Entry {
     pub allowed: &'static str,
     /// What is in force; `***` for secrets.
     pub value: String,
+    /// As it was written; `None` where that would tell a secret.
+    pub text: Option<String>,
     pub origin: Origin,
 }
 
@@ -73,9 +75,11 @@ macro_rules! settings {
                             allowed: <$kind as Value>::ALLOWED,
                         })?;
                         let doc = concat!($($doc,)+).trim_start();
+                        let shown = value.show();
+                        let text = (!<$kind as Value>::IN_FILE || shown == text).then_some(text);
                         entries.push(Entry {
                             name, group: $group, doc, default: $default,
-                            allowed: <$kind as Value>::ALLOWED, value: value.show(), origin,
+                            allowed: <$kind as Value>::ALLOWED, value: shown, text, origin,
                         });
                         value
                     };
@@ -96,7 +100,9 @@ settings! {
         dataplane_threads: usize = "0";
         /// Host names under which the gateway may be reached, besides IP addresses and `localhost`.
         allowed_hosts: HostNames = "";
-        /// Web origins that may call the gateway with a session.
+        /// Web origins whose pages are trusted like the gateway's own: they may use the whole API, with a session or a
+        /// key. `*` lets the pages of every other origin call the inference API with a key, and nothing else: never with a
+        /// session, and neither `/admin` nor `/auth`. Without it, pages elsewhere can't use keys.
         cors_allow_origins: Origins = "";
         /// Reverse proxies whose `X-Forwarded-For` is believed.
         trusted_proxies: IpList = "";
@@ -116,6 +122,9 @@ settings! {
         /// Hosts from which engines may fetch pictures, sounds, films and files that requests refer to; `*` is any. All other
         /// addresses but `data:` are refused, since engines fetch from inside your network.
         media_url_hosts: Hosts = "";
+        /// Let requests carry tensors that engines load: `prompt_embeds`, and parts of messages such as `image_embeds`. Crafted
+        /// ones have run code in vLLM (CVE-2025-62164): only for clients that you trust like the engine's operator.
+        request_tensors: bool = "false";
         /// Streams of events and of logs that pages and operators may have open at the same time.
         event_streams_max: usize = "256";
         /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
@@ -129,6 +138,9 @@ settings! {
         data_dir: PathBuf = "~/.local/share/gantry";
         /// Database; empty is a SQLite file in the data directory.
         database_url: Option<DatabaseUrl> = "";
+        /// Key that secrets in the database are encrypted with, 64 hexadecimal digits; empty: generated once into the data
+        /// directory. Several gateways on one Postgres need the same. Further keys, behind a comma, only decrypt.
+        secrets_key: Option<Secret> = "";
         /// How long a Postgres that does not answer is waited for at start, in seconds: it may start later than the gateway.
         database_wait_sec: Wait = "60";
         /// Days for which single usage rows are kept; 0 is for ever. Sums by hour and day stay for ever.
@@ -158,8 +170,13 @@ settings! {
         session_secret: Option<Secret> = "";
         /// Marks the session cookie `Secure`; on a plain-http origin browsers then drop it.
         session_cookie_secure: bool = "false";
+        /// Seconds for which browsers shall use `https` only for the gateway's name (`Strict-Transport-Security`); 0 tells
+        /// them nothing. Only for a gateway that is always reached through a proxy with TLS.
+        hsts_max_age_sec: u32 = "0";
         /// Hours without use after which a session ends.
         session_ttl_hours: NonZeroU32 = "8";
+        /// Users that an organisation may have.
+        org_users_max: NonZeroU32 = "1000";
         /// Name of an owner that is created at start when there is none.
         admin_bootstrap_username: Option<String> = "";
         /// Password of that owner, 8 to 256 characters.
@@ -174,7 +191,7 @@ settings! {
         /// directory that an owner chose with `PUT /admin/models/base-dir` wins over this one.
         models_dir: Option<PathBuf> = "";
         /// Directories below which an owner may choose the models base directory; empty is any that is not the
-        /// system's or the gateway's own.
+        /// system's or the gateway's own, not hidden (`.ssh`), and not in the home directory of another user.
         models_roots: Paths = "";
         /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
         /// directory.
@@ -183,15 +200,15 @@ settings! {
         /// the data directory.
         export_dirs: Paths = "";
         /// Address of the model hub, as in `https://hub.example.org`; `http://` is for a mirror in one's own network, since
-        /// tokens then travel in clear. Empty is the engines' own default, and the gateway itself then asks no hub
-        /// (`hub-config`).
+        /// tokens then travel in clear. Empty is the public hub, `https://huggingface.co`, which is the engines' own
+        /// default; with `OFFLINE_MODE` no hub is asked.
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.
         primary_engine_image: ImageName = "vllm/vllm-openai:v0.32.0";
         /// Image of the secondary engine, llama.cpp.
         secondary_engine_image: ImageName = "ghcr.io/ggml-org/llama.cpp:server-cuda-b11434";
         /// Images (without tag) that models may name in `engine_image`, besides the two above; a trailing `*` matches
-        /// any end.
+        /// any end. Looked at when the field is sent, and again at each start.
         engine_image_allowlist: ImagePatterns = "";
         /// Never pulls images.
         offline_mode: bool = "false";
@@ -209,10 +226,14 @@ settings! {
         /// What runs the engines: containers of Docker, or processes of this machine. `auto`: Docker if it answers when the
         /// gateway starts or `CONTAINER_HOST` is set, else processes.
         container_runtime: ContainerRuntime = "auto";
-        /// Program that is vLLM where engines are processes; empty: `vllm serve` from `PATH`, else the simulator.
+        /// User and group, in numbers, that engines run as in their containers; empty: those of the gateway, so that models and
+        /// hub cache need be readable for it alone. `0:0` for an image that works for root only.
+        engine_container_user: Option<UserIds> = "";
+        /// Program that is vLLM where engines are processes; empty: `vllm serve` from `PATH`. A simulator only
+        /// if `gantry engine-sim --flavour vllm` stands here.
         primary_engine_command: Option<CommandWords> = "";
-        /// Program that is llama.cpp's server where engines are processes; empty: `llama-server` from `PATH`, else the
-        /// simulator.
+        /// Program that is llama.cpp's server where engines are processes; empty: `llama-server` from `PATH`. A
+        /// simulator only if `gantry engine-sim --flavour llamacpp` stands here.
         secondary_engine_command: Option<CommandWords> = "";
         /// Address of the container runtime; empty is `DOCKER_HOST`, else the local socket.
         container_host: Option<String> = "";

@@ -269,6 +269,24 @@ impl Value for CommandWords {
     }
 }
 
+/// A user and a group in numbers, as in `1000:1000`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserIds(pub String);
+
+impl Value for UserIds {
+    const ALLOWED: &'static str = "the numbers of a user and a group, as in 1000:1000";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (user, group) = text.trim().split_once(':')?;
+        let number = |it: &str| it.bytes().all(|it| it.is_ascii_digit()).then(|| it.parse::<u32>().ok())?;
+        Some(Self(format!("{}:{}", number(user)?, number(group)?)))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
 /// Comma-separated directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Paths(pub Vec<PathBuf>);
@@ -291,13 +309,13 @@ impl Value for Paths {
 pub struct Origins(pub Vec<String>);
 
 impl Value for Origins {
-    const ALLOWED: &'static str = "origins such as https://ui.example.org, comma-separated; `*` is refused";
+    const ALLOWED: &'static str = "origins such as https://ui.example.org, comma-separated, and `*` for every other one, with keys only";
 
     fn parse(text: &str) -> Option<Self> {
         let words = Words::parse(text)?.0;
         let legal = |origin: &String| {
             let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-            host.is_some_and(|it| !it.is_empty() && !it.contains(['/', '*', ' ', '@']))
+            origin == "*" || host.is_some_and(|it| !it.is_empty() && !it.contains(['/', '*', ' ', '@']))
         };
         words.iter().all(legal).then_some(Self(words))
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use gantry_domain::image;
+
 /// The engine whose command line and HTTP surface are simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
@@ -31,7 +33,11 @@ impl Flavour {
 
     /// Where the simulated image is put when nobody names a tag.
     pub fn default_tag(self) -> String {
-        format!("gantry/engine-sim-{}:{}", self.name(), self.default_version())
+        let repository = match self {
+            Self::Vllm => image::SIMULATORS[0],
+            Self::Llamacpp => image::SIMULATORS[1],
+        };
+        format!("{repository}:{}", self.default_version())
     }
 }
 

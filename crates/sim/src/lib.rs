@@ -23,6 +23,9 @@ mod server;
 mod startup;
 mod text;
 
+/// The word after the program's name that makes it a simulator.
+pub const VERB: &str = "engine-sim";
+
 pub use args::{Env, Exit};
 pub use config::{Config, TRAINED_CONTEXT, Task};
 pub use faults::{CrashLog, Faults};

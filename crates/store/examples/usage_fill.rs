@@ -174,6 +174,7 @@ fn row(dice: &mut Dice, at: Timestamp, holders: &[Holder]) -> UsageRow {
         ttft_ms: stream.then(|| 5 + latency_ms / (2 + dice.below(10) as i64)),
         status_code,
         outcome,
+        requests: 1,
     }
 }
 

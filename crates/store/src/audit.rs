@@ -6,7 +6,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    StoreError, StoreResult, Tx,
+    Readable, StoreError, StoreResult, Tx,
     page::{clean, fold},
     tx::{on_db, row},
 };
@@ -201,7 +201,7 @@ impl Tx {
             }
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        Ok((rows.into_iter().map(AuditRow::try_from).collect::<StoreResult<_>>()?, total))
+        Ok((Readable::of(rows, AuditRow::try_from)?.shown(), total))
     }
 
     /// How rows spell a name, as far as case and the composition of accents leave a choice; if they never do, the name
@@ -289,7 +289,7 @@ fn new_row(entry: &AuditEntry, seq: i64, at: Timestamp, previous: &[u8; 32]) -> 
         object_id: clean(&entry.object_id).into_owned(),
         // JSON has no bare NUL.
         before: entry.before.as_ref().map(ToString::to_string),
-        after: entry.after.as_ref().map(ToString::to_string),
+        after: entry.stored_after().as_ref().map(ToString::to_string),
         ip: text(&entry.origin.ip),
         request_id: text(&entry.origin.request_id),
         user_agent: text(&entry.origin.user_agent),

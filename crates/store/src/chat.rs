@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    StoreError, StoreResult, Tx,
+    Readable, StoreError, StoreResult, Tx,
     page::clean,
     tx::{Both, on_db, row},
 };
@@ -20,7 +20,7 @@ row! {
         user_id: i64,
         title: String,
         model_name: String,
-        engine_type: String,
+        engine_type: Option<String>,
         constraints: String,
         created_at: i64,
         updated_at: i64,
@@ -67,10 +67,12 @@ impl TryFrom<SessionRow> for ChatSession {
 
     fn try_from(row: SessionRow) -> StoreResult<Self> {
         let corrupt = |what| StoreError::Corrupt { table: "chat_sessions", id: row.id.clone(), what };
+        let engine = row.engine_type.as_deref();
+        let engine = engine.map(|it| EngineKind::parse(it).ok_or_else(|| corrupt("engine_type")));
         Ok(Self {
             id: row.id.parse().map_err(|_| corrupt("id"))?,
             user_id: UserId(row.user_id),
-            engine: EngineKind::parse(&row.engine_type).ok_or_else(|| corrupt("engine_type"))?,
+            engine: engine.transpose()?,
             constraints: serde_json::from_str(&row.constraints).map_err(|_| corrupt("constraints"))?,
             title: row.title,
             model_name: row.model_name,
@@ -127,7 +129,7 @@ impl Tx {
                 .bind(chat.user_id.0)
                 .bind(clean(&chat.title))
                 .bind(clean(&chat.model_name))
-                .bind(chat.engine.as_str())
+                .bind(chat.engine.map(EngineKind::as_str))
                 .bind(clean(&constraints))
                 .bind(chat.created_at.0)
                 .bind(chat.updated_at.0)
@@ -138,7 +140,8 @@ impl Tx {
         Ok(())
     }
 
-    /// A page of the user's chats, newest first, each with the number of its messages; and how many there are.
+    /// A page of the user's chats, newest first, each with the number of its messages, without those that can't be read
+    /// ([`Readable::shown`]); and how many there are.
     pub async fn chats(
         &mut self,
         user: UserId,
@@ -156,8 +159,8 @@ impl Tx {
             sqlx::query_as(SQL).bind(user.0).bind(limit).bind(offset).fetch_all(conn).await
         })?;
         let total = on_db!(self, |conn| sqlx::query_scalar(TOTAL).bind(user.0).fetch_one(conn).await)?;
-        let chats = rows.into_iter().map(|Both(row, it)| Ok((row.try_into()?, it.message_count)));
-        Ok((chats.collect::<StoreResult<_>>()?, total))
+        let read = |Both(row, it): Both<SessionRow, Count>| Ok((row.try_into()?, it.message_count));
+        Ok((Readable::of(rows, read)?.shown(), total))
     }
 
     pub async fn chat(&mut self, user: UserId, id: Uuid) -> StoreResult<Option<ChatSession>> {

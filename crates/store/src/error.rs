@@ -24,6 +24,15 @@ pub enum StoreError {
     /// A row was written by something other than this program.
     #[error("row `{id}` of table `{table}` does not decode: {what}")]
     Corrupt { table: &'static str, id: String, what: &'static str },
+    /// A secret is encrypted with a key that this gateway does not have.
+    #[error(
+        "`{what}` in the database is encrypted with the key {key}, which this gateway does not have: copy \
+         DATA_DIR/secrets/database-keys from the gateway that wrote it, or from the backup"
+    )]
+    Sealed { what: String, key: String },
+    /// The system gives no random bytes, or the secret is too long.
+    #[error("a secret could not be encrypted")]
+    Seal,
     /// A transaction of a gateway that no longer supervises; nothing was changed.
     #[error("another gateway supervises the models by now")]
     Overtaken,

@@ -11,7 +11,7 @@ use gantry_domain::{
 
 use crate::{
     Order, Readable, Sort, StoreError, StoreResult, Tx,
-    limits::{LimitsRow, OrgLimitsRow, bind_limits},
+    limits::{LimitsRow, OrgLimitsRow, UserLimitsRow, bind_limits},
     page::{containing, fold},
     tx::{Both, Touched, Turn, on_db, row},
 };
@@ -77,6 +77,7 @@ row! {
         org_name: String,
         user_id: Option<i64>,
         username: Option<String>,
+        user_models: Option<String>,
         holder_enabled: bool,
         name: String,
         scopes: String,
@@ -90,14 +91,16 @@ row! {
     }
 }
 
-type WholeKey = Both<KeyRow, Both<LimitsRow, OrgLimitsRow>>;
+type WholeKey = Both<KeyRow, Both<LimitsRow, Both<OrgLimitsRow, UserLimitsRow>>>;
 
 impl TryFrom<WholeKey> for ApiKey {
     type Error = StoreError;
 
-    fn try_from(Both(row, Both(limits, org_limits)): WholeKey) -> StoreResult<Self> {
+    fn try_from(Both(row, Both(limits, Both(org_limits, user_limits))): WholeKey) -> StoreResult<Self> {
         let corrupt = |what| StoreError::Corrupt { table: "api_keys", id: row.id.to_string(), what };
         let models = row.models.as_deref().map(serde_json::from_str).transpose();
+        let user_models = row.user_models.as_deref().map(serde_json::from_str).transpose();
+        let user_models = user_models.map_err(|_| corrupt("models of its user"))?;
         let settings = KeySettings {
             scopes: Scopes::parse(&row.scopes).map_err(|_| corrupt("scopes"))?,
             models: models.map_err(|_| corrupt("models"))?,
@@ -121,6 +124,8 @@ impl TryFrom<WholeKey> for ApiKey {
             org_limits: Limits::from(org_limits),
             user_id: row.user_id.map(UserId),
             username: row.username,
+            user_limits: Limits::from(user_limits),
+            user_models,
             holder_enabled: row.holder_enabled,
             created_at: Timestamp(row.created_at),
             last_used_at: row.last_used_at.map(Timestamp),
@@ -161,12 +166,15 @@ macro_rules! source {
 macro_rules! select {
     ($condition:expr) => {
         concat!(
-            "SELECT k.id, k.prefix, k.token_hash, k.org_id, o.name AS org_name, k.user_id, u.username, \
+            "SELECT k.id, k.prefix, k.token_hash, k.org_id, o.name AS org_name, k.user_id, u.username, u.models AS user_models, \
              (o.enabled AND COALESCE(u.enabled, TRUE)) AS holder_enabled, k.name, k.scopes, k.models, \
              k.ip_allowlist, k.rpm_limit, k.tpm_limit, k.max_concurrency, k.max_streams, k.budget_tokens_day, \
              k.budget_tokens_month, k.limit_mode, o.rpm_limit AS org_rpm_limit, o.tpm_limit AS org_tpm_limit, \
              o.max_concurrency AS org_max_concurrency, o.max_streams AS org_max_streams, \
              o.budget_tokens_day AS org_budget_tokens_day, o.budget_tokens_month AS org_budget_tokens_month, \
+             u.rpm_limit AS user_rpm_limit, u.tpm_limit AS user_tpm_limit, \
+             u.max_concurrency AS user_max_concurrency, u.max_streams AS user_max_streams, \
+             u.budget_tokens_day AS user_budget_tokens_day, u.budget_tokens_month AS user_budget_tokens_month, \
              k.created_at, k.expires_at, k.last_used_at, k.revoked_at",
             source!(),
             $condition
@@ -283,7 +291,7 @@ impl Tx {
         row.map(ApiKey::try_from).transpose()
     }
 
-    /// One page of keys, and how many there are on all pages.
+    /// One page of keys without those that can't be read ([`Readable::shown`]), and how many there are on all pages.
     pub async fn keys(
         &mut self,
         filter: &KeyFilter,
@@ -304,8 +312,7 @@ impl Tx {
             let query = sqlx::query_as(listing(sort)).bind(org).bind(user).bind(scope).bind(q.as_deref());
             query.bind(status).bind(now).bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        let keys = rows.into_iter().map(ApiKey::try_from).collect::<StoreResult<_>>()?;
-        Ok((keys, total))
+        Ok((Readable::of(rows, ApiKey::try_from)?.shown(), total))
     }
 
     /// Replaces all settings of a key.

@@ -31,6 +31,32 @@ row! {
     }
 }
 
+row! {
+    /// Those of the user in a row of a key.
+    #[expect(clippy::struct_field_names, reason = "they are names of columns")]
+    struct UserLimitsRow {
+        user_rpm_limit: Option<i64>,
+        user_tpm_limit: Option<i64>,
+        user_max_concurrency: Option<i64>,
+        user_max_streams: Option<i64>,
+        user_budget_tokens_day: Option<i64>,
+        user_budget_tokens_month: Option<i64>,
+    }
+}
+
+impl From<UserLimitsRow> for Limits {
+    fn from(row: UserLimitsRow) -> Self {
+        Self {
+            rpm_limit: row.user_rpm_limit,
+            tpm_limit: row.user_tpm_limit,
+            max_concurrency: row.user_max_concurrency,
+            max_streams: row.user_max_streams,
+            budget_tokens_day: row.user_budget_tokens_day,
+            budget_tokens_month: row.user_budget_tokens_month,
+        }
+    }
+}
+
 impl From<LimitsRow> for Limits {
     fn from(row: LimitsRow) -> Self {
         Self {

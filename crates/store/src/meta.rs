@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::{
     StoreError, StoreResult, Tx,
+    seal::{self, Opened, Place},
     tx::{Touched, on_db},
 };
 
@@ -56,13 +57,22 @@ impl Tx {
     }
 
     /// The secret that all gateways on this database use for `name`: `own` if there was none yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Sealed`] if another gateway stored it with a key that this one does not have.
     pub async fn shared_secret(&mut self, name: &str, own: &SecretString) -> StoreResult<SecretString> {
         const SQL: &str = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING";
         let key = format!("secret/{name}");
-        on_db!(self, |conn| {
-            sqlx::query(SQL).bind(&key).bind(own.expose_secret()).execute(conn).await.map(drop)
-        })?;
-        Ok(self.meta_get(&key).await?.map_or_else(|| own.clone(), SecretString::from))
+        let sealed = self.3.close(Place::Shared, own)?;
+        on_db!(self, |conn| sqlx::query(SQL).bind(&key).bind(sealed).execute(conn).await.map(drop))?;
+        let Some(stored) = self.meta_get(&key).await? else { return Ok(own.clone()) };
+        match self.3.open(Place::Shared, stored) {
+            Opened::Clear(secret) => Ok(secret),
+            Opened::Sealed(stored) => {
+                let needed = seal::key_of(&stored).unwrap_or_default().to_owned();
+                Err(StoreError::Sealed { what: key, key: needed })
+            }
+        }
     }
 
     pub async fn meta_get(&mut self, key: &str) -> StoreResult<Option<String>> {

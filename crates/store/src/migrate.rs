@@ -35,6 +35,10 @@ const VERSIONS: &[Version] = versions! {
     5 => "0005_lifecycle",
     6 => "0006_audit",
     7 => "0007_supervisor",
+    8 => "0008_restarts",
+    9 => "0009_registry",
+    10 => "0010_people",
+    11 => "0011_counted_rows",
 };
 
 /// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.

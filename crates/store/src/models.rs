@@ -4,14 +4,14 @@
 use gantry_domain::{
     ModelId, Timestamp,
     diagnosis::Diagnosis,
-    model::{Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, Phase, Task, Wanted},
+    model::{Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, Phase, Starts, Task, Wanted},
 };
-use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
+    Readable, Seal, StoreError, StoreResult, Tx,
     page::clean,
+    seal::Place,
     tx::{Both, Touched, on_db, row},
 };
 
@@ -32,6 +32,7 @@ row! {
         launched: Option<String>,
         last_good: Option<String>,
         apply: Option<String>,
+        starts: Option<String>,
         created_at: i64,
         updated_at: i64,
     }
@@ -65,14 +66,34 @@ impl TryFrom<ModelRow> for Model {
             launched: json(row.launched.as_deref()).map_err(|_| corrupt("launched"))?,
             last_good: json(row.last_good.as_deref()).map_err(|_| corrupt("last_good"))?,
             apply: json(row.apply.as_deref()).map_err(|_| corrupt("apply"))?,
+            starts: json(row.starts.as_deref()).map_err(|_| corrupt("starts"))?,
             name: row.name,
             served_name: row.served_name,
-            hub_token: row.hub_token.map(SecretString::from),
+            // As it is stored; [`decoded`] opens it.
+            hub_token: None,
+            sealed_hub_token: row.hub_token,
             archived: row.archived,
             generation: row.generation,
             created_at: Timestamp(row.created_at),
             updated_at: Timestamp(row.updated_at),
         })
+    }
+}
+
+/// The model of a row, with its secret opened, if that can be done.
+fn decoded(row: ModelRow, seal: &Seal) -> StoreResult<Model> {
+    let mut model = Model::try_from(row)?;
+    if let Some(stored) = model.sealed_hub_token.take() {
+        (model.hub_token, model.sealed_hub_token) = seal.open(Place::HubToken, stored).parts();
+    }
+    Ok(model)
+}
+
+/// What is stored of a draft's secret: one that can't be opened stays as it is.
+fn hub_token(draft: &ModelDraft, seal: &Seal) -> StoreResult<Option<String>> {
+    match &draft.hub_token {
+        Some(token) => seal.close(Place::HubToken, token).map(Some),
+        None => Ok(draft.sealed_hub_token.clone()),
     }
 }
 
@@ -92,7 +113,7 @@ fn encode(error: serde_json::Error) -> StoreError {
 macro_rules! columns {
     () => {
         "id, name, served_name, task, engine, config, hub_token, archived, wanted, generation, phase, \
-         diagnosis, launched, last_good, apply, created_at, updated_at"
+         diagnosis, launched, last_good, apply, starts, created_at, updated_at"
     };
 }
 
@@ -110,6 +131,7 @@ impl Tx {
         );
         self.1 = Touched::Catalog;
         let (config, phase) = (config_text(&draft.config)?, json_text(&Phase::NEW)?);
+        let hub_token = hub_token(draft, &self.3)?;
         let row: ModelRow = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(draft.name.as_str())
@@ -117,7 +139,7 @@ impl Tx {
                 .bind(draft.task.as_str())
                 .bind(draft.engine.as_str())
                 .bind(config)
-                .bind(draft.hub_token.as_ref().map(ExposeSecret::expose_secret))
+                .bind(hub_token)
                 .bind(draft.archived)
                 .bind(Wanted::Stopped.as_str())
                 .bind(phase)
@@ -125,7 +147,7 @@ impl Tx {
                 .fetch_one(conn)
                 .await
         })?;
-        row.try_into()
+        decoded(row, &self.3)
     }
 
     /// `None` also for a model that is being deleted.
@@ -133,17 +155,19 @@ impl Tx {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1 AND NOT deleting");
         let row: Option<ModelRow> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
-        row.map(Model::try_from).transpose()
+        row.map(|it| decoded(it, &self.3)).transpose()
     }
 
-    /// All models by id, without those that are being deleted.
+    /// All models by id, without those that are being deleted and those that can't be read ([`Readable::shown`]).
     pub async fn models(&mut self, include_archived: bool) -> StoreResult<Vec<Model>> {
-        self.model_rows(include_archived).await?.into_iter().map(Model::try_from).collect()
+        let rows = self.model_rows(include_archived).await?;
+        Ok(Readable::of(rows, |it| decoded(it, &self.3))?.shown())
     }
 
     /// Those that are not archived, as far as they can be read.
     pub async fn readable_models(&mut self) -> StoreResult<Readable<Model>> {
-        Readable::of(self.model_rows(false).await?, Model::try_from)
+        let rows = self.model_rows(false).await?;
+        Readable::of(rows, |it| decoded(it, &self.3))
     }
 
     async fn model_rows(&mut self, include_archived: bool) -> StoreResult<Vec<ModelRow>> {
@@ -160,7 +184,7 @@ impl Tx {
         const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models ORDER BY id");
         let rows: Vec<Both<ModelRow, Deleting>> =
             on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?;
-        Readable::of(rows, |Both(row, it)| Ok((row.try_into()?, it.deleting)))
+        Readable::of(rows, |Both(row, it)| Ok((decoded(row, &self.3)?, it.deleting)))
     }
 
     /// One model, archived or being deleted as it may be, and whether it is being deleted.
@@ -168,7 +192,7 @@ impl Tx {
         const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models WHERE id = $1");
         let row: Option<Both<ModelRow, Deleting>> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
-        row.map(|Both(row, it)| Ok((row.try_into()?, it.deleting))).transpose()
+        row.map(|Both(row, it)| Ok((decoded(row, &self.3)?, it.deleting))).transpose()
     }
 
     /// Replaces identity and settings. What is wanted and what was seen stay as they are.
@@ -188,6 +212,7 @@ impl Tx {
         );
         self.1 = Touched::Catalog;
         let config = config_text(&draft.config)?;
+        let hub_token = hub_token(draft, &self.3)?;
         let row: Option<ModelRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(id.0)
@@ -196,13 +221,13 @@ impl Tx {
                 .bind(draft.task.as_str())
                 .bind(draft.engine.as_str())
                 .bind(config)
-                .bind(draft.hub_token.as_ref().map(ExposeSecret::expose_secret))
+                .bind(hub_token)
                 .bind(draft.archived)
                 .bind(now.0)
                 .fetch_optional(conn)
                 .await
         })?;
-        row.map(Model::try_from).transpose()
+        row.map(|it| decoded(it, &self.3)).transpose()
     }
 
     /// Holds the model's row until the transaction ends, so that what is read next can't be changed by another gateway
@@ -216,7 +241,7 @@ impl Tx {
     }
 
     /// Notes what the operator wants now, as a new generation; `apply` says how, if it is an apply. A start forgets why
-    /// the last one failed. `None` also for a model that is being deleted.
+    /// the last one failed; every command, what was started since the one before. `None` also for a model that is being deleted.
     pub async fn command(
         &mut self,
         id: ModelId,
@@ -225,7 +250,7 @@ impl Tx {
         now: Timestamp,
     ) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
-            "UPDATE models SET wanted = $2, generation = generation + 1, apply = $3, updated_at = $4, \
+            "UPDATE models SET wanted = $2, generation = generation + 1, apply = $3, starts = NULL, updated_at = $4, \
              diagnosis = CASE WHEN $5 THEN NULL ELSE diagnosis END WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
@@ -236,26 +261,30 @@ impl Tx {
             let query = query.bind(wanted == Wanted::Running);
             query.fetch_optional(conn).await
         })?;
-        row.map(Model::try_from).transpose()
+        row.map(|it| decoded(it, &self.3)).transpose()
     }
 
     /// Notes what the reconciler saw of `model`, and what follows from it for its blueprints, unless there was a
     /// command since it looked: `false` if the generation is no longer that of `model`, or the model is gone.
     ///
-    /// A start that begins fixes what the container is made from; an engine that gets ready makes it the last good one
-    /// and ends the apply.
-    pub async fn record_phase(&mut self, model: &Model, phase: &Phase) -> StoreResult<bool> {
+    /// A start that begins fixes what the container is made from, and in which life of the machine (`boot`, its boot id)
+    /// that is; an engine that gets ready makes it the last good one and ends the apply.
+    pub async fn record_phase(&mut self, model: &Model, phase: &Phase, boot: &str) -> StoreResult<bool> {
         const PLAIN: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
-        const BEGIN: &str = "UPDATE models SET phase = $3, launched = $4 WHERE id = $1 AND generation = $2";
+        const BEGIN: &str =
+            "UPDATE models SET phase = $3, launched = $4, starts = $5 WHERE id = $1 AND generation = $2";
         const READY: &str = "UPDATE models SET phase = $3, last_good = $4, apply = $5, diagnosis = NULL WHERE id = $1 AND generation = $2";
         self.1 = Touched::Catalog;
         let text = json_text(phase)?;
         let rows = match phase {
             Phase::Starting { .. } => {
-                let launched = json_text(&Blueprint::of(model))?;
+                let launched = json_text(&model.to_launch())?;
+                let before = model.starts.clone().unwrap_or_default();
+                let starts = json_text(&Starts { boot: Some(boot.to_owned()), ..before })?;
                 on_db!(self, |conn| {
                     let query = sqlx::query(BEGIN).bind(model.id.0).bind(model.generation);
-                    query.bind(text).bind(launched).execute(conn).await.map(|done| done.rows_affected())
+                    let query = query.bind(text).bind(launched).bind(starts);
+                    query.execute(conn).await.map(|done| done.rows_affected())
                 })?
             }
             Phase::Running { .. } => {
@@ -314,7 +343,7 @@ impl Tx {
     ) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
             "UPDATE models SET task = $3, config = $4, wanted = 'running', \
-             generation = generation + 1, apply = $5, diagnosis = NULL, updated_at = $6 \
+             generation = generation + 1, apply = $5, starts = NULL, diagnosis = NULL, updated_at = $6 \
              WHERE id = $1 AND generation = $2 AND NOT deleting RETURNING ",
             columns!()
         );
@@ -331,7 +360,36 @@ impl Tx {
                 .fetch_optional(conn)
                 .await
         })?;
-        row.map(Model::try_from).transpose()
+        row.map(|it| decoded(it, &self.3)).transpose()
+    }
+
+    /// Starts the model again as a new generation, without a command of an operator, unless there was one since `model`
+    /// was read. An apply that was under way is over.
+    pub async fn start_again(&mut self, model: &Model, starts: &Starts) -> StoreResult<Option<Model>> {
+        const SQL: &str = concat!(
+            "UPDATE models SET generation = generation + 1, apply = $3, starts = $4, diagnosis = NULL \
+             WHERE id = $1 AND generation = $2 AND wanted = 'running' AND NOT deleting RETURNING ",
+            columns!()
+        );
+        self.1 = Touched::Catalog;
+        let apply = model.apply.as_ref().and_then(Apply::done);
+        let (apply, starts) = (apply.as_ref().map(json_text).transpose()?, json_text(starts)?);
+        let row: Option<ModelRow> = on_db!(self, |conn| {
+            let query = sqlx::query_as(SQL).bind(model.id.0).bind(model.generation);
+            query.bind(apply).bind(starts).fetch_optional(conn).await
+        })?;
+        row.map(|it| decoded(it, &self.3)).transpose()
+    }
+
+    /// Notes that the failed apply of `model` is not rolled back, unless there was a command since `model` was read.
+    pub async fn give_up_roll_back(&mut self, model: &Model) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE models SET apply = NULL WHERE id = $1 AND generation = $2 AND NOT deleting";
+        self.1 = Touched::Catalog;
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(model.id.0).bind(model.generation);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
     }
 
     /// Notes that the model is to be stopped and deleted: it vanishes from lists, its served name is free, and the
@@ -344,7 +402,7 @@ impl Tx {
         on_db!(self, |conn| sqlx::query(MARK).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
         let row: Option<ModelRow> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
-        row.map(Model::try_from).transpose()
+        row.map(|it| decoded(it, &self.3)).transpose()
     }
 
     /// Deletes the record and its events at once.

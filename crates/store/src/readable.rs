@@ -1,6 +1,21 @@
 //! Lists of which one row must not hold up the others.
 
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
 use crate::{StoreError, StoreResult};
+
+/// What is wrong with the rows that lists left out since the program began. Of the process, as its log is.
+static LEFT_OUT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Most of them that are remembered, so that a table full of them takes no memory without end.
+const REMEMBERED: usize = 10_000;
+
+/// Rows that lists of this process left out because they can't be read; each counts once.
+pub fn left_out() -> usize {
+    LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).len()
+}
 
 /// What was read of a table for somebody who goes on with what he gets.
 #[derive(Debug)]
@@ -11,6 +26,17 @@ pub struct Readable<T> {
 }
 
 impl<T> Readable<T> {
+    /// The rows for a list that is shown: it comes without those that can't be read, of which the log tells once.
+    pub fn shown(self) -> Vec<T> {
+        let mut known = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in self.bad.iter().map(ToString::to_string) {
+            if known.len() < REMEMBERED && known.insert(row.clone()) {
+                tracing::error!(row, "left out of lists until it can be read");
+            }
+        }
+        self.rows
+    }
+
     /// Sorts rows by whether they decode.
     ///
     /// # Errors

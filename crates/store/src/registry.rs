@@ -1,11 +1,12 @@
 //! Engines that the gateway does not run itself, entered by hand.
 
 use gantry_domain::{Timestamp, model::Task};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
+    Readable, Seal, StoreError, StoreResult, Tx,
     page::clean,
+    seal::Place,
     tx::{Touched, on_db, row},
 };
 
@@ -14,19 +15,24 @@ use crate::{
 pub struct RegistryEntry {
     /// Unique in the registry; whether a managed model has the same one is the caller's to check.
     pub served_name: String,
-    /// Base address, without the endpoint's path.
-    pub url: String,
+    /// Base addresses, without the endpoint's path; at least one. Each request goes to one of them.
+    pub urls: Vec<String>,
     pub task: Task,
+    /// What the model is called there, if not by the served name.
+    pub upstream_model: Option<String>,
     /// Sent to the engine as a bearer token.
     pub api_key: Option<SecretString>,
+    /// A key as it is stored: it needs a key of the database that this gateway does not have.
+    pub sealed_api_key: Option<String>,
     pub created_at: Timestamp,
 }
 
 row! {
     struct RegistryRow {
         served_name: String,
-        url: String,
+        urls: String,
         task: String,
+        upstream_model: Option<String>,
         api_key: Option<String>,
         created_at: i64,
     }
@@ -36,48 +42,79 @@ impl TryFrom<RegistryRow> for RegistryEntry {
     type Error = StoreError;
 
     fn try_from(row: RegistryRow) -> StoreResult<Self> {
-        let Some(task) = Task::parse(&row.task) else {
-            return Err(StoreError::Corrupt { table: "registry", id: row.served_name, what: "task" });
-        };
+        let corrupt = |what| StoreError::Corrupt { table: "registry", id: row.served_name.clone(), what };
+        let task = Task::parse(&row.task).ok_or_else(|| corrupt("task"))?;
+        let urls: Vec<String> = serde_json::from_str(&row.urls).map_err(|_| corrupt("urls"))?;
+        if urls.is_empty() {
+            return Err(corrupt("urls"));
+        }
         Ok(Self {
             served_name: row.served_name,
-            url: row.url,
+            urls,
             task,
-            api_key: row.api_key.map(SecretString::from),
+            upstream_model: row.upstream_model,
+            // As it is stored; [`decoded`] opens it.
+            api_key: None,
+            sealed_api_key: row.api_key,
             created_at: Timestamp(row.created_at),
         })
     }
 }
 
+/// The entry of a row, with its secret opened, if that can be done.
+fn decoded(row: RegistryRow, seal: &Seal) -> StoreResult<RegistryEntry> {
+    let mut entry = RegistryEntry::try_from(row)?;
+    if let Some(stored) = entry.sealed_api_key.take() {
+        (entry.api_key, entry.sealed_api_key) = seal.open(Place::ApiKey, stored).parts();
+    }
+    Ok(entry)
+}
+
 impl Tx {
-    /// All entries, oldest first.
+    /// All entries that can be read ([`Readable::shown`]), oldest first.
     pub async fn registry(&mut self) -> StoreResult<Vec<RegistryEntry>> {
-        self.registry_rows().await?.into_iter().map(RegistryEntry::try_from).collect()
+        let rows = self.registry_rows().await?;
+        Ok(Readable::of(rows, |it| decoded(it, &self.3))?.shown())
     }
 
-    /// The same, as far as they can be read.
+    /// The same, as far as they can be read, with their keys, and what is wrong with the others: an engine that wants a key
+    /// can't be asked without it.
     pub async fn readable_registry(&mut self) -> StoreResult<Readable<RegistryEntry>> {
-        Readable::of(self.registry_rows().await?, RegistryEntry::try_from)
+        let rows = self.registry_rows().await?;
+        Readable::of(rows, |row| {
+            let entry = decoded(row, &self.3)?;
+            if entry.sealed_api_key.is_none() {
+                return Ok(entry);
+            }
+            let what = "api_key, which is encrypted with a key that this gateway does not have";
+            Err(StoreError::Corrupt { table: "registry", id: entry.served_name, what })
+        })
     }
 
     async fn registry_rows(&mut self) -> StoreResult<Vec<RegistryRow>> {
-        const SQL: &str = "SELECT served_name, url, task, api_key, created_at FROM registry \
+        const SQL: &str = "SELECT served_name, urls, task, upstream_model, api_key, created_at FROM registry \
                            ORDER BY created_at, served_name";
         Ok(on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?)
     }
 
     /// Adds an entry or replaces the one of the same name, whose `created_at` stays.
     pub async fn upsert_registry(&mut self, entry: &RegistryEntry) -> StoreResult<()> {
-        const SQL: &str = "INSERT INTO registry (served_name, url, task, api_key, created_at) \
-             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (served_name) \
-             DO UPDATE SET url = excluded.url, task = excluded.task, api_key = excluded.api_key";
+        const SQL: &str = "INSERT INTO registry (served_name, urls, task, upstream_model, api_key, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (served_name) DO UPDATE SET urls = excluded.urls, \
+             task = excluded.task, upstream_model = excluded.upstream_model, api_key = excluded.api_key";
         self.1 = Touched::Catalog;
+        // One that can't be opened stays as it is.
+        let api_key = match &entry.api_key {
+            Some(key) => Some(self.3.close(Place::ApiKey, key)?),
+            None => entry.sealed_api_key.clone(),
+        };
         on_db!(self, |conn| {
             sqlx::query(SQL)
                 .bind(entry.served_name.as_str())
-                .bind(entry.url.as_str())
+                .bind(serde_json::Value::from(entry.urls.as_slice()).to_string())
                 .bind(entry.task.as_str())
-                .bind(entry.api_key.as_ref().map(ExposeSecret::expose_secret))
+                .bind(entry.upstream_model.as_deref())
+                .bind(api_key)
                 .bind(entry.created_at.0)
                 .execute(conn)
                 .await

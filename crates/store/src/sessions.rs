@@ -9,7 +9,7 @@ use sqlx::{FromRow, Row};
 use crate::{
     Readable, StoreError, StoreResult, Tx,
     tx::{Both, Touched, Turn, on_db, row},
-    users::UserRow,
+    users::{UserRow, joined_user},
 };
 
 row! {
@@ -66,8 +66,9 @@ impl TryFrom<Joined> for (Session, User, bool) {
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT s.id_hash, s.created_at AS session_created_at, s.expires_at, u.id, u.org_id, u.username, \
-             u.password_hash, u.role, u.enabled, u.created_at, u.last_login_at, o.enabled AS org_enabled \
+            "SELECT s.id_hash, s.created_at AS session_created_at, s.expires_at, ",
+            joined_user!(),
+            ", o.enabled AS org_enabled \
              FROM sessions s JOIN users u ON u.id = s.user_id JOIN orgs o ON o.id = u.org_id WHERE ",
             $condition
         )
@@ -145,6 +146,25 @@ impl Tx {
         self.1 = Touched::Catalog;
         Ok(on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(user.0).bind(keep);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?)
+    }
+
+    /// The same of all users of an organisation.
+    pub async fn trim_org_sessions(&mut self, org: OrgId, keep: i64) -> StoreResult<u64> {
+        const COUNT: &str =
+            "SELECT COUNT(*) FROM sessions s JOIN users u ON u.id = s.user_id WHERE u.org_id = $1";
+        const SQL: &str = "DELETE FROM sessions WHERE id_hash IN (SELECT s.id_hash FROM sessions s \
+             JOIN users u ON u.id = s.user_id WHERE u.org_id = $1 \
+             ORDER BY s.expires_at DESC, s.created_at DESC, s.id_hash LIMIT 1000000000 OFFSET $2)";
+        let n: i64 = on_db!(self, |conn| sqlx::query_scalar(COUNT).bind(org.0).fetch_one(conn).await)?;
+        if n <= keep {
+            return Ok(0);
+        }
+        self.take_turn(Turn::Upkeep).await?;
+        self.1 = Touched::Catalog;
+        Ok(on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(org.0).bind(keep);
             query.execute(conn).await.map(|done| done.rows_affected())
         })?)
     }

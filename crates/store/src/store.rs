@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::Path,
     str::FromStr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,7 @@ use sqlx::{
 };
 
 use crate::{
-    StoreError, StoreResult, Tx,
+    Seal, StoreError, StoreResult, Tx,
     held::{self, Held},
     migrate::apply,
     tx::{Inner, Touched},
@@ -79,7 +80,7 @@ impl DatabaseKind {
 
 /// An open database whose schema is the one of this program. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Store(Pools);
+pub struct Store(Pools, Arc<Seal>);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Pools {
@@ -96,15 +97,22 @@ impl Store {
     /// whose schema was changed by hand, [`StoreError::Database`] if it can't be reached.
     pub async fn open(url: &str) -> StoreResult<Self> {
         let store = if let Some(path) = url.strip_prefix("sqlite://") {
-            Self(open_sqlite(path).await?)
+            Self(open_sqlite(path).await?, Arc::default())
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            Self(open_postgres(url).await?)
+            Self(open_postgres(url).await?, Arc::default())
         } else {
             let text = "it must begin with `sqlite://` or `postgres://`";
             return Err(StoreError::Address(text.to_owned()));
         };
         store.roll_up_old_usage().await?;
         Ok(store)
+    }
+
+    /// The same database with the keys of its secrets. Without them secrets are not encrypted, and those that are can't be
+    /// read.
+    #[must_use]
+    pub fn with_seal(self, seal: Seal) -> Self {
+        Self(self.0, Arc::new(seal))
     }
 
     pub(crate) fn pools(&self) -> &Pools {
@@ -145,7 +153,7 @@ impl Store {
             let pool = pool.connect_lazy_with(options);
             Pools::Postgres { pool: pool.clone(), quick: pool }
         };
-        Ok(Self(pools))
+        Ok(Self(pools, Arc::default()))
     }
 
     pub fn kind(&self) -> DatabaseKind {
@@ -162,23 +170,23 @@ impl Store {
             Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
             Pools::Postgres { pool, .. } => Inner::Postgres(Held::open(pool, None, UNIT_OF_WORK).await?),
         };
-        Ok(Tx(inner, Touched::default(), None))
+        Ok(Tx(inner, Touched::default(), None, Arc::clone(&self.1)))
     }
 
     /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
     /// writers. All its statements see the database as it was at the first one.
     pub async fn read(&self) -> StoreResult<Tx> {
         match &self.0 {
-            Pools::Sqlite { readers, .. } => begin_sqlite(readers).await,
-            Pools::Postgres { pool, .. } => begin_postgres(pool, UNIT_OF_WORK).await,
+            Pools::Sqlite { readers, .. } => begin_sqlite(readers, &self.1).await,
+            Pools::Postgres { pool, .. } => begin_postgres(pool, UNIT_OF_WORK, &self.1).await,
         }
     }
 
     /// The same on connections that nothing long has: for what a revoked key or an ended session must not wait for.
     pub async fn read_quick(&self) -> StoreResult<Tx> {
         match &self.0 {
-            Pools::Sqlite { quick, .. } => begin_sqlite(quick).await,
-            Pools::Postgres { quick, .. } => begin_postgres(quick, QUICK_WORK).await,
+            Pools::Sqlite { quick, .. } => begin_sqlite(quick, &self.1).await,
+            Pools::Postgres { quick, .. } => begin_postgres(quick, QUICK_WORK, &self.1).await,
         }
     }
 
@@ -227,13 +235,14 @@ pub async fn in_time<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResu
     tokio::time::timeout(UNIT_OF_WORK, work).await.map_err(late)?
 }
 
-async fn begin_sqlite(pool: &SqlitePool) -> StoreResult<Tx> {
-    Ok(Tx(Inner::Sqlite(pool.begin().await?), Touched::default(), None))
+async fn begin_sqlite(pool: &SqlitePool, seal: &Arc<Seal>) -> StoreResult<Tx> {
+    Ok(Tx(Inner::Sqlite(pool.begin().await?), Touched::default(), None, Arc::clone(seal)))
 }
 
-async fn begin_postgres(pool: &PgPool, limit: Duration) -> StoreResult<Tx> {
+async fn begin_postgres(pool: &PgPool, limit: Duration, seal: &Arc<Seal>) -> StoreResult<Tx> {
     const SQL: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-    Ok(Tx(Inner::Postgres(Held::open(pool, Some(SQL), limit).await?), Touched::default(), None))
+    let inner = Inner::Postgres(Held::open(pool, Some(SQL), limit).await?);
+    Ok(Tx(inner, Touched::default(), None, Arc::clone(seal)))
 }
 
 /// Taking a connection is the question: it is asked whether it lives before it is handed out, with a limit.

@@ -1,11 +1,11 @@
 //! One unit of work, and the two macros that keep each query written once for both databases.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, TryStreamExt};
 use sqlx::{FromRow, Row, Sqlite, Transaction};
 
-use crate::{StoreError, StoreResult, held::Held};
+use crate::{Seal, StoreError, StoreResult, held::Held};
 
 /// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
 ///
@@ -15,8 +15,8 @@ use crate::{StoreError, StoreResult, held::Held};
 /// [`Tx::lock_model`], then the rows that are written, then the head of the audit log ([`Tx::audit`], the last thing a
 /// transaction does itself), and at last the row that counts changes, which [`Tx::commit`] takes.
 ///
-/// The last field is the epoch of [`Tx::fence`].
-pub struct Tx(pub(crate) Inner, pub(crate) Touched, pub(crate) Option<i64>);
+/// The last two fields are the epoch of [`Tx::fence`], and the keys of secrets.
+pub struct Tx(pub(crate) Inner, pub(crate) Touched, pub(crate) Option<i64>, pub(crate) Arc<Seal>);
 
 /// Whether the transaction changed something that gateways keep in memory; see [`Tx::changes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,9 +1,10 @@
 //! User accounts, the first owner, and sign-ins.
 
-use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, name};
+use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, limit::Limits, name};
 
 use crate::{
-    Constraint, Order, Sort, StoreError, StoreResult, Tx,
+    Constraint, Order, Readable, Sort, StoreError, StoreResult, Tx,
+    limits::{LimitsRow, bind_limits},
     page::{clean, containing, fold},
     tx::{Both, Touched, Turn, on_db, row},
 };
@@ -28,6 +29,10 @@ pub struct UserChange {
     pub enabled: Option<bool>,
     /// The user's keys move along.
     pub org_id: Option<OrgId>,
+    /// All of them are replaced.
+    pub limits: Option<Limits>,
+    /// `Some(None)` is all models.
+    pub models: Option<Option<Vec<String>>>,
 }
 
 /// All conditions that are set must hold.
@@ -64,7 +69,7 @@ impl UserColumn {
 }
 
 row! {
-    struct UserRow {
+    struct UserColumns {
         id: i64,
         org_id: i64,
         username: String,
@@ -73,8 +78,11 @@ row! {
         enabled: bool,
         created_at: i64,
         last_login_at: Option<i64>,
+        models: Option<String>,
     }
 }
+
+pub(crate) type UserRow = Both<UserColumns, LimitsRow>;
 
 row! {
     struct OrgName {
@@ -85,13 +93,13 @@ row! {
 impl TryFrom<UserRow> for User {
     type Error = StoreError;
 
-    fn try_from(row: UserRow) -> StoreResult<Self> {
-        let role = Role::parse(&row.role).ok_or_else(|| StoreError::Corrupt {
-            table: "users",
-            id: row.id.to_string(),
-            what: "role",
-        })?;
+    fn try_from(Both(row, limits): UserRow) -> StoreResult<Self> {
+        let corrupt = |what| StoreError::Corrupt { table: "users", id: row.id.to_string(), what };
+        let role = Role::parse(&row.role).ok_or_else(|| corrupt("role"))?;
+        let models = row.models.as_deref().map(serde_json::from_str).transpose();
         Ok(Self {
+            limits: limits.into(),
+            models: models.map_err(|_| corrupt("models"))?,
             id: UserId(row.id),
             org_id: OrgId(row.org_id),
             username: row.username,
@@ -107,9 +115,19 @@ impl TryFrom<UserRow> for User {
 /// The columns of [`UserRow`].
 macro_rules! columns {
     () => {
-        "id, org_id, username, password_hash, role, enabled, created_at, last_login_at"
+        "id, org_id, username, password_hash, role, enabled, created_at, last_login_at, models, rpm_limit, tpm_limit, \
+         max_concurrency, max_streams, budget_tokens_day, budget_tokens_month"
     };
 }
+
+/// The same of the table `u` in a join.
+macro_rules! joined_user {
+    () => {
+        "u.id, u.org_id, u.username, u.password_hash, u.role, u.enabled, u.created_at, u.last_login_at, u.models, \
+         u.rpm_limit, u.tpm_limit, u.max_concurrency, u.max_streams, u.budget_tokens_day, u.budget_tokens_month"
+    };
+}
+pub(crate) use joined_user;
 
 macro_rules! matching {
     () => {
@@ -123,8 +141,9 @@ macro_rules! matching {
 macro_rules! listing {
     ($order:literal) => {
         concat!(
-            "SELECT u.id, u.org_id, u.username, u.password_hash, u.role, u.enabled, u.created_at, \
-             u.last_login_at, o.name AS org_name",
+            "SELECT ",
+            joined_user!(),
+            ", o.name AS org_name",
             matching!(),
             " ORDER BY ",
             $order,
@@ -220,7 +239,14 @@ impl Tx {
         if taken { Err(StoreError::Conflict(Constraint::Username)) } else { Ok(()) }
     }
 
-    /// One page of users with the names of their organisations, and how many there are on all pages.
+    /// How many users an organisation has.
+    pub async fn org_user_count(&mut self, org: OrgId) -> StoreResult<i64> {
+        const SQL: &str = "SELECT COUNT(*) FROM users WHERE org_id = $1";
+        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(org.0).fetch_one(conn).await)?)
+    }
+
+    /// One page of users with the names of their organisations, without those that can't be read ([`Readable::shown`]), and
+    /// how many there are on all pages.
     pub async fn users(
         &mut self,
         filter: &UserFilter,
@@ -238,8 +264,8 @@ impl Tx {
             let query = sqlx::query_as(listing(sort)).bind(org).bind(q.as_deref()).bind(role);
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        let users = rows.into_iter().map(|Both(user, org)| Ok((user.try_into()?, org.org_name)));
-        Ok((users.collect::<StoreResult<_>>()?, total))
+        let read = |Both(user, org): Both<UserRow, OrgName>| Ok((user.try_into()?, org.org_name));
+        Ok((Readable::of(rows, read)?.shown(), total))
     }
 
     /// # Errors
@@ -249,7 +275,14 @@ impl Tx {
         const SQL: &str = concat!(
             "UPDATE users SET username = COALESCE($2, username), \
              username_lower = COALESCE($3, username_lower), password_hash = COALESCE($4, password_hash), \
-             role = COALESCE($5, role), enabled = COALESCE($6, enabled), org_id = COALESCE($7, org_id) \
+             role = COALESCE($5, role), enabled = COALESCE($6, enabled), org_id = COALESCE($7, org_id), \
+             models = CASE WHEN $8 THEN $9 ELSE models END, \
+             rpm_limit = CASE WHEN $10 THEN $11 ELSE rpm_limit END, \
+             tpm_limit = CASE WHEN $10 THEN $12 ELSE tpm_limit END, \
+             max_concurrency = CASE WHEN $10 THEN $13 ELSE max_concurrency END, \
+             max_streams = CASE WHEN $10 THEN $14 ELSE max_streams END, \
+             budget_tokens_day = CASE WHEN $10 THEN $15 ELSE budget_tokens_day END, \
+             budget_tokens_month = CASE WHEN $10 THEN $16 ELSE budget_tokens_month END \
              WHERE id = $1 RETURNING ",
             columns!()
         );
@@ -258,8 +291,11 @@ impl Tx {
             self.take_turn(Turn::Upkeep).await?;
         }
         self.1 = Touched::Catalog;
+        let models =
+            change.models.as_ref().map(|it| it.as_deref().map(|it| serde_json::Value::from(it).to_string()));
+        let limits = change.limits.unwrap_or_default();
         let row: Option<UserRow> = on_db!(self, |conn| {
-            sqlx::query_as(SQL)
+            let query = sqlx::query_as(SQL)
                 .bind(id.0)
                 .bind(change.username.as_deref().map(name::composed))
                 .bind(change.username.as_deref().map(fold))
@@ -267,8 +303,10 @@ impl Tx {
                 .bind(change.role.map(Role::as_str))
                 .bind(change.enabled)
                 .bind(change.org_id.map(|it| it.0))
-                .fetch_optional(conn)
-                .await
+                .bind(models.is_some())
+                .bind(models.flatten())
+                .bind(change.limits.is_some());
+            bind_limits!(query, &limits).fetch_optional(conn).await
         })?;
         if let (Some(_), Some(username)) = (&row, &change.username) {
             self.is_free(username, Some(id)).await?;

@@ -21,9 +21,9 @@ static CHECKOUT: LazyLock<String> = LazyLock::new(|| {
     format!("{:08x}", hasher.finish() >> 32)
 });
 static SIM_VLLM: LazyLock<String> =
-    LazyLock::new(|| format!("gantry/engine-sim-vllm:0.32.0-test-{}", *CHECKOUT));
+    LazyLock::new(|| format!("localhost/gantry-engine-sim-vllm:0.32.0-test-{}", *CHECKOUT));
 static SIM_LLAMACPP: LazyLock<String> =
-    LazyLock::new(|| format!("gantry/engine-sim-llamacpp:b11434-test-{}", *CHECKOUT));
+    LazyLock::new(|| format!("localhost/gantry-engine-sim-llamacpp:b11434-test-{}", *CHECKOUT));
 
 /// The image of the simulated vLLM.
 pub fn sim_vllm() -> &'static str {
@@ -113,6 +113,17 @@ impl Drop for Foreign {
 
 pub(crate) fn remove(container: &str) {
     let _ = Command::new("docker").args(["rm", "-f", "-v", container]).output();
+}
+
+/// Removes the networks of the gateway with this id that nothing uses.
+pub(crate) fn remove_networks(instance: &str) {
+    let mine = format!("label=gantry.instance={instance}");
+    let Ok(found) = Command::new("docker").args(["network", "ls", "-q", "--filter", &mine]).output() else {
+        return;
+    };
+    for id in String::from_utf8_lossy(&found.stdout).split_whitespace() {
+        let _ = Command::new("docker").args(["network", "rm", id]).output();
+    }
 }
 
 /// Containers are named after model ids and a Docker engine has each name once, so gateways that are tested at the

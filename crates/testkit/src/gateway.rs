@@ -139,6 +139,8 @@ impl Gateway {
     pub async fn start(program: &str, options: Options) -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::create_dir(dir.path().join("models")).unwrap();
+        // What models are made of that nobody starts.
+        std::fs::create_dir(dir.path().join("models/m")).unwrap();
         let postgres_schema = match options.database {
             Database::Sqlite => None,
             Database::Postgres => Some(schema()),
@@ -293,6 +295,7 @@ impl Drop for Gateway {
             if let Ok(found) = Command::new("docker").args(["ps", "-aq", "--filter", &mine]).output() {
                 String::from_utf8_lossy(&found.stdout).split_whitespace().for_each(docker::remove);
             }
+            docker::remove_networks(&instance);
         }
         if let Some((url, schema)) = &self.postgres_schema {
             let drop = format!("DROP SCHEMA {schema} CASCADE");
@@ -345,12 +348,19 @@ async fn spawn(
         }
     }
     command
+        .env("GANTRY_SETTINGS_FILE", "")
         .env("GATEWAY_LISTEN", "127.0.0.1:0")
         .env("METRICS_LISTEN", "127.0.0.1:0")
         .env("DATA_DIR", dir.path().join("data"))
         .env("MODELS_DIR", dir.path().join("models"))
         .env("DATAPLANE_THREADS", "2")
-        .env("RUST_LOG", "info,gantry=debug");
+        // Gateways on one Postgres need the same.
+        .env("SECRETS_KEY", "5eed".repeat(16))
+        .env("RUST_LOG", "info,gantry=debug")
+        // Nothing is simulated that is not named: neither an image nor a program.
+        .env("ENGINE_IMAGE_ALLOWLIST", format!("{},{}", docker::sim_vllm(), docker::sim_llamacpp()))
+        .env("PRIMARY_ENGINE_COMMAND", format!("{program} engine-sim --flavour vllm"))
+        .env("SECONDARY_ENGINE_COMMAND", format!("{program} engine-sim --flavour llamacpp"));
     if options.owner {
         command.env("ADMIN_BOOTSTRAP_USERNAME", OWNER.0).env("ADMIN_BOOTSTRAP_PASSWORD", OWNER.1);
     }

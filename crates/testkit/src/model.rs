@@ -24,6 +24,8 @@ pub fn simulated(engine: &str, served_name: &str, faults: &[(&str, &str)]) -> Va
     json!({
         "served_name": served_name, "engine_type": engine, "engine_image": image, "local_path": path,
         "device": "cpu", "extra_env": env,
+        // Where a test gives it another image, there is no such file.
+        "force": true,
     })
 }
 

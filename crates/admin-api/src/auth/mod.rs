@@ -1,8 +1,12 @@
 //! `/auth`: sign-in and what any signed-in user does about himself.
 
 pub(crate) mod keys;
+pub(crate) mod limits;
 pub(crate) mod login;
+pub(crate) mod models;
 pub(crate) mod password;
+pub(crate) mod tokens;
+pub(crate) mod usage;
 
 use axum::{Json, extract::State, http::header::SET_COOKIE, response::IntoResponse};
 use gantry_domain::{Role, audit::Action, identity::User};
@@ -37,7 +41,7 @@ pub(crate) async fn me(caller: Caller, params: Params) -> Outcome<impl IntoRespo
 /// Ends this session at once, everywhere.
 pub(crate) async fn logout(app: State<App>, caller: Caller) -> Outcome<impl IntoResponse> {
     let mut tx = app.store.write().await?;
-    tx.delete_session(&caller.session).await?;
+    tx.delete_session(&caller.session()?).await?;
     tx.audit(&caller.did(Action::Logout, caller.user.id), app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;

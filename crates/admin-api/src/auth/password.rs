@@ -27,9 +27,17 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     // Someone at an unlocked screen may guess too.
     let user = caller.user.id;
     app.guesses.begin(user, app.steady.now())?;
-    match app.passwords.verify(&current, Some(&caller.user.password_hash)).await {
-        Ok(true) => app.guesses.right(user),
-        Ok(false) => {
+    let checked = async {
+        let turn = app.passwords.turn(user).await?;
+        Ok((app.passwords.is_current(&current, &caller.user.password_hash).await?, turn))
+    };
+    let checked: Result<_, ApiError> = checked.await;
+    let _turn = match checked {
+        Ok((true, turn)) => {
+            app.guesses.right(user);
+            turn
+        }
+        Ok((false, _)) => {
             app.guesses.wrong(user, app.steady.now());
             return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
         }
@@ -37,14 +45,14 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
             app.guesses.undecided(user);
             return Err(error.into());
         }
-    }
+    };
     let password_hash = Some(app.passwords.hash(&new).await?);
     let mut tx = app.store.write().await?;
     // Hashing takes its time. Whoever set another password or ended this session meanwhile has the last word.
     tx.exclusive().await?;
-    let now_is = tx.session(&caller.session).await?.map(|(_, user, _)| user.password_hash);
+    let now_is = tx.session(&caller.session()?).await?.map(|(_, user, _)| user.password_hash);
     if now_is.as_ref() != Some(&caller.user.password_hash) {
-        return Err(policy::unauthenticated());
+        return Err(policy::sign_in_first());
     }
     tx.update_user(caller.user.id, &UserChange { password_hash, ..UserChange::default() }).await?;
     // This one too: somebody may have its cookie, which may be why the password is changed.

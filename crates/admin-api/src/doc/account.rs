@@ -1,11 +1,14 @@
 //! `/auth`, `/admin/bootstrap-owner` and `/readyz`.
 
-use gantry_domain::ErrorCode;
+use gantry_domain::{ErrorCode, limit::Limits};
 use serde_json::Value;
 
 use super::{
     Doc,
-    schema::{constant, done, id, name, named, object, one_of, request, secret, text, text_of},
+    schema::{
+        constant, count, described, done, flag, id, list, name, named, nullable, object, one_of, request,
+        secret, text, text_of,
+    },
 };
 
 const ROLES: &[&str] = &["user", "org_admin", "admin", "owner"];
@@ -13,8 +16,57 @@ const ROLES: &[&str] = &["user", "org_admin", "admin", "owner"];
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("Role", one_of(ROLES)),
+        ("Standing", standing()),
         ("Me", object([("id", id()), ("username", text()), ("role", named("Role")), ("org_id", id())])),
     ]
+}
+
+/// What is left of each limit.
+fn standing() -> Value {
+    let used = object([
+        ("limit", count()),
+        ("used", count()),
+        ("remaining", count()),
+        (
+            "reset_sec",
+            described(
+                nullable(count()),
+                "Until nothing of it is used; `null` for what runs at the same time.",
+            ),
+        ),
+    ]);
+    object(Limits::default().fields_mut().map(|(name, _, _)| (name, nullable(used.clone()))))
+}
+
+pub(crate) fn limits() -> Doc {
+    let key = object([
+        ("id", id()),
+        ("name", text()),
+        ("prefix", text()),
+        ("limit_mode", named("LimitMode")),
+        ("limits", named("Standing")),
+    ]);
+    Doc::new("getOwnLimits", "Own limits")
+        .about(
+            "What is allowed, used and left, of the keys that one can use now, of oneself, and of one's organisation; `null` \
+             is without limit. A request must fit into all of them. `user` binds all sessions together, and the keys too as \
+             far as an administrator limited the user. As this gateway knows it: rates of others come in within a second or so.",
+        )
+        .ok(object([("user", named("Standing")), ("org", named("Standing")), ("keys", list(key))]))
+}
+
+pub(crate) fn models() -> Doc {
+    let states = ["stopped", "starting", "loading", "running", "stopping", "failed"];
+    Doc::new("listOwnModels", "Models that one may call")
+        .about("By served name; those that do not run just now, too. A key may be for fewer of them.")
+        .paged()
+        .list(object([
+            ("served_name", text()),
+            ("task", named("Task")),
+            ("engine_type", described(nullable(one_of(&["vllm", "llamacpp"])), "`null`: it runs elsewhere.")),
+            ("state", described(nullable(one_of(&states)), "`null`: it runs elsewhere.")),
+            ("callable", described(flag(), "Requests are served now.")),
+        ]))
 }
 
 /// What `password::acceptable` takes.
@@ -49,8 +101,9 @@ pub(crate) fn ready() -> Doc {
 pub(crate) fn bootstrap() -> Doc {
     Doc::new("bootstrapOwner", "Create the first owner")
         .about(
-            "Once. From another machine, and through a proxy, it also needs the set-up token that the gateway printed \
-             at start.",
+            "Once. It needs the set-up token that the gateway printed at start. Only a program of the gateway's own user \
+             or of root on the same machine does without: it must call a loopback address or `localhost` directly. The \
+             machine's command line has `gantry owner create`.",
         )
         .body(request(
             &["username", "password", "org_name"],
@@ -58,7 +111,7 @@ pub(crate) fn bootstrap() -> Doc {
                 ("username", name(64)),
                 ("password", new_password()),
                 ("org_name", name(100)),
-                ("setup_token", super::schema::nullable(secret(text()))),
+                ("setup_token", nullable(secret(text()))),
             ],
         ))
         .created(object([("status", constant("ok")), ("owner_id", id()), ("org_id", id())]))
@@ -70,10 +123,20 @@ pub(crate) fn bootstrap() -> Doc {
         ])
 }
 
+pub(crate) fn setup() -> Doc {
+    Doc::new("getSetup", "Is there an owner?")
+        .about(
+            "Without an owner nobody can sign in. `needs_setup_token` says whether you need the set-up token to make the first \
+             one; it is false once there is an owner.",
+        )
+        .ok(object([("has_owner", flag()), ("needs_setup_token", flag())]))
+}
+
 pub(crate) fn login() -> Doc {
     Doc::new("signIn", "Sign in")
         .about(
-            "Sets the session cookie. A user has at most 50 sessions: one more ends the one that was unused longest. \
+            "Sets the session cookie. A user has at most 50 sessions, and the users of an organisation at most 5000 together: \
+             one more ends the one that was unused longest. A user can sign in 100 times at once, and then once in 6 s. \
              The answer to a wrong name and to a wrong password is the same and takes as long.",
         )
         .body(request(

@@ -7,7 +7,7 @@ use super::{
     Doc,
     schema::{
         constant, count, deleted, described, epoch_ms, flag, formatted, id, line, list, named, no_nul,
-        nullable, object, one_of, request, text, text_of, whole,
+        nullable, object, object_but, one_of, query_flag_on, request, text, text_of, whole,
     },
 };
 
@@ -17,7 +17,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             ("id", formatted("uuid")),
             ("title", text()),
             ("model_name", text()),
-            ("engine_type", named("Engine")),
+            ("engine_type", nullable(named("Engine"))),
             ("constraints", json!({ "type": "object" })),
             ("created_at", epoch_ms()),
             ("updated_at", epoch_ms()),
@@ -25,7 +25,15 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     };
     vec![
         ("Chat", object(chat().into_iter().chain([("messages", list(named("ChatMessage")))]))),
-        ("ChatSummary", object(chat().into_iter().chain([("message_count", count())]))),
+        (
+            "ChatSummary",
+            object_but(
+                &["messages"],
+                chat()
+                    .into_iter()
+                    .chain([("message_count", count()), ("messages", list(named("ChatMessage")))]),
+            ),
+        ),
         (
             "ChatMessage",
             object([
@@ -48,8 +56,9 @@ fn noted(what: &str) -> Value {
 
 pub(crate) fn list_chats() -> Doc {
     Doc::new("listChats", "List your chats")
-        .about("Newest first, without their messages.")
+        .about("Newest first, with their messages.")
         .paged()
+        .query("messages", query_flag_on(), "`false` leaves the messages out.")
         .list(named("ChatSummary"))
 }
 
@@ -59,7 +68,10 @@ pub(crate) fn create() -> Doc {
             &["model_name", "engine_type"],
             [
                 ("model_name", line(200)),
-                ("engine_type", named("EngineWord")),
+                (
+                    "engine_type",
+                    described(nullable(named("EngineWord")), "`null`: an engine of the registry."),
+                ),
                 ("constraints", noted("Limits of the model as the client saw them.")),
             ],
         ))
@@ -105,7 +117,7 @@ pub(crate) fn running() -> Doc {
         .list(object([
             ("served_model_name", text()),
             ("task", named("Task")),
-            ("engine_type", named("Engine")),
+            ("engine_type", described(nullable(named("Engine")), "`null`: entered by hand.")),
             ("state", constant("running")),
         ]))
 }
@@ -118,10 +130,13 @@ pub(crate) fn constraints() -> Doc {
         )
         .ok(object([
             ("served_model_name", text()),
-            ("engine_type", named("Engine")),
+            ("engine_type", described(nullable(named("Engine")), "`null`: entered by hand.")),
             ("task", named("Task")),
-            ("context_size", described(nullable(count()), "Of llama.cpp; `null` for vLLM.")),
-            ("max_model_len", count()),
+            ("context_size", described(nullable(count()), "Of llama.cpp; `null` for all others.")),
+            (
+                "max_model_len",
+                described(nullable(count()), "`null` for an engine that was entered by hand and does not say."),
+            ),
             ("max_tokens_default", whole(1, i64::MAX)),
             ("request_defaults", json!({ "type": ["object", "null"] })),
             ("supports_streaming", flag()),

@@ -14,11 +14,12 @@ use super::{
     inference::{self, Caller},
     keys, models, people, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
-    usage,
+    tokens, usage,
 };
 use crate::{
-    policy::{Access, BodyLimit},
+    policy::{Access, BodyLimit, area, right_of},
     routes::{Route, routes},
+    tokens::scope_word,
 };
 
 /// Requests and answers of every operation, as a test recorded them (`crates/server/tests/it/examples.rs`).
@@ -38,6 +39,7 @@ const TAGS: &[(&str, &str, &str)] = &[
     ("/admin/keys", "Keys", "API keys of users and organisations."),
     ("/admin/orgs", "People", "Organisations and users."),
     ("/admin/users", "People", ""),
+    ("/admin/tokens", "People", ""),
     ("/admin/usage", "Usage", "What was asked, by whom, and what it cost."),
     ("/admin/audit", "Audit", "Who did what."),
     ("/admin/models/registry", "Routing", "Which served name goes where."),
@@ -91,7 +93,7 @@ impl Builder {
             let codes = policy_errors(&route, &doc);
             let limit = (route.policy.body.0 > 0).then_some(route.policy.body.0);
             let method = route.method.as_str().to_ascii_lowercase();
-            self.add(&shown(route.path), &method, doc, &who(route.policy.access), codes, limit);
+            self.add(&shown(route.path), &method, doc, &who(&route), codes, limit);
         }
         let mut tags: Vec<Value> = Vec::new();
         for (_, name, about) in TAGS {
@@ -213,7 +215,7 @@ const ALWAYS: &[ErrorCode] = &[ErrorCode::Internal, ErrorCode::HeadTooLarge, Err
 
 const ABOUT: &str = "A gateway for language models on your own machines. `/v1` is what programs call, with an API key \
 (`Authorization: Bearer gty_…` or `x-api-key`); `/admin` and `/auth` are for people, with the session cookie that \
-`POST /auth/login` sets. A request with the cookie that changes something must come from a page of the gateway itself.\n\n\
+`POST /auth/login` sets, and for their scripts, with a token of `POST /auth/tokens` (`Authorization: Bearer gta_…`). A request with the cookie that changes something must come from a page of the gateway itself.\n\n\
 Every error has the body `{\"error\": {message, type, param, code}, \"request_id\"}`; `code` is what to branch on, and \
 docs/reference/errors.md says what each means. A query parameter that is empty counts as absent, an unknown one is \
 refused, and so is an unknown field of a body under `/admin` and `/auth`.";
@@ -278,16 +280,21 @@ fn anybody() -> Who {
     }
 }
 
-fn who(access: Access) -> Who {
-    match access {
-        Access::Public => anybody(),
-        Access::AtLeast(role) => Who {
-            role: role.as_str().into(),
-            scope: Value::Null,
-            security: json!([{ "session": [] }]),
-            text: format!("For users with the role `{role}` or a higher one."),
-        },
-    }
+fn who(route: &Route) -> Who {
+    let access = route.policy.access;
+    let Some(role) = access.role() else { return anybody() };
+    let scope = match access {
+        Access::AtLeast(_) => area(route.path).map(|it| scope_word(it, right_of(&route.method))),
+        Access::Public | Access::InPerson(_) => None,
+    };
+    let how = match &scope {
+        Some(scope) => format!("or a token of theirs with the scope `{scope}`"),
+        None => "who are signed in: a token does not do".to_owned(),
+    };
+    let text = format!("For users with the role `{}` or a higher one, {how}.", role.as_str());
+    let session = json!({ "session": [] });
+    let security = if scope.is_some() { json!([session, { "token": [] }]) } else { json!([session]) };
+    Who { role: role.as_str().into(), scope: scope.into(), security, text }
 }
 
 fn with_key(endpoint: Option<Endpoint>) -> Who {
@@ -310,7 +317,7 @@ fn key_errors(endpoint: Option<Endpoint>) -> Vec<ErrorCode> {
     let mut codes = vec![ErrorCode::InvalidApiKey, ErrorCode::IpNotAllowed, ErrorCode::UnknownHost];
     codes.extend(endpoint.map(|_| ErrorCode::InsufficientScope));
     // A cookie counts for requests of the gateway's own pages only.
-    codes.extend(endpoint.map(|_| ErrorCode::CrossSiteRequest));
+    codes.push(ErrorCode::CrossSiteRequest);
     codes
 }
 
@@ -320,7 +327,10 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if route.policy.access != Access::Public {
         codes.extend([ErrorCode::Unauthenticated, ErrorCode::Forbidden]);
     }
-    if route.method != Method::GET {
+    if matches!(route.policy.access, Access::AtLeast(_)) {
+        codes.push(ErrorCode::InsufficientScope);
+    }
+    if route.method != Method::GET || route.policy.access != Access::Public {
         codes.push(ErrorCode::CrossSiteRequest);
     }
     // A command takes no body, and says so.
@@ -330,6 +340,9 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     let refers = doc.body.as_ref().is_some_and(schema::refers);
     if route.path.contains('{') && !doc.errors.contains(&ErrorCode::ModelNotFound) || refers {
         codes.push(ErrorCode::NotFound);
+    }
+    if route.policy.body.0 > BodyLimit::SIGN_IN.0 {
+        codes.push(ErrorCode::RequestMemoryFull);
     }
     if route.policy.body.0 > 0 {
         codes.extend([
@@ -358,6 +371,8 @@ fn security_schemes() -> Value {
     json!({
         "session": { "type": "apiKey", "in": "cookie", "name": gantry_domain::identity::SESSION_COOKIE,
             "description": "Set by `POST /auth/login`." },
+        "token": { "type": "http", "scheme": "bearer",
+            "description": "A token of a user for `/admin` and `/auth`, made by `POST /auth/tokens`." },
         "key": { "type": "http", "scheme": "bearer", "description": "An API key." },
         "x-api-key": { "type": "apiKey", "in": "header", "name": "x-api-key",
             "description": "The same, as Anthropic's clients send it." },
@@ -397,7 +412,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
     let all = [account::schemas(), keys::schemas(), people::schemas(), usage::schemas(), registry::schemas()];
-    let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas()];
+    let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas(), tokens::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }
 

@@ -22,7 +22,11 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let process = unknowable(&["rss_mb", "open_fds", "threads"], &count());
     let probe =
         [("ts", time()), ("ok", flag()), ("latency_ms", nullable(number())), ("error", nullable(text()))];
-    let breaker = [("state", one_of(&["closed", "open", "half_open"])), ("cooldown_remaining_sec", number())];
+    let breaker = [
+        ("state", one_of(&["closed", "open", "half_open"])),
+        ("keeps_away", nullable(one_of(&["all", "some"]))),
+        ("cooldown_remaining_sec", number()),
+    ];
     vec![
         (
             "FileSystem",
@@ -179,9 +183,10 @@ pub(crate) fn capabilities() -> Doc {
 pub(crate) fn upstreams() -> Doc {
     Doc::new("listUpstreams", "Health of all engines")
         .about(
-            "Managed models and engines entered by hand, by served name. Each is probed at `/v1/models` every \
-             `HEALTH_POLL_SEC` seconds; `history` has its last 60 probes. A model that does not run has no `url` and is \
-             not healthy.",
+            "Managed models and engines entered by hand, by served name; one with several addresses is there with each of \
+             them. Each is probed at `/v1/models` every `HEALTH_POLL_SEC` seconds; `history` has its last 60 probes. A \
+             model that does not run has no `url` and is not healthy. `breaker.keeps_away` says whether a breaker that \
+             is not closed keeps all callers away, or only those whose requests got errors.",
         )
         .paged()
         .list(named("Upstream"))

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::{
     Doc, JSON,
-    schema::{constant, count, described, event, flag, list, named, nullable, object, text},
+    schema::{
+        constant, count, described, event, flag, list, named, nullable, object, object_but, text, time,
+    },
 };
 
 /// What an endpoint of the data plane asks of its callers.
@@ -32,30 +34,55 @@ pub(super) fn operations() -> Vec<Operation> {
     let get = |path, caller, doc| Operation { method: "get", path, caller, doc };
     let health = || object([("status", constant("ok")), ("version", text())]);
     let model = || {
+        let simulator = "There, and true, where Gantry's simulator runs instead of an engine: what it answers means nothing. \
+                         Its answers carry the header `x-gantry-simulator: true`.";
+        object_but(
+            &["simulator"],
+            [
+                ("id", text()),
+                ("object", constant("model")),
+                ("created", described(count(), "Seconds since 1970.")),
+                ("owned_by", constant("gantry")),
+                ("task", named("Task")),
+                ("max_model_len", nullable(count())),
+                ("simulator", described(flag(), simulator)),
+            ],
+        )
+    };
+    let models = object([("object", constant("list")), ("data", list(model()))]);
+    let anthropic_model = || {
         object([
+            ("type", constant("model")),
             ("id", text()),
-            ("object", constant("model")),
-            ("created", described(count(), "Seconds since 1970.")),
-            ("owned_by", constant("gantry")),
+            ("display_name", text()),
+            ("created_at", time()),
             ("task", named("Task")),
             ("max_model_len", nullable(count())),
         ])
     };
-    let models = object([("object", constant("list")), ("data", list(model()))]);
+    let anthropic_models = object([
+        ("data", list(anthropic_model())),
+        ("has_more", flag()),
+        ("first_id", nullable(text())),
+        ("last_id", nullable(text())),
+    ]);
+    let any_of = |one: Value, other: Value| json!({ "anyOf": [one, other] });
     let mut all = vec![
         get("/health", Caller::Anybody, Doc::new("getHealth", "Whether the gateway answers").ok(health())),
         get("/livez", Caller::Anybody, Doc::new("getLiveness", "The same as `/health`").ok(health())),
         get(
             "/v1/models",
             Caller::Key,
-            Doc::new("listCallableModels", "Models that run and that the caller may call").ok(models),
+            Doc::new("listCallableModels", "Models that run and that the caller may call")
+                .about(STYLES)
+                .ok(any_of(models, anthropic_models)),
         ),
         get(
             "/v1/models/{model}",
             Caller::Key,
             Doc::new("getCallableModel", "One of them")
-                .about("The name may contain slashes.")
-                .ok(model())
+                .about("The name may contain slashes. The answer has two forms, as that of the list.")
+                .ok(any_of(model(), anthropic_model()))
                 .errors(&[ErrorCode::ModelNotFound]),
         ),
     ];
@@ -76,8 +103,10 @@ fn inference(endpoint: Endpoint) -> Doc {
         Endpoint::Responses => ("createResponse", "Responses (OpenAI)"),
         Endpoint::Messages => ("createMessage", "Messages (Anthropic)"),
         Endpoint::CountTokens => ("countMessageTokens", "Count the tokens of messages (Anthropic)"),
-        Endpoint::Rerank => ("rerank", "Order documents by how well they answer a query"),
-        Endpoint::Score => ("score", "Score pairs of texts"),
+        Endpoint::Rerank => {
+            ("rerank", "Order documents by how well they answer a query; also `/rerank`, `/v2/rerank`")
+        }
+        Endpoint::Score => ("score", "Score pairs of texts; also `/score`"),
         Endpoint::Tokenize => ("tokenize", "Turn a text into tokens"),
         Endpoint::Detokenize => ("detokenize", "Turn tokens into a text"),
     };
@@ -122,6 +151,9 @@ const ENGINES: &[(u16, ErrorCode)] = &[
 
 const DATA: &str = "JSON as the engine made it. Where OpenAI's streams end with `[DONE]`, this one does, unless the engine \
 failed: then the last event is an error.";
+
+const STYLES: &str = "With the header `anthropic-version` in the form of Anthropic's API, else in that of OpenAI's. All models \
+are on one page.";
 
 /// What the gateway and all engines agree on. Open: engines have fields of their own.
 fn body(endpoint: Endpoint) -> Value {

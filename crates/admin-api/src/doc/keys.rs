@@ -70,7 +70,7 @@ fn view() -> Vec<(&'static str, Value)> {
         ("limit_mode", named("LimitMode")),
         (
             "effective_limits",
-            described(named("Limits"), "What is in force, with defaults and the organisation's."),
+            described(named("Limits"), "What is in force, with defaults, the user's and the organisation's."),
         ),
     ];
     fields.extend(limits_view());
@@ -162,8 +162,10 @@ pub(crate) fn create() -> Doc {
     let holder = [("org_id", nullable(id_of("orgs"))), ("user_id", nullable(id_of("users")))];
     Doc::new("createKey", "Create a key")
         .about(
-            "For a user, or for an organisation as a whole; without both, for one's own organisation. Nobody may make \
-             one for a user of a higher role than his own. The token is shown in this answer only.",
+            "For a user (`user_id`), or for an organisation as a whole (`org_id`). Without both the key belongs to the \
+             organisation of whoever makes it, and not to that person: its usage counts for no user (`user_id` of the answer \
+             is `null`). Give your own `user_id`, or use `POST /auth/keys`, for a key of your own. Nobody may make one for a \
+             user of a higher role than their own. The token is shown in this answer only.",
         )
         .body(request(&[], settings(1000).into_iter().chain(holder)))
         .created(named("NewKey"))

@@ -19,6 +19,7 @@ pub(crate) mod people;
 pub(crate) mod registry;
 mod schema;
 pub(crate) mod system;
+pub(crate) mod tokens;
 pub(crate) mod usage;
 
 use gantry_domain::ErrorCode;
@@ -77,6 +78,11 @@ impl Doc {
             errors: Vec::new(),
             with_status: &[],
         }
+    }
+
+    /// One line for people.
+    pub fn summary(&self) -> &'static str {
+        self.summary
     }
 
     fn about(mut self, text: &'static str) -> Self {

@@ -2,7 +2,7 @@
 
 use gantry_domain::{
     ErrorCode, diagnosis,
-    model::{EngineKind, State, fields},
+    model::{EngineKind, State, fields, tuned},
 };
 use serde_json::{Map, Value, json};
 
@@ -75,6 +75,12 @@ fn record(engine: EngineKind) -> Value {
         ("task", named("Task")),
         ("settings", map(anything())),
     ]);
+    let restart = object([
+        ("attempts", described(count(), "Restarts within the last hour that count towards `restart_limit`.")),
+        ("last_at", nullable(time())),
+        ("next_at", described(nullable(time()), "When the next one is due.")),
+        ("given_up", described(flag(), "It stays `failed` until somebody starts it.")),
+    ]);
     let identity = [
         ("id", id()),
         ("name", text()),
@@ -87,12 +93,23 @@ fn record(engine: EngineKind) -> Value {
         ("needs_apply_reason", nullable(text())),
         ("rolled_back", nullable(rolled_back)),
         ("diagnosis", nullable(named("Diagnosis"))),
+        (
+            "restart",
+            described(
+                nullable(restart),
+                "What the gateway does by itself after failures (`restart_policy`). `null`: nothing.",
+            ),
+        ),
         ("archived", flag()),
         (
             "simulator",
             described(flag(), "The simulator stands in for the engine: what it answers means nothing."),
         ),
         ("hub_token_set", flag()),
+        (
+            "defaulted",
+            described(list(text()), "Fields that are not set: what is shown of them is the default."),
+        ),
         ("created_at", time()),
         ("updated_at", time()),
     ];
@@ -125,8 +142,22 @@ fn form(engine: EngineKind, new: bool) -> Value {
     let settings = fields::all()
         .filter(|it| it.applies_to(engine))
         .map(|it| (it.name, described(nullable(field(it)), it.help)));
-    let required: &[&str] = if new { &["served_name", "engine_type"] } else { &[] };
-    request(required, identity.into_iter().chain(settings))
+    let wishes = [
+        (
+            "force",
+            described(flag(), "Files that are named and not there are no reason to refuse: they come later."),
+        ),
+        (
+            "profile",
+            described(
+                nullable(one_of(&[tuned::PROFILE])),
+                "Sets better values than the defaults, where nothing is set; see docs/reference/defaults.md.",
+            ),
+        ),
+    ];
+    // Which of the two forms it is, `engine_type` tells; without it, the files.
+    let required: &[&str] = if new && engine == EngineKind::Vllm { &["engine_type"] } else { &[] };
+    request(required, identity.into_iter().chain(wishes).chain(settings))
 }
 
 fn create_form() -> Value {
@@ -185,6 +216,13 @@ fn memory() -> Value {
             ("host_ram_gb", number()),
             ("host_ram_available_gb", nullable(number())),
             ("max_context_that_fits", nullable(count())),
+            (
+                "layers_on_gpus",
+                described(
+                    nullable(count()),
+                    "Where the engine chooses and not all of them fit; the others stay in RAM.",
+                ),
+            ),
             ("notes", list(text())),
         ]),
         "Sizes are GiB; see docs/memory-estimate.md.",
@@ -211,8 +249,9 @@ pub(crate) fn list_models() -> Doc {
 pub(crate) fn create() -> Doc {
     Doc::new("createModel", "Create a model")
         .about(
-            "Nothing is started. Needs a `local_path`, or a `repo_id` in online mode. Some settings can be set by \
-             owners only; docs/model-fields.md marks them.",
+            "Nothing is started. Needs a `local_path`, or a `repo_id` in online mode. `engine_type`, `task`, `pooling` and \
+             `served_name` that are left out are filled in from the files. A file that is named and not there is 422, \
+             unless `force` is true. Some settings can be set by owners only; docs/model-fields.md marks them.",
         )
         .body(create_form())
         .created(named("Model"))
@@ -279,10 +318,12 @@ pub(crate) fn start() -> Doc {
     Doc::new("startModel", "Start a model")
         .about(
             "Records that it should run and returns; `state` then goes through `starting` and `loading` to `running` \
-             or `failed`. An image that can't be had is refused at once.",
+             or `failed`. An image that can't be had is refused at once, and so is a model whose files are for another \
+             task.",
         )
+        .query("force", query_flag(), "Starts it although its files are for another task.")
         .accepted(named("Model"))
-        .errors(&[ErrorCode::InvalidState, ErrorCode::ImageNotAvailable])
+        .errors(&[ErrorCode::InvalidState, ErrorCode::ImageNotAvailable, ErrorCode::ModelFileMissing])
 }
 
 pub(crate) fn stop() -> Doc {
@@ -303,8 +344,9 @@ pub(crate) fn apply() -> Doc {
             query_flag(),
             "If these settings do not get ready, the last ones that did are put back and started.",
         )
+        .query("force", query_flag(), "Starts it although its files are for another task.")
         .accepted(named("Model"))
-        .errors(&[ErrorCode::InvalidState, ErrorCode::ImageNotAvailable])
+        .errors(&[ErrorCode::InvalidState, ErrorCode::ImageNotAvailable, ErrorCode::ModelFileMissing])
 }
 
 pub(crate) fn test() -> Doc {
@@ -420,6 +462,27 @@ pub(crate) fn spec() -> Doc {
         ("group", text()),
         ("schema", described(json!({ "type": "object" }), "JSON Schema of the value.")),
         ("default", anything()),
+        (
+            "default_task",
+            described(
+                nullable(named("Task")),
+                "The default is for models with this task only; `null`: for all.",
+            ),
+        ),
+        (
+            "engine_default",
+            described(
+                nullable(text()),
+                "What the engine does by itself, in words; `null` without a default.",
+            ),
+        ),
+        (
+            "tuned",
+            described(
+                nullable(object([("value", anything()), ("why", text()), ("task", nullable(named("Task")))])),
+                "The value that the profile `tuned` sets, for models with this task only, if one is named.",
+            ),
+        ),
         ("unit", nullable(text())),
         ("help", text()),
         ("owner_only", flag()),
@@ -456,7 +519,7 @@ pub(crate) fn inspect_folder() -> Doc {
 pub(crate) fn hub_config() -> Doc {
     Doc::new("getHubConfig", "What a repository of the model hub is")
         .about(
-            "Asks the hub of `HUB_ENDPOINT` and no other. For a gated repository the token of the model `model_id` is \
+            "Asks the hub of `HUB_ENDPOINT`, else huggingface.co, and no other. For a gated repository the token of the model `model_id` is \
              sent, or that of the header.",
         )
         .needs("repo_id", formatted("hub-repository"), "`owner/name`, or `name` as of `gpt2`.")

@@ -1,13 +1,16 @@
 //! `/admin/orgs` and `/admin/users`.
 
 use gantry_domain::ErrorCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Doc,
     account::new_password,
     keys::{limits_form, limits_view},
-    schema::{count, deleted, flag, id, id_of, name, named, nullable, object, request, text, text_of, time},
+    schema::{
+        count, deleted, described, flag, id, id_of, line, list, name, named, nullable, object, request, text,
+        text_of, time,
+    },
 };
 use crate::extract::MAX_SEARCH;
 
@@ -30,16 +33,21 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ),
         (
             "User",
-            object([
-                ("id", id()),
-                ("username", text()),
-                ("role", named("Role")),
-                ("org_id", id()),
-                ("org_name", text()),
-                ("enabled", flag()),
-                ("created_at", time()),
-                ("last_login_at", nullable(time())),
-            ]),
+            object(
+                [
+                    ("id", id()),
+                    ("username", text()),
+                    ("role", named("Role")),
+                    ("org_id", id()),
+                    ("org_name", text()),
+                    ("enabled", flag()),
+                    ("created_at", time()),
+                    ("last_login_at", nullable(time())),
+                    ("models", nullable(list(text()))),
+                ]
+                .into_iter()
+                .chain(limits_view()),
+            ),
         ),
     ]
 }
@@ -85,6 +93,13 @@ pub(crate) fn delete_org() -> Doc {
         .errors(&[ErrorCode::LastOwner])
 }
 
+/// Limits and models of a user, as requests set them.
+fn bounds() -> Vec<(&'static str, Value)> {
+    let models = json!({ "type": ["array", "null"], "minItems": 1, "maxItems": 1000, "items": line(200) });
+    let models = described(models, "Served names that the user's keys and sessions may call; `null` is all.");
+    [("models", models)].into_iter().chain(limits_form()).collect()
+}
+
 pub(crate) fn list_users() -> Doc {
     Doc::new("listUsers", "List users")
         .paged()
@@ -104,7 +119,11 @@ pub(crate) fn lookup_users() -> Doc {
 
 pub(crate) fn create_user() -> Doc {
     Doc::new("createUser", "Create a user")
-        .about("Nobody may give a higher role than his own. Without `org_id`, in one's own organisation.")
+        .about(
+            "Nobody may give a higher role than their own. Without `org_id`, in one's own organisation. An organisation has at \
+             most `ORG_USERS_MAX` users (409 `invalid_state`). Limits and models bind all keys and sessions of the user \
+             together, those that the user makes too.",
+        )
         .body(request(
             &["username", "password"],
             [
@@ -113,7 +132,9 @@ pub(crate) fn create_user() -> Doc {
                 ("role", nullable(named("Role"))),
                 ("org_id", nullable(id_of("orgs"))),
                 ("enabled", nullable(flag())),
-            ],
+            ]
+            .into_iter()
+            .chain(bounds()),
         ))
         .created(named("User"))
         .errors(&[ErrorCode::NameConflict, ErrorCode::TooManyAttempts])
@@ -121,7 +142,10 @@ pub(crate) fn create_user() -> Doc {
 
 pub(crate) fn change_user() -> Doc {
     Doc::new("changeUser", "Change a user")
-        .about("A new password or role, another organisation, or disabling ends his sessions at once.")
+        .about(
+            "A new password or role, another organisation, or disabling ends the user's sessions at once. Limits and models \
+             bind all keys and sessions of the user together; an org admin sets them for users with the role `user`.",
+        )
         .body(request(
             &[],
             [
@@ -130,7 +154,9 @@ pub(crate) fn change_user() -> Doc {
                 ("role", named("Role")),
                 ("org_id", id_of("orgs")),
                 ("enabled", flag()),
-            ],
+            ]
+            .into_iter()
+            .chain(bounds()),
         ))
         .ok(named("User"))
         .errors(&[ErrorCode::NameConflict, ErrorCode::LastOwner, ErrorCode::TooManyAttempts])

@@ -108,6 +108,11 @@ pub(super) fn flag() -> Value {
     json!({ "type": "boolean" })
 }
 
+/// A flag in a query string that is on unless it is said otherwise.
+pub(super) fn query_flag_on() -> Value {
+    defaulted(one_of(&["true", "false", "1", "0"]), "true")
+}
+
 /// A flag in a query string.
 pub(super) fn query_flag() -> Value {
     defaulted(one_of(&["true", "false", "1", "0"]), "false")

@@ -183,7 +183,7 @@ pub(crate) fn load_images() -> Doc {
         )
         .body(request(&["path"], [("path", line(1000))]))
         .ok(object([("loaded", list(text()))]))
-        .errors(&[ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable, ErrorCode::HostUnavailable])
+        .errors(&[ErrorCode::NotFound, ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable, ErrorCode::HostUnavailable])
 }
 
 pub(crate) fn gpus() -> Doc {

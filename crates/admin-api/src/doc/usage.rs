@@ -1,5 +1,6 @@
 //! `/admin/usage`.
 
+use gantry_domain::ErrorCode;
 use serde_json::Value;
 
 use super::{
@@ -38,13 +39,23 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 ("ttft_ms", nullable(count())),
                 ("status_code", whole(100, 599)),
                 ("outcome", one_of(OUTCOMES)),
+                ("requests", count()),
             ]),
         ),
     ]
 }
 
-/// The parameters that all usage endpoints share.
+/// The parameters that all endpoints for administrators share.
 fn filtered(doc: Doc) -> Doc {
+    filtered_own(doc).query("user_id", id_of("users"), "Only requests of this user.").query(
+        "org_id",
+        id_of("orgs"),
+        "Only requests of this organisation.",
+    )
+}
+
+/// Those of one's own usage.
+fn filtered_own(doc: Doc) -> Doc {
     doc.query("hours", defaulted(whole(1, 8784), 24), "How far back, if there is no `from`.")
         .query("from", time(), "The first moment.")
         .query("to", time(), "The moment after the last; without it, now.")
@@ -57,18 +68,23 @@ fn filtered(doc: Doc) -> Doc {
         )
         .query("task", named("Task"), "Only requests of this task.")
         .query("key_id", id_of("keys"), "Only requests with this key.")
-        .query("user_id", id_of("users"), "Only requests of this user.")
-        .query("org_id", id_of("orgs"), "Only requests of this organisation.")
         .query(
             "status",
             word("^([1-5][0-9][0-9]|[1-5]xx)$"),
             "A status such as `404`, or a class such as `4xx`.",
         )
         .query("outcome", one_of(OUTCOMES), "Only requests that ended so.")
+        // One after the other for each caller.
+        .errors(&[ErrorCode::TooManyAttempts])
 }
 
 pub(crate) fn list() -> Doc {
     filtered(Doc::new("listUsage", "Recent requests").about("Newest first.").paged()).list(named("UsageRow"))
+}
+
+pub(crate) fn list_own() -> Doc {
+    let about = "By one's own keys and sessions; newest first.";
+    filtered_own(Doc::new("listOwnUsage", "Own recent requests").about(about).paged()).list(named("UsageRow"))
 }
 
 /// Sums of requests.
@@ -77,6 +93,18 @@ fn sums() -> Vec<(&'static str, Value)> {
 }
 
 pub(crate) fn aggregate() -> Doc {
+    let about = "Errors are requests with a status of 400 or more, whoever is to blame. `deleted`: nothing that you \
+                 may see has this id any more. Requests without a model name are the group `no model`, whose `model_name` \
+                 is empty.";
+    groups(filtered(Doc::new("aggregateUsage", "Totals by group").about(about)))
+}
+
+pub(crate) fn aggregate_own() -> Doc {
+    let about = "As `GET /admin/usage/aggregate`, of one's own requests.";
+    groups(filtered_own(Doc::new("aggregateOwnUsage", "Own totals by group").about(about)))
+}
+
+fn groups(doc: Doc) -> Doc {
     const COLUMNS: [&str; 7] =
         ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
     let group = [
@@ -91,22 +119,27 @@ pub(crate) fn aggregate() -> Doc {
         ("p95_ms", count()),
     ];
     let by = defaulted(one_of(&["model", "key", "user", "org"]), "model");
-    let about = "Errors are requests with a status of 400 or more, whoever is to blame. `deleted`: nothing that you \
-                 may see has this id any more. Requests without a model name are the group `no model`, whose `model_name` \
-                 is empty.";
-    filtered(Doc::new("aggregateUsage", "Totals by group").about(about).paged())
+    doc.paged()
         .query("group_by", by, "What makes a group.")
         .sorted(&COLUMNS, "-requests")
         .list(object_but(&["model_name", "key_prefix"], group.into_iter().chain(sums())))
 }
 
 pub(crate) fn series() -> Doc {
-    let step = [("ts", time()), ("total_tokens", count())];
-    filtered(Doc::new("getUsageSeries", "Totals over time").about(
+    steps(filtered(Doc::new("getUsageSeries", "Totals over time").about(
         "Steps without requests are there too; at most 48 hours of minutes, and 10000 steps of others.",
-    ))
-    .query("bucket", defaulted(one_of(&["minute", "hour", "day"]), "hour"), "Length of a step.")
-    .ok(array(object(step.into_iter().chain(sums()))))
+    )))
+}
+
+pub(crate) fn series_own() -> Doc {
+    let about = "As `GET /admin/usage/series`, of one's own requests.";
+    steps(filtered_own(Doc::new("getOwnUsageSeries", "Own totals over time").about(about)))
+}
+
+fn steps(doc: Doc) -> Doc {
+    let step = [("ts", time()), ("total_tokens", count())];
+    doc.query("bucket", defaulted(one_of(&["minute", "hour", "day"]), "hour"), "Length of a step.")
+        .ok(array(object(step.into_iter().chain(sums()))))
 }
 
 fn durations() -> Value {
@@ -157,4 +190,5 @@ pub(crate) fn integrity() -> Doc {
             ("mismatches", array(mismatch)),
             ("spool", object(spool.map(|it| (it, count())))),
         ]))
+        .errors(&[ErrorCode::TooManyAttempts])
 }

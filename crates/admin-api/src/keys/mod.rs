@@ -6,7 +6,7 @@ use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ApiError, KeyId, OrgId, Timestamp, UserId,
     audit::Action,
-    key::{ApiKey, KeySettings, KeyStatus, Scopes, Token},
+    key::{ApiKey, KeySettings, KeyStatus, Scopes, Token, TokenKind},
     limit::{LimitMode, Limits},
     net::IpList,
 };
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     App,
-    app::Parts,
+    app::{LimitHolder, Parts},
     audit::record,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
@@ -66,7 +66,7 @@ pub(crate) struct KeyView {
     #[serde(flatten)]
     limits: Limits,
     limit_mode: LimitMode,
-    /// What is in force: with the gateway's defaults, under the limits of the organisation.
+    /// What is in force: with the gateway's defaults, under the limits of the user and the organisation.
     effective_limits: Limits,
     budget: Option<Budgets>,
 }
@@ -95,14 +95,17 @@ impl KeyView {
             status: key.status(now),
             limits,
             limit_mode,
-            effective_limits: limits.or(app.allowances.defaults()).capped_by(key.org_limits),
-            budget: Budgets::new(&limits, app.allowances.spent_by_key(key.id)),
+            effective_limits: limits
+                .or(app.allowances.defaults())
+                .capped_by(key.user_limits)
+                .capped_by(key.org_limits),
+            budget: Budgets::new(&limits, app.allowances.spent(LimitHolder::Key(key.id))),
         }
     }
 
     /// The same after a change was published: only then is counted what a new budget is for.
     fn published(mut self, app: &App) -> Self {
-        self.budget = Budgets::new(&self.limits, app.allowances.spent_by_key(self.id));
+        self.budget = Budgets::new(&self.limits, app.allowances.spent(LimitHolder::Key(self.id)));
         self
     }
 }
@@ -189,11 +192,7 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
             None => fields.problem("scopes", "`scopes` must be a text such as chat,embeddings"),
         },
     }
-    let names = |it: &Value| {
-        let names: Vec<String> = it.as_array()?.iter().map(read::line(200)).collect::<Option<_>>()?;
-        (1..=1000).contains(&names.len()).then_some(names)
-    };
-    if let Some(models) = fields.change("models", "null, or an array of served names", names) {
+    if let Some(models) = fields.change("models", SERVED_NAMES, served_names) {
         key.models = models;
     }
     match fields.raw("ip_allowlist") {
@@ -216,6 +215,15 @@ fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySet
     key
 }
 
+/// What [`served_names`] takes.
+pub(crate) const SERVED_NAMES: &str = "null, or an array of served names";
+
+/// 1 to 1000 names of models that may be called.
+pub(crate) fn served_names(value: &Value) -> Option<Vec<String>> {
+    let names: Vec<String> = value.as_array()?.iter().map(read::line(200)).collect::<Option<_>>()?;
+    (1..=1000).contains(&names.len()).then_some(names)
+}
+
 /// An empty list is "from everywhere", so that an entry which says nothing must not make one.
 fn ranges(words: &[String]) -> Result<IpList, String> {
     if words.iter().any(|it| it.trim().is_empty()) {
@@ -225,7 +233,7 @@ fn ranges(words: &[String]) -> Result<IpList, String> {
 }
 
 /// An array of texts, or one text with commas.
-fn words(value: &Value) -> Option<Vec<String>> {
+pub(crate) fn words(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(text.split(',').map(str::to_owned).collect()),
         Value::Array(items) if items.len() <= 1000 => {
@@ -254,7 +262,7 @@ pub(crate) async fn create_key(
     org_id: OrgId,
     user_id: Option<UserId>,
 ) -> Outcome<NewKeyView> {
-    let token = Token::generate(&mut rand::rng());
+    let token = Token::generate(TokenKind::Key, &mut rand::rng());
     let new =
         NewKey { settings, prefix: token.shown().to_owned(), token_hash: token.hash(), org_id, user_id };
     let now = app.clock.now();
@@ -305,8 +313,9 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 
 /// Create a key
 ///
-/// For a user, or for an organisation as a whole. The token is shown in this answer only. Whose role is above the
-/// caller's is beyond his reach, and so are his keys.
+/// For a user, or for an organisation as a whole: without `user_id` the key is the organisation's, whoever makes it, and
+/// its usage counts for no user. The token is shown in this answer only. Users of a higher role than the caller's are out
+/// of reach, and so are their keys.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let form = KeyForm::create(body, app.clock.now())?;
     let mut tx = app.store.read().await?;

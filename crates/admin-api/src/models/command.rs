@@ -1,12 +1,15 @@
 //! Start, stop, apply and delete: what is wanted goes to the database, the reconciler does it.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
-    ErrorCode, ModelId, Timestamp,
+    ApiError, ErrorCode, ModelId, Timestamp,
     audit::Action,
-    model::{Apply, Model, ModelEvent, Phase, State as ModelState, Wanted, lifecycle::Failure},
+    model::{
+        Apply, Model, ModelEvent, Phase, State as ModelState, Wanted,
+        lifecycle::{Again, Failure, Rules},
+    },
 };
 use gantry_store::Tx;
 use serde_json::{Value, json};
@@ -31,14 +34,25 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// Start a model
 ///
 /// Records that it should run and returns; `state` then goes through `starting` and `loading` to `running` or
-/// `failed`. An image that can't be had is refused at once.
-pub(crate) async fn start(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<impl IntoResponse> {
+/// `failed`. An image that can't be had, or a file that is not there, is refused at once, and so is a model whose files are
+/// for another task, unless `force` is true. A model that is being stopped is started when that is done.
+pub(crate) async fn start(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    mut params: Params,
+) -> Outcome<impl IntoResponse> {
+    let force = params.flag("force")?;
+    params.finish()?;
+    refuse_wrong_task(&app, id, force).await?;
     let refuse_active = |model: &Model, _| {
         let state = model.state().0;
-        if state.is_active() {
+        let ends = state == ModelState::Stopping && model.wanted == Wanted::Stopped;
+        if state.is_active() && !ends {
             return Err(Parts::invalid_state(format!("the model is {state} already")));
         }
         refuse_archived(model)?;
+        refuse_sealed(model)?;
         Ok(None)
     };
     run(&app, &caller, id, Action::ModelStart, refuse_active).await
@@ -55,10 +69,12 @@ pub(crate) async fn apply(
     Id(id): Id,
     mut params: Params,
 ) -> Outcome<impl IntoResponse> {
-    let rollback = params.flag("rollback")?;
+    let (rollback, force) = (params.flag("rollback")?, params.flag("force")?);
     params.finish()?;
+    refuse_wrong_task(&app, id, force).await?;
     let how = |model: &Model, now| {
         refuse_archived(model)?;
+        refuse_sealed(model)?;
         // While one apply is under way, requests wait for the next one too.
         let swap = model.state().0 == ModelState::Running || model.is_swapping();
         Ok(Some(Apply { at: now, swap, rollback, rolled_back: None }))
@@ -117,9 +133,35 @@ async fn gone(app: &App, id: ModelId) -> Outcome<()> {
     Ok(())
 }
 
+/// Before the transaction, since it looks at files.
+async fn refuse_wrong_task(app: &App, id: i64, force: bool) -> Outcome<()> {
+    if force {
+        return Ok(());
+    }
+    let model = super::find(app, id).await?;
+    match super::file_checks::wrong_task(app, &model).await {
+        Some(why) => {
+            let message = format!("{why}, or start it all the same with `force=true` (`--force`)");
+            Err(ApiError::new(ErrorCode::InvalidState, message).with_param("task").into())
+        }
+        None => Ok(()),
+    }
+}
+
 fn refuse_archived(model: &Model) -> Outcome<()> {
     if model.archived {
         return Err(Parts::invalid_state("the model is archived: unarchive it first"));
+    }
+    Ok(())
+}
+
+/// The engine would ask the hub without the token that it was given, and fail for another reason.
+fn refuse_sealed(model: &Model) -> Outcome<()> {
+    if model.sealed_hub_token.is_some() {
+        return Err(Parts::invalid_state(
+            "the `hub_token` of this model can't be decrypted: this gateway lacks the key, which belongs into \
+             DATA_DIR/secrets/database-keys; put it there and restart, or set `hub_token` again",
+        ));
     }
     Ok(())
 }
@@ -146,6 +188,9 @@ async fn run(
     match tokio::time::timeout(VERDICT, verdict(phases, &model)).await {
         Ok(Some(Phase::Failed { failure: failure @ Failure::ImageNotAvailable { .. }, .. })) => {
             Err(Problem::new(ErrorCode::ImageNotAvailable, failure.to_string()))
+        }
+        Ok(Some(Phase::Failed { failure: ref failure @ Failure::FileMissing { ref field, .. }, .. })) => {
+            Err(ApiError::new(ErrorCode::ModelFileMissing, failure.to_string()).with_param(field).into())
         }
         _ => Ok(Accepted(view(app, &super::find(app, id).await?))),
     }
@@ -174,13 +219,20 @@ async fn command(
     now: Timestamp,
 ) -> Outcome<Model> {
     let (from, _) = model.state();
+    let again = Rules::of(model, "").after(&model.phase);
+    let n = model.starts.as_ref().map_or(0, |it| it.again.len());
     let model = tx
         .command(model.id, wanted, apply.as_ref(), now)
         .await?
         .ok_or_else(|| Parts::not_found("model", model.id))?;
     let (to, _) = model.state();
     let what = action.as_str().trim_start_matches("model.");
-    let detail = Some(format!("{what} by {}", caller.user.username));
+    let mut detail = format!("{what} by {}", caller.user.username);
+    if n > 0 && again != Again::No {
+        let end = if again == Again::GivenUp { "which gave up" } else { "which was not at its end" };
+        let _ = write!(detail, ", after {n} starts by the restart policy, {end}");
+    }
+    let detail = Some(detail);
     tx.insert_event(model.id, &ModelEvent { at: now, from, to, reason: None, detail }).await?;
     let mut entry = caller.did(action, model.id).changed(&json!({ "state": from }), &json!({ "state": to }));
     if apply.is_some_and(|it| it.rollback) {

@@ -3,15 +3,19 @@
 
 use axum::{Json, extract::State};
 use gantry_domain::{
-    ApiError, ModelId,
+    ModelId,
     engine::{Cure, EngineVersion, LaunchWarning},
-    model::{EngineKind, Model, ModelDraft},
+    model::{
+        EngineKind, Model, Task,
+        fields::{Field, Tuned},
+        tuned,
+    },
 };
 use gantry_inspect::folder::is_cached;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{check, estimate, file_checks, find, taken};
+use super::{check, draft_of_new, estimate, file_checks, find};
 use crate::{
     App,
     app::Preview,
@@ -31,6 +35,9 @@ const PLAIN_ENV: &[&str] = &[
     "LLAMA_OFFLINE",
     "VLLM_CPU_KVCACHE_SPACE",
 ];
+
+/// Tokens; the specification's advice for `batch_size`.
+const ADVISED_BATCH: (i64, i64) = (128, 2048);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -78,8 +85,8 @@ pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
 ///
 /// The body is that of a create request. Nothing is stored.
 pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
-    let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
-    check(&app, &draft, &body.0).await?;
+    let (draft, _, body) = draft_of_new(&app, &caller, body).await?;
+    check(&app, &draft, &body).await?;
     let model = Model::new(ModelId(0), draft, app.clock.now());
     Ok(Json(preview(&app, &model).await?))
 }
@@ -87,9 +94,14 @@ pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Ou
 async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let preview = app.engines.preview(model).await;
     let mut warnings = warnings(model, &preview);
+    warnings.extend(not_allowed(app, &preview));
     warnings.extend(taken_name(app, model).await?);
     warnings.extend(not_fetched(app, model, &preview).await?);
-    warnings.extend(file_checks::warnings(app, model, &preview).await?);
+    let (said, trained_for) = file_checks::warnings(app, model, &preview).await?;
+    warnings.extend(said);
+    if !preview.simulator {
+        warnings.extend(plain_defaults(model, trained_for));
+    }
     let memory = estimate::report(app, model, &preview).await?;
     warnings.extend(memory.warnings);
     let valid = warnings.iter().all(|it| it.severity != Severity::Error);
@@ -109,6 +121,32 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
         "vram_estimate": memory.estimate,
         "warnings": warnings,
     }))
+}
+
+/// Fields that are not set and could be better than their defaults. `trained_for`: tokens, if known.
+fn plain_defaults(model: &Model, trained_for: Option<u64>) -> Option<Warning> {
+    let open = tuned::open(model.engine, model.task, model.config.values(), trained_for);
+    if open.is_empty() {
+        return None;
+    }
+    let word = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+    let each = |(field, tuned, _): &(&Field, Tuned, Value)| {
+        let now = field.default_for(model.task).map(|it| word(&it)).unwrap_or_default();
+        format!("`{}` is {now} ({})", field.name, tuned.why)
+    };
+    let said: Vec<String> = open.iter().map(each).collect();
+    let fixes: Vec<String> = open.iter().map(|it| format!("`{}` to {}", it.0.name, word(&it.2))).collect();
+    let warning = Warning {
+        title: "Some defaults could be faster or larger".to_owned(),
+        ..Warning::new(
+            Severity::Info,
+            "defaults",
+            format!("these are the defaults, and the engine or the machine can do more: {}", said.join("; ")),
+        )
+    };
+    let set = open.into_iter().map(|(field, _, value)| (field.name.to_owned(), value)).collect();
+    let fix = format!("set {}, which the profile `{}` does", fixes.join(", "), tuned::PROFILE);
+    Some(Warning { set: Some(set), ..warning.with_fix(Some(fix)) })
 }
 
 fn shown(name: &str, value: &str) -> Value {
@@ -140,9 +178,12 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
         (Some(false), _) if preview.is_process => warnings.push(Warning {
             severity: Severity::Error,
             category: "image",
-            title: "Program not found".to_owned(),
+            title: "The engine is not installed".to_owned(),
             message: format!("the program `{}` is not on this machine", preview.image),
-            fix: Some("install it, or set PRIMARY_ENGINE_COMMAND or SECONDARY_ENGINE_COMMAND".to_owned()),
+            fix: Some(format!(
+                "install it, or name its program in {}, and start the gateway again",
+                setting(model.engine)
+            )),
             field: None,
             set: None,
         }),
@@ -179,8 +220,29 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
     warnings.extend(unknown_version(preview));
     warnings.extend(too_many_gpus(model, preview));
     warnings.extend(odd_split(model));
+    warnings.extend(odd_batch(model));
     warnings.extend(wide_split(model, preview));
     warnings
+}
+
+/// The setting that names the program of an engine, where engines are processes.
+pub(crate) fn setting(engine: EngineKind) -> &'static str {
+    match engine {
+        EngineKind::Vllm => "PRIMARY_ENGINE_COMMAND",
+        EngineKind::Llamacpp => "SECONDARY_ENGINE_COMMAND",
+    }
+}
+
+/// The list was changed since the record was saved. Where engines are processes, images mean nothing.
+fn not_allowed(app: &App, preview: &Preview) -> Option<Warning> {
+    if preview.is_process || app.images.allows(&preview.image) {
+        return None;
+    }
+    let message = format!("image {} is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it", preview.image);
+    let warning =
+        Warning { title: "Image not allowed".to_owned(), ..Warning::new(Severity::Error, "image", message) };
+    let fix = "unset it, or add its repository to ENGINE_IMAGE_ALLOWLIST".to_owned();
+    Some(warning.about("engine_image").with_fix(Some(fix)))
 }
 
 /// A setting that the command does not carry as it is.
@@ -204,7 +266,8 @@ fn left_out(warning: &LaunchWarning, preview: &Preview) -> Warning {
 
 /// An image that the makers of vLLM publish (`vllm-openai`, `vllm-openai-cpu`, `vllm-openai-rocm`), of a known version.
 fn is_stock_vllm(preview: &Preview) -> bool {
-    let name = super::repository(&preview.image).rsplit_once("vllm/vllm-openai").map(|it| it.1);
+    let name =
+        gantry_domain::image::repository(&preview.image).rsplit_once("vllm/vllm-openai").map(|it| it.1);
     matches!(preview.version, EngineVersion::Known(..))
         && name.is_some_and(|it| it.is_empty() || it.starts_with('-') && !it.contains('/'))
 }
@@ -215,7 +278,7 @@ async fn taken_name(app: &App, model: &Model) -> Outcome<Option<Warning>> {
         return Ok(None);
     }
     let mut tx = app.store.read().await?;
-    let taken = taken(&mut tx, Some(model.id), &model.served_name, &model.adapters()).await?;
+    let taken = tx.taken_name(Some(model.id), &model.served_name, &model.adapters()).await?;
     Ok(taken.map(|(field, message)| {
         let warning =
             Warning { title: "A name is taken".to_owned(), ..Warning::new(Severity::Error, "name", message) };
@@ -329,6 +392,27 @@ fn odd_split(model: &Model) -> Option<Warning> {
         field: Some("tensor_split"),
         set: None,
     })
+}
+
+/// A batch outside the range that the specification advises. For embeddings, a batch has to hold the longest input.
+fn odd_batch(model: &Model) -> Option<Warning> {
+    let (least, most) = ADVISED_BATCH;
+    let batch = model.config.int("batch_size").filter(|_| model.engine == EngineKind::Llamacpp)?;
+    let (better, why) = match batch {
+        it if it < least => (least, "prompts are read slowly"),
+        it if it > most && model.task == Task::Generate => {
+            (most, "it takes memory and makes prompts hardly faster")
+        }
+        _ => return None,
+    };
+    let message = format!("`batch_size` is {batch}, and {least} to {most} is advisable: {why}");
+    let warning = Warning {
+        title: "An unusual `batch_size`".to_owned(),
+        ..Warning::new(Severity::Warning, "batching", message)
+    };
+    let set = Map::from_iter([("batch_size".to_owned(), Value::from(better))]);
+    let fix = Some(format!("set `batch_size` to {better}"));
+    Some(Warning { set: Some(set), ..warning.about("batch_size").with_fix(fix) })
 }
 
 /// More parts than the engine is given GPUs.

@@ -62,6 +62,7 @@ pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outco
     } else if subject.indexes.is_empty() {
         warnings.push(in_ram(model, &estimate));
     }
+    warnings.extend(estimate.layers_on_gpus.map(|it| partly_in_ram(it, &subject.facts)));
     let on_gpus = estimate.total.saturating_sub(estimate.host_ram);
     let gb = gib(if subject.indexes.is_empty() { estimate.total } else { on_gpus });
     Ok(Report { estimate: subject.view(model, &estimate), gb, warnings })
@@ -242,6 +243,7 @@ impl Subject {
             "host_ram_gb": gib(estimate.host_ram),
             "host_ram_available_gb": self.host_ram_free.map(gib),
             "max_context_that_fits": estimate.max_context_that_fits,
+            "layers_on_gpus": estimate.layers_on_gpus,
             "notes": notes,
         })
     }
@@ -356,6 +358,21 @@ fn in_ram(model: &Model, estimate: &Estimate) -> Warning {
         field: (model.config.text("device") == Some("cpu")).then_some("device"),
         set: None,
     }
+}
+
+/// The engine leaves in RAM what does not fit.
+fn partly_in_ram(layers: u64, facts: &ModelFacts) -> Warning {
+    let all = facts.layers.len();
+    let message = format!(
+        "about {layers} of {all} layers fit on the GPUs: the engine leaves the others in RAM, where they are many times \
+         slower (`fit_memory`)"
+    );
+    let warning = Warning {
+        title: "Part of it will run in RAM".to_owned(),
+        ..Warning::new(Severity::Warning, "vram", message)
+    };
+    let fix = "use a shorter context, a smaller quantisation, or free memory of the GPUs".to_owned();
+    warning.about("fit_memory").with_fix(Some(fix))
 }
 
 /// Where the operator's own words are that count more than a field.

@@ -28,11 +28,15 @@ struct Look {
     found: Result<Option<Checked>, InspectError>,
 }
 
-/// For `model` as `preview` would start it.
-pub(super) async fn warnings(app: &App, model: &Model, preview: &Preview) -> Outcome<Vec<Warning>> {
+/// For `model` as `preview` would start it, and the tokens that it was trained for, if its files tell.
+pub(super) async fn warnings(
+    app: &App,
+    model: &Model,
+    preview: &Preview,
+) -> Outcome<(Vec<Warning>, Option<u64>)> {
     // It loads nothing.
     if preview.simulator {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
     let online = model.config.is_online();
     let paths: Vec<_> =
@@ -45,7 +49,7 @@ pub(super) async fn warnings(app: &App, model: &Model, preview: &Preview) -> Out
         };
         paths.into_iter().map(each).collect()
     };
-    let mut warnings = Vec::new();
+    let (mut warnings, mut trained_for) = (Vec::new(), None);
     for it in app.disk.inspect(look).await? {
         match it.found {
             Ok(None) => {}
@@ -53,12 +57,28 @@ pub(super) async fn warnings(app: &App, model: &Model, preview: &Preview) -> Out
             Ok(Some(checked)) => {
                 warnings.extend(said(model, preview, it.field, &it.path, &checked));
                 if it.field == "local_path" {
+                    trained_for = checked.context_length;
                     warnings.extend(settings(model, preview, &checked));
                 }
             }
         }
     }
-    Ok(warnings)
+    Ok((warnings, trained_for))
+}
+
+/// Why a start would make a model that answers nothing it is asked for: its files are for another task. `None` also where
+/// the files can't be looked at, which is another matter.
+pub(super) async fn wrong_task(app: &App, model: &Model) -> Option<String> {
+    let path = model.config.text("local_path").filter(|_| !model.config.is_online())?.to_owned();
+    if model.task != Task::Generate || app.engines.is_simulated(model) {
+        return None;
+    }
+    let (base, cache) = (app.models_dir.get(), Arc::clone(&app.headers.0));
+    let version = EngineVersion::Unknown(model.engine);
+    let look = move || folder::check(&base, &path, Role::Model, version, &cache);
+    let found = app.disk.inspect(look).await.ok()?.ok()?;
+    let warning = other_task(model, &found)?;
+    Some(format!("{}: {}", warning.message, warning.fix?))
 }
 
 /// Blocking.
@@ -192,7 +212,10 @@ fn no_template(model: &Model, found: &Checked) -> Option<Warning> {
 }
 
 fn other_task(model: &Model, found: &Checked) -> Option<Warning> {
-    let (is, task, then) = match (model.task, found.task?) {
+    let hint = found.task?;
+    let llamacpp = model.engine == EngineKind::Llamacpp;
+    let ranks = !llamacpp || model.config.text("pooling") == Some("rank");
+    let (is, task, then) = match (model.task, hint) {
         (Task::Generate, TaskHint::Embed) => {
             ("for embeddings", Task::Embed, "chats and completions will fail")
         }
@@ -204,6 +227,9 @@ fn other_task(model: &Model, found: &Checked) -> Option<Warning> {
             Task::Generate,
             "its embeddings may be of little use, and chats are refused",
         ),
+        (Task::Embed, TaskHint::Rerank) if !ranks => {
+            return Some(no_ranking());
+        }
         (Task::Embed, TaskHint::Embed | TaskHint::Rerank) | (Task::Generate, TaskHint::Generate) => {
             return None;
         }
@@ -211,9 +237,26 @@ fn other_task(model: &Model, found: &Checked) -> Option<Warning> {
     let message = format!("by its files the model is {is}, and `task` is {}: {then}", model.task);
     let warning =
         Warning { title: "Another task".to_owned(), ..Warning::new(Severity::Warning, "task", message) };
-    let set = Map::from_iter([("task".to_owned(), Value::from(task.as_str()))]);
-    let fix = Some(format!("set `task` to {task}"));
-    Some(Warning { set: Some(set), ..warning.about("task").with_fix(fix) })
+    let mut set = Map::from_iter([("task".to_owned(), Value::from(task.as_str()))]);
+    let mut fix = format!("set `task` to {task}");
+    if hint == TaskHint::Rerank && !ranks {
+        set.insert("pooling".to_owned(), "rank".into());
+        fix += " and `pooling` to rank";
+    }
+    Some(Warning { set: Some(set), ..warning.about("task").with_fix(Some(fix)) })
+}
+
+/// llama-server makes vectors of a reranker that it is not told to rank with.
+fn no_ranking() -> Warning {
+    let message =
+        "by its files the model is for reranking, which llama-server refuses without `pooling` rank";
+    let warning = Warning {
+        title: "A reranker that does not rank".to_owned(),
+        ..Warning::new(Severity::Warning, "task", message.to_owned())
+    };
+    let set = Map::from_iter([("pooling".to_owned(), Value::from("rank"))]);
+    let fix = Some("set `pooling` to rank".to_owned());
+    Warning { set: Some(set), ..warning.about("pooling").with_fix(fix) }
 }
 
 /// More context than the model was trained for. vLLM refuses it, llama-server cuts it.

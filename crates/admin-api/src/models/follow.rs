@@ -6,14 +6,14 @@ use futures_util::{Stream, StreamExt, stream};
 use serde_json::json;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use crate::{App, app::LogStream, session};
+use crate::{App, app::LogStream, policy::Grant, session};
 
 /// A comment after so long without a line, so that nobody on the way takes the connection for a dead one.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 struct Reader {
     app: App,
-    session: [u8; 32],
+    grant: Grant,
     lines: LogStream,
     check: Interval,
     silent_since: Instant,
@@ -22,12 +22,12 @@ struct Reader {
 /// Server-sent events, one for each line.
 pub(super) fn events(
     app: App,
-    session: [u8; 32],
+    grant: Grant,
     lines: LogStream,
 ) -> impl Stream<Item = Result<String, Infallible>> {
     let mut check = interval(session::CHECK_EVERY);
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let reader = Reader { app, session, lines, check, silent_since: Instant::now() };
+    let reader = Reader { app, grant, lines, check, silent_since: Instant::now() };
     stream::unfold(reader, async |mut reader| {
         let text = reader.next().await?;
         reader.silent_since = Instant::now();
@@ -43,7 +43,7 @@ impl Reader {
                 // A session that ended comes before anything that its user would see of it.
                 biased;
                 _ = self.check.tick() => {
-                    if !session::holds(&self.app, &self.session).await {
+                    if !self.grant.holds(&self.app).await {
                         return None;
                     }
                 }

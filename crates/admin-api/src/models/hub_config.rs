@@ -34,7 +34,7 @@ pub(crate) struct HubConfigView {
 
 /// What a repository of the model hub is
 ///
-/// Asks the hub of `HUB_ENDPOINT` and no other. For a gated repository the token of the model `model_id` is sent, or
+/// Asks the hub of `HUB_ENDPOINT`, else the public one, and no other. For a gated repository the token of the model `model_id` is sent, or
 /// that of the header `X-Hub-Token`.
 pub(crate) async fn hub_config(
     app: State<App>,

@@ -6,6 +6,7 @@ pub(crate) mod dry_run;
 mod estimate;
 mod file_checks;
 mod files;
+mod fill;
 pub(crate) mod folders;
 mod follow;
 pub(crate) mod hub_config;
@@ -15,14 +16,21 @@ pub(crate) mod watch;
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
-    ApiError, ErrorCode, FieldProblem, ModelId, Role,
+    ApiError, ErrorCode, FieldProblem, ModelId, Role, Timestamp,
     audit::{Action, AuditEntry},
     engine,
-    model::{EngineKind, Model, ModelDraft, fields},
+    model::{
+        EngineKind, Model, ModelDraft, Phase, Task, fields,
+        lifecycle::{
+            Again, Rules,
+            again::{STEADY, WINDOW},
+        },
+    },
 };
 use gantry_store::Tx;
 use serde_json::{Map, Value, json};
 
+use self::fill::Wish;
 use crate::{
     App,
     app::{Drift, Live, Parts},
@@ -31,6 +39,8 @@ use crate::{
     policy::Caller,
 };
 
+/// The field that names a model's own files.
+const FILES: &str = "local_path";
 /// What is shown in the place of a value that the reader may not see.
 const HIDDEN: &str = "***";
 
@@ -57,7 +67,8 @@ fn hide_values(record: &mut Value) {
     }
 }
 
-/// The identity columns, the state, and every field of its engine (`null` when unset).
+/// The identity columns, the state, and every field of its engine: one that is not set has its default, and is named in
+/// `defaulted`, or is `null`.
 fn full_view(app: &App, model: &Model) -> Value {
     let (state, reason) = model.state();
     let live = app.engines.live(model.id);
@@ -79,26 +90,58 @@ fn full_view(app: &App, model: &Model) -> Value {
             "settings": it.replaced.config,
         })),
         "diagnosis": model.diagnosis,
+        "restart": restart(model, app.steady.now()),
         "archived": model.archived,
         "simulator": app.engines.is_simulated(&model.as_launched()),
-        "hub_token_set": model.hub_token.is_some(),
+        "hub_token_set": model.hub_token.is_some() || model.sealed_hub_token.is_some(),
         "created_at": model.created_at.rfc3339(),
         "updated_at": model.updated_at.rfc3339(),
     });
     if let Value::Object(map) = &mut view {
+        let mut defaulted = Vec::new();
         for field in fields::all().filter(|it| it.applies_to(model.engine)) {
-            map.insert(field.name.to_owned(), model.config.get(field.name).cloned().unwrap_or(Value::Null));
+            let value = match (model.config.get(field.name), field.default_for(model.task)) {
+                (None, Some(default)) => {
+                    defaulted.push(field.name);
+                    default
+                }
+                (set, _) => set.cloned().unwrap_or(Value::Null),
+            };
+            map.insert(field.name.to_owned(), value);
         }
+        map.insert("defaulted".to_owned(), defaulted.into());
         let mode = if model.config.is_online() { "online" } else { "offline" };
         map.insert("mode".to_owned(), mode.into());
     }
     view
 }
 
+/// What the gateway does by itself after failures; `None` for a model that it leaves alone.
+fn restart(model: &Model, now: Timestamp) -> Option<Value> {
+    let again = Rules::of(model, "").after(&model.phase);
+    let is_steady = matches!(model.phase, Phase::Running { since, .. } if now.since(since) >= STEADY);
+    let counts = |it: &&Timestamp| !is_steady && now.since(**it) < WINDOW;
+    let times = model.starts.as_ref().map_or(&[][..], |it| &it.again);
+    let attempts = times.iter().filter(counts).count();
+    if model.config.text("restart_policy") != Some("on_failure") && attempts == 0 {
+        return None;
+    }
+    let next_at = match again {
+        Again::At(then) => Some(then.rfc3339()),
+        Again::No | Again::GivenUp => None,
+    };
+    Some(json!({
+        "attempts": attempts,
+        "last_at": times.last().map(|it| it.rfc3339()),
+        "next_at": next_at,
+        "given_up": again == Again::GivenUp,
+    }))
+}
+
 /// The fields of a model's record that are set, for the audit log.
 pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
     /// What is not the record's, or changes with it in any case.
-    const NOT_ITS_OWN: [&str; 9] = [
+    const NOT_ITS_OWN: [&str; 11] = [
         "id",
         "state",
         "state_reason",
@@ -106,12 +149,17 @@ pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
         "needs_apply_reason",
         "rolled_back",
         "diagnosis",
+        "restart",
         "simulator",
         "updated_at",
+        "defaulted",
     ];
     let mut view = full_view(app, model);
     if let Value::Object(map) = &mut view {
-        map.retain(|name, value| !value.is_null() && !NOT_ITS_OWN.contains(&name.as_str()));
+        let set = |name: &str| {
+            name == "mode" || fields::find(name, model.engine).is_none() || model.config.get(name).is_some()
+        };
+        map.retain(|name, value| !value.is_null() && set(name) && !NOT_ITS_OWN.contains(&name.as_str()));
     }
     view
 }
@@ -158,10 +206,16 @@ pub(crate) async fn show(
 
 /// Create a model
 ///
-/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`.
+/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`. What is
+/// left open is filled in from the files ([`fill`]).
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let draft = ModelDraft::create(&body.0, caller.role()).map_err(ApiError::validation)?;
-    check(&app, &draft, &body.0).await?;
+    let (draft, wish, body) = draft_of_new(&app, &caller, body).await?;
+    check(&app, &draft, &body).await?;
+    let model = Model::new(ModelId(0), draft.clone(), app.clock.now());
+    // A simulator loads nothing.
+    if !wish.force && !app.engines.is_simulated(&model) {
+        fill::files_are_there(&app, named_files(&draft, &body, None)).await?;
+    }
     let mut tx = app.store.write().await?;
     // Names are compared across tables, and adapters within records: no index refuses the second of two at once.
     tx.exclusive().await?;
@@ -175,6 +229,41 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     Ok(Created(view_for(&app, &caller, &model)))
 }
 
+/// The draft of a create request, its wishes, and its body with what was filled in.
+async fn draft_of_new(
+    app: &App,
+    caller: &Caller,
+    Object(mut body): Object,
+) -> Outcome<(ModelDraft, Wish, Map<String, Value>)> {
+    let wish = Wish::take(&mut body)?;
+    // A path that is not there is the first thing to say: most of what else is missing follows from it.
+    let filled = fill::complete(app, &mut body, wish).await;
+    match ModelDraft::create(&body, caller.role()) {
+        Ok(draft) => filled.map(|()| (draft, wish, body)),
+        Err(problems) => {
+            let said = |it: &FieldProblem| it.param == "engine_type" || it.param == "served_name";
+            if !wish.force
+                && problems.iter().all(said)
+                && let Some(path) = body.get(FILES).and_then(Value::as_str)
+            {
+                fill::files_are_there(app, Some((FILES, path.to_owned()))).await?;
+            }
+            filled?;
+            Err(ApiError::validation(problems).into())
+        }
+    }
+}
+
+/// The model's own files, if the body names them, they are used, and they are others than those of `before`.
+fn named_files(
+    draft: &ModelDraft,
+    body: &Map<String, Value>,
+    before: Option<&Model>,
+) -> Option<(&'static str, String)> {
+    let path = draft.config.text(FILES).filter(|_| body.contains_key(FILES) && !draft.config.is_online())?;
+    (before.and_then(|it| it.config.text(FILES)) != Some(path)).then(|| (FILES, path.to_owned()))
+}
+
 /// Change a model
 ///
 /// What runs goes on as it is until the model is applied; its served name can't be changed meanwhile.
@@ -182,14 +271,23 @@ pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    body: Object,
+    Object(mut body): Object,
 ) -> Outcome<Json<Value>> {
+    guesses_no_value(&caller, &body)?;
+    let wish = Wish::take(&mut body)?;
     let draft = |model: &Model| {
-        ModelDraft::change(model, &unhidden(&body.0, model), caller.role())
-            .map_err(|it| Problem(ApiError::validation(it)))
+        let mut body = unhidden(&body, model);
+        let task = body.get("task").and_then(Value::as_str).and_then(Task::parse).unwrap_or(model.task);
+        wish.tune(model.engine, task, &mut body, Some(&model.config), None);
+        ModelDraft::change(model, &body, caller.role()).map_err(|it| Problem(ApiError::validation(it)))
     };
     // The file system is looked at before there is a transaction that others wait for.
-    check(&app, &draft(&find(&app, id).await?)?, &body.0).await?;
+    let before = find(&app, id).await?;
+    let checked = draft(&before)?;
+    check(&app, &checked, &body).await?;
+    if !wish.force && !app.engines.is_simulated(&before) {
+        fill::files_are_there(&app, named_files(&checked, &body, Some(&before))).await?;
+    }
     let mut tx = app.store.write().await?;
     // As in [`create`].
     tx.exclusive().await?;
@@ -210,7 +308,7 @@ pub(crate) async fn change(
     let model = tx.update_model(before.id, &draft, now).await?;
     let model = model.ok_or_else(|| Parts::not_found("model", id))?;
     let mut entry = caller.did(Action::ModelChange, id).changed(&old, &audit_view(&app, &model));
-    if body.0.contains_key("hub_token") {
+    if body.contains_key("hub_token") {
         entry = entry.noting("hub_token_given", true);
     }
     if entry.says_nothing() {
@@ -221,6 +319,22 @@ pub(crate) async fn change(
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(Json(view_for(&app, &caller, &model)))
+}
+
+/// Values of `extra_env` are an owner's. From others only what they were shown comes back ([`unhidden`]); a value would be
+/// no change if it were right, and its acceptance would tell so.
+///
+/// # Errors
+/// 403 `forbidden`, whether the value is the stored one or not.
+fn guesses_no_value(caller: &Caller, body: &Map<String, Value>) -> Outcome<()> {
+    let Some(Value::Object(env)) = body.get("extra_env") else { return Ok(()) };
+    if caller.role() == Role::Owner || env.values().all(|it| it == HIDDEN) {
+        return Ok(());
+    }
+    let message =
+        "only an owner may set `extra_env`; others send values back as `***`, or leave the field out";
+    let problem = FieldProblem { code: ErrorCode::Forbidden, ..FieldProblem::new("extra_env", message) };
+    Err(ApiError::validation(vec![problem]).into())
 }
 
 /// The body with the values that its sender was not shown: one that comes back as it was shown is not changed.
@@ -254,7 +368,7 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
     }
     if body.contains_key("engine_image")
         && let Some(image) = draft.config.text("engine_image")
-        && !image_allowed(app, image)
+        && !app.images.allows(image)
     {
         let message = "`engine_image` is not on the list of ENGINE_IMAGE_ALLOWLIST";
         return Err(Problem::invalid("engine_image", message));
@@ -262,41 +376,16 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
     Ok(())
 }
 
-/// 409 `served_name_conflict` for what [`taken`] finds. Holds until the transaction ends if that is [`Tx::exclusive`].
+/// 409 `served_name_conflict` for what [`Tx::taken_name`] finds.
 async fn names_are_free(tx: &mut Tx, id: Option<ModelId>, draft: &ModelDraft) -> Outcome<()> {
     let own = draft.config.adapters(draft.engine);
-    match taken(tx, id, &draft.served_name, &own).await? {
+    match tx.taken_name(id, &draft.served_name, &own).await? {
         Some((param, message)) if !draft.archived => {
+            let message = format!("{message}: change that one, or choose another name");
             Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param(param).into())
         }
         _ => Ok(()),
     }
-}
-
-/// Names of models, their adapters and the registry's engines lead to one place each: the field whose name leads elsewhere
-/// already, and where. `id` is the model's own, if it has one.
-async fn taken(
-    tx: &mut Tx,
-    id: Option<ModelId>,
-    served_name: &str,
-    adapters: &[&str],
-) -> Outcome<Option<(&'static str, String)>> {
-    let mut others = Vec::new();
-    for model in tx.models(false).await?.into_iter().filter(|it| Some(it.id) != id) {
-        let whose = format!("the model `{}` (id {})", model.name, model.id.0);
-        let names = model.adapters().into_iter().map(|it| (it.to_owned(), format!("an adapter of {whose}")));
-        others.extend(names);
-        others.push((model.served_name, whose));
-    }
-    let registry = tx.registry().await?.into_iter();
-    others.extend(registry.map(|it| (it.served_name, "an engine of the registry".to_owned())));
-    let wanted = [("served_name", served_name)].into_iter();
-    let wanted = wanted.chain(adapters.iter().map(|it| ("lora_adapters", *it)));
-    let found = |(param, name): (&'static str, &str)| {
-        let (_, whose) = others.iter().find(|(other, _)| other == name)?;
-        Some((param, format!("{whose} is served as `{name}`")))
-    };
-    Ok(wanted.into_iter().find_map(found))
 }
 
 /// A name that the model's engine would have twice.
@@ -310,28 +399,6 @@ fn named_twice(draft: &ModelDraft) -> Option<&str> {
     })
 }
 
-/// Whether the image's repository is that of a default image, our simulator, or on the operator's list.
-fn image_allowed(app: &App, image: &str) -> bool {
-    let repository = repository(image);
-    let listed = |entry: &String| match entry.strip_suffix('*') {
-        Some(start) => repository.starts_with(start),
-        None => self::repository(entry) == repository,
-    };
-    gantry_domain::image::is_reference(image)
-        && (app.default_images.iter().any(|it| self::repository(it) == repository)
-            || repository.starts_with("gantry/engine-sim-")
-            || app.image_allowlist.iter().any(listed))
-}
-
-/// The reference without tag and digest.
-fn repository(image: &str) -> &str {
-    let name = image.split('@').next().unwrap_or(image);
-    match name.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => name,
-        _ => name,
-    }
-}
-
 pub(crate) async fn find(app: &App, id: i64) -> Outcome<Model> {
     let model = app.store.read().await?.model(ModelId(id)).await?;
     model.ok_or_else(|| Parts::not_found("model", id))
@@ -342,16 +409,4 @@ pub(crate) fn startup_timeout_sec(app: &App, model: &Model) -> i64 {
     let index = usize::from(model.engine == EngineKind::Llamacpp);
     let default = app.startup_timeouts[index].as_secs() as i64;
     model.config.int("startup_timeout_sec").unwrap_or(default)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_registry_port_is_not_a_tag() {
-        assert_eq!(repository("host:5000/a/b:v1@sha256:0"), "host:5000/a/b");
-        assert_eq!(repository("host:5000/a/b"), "host:5000/a/b");
-        assert_eq!(repository("a:1"), "a");
-    }
 }

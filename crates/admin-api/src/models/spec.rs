@@ -1,7 +1,7 @@
 //! `GET /admin/engines/spec`: the field table, for forms.
 
 use axum::Json;
-use gantry_domain::model::fields::{self, Default, Field, SetBy};
+use gantry_domain::model::fields::{self, Field, Own, SetBy};
 use serde_json::{Value, json};
 
 use crate::{doc::field_schema, error::Outcome, extract::Params};
@@ -13,15 +13,15 @@ pub(crate) async fn spec(params: Params) -> Outcome<Json<Value>> {
 }
 
 fn row(field: &Field) -> Value {
-    let default = match field.default {
-        Default::Engine => Value::Null,
-        Default::Bool(it) => it.into(),
-        Default::Int(it) => it.into(),
-        Default::Float(it) => it.into(),
-        Default::Text(it) => it.into(),
+    let own = match field.own {
+        Own::Nothing => Value::Null,
+        Own::Same | Own::LeftOut => "the same".into(),
+        Own::Other(words) => words.into(),
     };
     json!({
-        "name": field.name, "engine_type": field.engine, "group": field.group, "schema": field_schema(field), "default": default,
+        "name": field.name, "engine_type": field.engine, "group": field.group, "schema": field_schema(field), "default": field.default.value(),
+        "default_task": field.default_task, "engine_default": own,
+        "tuned": field.tuned.map(|it| json!({ "value": it.value.value(), "why": it.why, "task": it.task })),
         "unit": field.unit, "help": field.help, "owner_only": field.set_by == SetBy::Owner,
         "examples": field.examples,
     })

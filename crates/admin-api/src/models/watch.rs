@@ -109,9 +109,9 @@ pub(crate) async fn logs(
     params.finish()?;
     let model = find(&app, id).await?;
     if follow {
-        let seat = app.seats.take(caller.session)?;
+        let seat = app.seats.take(caller.grant.key())?;
         let lines = app.engines.follow(&model, tail).await?;
-        let events = follow::events(app.0, caller.session, lines).map(move |event| {
+        let events = follow::events(app.0, caller.grant, lines).map(move |event| {
             let _held = &seat;
             event
         });
@@ -134,6 +134,7 @@ pub(crate) async fn logs(
             exit_code: log.exit_code,
             out_of_memory: log.out_of_memory,
             reason: reason.as_deref(),
+            watch: log.watch,
             config: &model.config,
         });
         body["diagnosis"] = json!(found);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     App,
-    app::Parts,
+    app::{LimitHolder, Parts},
     audit::record,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
@@ -40,13 +40,13 @@ impl OrgView {
             key_count: keys,
             created_at: created_at.rfc3339(),
             limits,
-            budget: Budgets::new(&limits, app.allowances.spent_by_org(id)),
+            budget: Budgets::new(&limits, app.allowances.spent(LimitHolder::Org(id))),
         }
     }
 
     /// The same after a change was published: only then is counted what a new budget is for.
     fn published(mut self, app: &App) -> Self {
-        self.budget = Budgets::new(&self.limits, app.allowances.spent_by_org(self.id));
+        self.budget = Budgets::new(&self.limits, app.allowances.spent(LimitHolder::Org(self.id)));
         self
     }
 }
@@ -125,6 +125,7 @@ pub(crate) async fn change(
     }
     if !org.enabled {
         tx.delete_org_sessions(org.id).await?;
+        tx.delete_org_tokens(org.id).await?;
     }
     let (counted, _) = tx.orgs(&OrgFilter { only: Some(org.id), q: None }, Sort::default(), 1, 0).await?;
     let (users, keys) = counted.first().map_or((0, 0), |it| (it.n_users, it.n_keys));

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -169,23 +169,24 @@ fn advice(image: &str, offline: bool, dirs: &[PathBuf]) -> String {
 
 /// What to install, where engines are processes.
 fn program_advice(engine: EngineKind, program: &str, found: Option<&Image>) -> Option<String> {
-    let (name, setting) = match engine {
-        EngineKind::Vllm => ("vLLM", "PRIMARY_ENGINE_COMMAND"),
-        EngineKind::Llamacpp => ("llama.cpp", "SECONDARY_ENGINE_COMMAND"),
+    let name = match engine {
+        EngineKind::Vllm => "vLLM",
+        EngineKind::Llamacpp => "llama.cpp",
     };
-    let how = format!(
-        "install {name} so that its program is in PATH, or name the program in {setting}, and start the gateway again"
-    );
+    let setting = crate::models::dry_run::setting(engine);
     match found {
-        None => Some(format!("the program `{program}` is not on this machine: {how}")),
-        Some(it) if it.simulator => {
-            Some(format!("{name} is not on this machine and a simulator runs in its place: {how}"))
-        }
+        None => Some(format!(
+            "{name} is not installed: the program `{program}` is not on this machine. Install it so that its program is \
+             in PATH, or name the program in {setting}, and start the gateway again"
+        )),
+        Some(it) if it.simulator => Some(format!(
+            "{setting} names the simulator, so models of {name} are simulated; name the engine's program there"
+        )),
         Some(_) => None,
     }
 }
 
-/// The file behind `path`, which must lie in one of `dirs` with all links followed.
+/// The file behind `path`, which must be there and lie in one of `dirs` with all links followed.
 fn archive(dirs: &[PathBuf], path: &str) -> Result<PathBuf, Problem> {
     let refused =
         |message: &str| Problem(ApiError::new(ErrorCode::PathNotAllowed, message).with_param("path"));
@@ -197,12 +198,20 @@ fn archive(dirs: &[PathBuf], path: &str) -> Result<PathBuf, Problem> {
     match dirs.iter().find_map(|dir| inside(dir)) {
         Some(file) if file.is_file() => Ok(file),
         Some(_) => Err(refused("`path` is not a file")),
-        None => {
-            let dirs: Vec<_> = dirs.iter().map(|it| it.display().to_string()).collect();
-            Err(refused(&format!(
-                "there is no such file in the folders of EXPORT_DIRS ({})",
-                dirs.join(", ")
-            )))
+        None if is_missing(dirs, Path::new(path)) => {
+            let message =
+                format!("there is no `{path}` in the folders of EXPORT_DIRS, which `gantry settings` prints");
+            Err(Problem(ApiError::new(ErrorCode::NotFound, message).with_param("path")))
         }
+        None => Err(refused("`path` leaves the folders of EXPORT_DIRS")),
     }
+}
+
+/// Whether `path` stays in one of `dirs`, as far as its text tells, and nothing is there.
+fn is_missing(dirs: &[PathBuf], path: &Path) -> bool {
+    let up = path.components().any(|it| it == Component::ParentDir);
+    !up && dirs.iter().any(|dir| {
+        let file = dir.join(path);
+        file.starts_with(dir) && !file.is_symlink() && !file.exists()
+    })
 }

@@ -4,7 +4,7 @@ use axum::{extract::State, response::IntoResponse};
 use gantry_store::{GroupBy, GroupColumn, Order, Sort, UsageGroup};
 use serde::Serialize;
 
-use super::filter;
+use super::{Whose, filter};
 use crate::{
     App,
     error::Outcome,
@@ -84,20 +84,24 @@ impl GroupView {
 ///
 /// `group_by` is model, key, user or org; `sort` a column of the answer, descending with `-` in front. Errors are
 /// requests with a status of 400 or more, whoever is to blame.
-pub(crate) async fn aggregate(
-    app: State<App>,
-    caller: Caller,
+pub(crate) async fn aggregate(app: State<App>, caller: Caller, params: Params) -> Outcome<impl IntoResponse> {
+    groups(&app, Whose::managed_by(&caller), params).await
+}
+
+pub(crate) async fn groups(
+    app: &App,
+    whose: Whose,
     mut params: Params,
-) -> Outcome<impl IntoResponse> {
+) -> Outcome<impl IntoResponse + use<>> {
     let page = params.page()?;
     let by = params.parsed("group_by", "model, key, user or org", GroupBy::parse)?.unwrap_or_default();
     let most = Sort { by: GroupColumn::Requests, order: Order::Desc };
     let sort = params.sort(COLUMNS, GroupColumn::parse)?.unwrap_or(most);
-    let filter = filter(&mut params, &caller, app.clock.now())?;
+    let filter = filter(&mut params, whose, app.clock.now())?;
     params.finish()?;
-    let all = caller.scope().is_none();
+    let all = whose.org.is_none();
+    let _place = app.long_reads.begin(whose.asks).await?;
     let mut tx = app.store.read().await?;
-    let (groups, total) =
-        tx.usage_groups(&filter, by, sort, (page.limit, page.offset), caller.scope()).await?;
+    let (groups, total) = tx.usage_groups(&filter, by, sort, (page.limit, page.offset), whose.org).await?;
     Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it, all)).collect(), total))
 }

@@ -13,13 +13,18 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use gantry_domain::Timestamp;
+use gantry_domain::{Timestamp, UserId};
 use gantry_store::{StoreResult, UsageFilter, UsageRef};
 use tracing::{error, warn};
 use uuid::Uuid;
 
-use super::filter;
-use crate::{App, error::Outcome, extract::Params, policy::Caller, session};
+use super::{Whose, filter};
+use crate::{
+    App,
+    error::Outcome,
+    extract::Params,
+    policy::{Caller, Grant},
+};
 
 /// Rows of one page: about a megabyte.
 const PAGE: i64 = 4096;
@@ -27,7 +32,7 @@ const PAGE: i64 = 4096;
 const LINE_BYTES: usize = 320;
 /// The fields of a row of the list, in the same order.
 const HEADER: &str = "id,req_id,created_at,key_id,key_prefix,user_id,org_id,model_name,task,endpoint,stream,prompt_tokens,\
-                      completion_tokens,total_tokens,cached_tokens,estimated,latency_ms,ttft_ms,status_code,outcome\n";
+                      completion_tokens,total_tokens,cached_tokens,estimated,latency_ms,ttft_ms,status_code,outcome,requests\n";
 
 /// Rows as CSV
 ///
@@ -38,21 +43,31 @@ pub(crate) async fn export(
     caller: Caller,
     mut params: Params,
 ) -> Outcome<impl IntoResponse> {
-    let filter = filter(&mut params, &caller, app.clock.now())?;
+    let filter = filter(&mut params, Whose::managed_by(&caller), app.clock.now())?;
     params.finish()?;
-    let mut pages =
-        Pages { app: app.0, session: caller.session, filter, before: None, lines: Lines::default() };
+    let user = caller.user.id;
+    let grant = caller.grant;
+    let mut pages = Pages { app: app.0, user, grant, filter, before: None, lines: Lines::default() };
     // What fails at once is an error in the common shape.
-    let first = pages.next().await?;
+    let first = {
+        let _place = pages.app.long_reads.begin(pages.user).await?;
+        pages.next().await?
+    };
     let head =
         stream::iter([Some(Bytes::from_static(HEADER.as_bytes())), first].into_iter().flatten().map(Ok));
     let rest = stream::unfold(pages, |mut pages| async move {
         pages.before?;
-        if !session::holds(&pages.app, &pages.session).await {
-            warn!("an export was cut off: its session ended");
+        if !pages.grant.holds(&pages.app).await {
+            warn!("an export was cut off: its session or token ended");
             pages.before = None;
             return Some((Err(io::ErrorKind::PermissionDenied.into()), pages));
         }
+        // For each page: who reads slowly keeps nothing from others, nor from themselves.
+        let Ok(_place) = pages.app.long_reads.begin(pages.user).await else {
+            warn!("an export was cut off: too many reads of the same user wait");
+            pages.before = None;
+            return Some((Err(io::ErrorKind::ResourceBusy.into()), pages));
+        };
         let page = pages.next().await.inspect_err(|error| {
             error!(error = error as &dyn std::error::Error, "an export was cut off");
             pages.before = None;
@@ -69,8 +84,9 @@ pub(crate) async fn export(
 /// Where an export is.
 struct Pages {
     app: App,
+    user: UserId,
     /// Nobody reads on after its end.
-    session: [u8; 32],
+    grant: Grant,
     filter: UsageFilter,
     /// The last row that was read; before the first page and after the last none.
     before: Option<Uuid>,
@@ -118,6 +134,7 @@ impl Lines {
         optional(out, row.ttft_ms);
         number(out, row.status_code.into());
         text(out, row.outcome);
+        number(out, row.requests);
         out.push(b'\n');
     }
 

@@ -5,7 +5,7 @@ use gantry_domain::Timestamp;
 use gantry_store::{UsageCheck, UsageSums};
 use serde::Serialize;
 
-use crate::{App, app::SpoolReport, error::Outcome, extract::Params};
+use crate::{App, app::SpoolReport, error::Outcome, extract::Params, policy::Caller};
 
 /// Milliseconds.
 const DAY: i64 = 86_400_000;
@@ -66,8 +66,9 @@ impl From<&UsageCheck> for Mismatch {
 /// Compare usage rows with their sums
 ///
 /// Day by day, over everything that is kept. It reads all rows: some seconds for ten million.
-pub(crate) async fn integrity(app: State<App>, params: Params) -> Outcome<Json<Integrity>> {
+pub(crate) async fn integrity(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Integrity>> {
     params.finish()?;
+    let _place = app.long_reads.begin(caller.user.id).await?;
     let mut tx = app.store.read().await?;
     let (since, extent) = (tx.usage_raw_since().await?, tx.usage_extent().await?);
     drop(tx);

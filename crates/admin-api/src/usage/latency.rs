@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use gantry_store::TimeKind;
 use serde::Serialize;
 
-use super::filter;
+use super::{Whose, filter};
 use crate::{App, error::Outcome, extract::Params, policy::Caller};
 
 /// Milliseconds; `null` where there is no sample. Percentiles are within 1 %, the average is exact.
@@ -38,8 +38,9 @@ async fn durations(
     mut params: Params,
     kind: TimeKind,
 ) -> Outcome<Json<Durations>> {
-    let filter = filter(&mut params, caller, app.clock.now())?;
+    let filter = filter(&mut params, Whose::managed_by(caller), app.clock.now())?;
     params.finish()?;
+    let _place = app.long_reads.begin(caller.user.id).await?;
     let times = app.store.read().await?.usage_times(&filter, kind).await?;
     let samples = times.histogram.samples();
     let percentile = |p| times.histogram.percentile(p);

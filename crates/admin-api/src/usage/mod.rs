@@ -53,6 +53,7 @@ struct UsageView {
     ttft_ms: Option<i64>,
     status_code: u16,
     outcome: Ending,
+    requests: i64,
 }
 
 impl From<UsageRow> for UsageView {
@@ -78,6 +79,7 @@ impl From<UsageRow> for UsageView {
             ttft_ms: row.ttft_ms,
             status_code: row.status_code,
             outcome: row.outcome,
+            requests: row.requests,
         }
     }
 }
@@ -85,10 +87,15 @@ impl From<UsageRow> for UsageView {
 /// Recent requests
 ///
 /// Newest first.
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+pub(crate) async fn list(app: State<App>, caller: Caller, params: Params) -> Outcome<impl IntoResponse> {
+    rows(&app, Whose::managed_by(&caller), params).await
+}
+
+pub(crate) async fn rows(app: &App, whose: Whose, mut params: Params) -> Outcome<impl IntoResponse + use<>> {
     let page = params.page()?;
-    let filter = filter(&mut params, &caller, app.clock.now())?;
+    let filter = filter(&mut params, whose, app.clock.now())?;
     params.finish()?;
+    let _place = app.long_reads.begin(whose.asks).await?;
     let (rows, total) = app.store.read().await?.usage(&filter, page.limit, page.offset).await?;
     Ok(Listed(rows.into_iter().map(UsageView::from).collect(), total))
 }
@@ -96,8 +103,31 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 /// No organisation has this id: stands for one that the caller may not know of.
 const NOBODY: OrgId = OrgId(0);
 
-/// The filters that all usage endpoints share.
-fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<UsageFilter> {
+/// Whose usage may be asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whose {
+    /// Who asks.
+    asks: UserId,
+    /// The organisation whose names may be shown; `None` is all.
+    org: Option<OrgId>,
+    /// One user, and nothing else of the organisation.
+    user: Option<UserId>,
+}
+
+impl Whose {
+    /// Of all that an administrator manages.
+    pub(crate) fn managed_by(caller: &Caller) -> Self {
+        Self { asks: caller.user.id, org: caller.scope(), user: None }
+    }
+
+    /// Of the caller alone, in whichever organisation.
+    pub(crate) fn own(caller: &Caller) -> Self {
+        Self { asks: caller.user.id, org: Some(caller.user.org_id), user: Some(caller.user.id) }
+    }
+}
+
+/// The filters that all usage endpoints share. One's own usage has no choice of users and organisations.
+fn filter(params: &mut Params, whose: Whose, now: Timestamp) -> Outcome<UsageFilter> {
     let hours = params.number("hours", 24, MAX_HOURS)?;
     let time = "an RFC 3339 time";
     // Rows carry the millisecond in which their request came, so the end is the next one.
@@ -112,8 +142,14 @@ fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<Usage
     if no_model && model.is_some() {
         return Err(Problem::invalid("no_model", "send either `model` or `no_model`"));
     }
-    let org = params.id("org_id")?.map(OrgId);
-    let foreign = org.is_some_and(|it| !caller.sees(it));
+    let (user_id, org_id) = if let Some(user) = whose.user {
+        (Some(user), None)
+    } else {
+        let org = params.id("org_id")?.map(OrgId);
+        let foreign = org.is_some_and(|it| whose.org.is_some_and(|own| own != it));
+        let org = if foreign { Some(NOBODY) } else { whose.org.or(org) };
+        (params.id("user_id")?.map(UserId), org)
+    };
     Ok(UsageFilter {
         from,
         to,
@@ -121,8 +157,8 @@ fn filter(params: &mut Params, caller: &Caller, now: Timestamp) -> Outcome<Usage
         model: if no_model { Some(String::new()) } else { model },
         task: params.parsed("task", "generate or embed", Task::parse)?,
         key_id: params.id("key_id")?.map(KeyId),
-        user_id: params.id("user_id")?.map(UserId),
-        org_id: if foreign { Some(NOBODY) } else { caller.scope().or(org) },
+        user_id,
+        org_id,
         status: params.parsed("status", "a status such as 404, or a class such as 4xx", status)?,
         outcome: params.parsed(
             "outcome",

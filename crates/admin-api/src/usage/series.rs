@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use gantry_store::Bucket;
 use serde::Serialize;
 
-use super::filter;
+use super::{Whose, filter};
 use crate::{
     App,
     error::{Outcome, Problem},
@@ -31,9 +31,13 @@ pub(crate) struct Step {
 /// Totals over time
 ///
 /// `bucket` is minute (at most 48 hours), hour (the default) or day. Steps without requests are there too.
-pub(crate) async fn series(app: State<App>, caller: Caller, mut params: Params) -> Outcome<Json<Vec<Step>>> {
+pub(crate) async fn series(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Vec<Step>>> {
+    steps(&app, Whose::managed_by(&caller), params).await
+}
+
+pub(crate) async fn steps(app: &App, whose: Whose, mut params: Params) -> Outcome<Json<Vec<Step>>> {
     let bucket = params.parsed("bucket", "minute, hour or day", Bucket::parse)?.unwrap_or(Bucket::Hour);
-    let filter = filter(&mut params, &caller, app.clock.now())?;
+    let filter = filter(&mut params, whose, app.clock.now())?;
     params.finish()?;
     let limit = if bucket == Bucket::Minute { MAX_MINUTES } else { MAX_STEPS };
     let n_steps = bucket.count(filter.from, filter.to);
@@ -43,6 +47,7 @@ pub(crate) async fn series(app: State<App>, caller: Caller, mut params: Params) 
         );
         return Err(Problem::invalid("bucket", message));
     }
+    let _place = app.long_reads.begin(whose.asks).await?;
     let series = app.store.read().await?.usage_series(&filter, bucket).await?;
     let step = |(start, sums): (gantry_domain::Timestamp, gantry_store::UsageSums)| Step {
         ts: start.rfc3339(),

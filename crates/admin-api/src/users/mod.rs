@@ -2,16 +2,22 @@
 //! organisation only.
 
 use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, audit::Action, identity::User};
-use gantry_store::{NewUser, Tx, UserChange, UserColumn, UserFilter};
+use gantry_domain::{
+    ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, audit::Action, identity::User, limit::Limits,
+};
+use gantry_store::{Constraint, NewUser, StoreError, Tx, UserChange, UserColumn, UserFilter};
+use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
     App,
-    app::Parts,
+    app::{LimitHolder, Parts},
+    audit::record,
     error::{Outcome, Problem},
     extract::{Created, Fields, Id, Listed, Object, Params, deleted, read, typed},
+    keys::{SERVED_NAMES, served_names},
+    limits::{Budgets, LimitChange},
     password,
     policy::Caller,
 };
@@ -28,13 +34,49 @@ struct UserView {
     enabled: bool,
     created_at: String,
     last_login_at: Option<String>,
+    /// Served names that all keys and sessions of the user may call.
+    models: Option<Vec<String>>,
+    /// Of all keys and sessions of the user together.
+    #[serde(flatten)]
+    limits: Limits,
+    budget: Option<Budgets>,
 }
 
 impl UserView {
-    fn new(user: User, org_name: String) -> Self {
-        let User { id, org_id, username, password_hash: _, role, enabled, created_at, last_login_at } = user;
+    fn new(app: &App, user: User, org_name: String) -> Self {
+        let User {
+            id,
+            org_id,
+            username,
+            password_hash: _,
+            role,
+            enabled,
+            created_at,
+            last_login_at,
+            limits,
+            models,
+        } = user;
         let (created_at, last_login_at) = (created_at.rfc3339(), last_login_at.map(Timestamp::rfc3339));
-        Self { id, username, role, org_id, org_name, enabled, created_at, last_login_at }
+        let budget = Budgets::new(&limits, app.allowances.spent(LimitHolder::User(id)));
+        Self {
+            id,
+            username,
+            role,
+            org_id,
+            org_name,
+            enabled,
+            created_at,
+            last_login_at,
+            models,
+            limits,
+            budget,
+        }
+    }
+
+    /// The same after a change was published: only then is counted what a new budget is for.
+    fn published(mut self, app: &App) -> Self {
+        self.budget = Budgets::new(&self.limits, app.allowances.spent(LimitHolder::User(self.id)));
+        self
     }
 }
 
@@ -52,7 +94,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     }
     let mut tx = app.store.read().await?;
     let (users, total) = tx.users(&filter, sort, page.limit, page.offset).await?;
-    Ok(Listed(users.into_iter().map(|(user, org)| UserView::new(user, org)).collect(), total))
+    Ok(Listed(users.into_iter().map(|(user, org)| UserView::new(&app, user, org)).collect(), total))
 }
 
 /// Users for select inputs
@@ -77,19 +119,35 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let role = fields.optional("role", ROLES, typed::<Role>).unwrap_or(Role::User);
     let org = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
     let enabled = fields.optional("enabled", "true or false", Value::as_bool).unwrap_or(true);
+    let bounds = Bounds::read(&mut fields);
     fields.finish()?;
     let (Some(username), Some(password)) = (username, password) else {
         return Err(ApiError::internal().into());
     };
     may_give(&caller, role)?;
+    bounds.may_be_set(&caller, role)?;
     let org = org.unwrap_or(caller.user.org_id);
-    let password_hash = app.passwords.hash(&password).await?;
+    // Before the password is hashed, which is costly; what can change meanwhile is looked at again.
+    let mut tx = app.store.read().await?;
+    org_name(&mut tx, &caller, org).await?;
+    has_room(&app, &mut tx, org).await?;
+    is_free(&mut tx, &username, None).await?;
+    drop(tx);
+    let password_hash = hashed(&app, &caller, &password).await?;
     let mut tx = app.store.write().await?;
+    // Of two at once the later one must count the earlier one.
+    tx.exclusive().await?;
     let org_name = org_name(&mut tx, &caller, org).await?;
+    has_room(&app, &mut tx, org).await?;
     let user = NewUser { org_id: org, username, password_hash, role, enabled };
     let now = app.clock.now();
-    let view = UserView::new(tx.insert_user(&user, now).await?, org_name);
-    tx.audit(&caller.did(Action::UserCreate, view.id).created(json!(view)), now).await?;
+    let mut user = tx.insert_user(&user, now).await?;
+    if !bounds.is_empty() {
+        let change = bounds.change(&user);
+        user = tx.update_user(user.id, &change).await?.ok_or_else(ApiError::internal)?;
+    }
+    let view = UserView::new(&app, user, org_name);
+    tx.audit(&caller.did(Action::UserCreate, view.id).created(record(&view)), now).await?;
     tx.commit().await?;
     Ok(Created(view))
 }
@@ -109,32 +167,56 @@ pub(crate) async fn change(
     let role = fields.given("role", ROLES, typed::<Role>);
     let org_id = fields.given("org_id", "the id of an organisation", read::id).map(OrgId);
     let enabled = fields.given("enabled", "true or false", Value::as_bool);
+    let bounds = Bounds::read(&mut fields);
     fields.finish()?;
     if let Some(role) = role {
         may_give(&caller, role)?;
     }
+    if password.is_some() && id == caller.user.id.0 {
+        // Else a token would be as good as the password: with a new one it could sign in.
+        caller.session()?;
+    }
     let password_hash = match &password {
-        Some(password) => Some(app.passwords.hash(password).await?),
+        Some(password) => {
+            // Before it is hashed, which is costly; what can change meanwhile is looked at again.
+            let mut tx = app.store.read().await?;
+            visible(&mut tx, &caller, UserId(id)).await?;
+            if let Some(org) = org_id {
+                org_name(&mut tx, &caller, org).await?;
+            }
+            if let Some(username) = &username {
+                is_free(&mut tx, username, Some(UserId(id))).await?;
+            }
+            drop(tx);
+            Some(hashed(&app, &caller, password).await?)
+        }
         None => None,
     };
     let mut tx = app.store.write().await?;
     // Two at once must not each take away the last owner but one.
     tx.exclusive().await?;
     let before = visible(&mut tx, &caller, UserId(id)).await?;
-    let old = UserView::new(before.clone(), org_name(&mut tx, &caller, before.org_id).await?);
+    bounds.may_be_set(&caller, before.role)?;
+    let old = UserView::new(&app, before.clone(), org_name(&mut tx, &caller, before.org_id).await?);
     let org_name = org_name(&mut tx, &caller, org_id.unwrap_or(before.org_id)).await?;
+    if let Some(org) = org_id.filter(|it| *it != before.org_id) {
+        has_room(&app, &mut tx, org).await?;
+    }
     let ends_sessions = password_hash.is_some()
         || role.is_some_and(|it| it != before.role)
         || org_id.is_some_and(|it| it != before.org_id)
         || enabled == Some(false);
-    let change = UserChange { username, password_hash, role, enabled, org_id };
+    let change = UserChange { username, password_hash, role, enabled, org_id, ..bounds.change(&before) };
     let user = tx.update_user(before.id, &change).await?.ok_or_else(|| Parts::not_found("user", id))?;
     keep_an_owner(&mut tx).await?;
     if ends_sessions {
         tx.delete_user_sessions(user.id, None).await?;
     }
-    let view = UserView::new(user, org_name);
-    let mut entry = caller.did(Action::UserChange, id).changed(&json!(old), &json!(view));
+    if enabled == Some(false) {
+        tx.delete_user_tokens(user.id).await?;
+    }
+    let view = UserView::new(&app, user, org_name);
+    let mut entry = caller.did(Action::UserChange, id).changed(&record(&old), &record(&view));
     if password.is_some() {
         entry = entry.noting("password_changed", true);
     }
@@ -145,7 +227,7 @@ pub(crate) async fn change(
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(view))
+    Ok(Json(view.published(&app)))
 }
 
 /// Delete a user
@@ -158,14 +240,77 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     tx.delete_user(user.id).await?;
     keep_an_owner(&mut tx).await?;
     let org = tx.org(user.org_id).await?.map(|it| it.name).unwrap_or_default();
-    let entry = caller.did(Action::UserDelete, id).deleted(json!(UserView::new(user, org)));
+    let entry = caller.did(Action::UserDelete, id).deleted(record(UserView::new(&app, user, org)));
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(deleted(id))
 }
 
-/// The user, if this caller may see and touch him.
+/// The hash of a password that the caller sets.
+async fn hashed(app: &App, caller: &Caller, password: &SecretString) -> Outcome<String> {
+    let _turn = app.passwords.turn(caller.user.id).await?;
+    Ok(app.passwords.hash(password).await?)
+}
+
+/// # Errors
+/// 409 `name_conflict` if somebody but `own` has the name.
+async fn is_free(tx: &mut Tx, username: &str, own: Option<UserId>) -> Outcome<()> {
+    match tx.user_by_name(username).await? {
+        Some(other) if Some(other.id) != own => Err(StoreError::Conflict(Constraint::Username).into()),
+        _ => Ok(()),
+    }
+}
+
+/// # Errors
+/// 409 `invalid_state` if the organisation has as many users as it may.
+async fn has_room(app: &App, tx: &mut Tx, org: OrgId) -> Outcome<()> {
+    let most = app.org_users_max;
+    if tx.org_user_count(org).await? < i64::from(most) {
+        return Ok(());
+    }
+    let message =
+        format!("the organisation has {most} users, which is as many as it may have (ORG_USERS_MAX)");
+    Err(Parts::invalid_state(message))
+}
+
+/// What a body says about the limits and models of a user.
+struct Bounds {
+    limits: LimitChange,
+    #[expect(clippy::option_option, reason = "unchanged, all, and some are three things")]
+    models: Option<Option<Vec<String>>>,
+}
+
+impl Bounds {
+    fn read(fields: &mut Fields) -> Self {
+        let models = fields.change("models", SERVED_NAMES, served_names);
+        Self { limits: LimitChange::read(fields), models }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.limits.is_empty() && self.models.is_none()
+    }
+
+    /// Nobody below the role `admin` widens what binds themselves or their equals.
+    ///
+    /// # Errors
+    /// 403 `forbidden`.
+    fn may_be_set(&self, caller: &Caller, role: Role) -> Outcome<()> {
+        if self.is_empty() || caller.role().is_global() || role < caller.role() {
+            return Ok(());
+        }
+        let message =
+            format!("limits and models of a user with the role `{role}` are set by the roles above it");
+        Err(Problem::new(ErrorCode::Forbidden, message))
+    }
+
+    fn change(&self, user: &User) -> UserChange {
+        let limits = (!self.limits.is_empty()).then(|| self.limits.apply(user.limits));
+        UserChange { limits, models: self.models.clone(), ..UserChange::default() }
+    }
+}
+
+/// The user, if this caller may see and touch them.
 async fn visible(tx: &mut Tx, caller: &Caller, id: UserId) -> Outcome<User> {
     let user = tx.user_in(id, caller.scope()).await?;
     let user = user.ok_or_else(|| Parts::not_found("user", id))?;

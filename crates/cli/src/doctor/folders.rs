@@ -21,7 +21,15 @@ const NO_SPACE: u64 = 64 << 20;
 /// What of a data directory the gateway writes to itself, besides a database.
 const OWN: [&str; 6] = ["lock", "gateway-id", "instance", "container-runtime", "secrets", "spool"];
 
-pub(super) fn data_dir(dir: &Path) -> Check {
+/// Every check of the folders of a gateway with these settings.
+pub fn folders(settings: &Settings) -> Vec<Check> {
+    let mut checks = vec![data_dir(&settings.data_dir)];
+    checks.extend(data_files(&settings.data_dir));
+    checks.push(models_dir(settings));
+    checks
+}
+
+fn data_dir(dir: &Path) -> Check {
     const NAME: &str = "data_dir";
     const MEANS: &str = "The database, secrets and usage are kept there: the gateway does not start.";
     let shown = dir.display();
@@ -60,7 +68,7 @@ pub(super) fn data_dir(dir: &Path) -> Check {
 }
 
 /// What lies in the data directory already, left there by another user say: `sudo gantry serve`, once.
-pub(super) fn data_files(dir: &Path) -> Option<Check> {
+fn data_files(dir: &Path) -> Option<Check> {
     // Of a folder that this user may not use at all enough is said.
     access(dir, Access::WRITE_OK | Access::EXEC_OK).ok()?;
     let mut files: Vec<PathBuf> = OWN.iter().map(|it| dir.join(it)).collect();
@@ -80,7 +88,12 @@ pub fn writable(name: &'static str, dir: &Path, mut files: Vec<PathBuf>) -> Opti
     };
     files.retain(|it| !may(it));
     let Some(first) = files.first() else {
-        return (n_all > 0).then(|| Check::ok(name, format!("{n_all} files and folders are writable")));
+        return (n_all > 0).then(|| {
+            Check::ok(
+                name,
+                format!("{n_all} {} writable", if n_all == 1 { "is" } else { "files and folders are" }),
+            )
+        });
     };
     let more = if files.len() > 1 { format!(", and {} more", files.len() - 1) } else { String::new() };
     let fix = match other_owner(dir) {
@@ -103,7 +116,9 @@ pub fn writable(name: &'static str, dir: &Path, mut files: Vec<PathBuf>) -> Opti
 /// Whether the gateway that runs on this machine has this data directory; `None` if it has, or that can't be told.
 ///
 /// Seen from the lock that each gateway holds on a file in it, as the kernel lists it (`proc_locks(5)`).
-pub fn in_use(dir: &Path) -> Option<Check> {
+///
+/// `fix` is what to do about it.
+pub fn in_use(dir: &Path, fix: &str) -> Option<Check> {
     let locks = fs::read_to_string("/proc/locks").ok().filter(|it| it.contains("FLOCK"))?;
     let inode = match fs::metadata(dir.join("lock")) {
         Ok(it) => Some(it.ino()),
@@ -117,8 +132,7 @@ pub fn in_use(dir: &Path) -> Option<Check> {
         "same_gateway",
         format!("the gateway that runs does not use DATA_DIR {}", dir.display()),
         "It has other settings than these: the checks of folders and of a SQLite database are not about it.",
-        "give its settings here too, such as `env DATA_DIR=… MODELS_DIR=… gantry doctor`; `make run` has its own (scripts/run.sh), \
-         a service those of its unit (/etc/gantry/gantry.env)",
+        fix,
     ))
 }
 
@@ -130,13 +144,15 @@ fn holds(locks: &str, inode: u64) -> bool {
     })
 }
 
-pub(super) fn models_dir(settings: &Settings) -> Check {
+fn models_dir(settings: &Settings) -> Check {
     const NAME: &str = "models_dir";
     let dir = settings.models_dir();
     let shown = dir.display();
     match fs::read_dir(&dir) {
         Ok(entries) => {
-            Check::ok(NAME, format!("{shown} has {} entries, {} free", entries.count(), size(free(&dir))))
+            let n = entries.count();
+            let entries = if n == 1 { "entry" } else { "entries" };
+            Check::ok(NAME, format!("{shown} has {n} {entries}, {} free", size(free(&dir))))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Check::warn(
             NAME,
@@ -173,11 +189,11 @@ fn nearest(path: &Path) -> PathBuf {
 /// Who else has the path, or what of it this user can see.
 pub fn other_owner(path: &Path) -> Option<String> {
     let uid = fs::metadata(nearest(path)).ok()?.uid();
-    (uid != getuid().as_raw()).then(|| name_of(uid))
+    (uid != getuid().as_raw()).then(|| user_name(uid))
 }
 
-/// As `sudo -u` takes it. Accounts of a directory service have no line there, and stay numbers.
-fn name_of(uid: u32) -> String {
+/// The name of a user, as `sudo -u` takes it. Accounts of a directory service have no line there, and stay numbers.
+pub fn user_name(uid: u32) -> String {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let number = uid.to_string();
     let of = |line: &str| {

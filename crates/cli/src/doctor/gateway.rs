@@ -5,15 +5,20 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use super::{Check, words};
 use crate::{
     exit::Failure,
-    http::{Client, Place},
+    http::{Client, Login, Place},
 };
 
 /// The gateway at `url`, and whether `listen` and `metrics` are free where it does not run.
 ///
-/// Whether one runs is the second value.
-pub async fn gateway(url: &str, listen: SocketAddr, metrics: SocketAddr) -> (Vec<Check>, bool) {
+/// Whether one runs is the second value. `elsewhere` are ports of gateways that run on this machine.
+pub async fn gateway(
+    url: &str,
+    listen: SocketAddr,
+    metrics: SocketAddr,
+    elsewhere: &[u16],
+) -> (Vec<Check>, bool) {
     let client = match Place::parse(url) {
-        Ok(place) => Client::new(place, None),
+        Ok(place) => Client::new(place, Login::Nobody),
         Err(failure) => {
             let check = Check::fail(
                 "gateway",
@@ -31,7 +36,16 @@ pub async fn gateway(url: &str, listen: SocketAddr, metrics: SocketAddr) -> (Vec
                 "gateway",
                 format!("none runs at {url}"),
                 "The checks below are for one that is to be started.",
-                "gantry serve",
+                &match elsewhere {
+                    [] => "gantry serve".to_owned(),
+                    [port, ..] => {
+                        let all = elsewhere.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                        format!(
+                            "gantry serve; or, of those that run on this machine (port {all}): gantry doctor --url \
+                             http://127.0.0.1:{port}"
+                        )
+                    }
+                },
             )];
             checks.extend(
                 [("port", "GATEWAY_LISTEN", listen), ("metrics_port", "METRICS_LISTEN", metrics)].map(port),
@@ -64,12 +78,11 @@ pub async fn gateway(url: &str, listen: SocketAddr, metrics: SocketAddr) -> (Vec
     (checks, true)
 }
 
-/// Whether an address is of this machine.
-pub fn is_here(url: &str) -> bool {
-    Place::parse(url).is_ok_and(|it| {
-        let host = it.host.as_str();
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
-    })
+/// The port of an address of this machine; `None` of others.
+pub fn local_port(url: &str) -> Option<u16> {
+    let Place { host, port, .. } = Place::parse(url).ok()?;
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback());
+    is_here.then_some(port)
 }
 
 async fn readiness(client: &Client) -> Check {

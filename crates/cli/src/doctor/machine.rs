@@ -6,36 +6,45 @@ use std::{
     process::{Command, Stdio},
 };
 
-use gantry_settings::Settings;
 use rustix::{
     fs::{Access, access},
     process::{Resource, getrlimit},
 };
+use serde::{Deserialize, Serialize};
 
-use super::{
-    Check,
-    folders::{data_dir, data_files, models_dir, size},
-};
+use super::{Check, folders::size};
 
 /// A connection of a client and one to its engine, for a few thousand of them.
 const FILES: u64 = 8192;
 /// Before this the clock was never set: the year 2025, in seconds since 1970.
 const CLOCK_SET: i64 = 1_735_689_600;
 
-/// Every check that needs no service.
-pub fn machine(settings: &Settings) -> Vec<Check> {
-    let mut checks = vec![data_dir(&settings.data_dir)];
-    checks.extend(data_files(&settings.data_dir));
-    checks.push(models_dir(settings));
-    checks.extend([files(), memlock(), clock(), cgroup()]);
+/// Limits of a process (`setrlimit(2)`); `None` is without limit.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Limits {
+    open_files: Option<u64>,
+    /// Bytes.
+    locked_memory: Option<u64>,
+}
+
+impl Limits {
+    /// Of this process.
+    pub fn own() -> Self {
+        let of = |resource| getrlimit(resource).current;
+        Self { open_files: of(Resource::Nofile), locked_memory: of(Resource::Memlock) }
+    }
+}
+
+/// Every check that needs neither a service nor a folder. `limits` are the gateway's.
+pub fn machine(limits: Limits) -> Vec<Check> {
+    let mut checks = vec![files(limits), memlock(limits), clock(), cgroup()];
     checks.extend(gpus());
     checks
 }
 
-fn files() -> Check {
+fn files(limits: Limits) -> Check {
     const NAME: &str = "open_files";
-    let limit = getrlimit(Resource::Nofile);
-    match limit.current {
+    match limits.open_files {
         Some(n) if n < FILES => Check::warn(
             NAME,
             format!("at most {n} open files"),
@@ -47,9 +56,9 @@ fn files() -> Check {
     }
 }
 
-fn memlock() -> Check {
+fn memlock(limits: Limits) -> Check {
     const NAME: &str = "locked_memory";
-    match getrlimit(Resource::Memlock).current {
+    match limits.locked_memory {
         None => Check::ok(NAME, "no limit"),
         Some(bytes) if bytes >= 1 << 30 => Check::ok(NAME, format!("at most {}", size(bytes))),
         Some(bytes) => Check::warn(

@@ -9,9 +9,9 @@ use clap::ArgMatches;
 use serde::Serialize;
 
 pub use self::{
-    folders::{as_owner, in_use, other_owner, writable},
-    gateway::{gateway, is_here},
-    machine::machine,
+    folders::{as_owner, folders, in_use, other_owner, user_name, writable},
+    gateway::{gateway, local_port},
+    machine::{Limits, machine},
 };
 use crate::{
     Exit, complain,

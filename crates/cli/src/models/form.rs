@@ -7,20 +7,23 @@ use clap::ArgMatches;
 use gantry_domain::model::{
     EngineKind,
     fields::{self, Kind},
+    tuned,
 };
 use serde_json::{Map, Value};
 
 use crate::{
-    args::{text, texts},
+    args::{has, text, texts},
     exit::{Failure, Outcome},
+    out::clean,
 };
 
 pub(super) const EXAMPLES: &str = "\
-gantry models create --served-name qwen --engine llamacpp --path qwen3-8b-q4_k_m.gguf --start --wait
-gantry models create --served-name big --engine vllm --path big -s tensor_parallel_size=2 -s extra_args=--foo,--bar
+gantry models create --path qwen3-8b-q4_k_m.gguf --start --wait
+gantry models create --path big --tuned -s tensor_parallel_size=2 -s extra_args=--foo,--bar
 gantry models show qwen --json | gantry models create --file - --served-name qwen-2
 
-Lists are written with commas, or as JSON like objects. A hub token belongs into a file, not on the command line.";
+Engine, task, pooling and served name come from the files unless they are given. Lists are written with commas, or as JSON
+like objects. Put a hub token in a file, not on the command line.";
 
 /// What records show and requests may not have.
 const SHOWN_ONLY: &[&str] = &[
@@ -31,8 +34,10 @@ const SHOWN_ONLY: &[&str] = &[
     "needs_apply_reason",
     "rolled_back",
     "diagnosis",
+    "restart",
     "simulator",
     "hub_token_set",
+    "defaulted",
     "created_at",
     "updated_at",
 ];
@@ -49,7 +54,9 @@ const OPTIONS: &[(&str, &str)] = &[
 /// Whether any of the options that make a body is there.
 pub(super) fn is_given(matches: &ArgMatches) -> bool {
     let names = OPTIONS.iter().map(|(option, _)| *option).chain(["file"]);
-    names.clone().any(|it| text(matches, it).is_some()) || !texts(matches, "set").is_empty()
+    has(matches, "tuned")
+        || names.clone().any(|it| text(matches, it).is_some())
+        || !texts(matches, "set").is_empty()
 }
 
 /// The body for a model that does not exist yet.
@@ -78,14 +85,53 @@ fn body(matches: &ArgMatches, mut body: Map<String, Value>, engine: Option<&str>
     for (name, value) in assignments {
         body.insert(name.to_owned(), typed(name, value, engine.unwrap_or(EngineKind::Vllm)));
     }
+    if has(matches, "tuned") {
+        body.insert("profile".to_owned(), tuned::PROFILE.into());
+    }
+    if has(matches, "force") {
+        body.insert("force".to_owned(), true.into());
+    }
     Ok(Value::Object(body))
+}
+
+/// Values as options that a shell reads back: `-s task=embed -s pooling=rank`. `null` unsets.
+pub(super) fn assignments(values: &Map<String, Value>) -> String {
+    let one = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        format!("-s {}", quoted(&clean(&format!("{name}={value}"))))
+    };
+    values.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a POSIX shell would read it back.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&it);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The options of this command line that make a body, as a shell reads them back; without the served name.
+pub(super) fn given(matches: &ArgMatches) -> String {
+    let options = OPTIONS
+        .iter()
+        .filter(|it| it.1 != "served_name")
+        .filter_map(|(option, _)| Some(format!("--{option} {}", quoted(&clean(text(matches, option)?)))));
+    let set = texts(matches, "set").into_iter().map(|it| format!("-s {}", quoted(&clean(it))));
+    let tuned = has(matches, "tuned").then(|| "--tuned".to_owned());
+    options.chain(set).chain(tuned).collect::<Vec<_>>().join(" ")
 }
 
 fn split(assignment: &str) -> Outcome<(&str, &str)> {
     assignment
         .split_once('=')
         .map(|(name, value)| (name.trim(), value))
-        .ok_or_else(|| Failure::Usage(format!("`{}` is not FIELD=VALUE", crate::out::clean(assignment))))
+        .ok_or_else(|| Failure::Usage(format!("`{}` is not FIELD=VALUE", clean(assignment))))
 }
 
 /// The record that `--file` names, without what requests may not have; empty without `--file`.
@@ -101,6 +147,10 @@ fn record(matches: &ArgMatches) -> Outcome<Map<String, Value>> {
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(mut record)) => {
+            // What a record only shows is no setting of another one.
+            for name in record.get("defaulted").and_then(Value::as_array).cloned().into_iter().flatten() {
+                record.shift_remove(name.as_str().unwrap_or_default());
+            }
             record.retain(|name, _| !SHOWN_ONLY.contains(&name.as_str()));
             Ok(record)
         }

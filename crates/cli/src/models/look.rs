@@ -10,7 +10,7 @@ use crate::{
     events::Events,
     exit::{Failure, Outcome},
     http::query,
-    out::{Table, Tone, cell, clean},
+    out::{Out, Table, Tone, cell, clean},
 };
 
 /// Lines of a log unless it is said otherwise.
@@ -28,8 +28,10 @@ const HEAD: &[&str] = &[
     "needs_apply_reason",
     "rolled_back",
     "diagnosis",
+    "restart",
     "simulator",
     "archived",
+    "defaulted",
     "created_at",
     "updated_at",
 ];
@@ -53,9 +55,12 @@ pub(super) fn show(cx: &Cx, model: &Value) -> Outcome<()> {
         cx.out.pairs(&pairs)?;
         let empty = Map::new();
         let set = model.as_object().unwrap_or(&empty).iter();
+        let defaulted = model["defaulted"].as_array().cloned().unwrap_or_default();
+        let defaulted = |name: &str| defaulted.iter().any(|it| it == name);
         let set: Vec<_> = set
             .filter(|(name, value)| {
-                !HEAD.contains(&name.as_str()) && !value.is_null() && **value != json!(false)
+                let no_token = *name == "hub_token_set" && **value == json!(false);
+                !HEAD.contains(&name.as_str()) && !value.is_null() && !defaulted(name) && !no_token
             })
             .map(|(name, value)| {
                 (name.as_str(), if value.is_object() { value.to_string() } else { cell(value) })
@@ -106,14 +111,10 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             ("engine version", cell(&preview["engine_version"])),
             (memory, gb(&preview["vram_estimate_gb"])),
         ])?;
+        let target = text(matches, "MODEL").map(form::quoted);
         for warning in preview["warnings"].as_array().into_iter().flatten() {
-            let severity = cell(&warning["severity"]);
-            let tone = if severity == "error" { Tone::Bad } else { Tone::Busy };
-            let head = cx.out.paint(tone, &severity);
-            cx.out.line(&format!("{head}: {}", cell(&warning["title"])))?;
-            cx.out.line(&format!("  {}", cell(&warning["message"])))?;
-            if let Some(fix) = warning["fix"].as_str() {
-                cx.out.line(&format!("  fix: {}", clean(fix)))?;
+            for line in warning_lines(warning, target.as_deref(), &cx.out) {
+                cx.out.line(&line)?;
             }
         }
         Ok(())
@@ -124,10 +125,39 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     Ok(())
 }
 
-/// As `--set` takes them.
-fn settings(recommended: &Value) -> String {
-    let Some(pairs) = recommended.as_object() else { return cell(&Value::Null) };
-    pairs.iter().map(|(name, value)| format!("{name}={}", cell(value))).collect::<Vec<_>>().join(" ")
+/// A warning of a dry run as lines: title, message, and what to do; for the model `target` as a line to paste, else as
+/// options to add.
+pub(super) fn warning_lines(warning: &Value, target: Option<&str>, out: &Out) -> Vec<String> {
+    let severity = cell(&warning["severity"]);
+    let tone = if severity == "error" { Tone::Bad } else { Tone::Busy };
+    let head = out.paint(tone, &severity);
+    let mut lines =
+        vec![format!("{head}: {}", cell(&warning["title"])), format!("  {}", cell(&warning["message"]))];
+    lines.extend(warning["fix"].as_str().map(|it| format!("  fix: {}", clean(it))));
+    if let Some(set) = warning["set"].as_object() {
+        let set = form::assignments(set);
+        lines.push(match target {
+            Some(model) => format!("       gantry models set {model} {set}"),
+            None => format!("       {set}"),
+        });
+    }
+    lines
+}
+
+/// The line that makes a model of these settings, for a shell.
+fn create_line(recommended: &Value) -> Option<String> {
+    let pairs = recommended.as_object()?;
+    let option = |(name, value): (&String, &Value)| {
+        let value = form::quoted(&cell(value));
+        match name.as_str() {
+            "engine_type" => format!("--engine {value}"),
+            "local_path" => format!("--path {value}"),
+            "task" => format!("--task {value}"),
+            _ => format!("-s {name}={value}"),
+        }
+    };
+    let options: Vec<_> = pairs.iter().map(option).collect();
+    Some(format!("gantry models create {} --start --wait", options.join(" ")))
 }
 
 pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
@@ -140,9 +170,10 @@ pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
             ("path", cell(&found["path"])),
             ("engine", cell(&recommended["recommended_engine"])),
             ("because", cell(&recommended["reason"])),
-            ("--path", cell(&recommended["path"])),
-            ("--set", settings(&recommended["settings"])),
         ])?;
+        if let Some(line) = create_line(&recommended["settings"]) {
+            cx.out.line(&line)?;
+        }
         let mut table = Table::new(&["GGUF", "QUANT", "FILES>", "MB>", "STATUS", "TASK"]);
         for group in found["gguf_groups"].as_array().into_iter().flatten() {
             table.row([

@@ -1,5 +1,6 @@
 //! `models`: their records, and what they do.
 
+mod fields;
 mod form;
 mod look;
 mod settle;
@@ -13,20 +14,27 @@ use serde_json::{Map, Value, json};
 use self::settle::Goal;
 use crate::{
     Cx,
-    args::{connected, flag, has, int, many, number, one_of, option, place, text},
+    args::{aliased, connected, flag, has, int, many, number, one_of, option, place, places, text, texts},
+    complete,
     exit::{Failure, Outcome},
     http::query,
     out::{Table, Tone, cell, clean},
-    people, terminal,
+    own, people,
+    several::each,
+    terminal,
 };
 
 /// What must not be taken for a model.
 const SIMULATED: &str = "a simulator, not a real engine: its text means nothing";
+/// How a model is named.
+const WHICH: &str = "Id or served name; `id:2` and `name:2` where a number is both";
 /// Lists come in pages of at most so many.
 const PAGE: usize = 1000;
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn command() -> Command {
-    let model = || place("MODEL", "Id or served name; `id:2` and `name:2` where a number is both");
+    let model = || complete::models(place("MODEL", WHICH));
+    let models = || complete::models(places("MODEL", WHICH));
     let waiting = |command: Command| {
         let until = if command.get_name() == "stop" {
             "Waits until it has stopped, and shows what goes on"
@@ -41,31 +49,45 @@ pub(crate) fn command() -> Command {
     let create =
         waiting(values(Command::new("create").about("Makes a model from options, or from a record")))
             .arg(flag("start", "Starts it too"))
+            .arg(flag("force", "Also if its files are not there yet, or, with --start, are for another task"))
             .mut_arg("wait", |it| it.requires("start"));
-    connected(Command::new("models").about("Models: records, start and stop, logs, checks"))
+    connected(aliased(Command::new("models").about("Models: records, start and stop, logs, checks"), "model"))
         .subcommand_required(true)
         .subcommands([
-            Command::new("list").about("Lists models").arg(flag("archived", "Those that are archived too")),
+            aliased(Command::new("list"), "ls")
+                .about("Lists models")
+                .arg(flag("archived", "Those that are archived too")),
             Command::new("show").about("Shows one model with every field that is set").arg(model()),
             create.after_help(form::EXAMPLES),
             values(
                 Command::new("set").about("Changes fields of a model; `apply` makes them count").arg(model()),
+            )
+            .arg(flag("force", "Also if a file that is named is not there yet")),
+            waiting(
+                Command::new("start")
+                    .about("Starts models; one that runs already stays as it is")
+                    .arg(models()),
+            )
+            .arg(flag("force", "Also if its files are for another task")),
+            waiting(
+                Command::new("stop")
+                    .about("Stops models; one that is stopped already stays so")
+                    .arg(models()),
             ),
-            waiting(Command::new("start").about("Starts a model").arg(model())),
-            waiting(Command::new("stop").about("Stops a model").arg(model())),
             waiting(
                 Command::new("apply")
-                    .about("Restarts a model with its settings as they are now")
-                    .arg(model()),
+                    .about("Restarts models with their settings as they are now")
+                    .arg(models()),
             )
-            .arg(flag("rollback", "Goes back to the last settings that worked if these do not")),
+            .arg(flag("rollback", "Goes back to the last settings that worked if these do not"))
+            .arg(flag("force", "Also if its files are for another task")),
             Command::new("archive")
-                .about("Puts a stopped model away: it is not listed, and its name is free")
-                .arg(model()),
-            Command::new("unarchive").about("Takes an archived model back").arg(model()),
-            Command::new("delete")
-                .about("Stops a model and deletes its record; its files stay")
-                .arg(model())
+                .about("Puts stopped models away: they are not listed, and their names are free")
+                .arg(models()),
+            Command::new("unarchive").about("Takes archived models back").arg(models()),
+            aliased(Command::new("delete"), "rm")
+                .about("Stops models and deletes their records; their files stay")
+                .arg(models())
                 .arg(flag("yes", "Does not ask")),
             Command::new("logs").about("Prints the engine's log").arg(model()).args([
                 flag("follow", "Goes on with the lines to come").short('f'),
@@ -82,12 +104,17 @@ pub(crate) fn command() -> Command {
                     .about(
                         "Shows the command that a start would run, and what is wrong with it; starts nothing",
                     )
-                    .arg(Arg::new("MODEL").help("Id or served name; left out: the values given here")),
+                    .arg(complete::models(
+                        Arg::new("MODEL").help("Id or served name; left out: the values given here"),
+                    )),
             ),
             Command::new("inspect")
                 .about("Says what a folder or GGUF file is, and which engine suits it")
                 .arg(place("FOLDER", "Relative to the models base directory")),
-            Command::new("test").about("Sends one small request to a running model").arg(model()),
+            Command::new("test")
+                .about("Sends one small request to each of these running models")
+                .arg(models()),
+            fields::command(),
         ])
 }
 
@@ -101,35 +128,46 @@ fn values(command: Command) -> Command {
     command.args([
         option("served-name", "NAME", "The name that clients use"),
         option("name", "TEXT", "The name that people see; the served name unless given"),
-        one_of("engine", ["vllm", "llamacpp"], "The engine"),
-        one_of("task", ["generate", "embed"], "What it is for"),
+        one_of(
+            "engine",
+            ["vllm", "llamacpp"],
+            "The engine; of a new model, what suits its files unless given",
+        ),
+        one_of(
+            "task",
+            ["generate", "embed"],
+            "What it is for; of a new model, what its files are for unless given",
+        ),
         option("path", "PATH", "Folder or GGUF file, relative to the models base directory (`local_path`)"),
         option("repo", "REPO", "Repository of the model hub (`repo_id`)"),
-        many("set", "FIELD=VALUE", "Any field, as docs/model-fields.md lists them; empty unsets it")
-            .short('s'),
+        complete::assignments(
+            many("set", "FIELD=VALUE", "Any field that `gantry models fields` lists; empty unsets it")
+                .short('s'),
+        ),
         option("file", "FILE", file).short('f'),
+        flag("tuned", "Sets better values than the defaults where nothing is set; a dry run names them"),
     ])
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let Some((verb, sub)) = matches.subcommand() else { return Ok(()) };
     let named = || text(sub, "MODEL").unwrap_or_default();
+    let all = texts(sub, "MODEL");
     match verb {
+        "fields" => fields::run(&cx.out, sub),
         "list" => list(cx, has(sub, "archived")).await,
         "show" => look::show(cx, &find(cx, named()).await?),
         "create" => create(cx, sub).await,
         "set" => set(cx, sub).await,
         "dry-run" => look::dry_run(cx, sub).await,
         "inspect" => look::inspect(cx, text(sub, "FOLDER").unwrap_or_default()).await,
-        "test" => look::test(cx, &find(cx, named()).await?).await,
+        "test" => each(cx, &all, async |it| look::test(cx, &find(cx, it).await?).await).await,
         "logs" => look::logs(cx, sub, &find(cx, named()).await?).await,
-        "archive" | "unarchive" => archive(cx, named(), verb == "archive").await,
-        "delete" => delete(cx, sub).await,
+        "archive" | "unarchive" => each(cx, &all, async |it| archive(cx, it, verb == "archive").await).await,
+        "delete" => each(cx, &all, async |it| delete(cx, it, has(sub, "yes")).await).await,
         command => {
-            let model = find(cx, named()).await?;
             let goal = if command == "stop" { Goal::Stopped } else { Goal::Running };
-            let rollback = if has(sub, "rollback") { "?rollback=true" } else { "" };
-            order(cx, sub, &model, &format!("{command}{rollback}"), goal).await
+            each(cx, &all, async |it| order(cx, sub, &find(cx, it).await?, command, goal).await).await
         }
     }
 }
@@ -200,7 +238,11 @@ fn name(model: &Value) -> String {
 }
 
 async fn list(cx: &Cx, archived: bool) -> Outcome<()> {
-    let models = Value::Array(all(cx, archived).await?);
+    let models = match all(cx, archived).await {
+        // Who does not manage models still may call some.
+        Err(Failure::Refused(it)) if it.status == 403 && !archived => return own::models(cx).await,
+        other => Value::Array(other?),
+    };
     cx.out.either(&models, || {
         let mut table = Table::new(&["ID>", "SERVED NAME", "ENGINE", "TASK", "STATE", "REMARK"]);
         for model in models.as_array().into_iter().flatten() {
@@ -241,9 +283,15 @@ pub(crate) fn remark(model: &Value) -> String {
 
 async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let body = form::of_new(matches)?;
-    let model = cx.client.post("/admin/models", Some(&body)).await?.json;
+    let model = match cx.client.post("/admin/models", Some(&body)).await {
+        Ok(answer) => answer.json,
+        Err(error) => return Err(name_is_taken(cx, matches, &body, error).await),
+    };
     if has(matches, "start") {
         cx.out.note(&format!("model {} made: {}", id(&model), name(&model)));
+    }
+    advise(cx, &body, &model).await;
+    if has(matches, "start") {
         return order(cx, matches, &model, "start", Goal::Running).await;
     }
     cx.out.either(&model, || {
@@ -252,6 +300,51 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         cx.out.note(&format!("start it with: gantry models start {id} --wait"));
         Ok(())
     })
+}
+
+/// Says what was filled in, and what a dry run says of the model, with a line to paste for each cure.
+async fn advise(cx: &Cx, body: &Value, model: &Value) {
+    let filled = ["engine_type", "task", "pooling"].into_iter();
+    let filled = filled.filter(|it| body.get(*it).is_none_or(Value::is_null) && !model[*it].is_null());
+    let filled: Vec<_> = filled.map(|it| format!("{it}={}", cell(&model[it]))).collect();
+    if !filled.is_empty() {
+        cx.out.note(&format!("not given: {}", filled.join(" ")));
+    }
+    // The model is made: without this answer there is only less to say.
+    let Ok(preview) = cx.client.post(&format!("/admin/models/{}/dry-run", id(model)), None).await else {
+        return;
+    };
+    let target = form::quoted(&name(model));
+    for warning in preview.json["warnings"].as_array().into_iter().flatten() {
+        // What memory it takes, and that an image is fetched, is no advice.
+        if warning["severity"] == "info" && warning["fix"].is_null() {
+            continue;
+        }
+        for line in look::warning_lines(warning, Some(&target), &cx.out) {
+            cx.out.note(&line);
+        }
+    }
+}
+
+/// A name that is taken is often that of a first attempt: how to go on with that.
+async fn name_is_taken(cx: &Cx, matches: &ArgMatches, body: &Value, error: Failure) -> Failure {
+    let Failure::Refused(refused) = &error else { return error };
+    if refused.code != "served_name_conflict" {
+        return error;
+    }
+    let name = body["served_name"].as_str().map(str::to_owned);
+    let models = all(cx, false).await.unwrap_or_default();
+    let taken = models.iter().find(|it| match &name {
+        Some(name) => it["served_name"] == name.as_str(),
+        None => refused.message.contains(&format!("(id {})", cell(&it["id"]))),
+    });
+    if let Some(model) = taken {
+        let (id, given) = (id(model), form::given(matches));
+        cx.out.note(&format!(
+            "to change that model: gantry models set {id} {given} && gantry models start {id} --wait"
+        ));
+    }
+    error
 }
 
 async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -281,26 +374,42 @@ async fn archive(cx: &Cx, given: &str, archived: bool) -> Outcome<()> {
     })
 }
 
-async fn delete(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
-    let model = find(cx, text(matches, "MODEL").unwrap_or_default()).await?;
+async fn delete(cx: &Cx, given: &str, yes: bool) -> Outcome<()> {
+    let model = find(cx, given).await?;
     let what = format!("model {} ({})", id(&model), name(&model));
-    terminal::confirm(has(matches, "yes"), &what, &format!("which is {}", cell(&model["state"])))?;
+    terminal::confirm(yes, &what, &format!("which is {}", cell(&model["state"])))?;
     let answer = cx.client.call(Method::DELETE, &format!("/admin/models/{}", id(&model)), None).await?;
     cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted")))
 }
 
 /// Sends a command, and waits for its effect if that is wanted.
 async fn order(cx: &Cx, matches: &ArgMatches, model: &Value, command: &str, goal: Goal) -> Outcome<()> {
-    let path = format!("/admin/models/{}/{command}", id(model));
-    let answer = cx.client.post(&path, None).await?;
-    if has(matches, "wait") {
+    let flags: Vec<_> = ["rollback", "force"]
+        .into_iter()
+        .filter(|it| has(matches, it))
+        .map(|it| (it, "true".to_owned()))
+        .collect();
+    let path = format!("/admin/models/{}/{command}{}", id(model), query(&flags));
+    let (record, already) = match cx.client.post(&path, None).await {
+        Ok(answer) => (answer.json, goal == Goal::Stopped && model["state"] == "stopped"),
+        // What runs needs no start: scripts say what they want, not what is to be done.
+        Err(Failure::Refused(it)) if command == "start" && it.code == "invalid_state" => {
+            let record = cx.client.get(&format!("/admin/models/{}", id(model))).await?.json;
+            if !matches!(record["state"].as_str(), Some("starting" | "loading" | "running")) {
+                return Err(Failure::Refused(it));
+            }
+            (record, true)
+        }
+        Err(other) => return Err(other),
+    };
+    if has(matches, "wait") && !(already && record["state"] == "running") {
         let limit = int(matches, "timeout").map(|it| Duration::from_secs(it.unsigned_abs()));
-        return settle::wait(cx, &answer.json, goal, limit).await;
+        return settle::wait(cx, &record, goal, limit).await;
     }
-    let model = &answer.json;
-    cx.out.either(model, || {
-        let state = cell(&model["state"]);
+    cx.out.either(&record, || {
+        let state = cell(&record["state"]);
         let state = cx.out.paint(Tone::of_state(&state), &state);
-        cx.out.line(&format!("{} is {state}", name(model)))
+        let already = if already { "already " } else { "" };
+        cx.out.line(&format!("{} is {already}{state}", name(&record)))
     })
 }

@@ -1,17 +1,13 @@
 //! Who may ask, with what each may use up: keys, sessions, and the accounts of their limits.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use gantry_dataplane::{
     Catalog, KeyEntry, SessionEntry,
     limits::{Account, AccountState, Guard, Holder, KeyState, nanos},
 };
 use gantry_domain::{
-    OrgId, Timestamp,
+    OrgId, Timestamp, UserId,
     identity::{Session, User},
     key::ApiKey,
     limit::{LimitMode, Limits},
@@ -36,23 +32,39 @@ pub(super) fn enter(
     let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
 
     let mut books = Books { control, now: control.clock.now(), begun: false };
-    let orgs = orgs.into_iter().map(|(id, limits)| (Holder::Org(id), limits));
-    let users: HashSet<_> = sessions.iter().map(|(_, user)| Holder::User(user.id)).collect();
-    let users = users.into_iter().map(|it| (it, control.config.default_limits));
-    for (holder, limits) in orgs.chain(users) {
+    let state_of = |holder| {
         let known = before.states.get(&holder).map(Arc::clone);
-        let state = known.unwrap_or_else(|| Arc::new(AccountState::new(holder)));
+        known.unwrap_or_else(|| Arc::new(AccountState::new(holder)))
+    };
+    for (id, limits) in orgs {
+        let state = state_of(Holder::Org(id));
         if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
             next.accounts.insert(account.holder, account);
         }
-        next.states.insert(holder, state);
+        next.states.insert(state.holder(), state);
+    }
+    // A user's own limits bind the keys and the sessions together; the gateway's defaults bind each key for itself, and
+    // the sessions of a user together. Both accounts are of one state: what the defaults add, keys are not charged for.
+    let mut whole: HashMap<UserId, Arc<Account>> = HashMap::new();
+    for (id, (limits, signed_in)) in users(&keys, &sessions) {
+        let state = state_of(Holder::User(id));
+        let of_all = books.account(limits, LimitMode::Enforce, &state);
+        let of_sessions = limits.or(control.config.default_limits);
+        let of_sessions =
+            if signed_in { books.account(of_sessions, LimitMode::Enforce, &state) } else { None };
+        if let Some(account) = of_sessions.as_ref().or(of_all.as_ref()) {
+            next.accounts.insert(account.holder, Arc::clone(account));
+        }
+        whole.extend(of_all.map(|it| (id, it)));
+        next.states.insert(state.holder(), state);
     }
     for key in keys {
         let known = states.get(&key.id).map(|it| Arc::clone(it));
         let state = known.unwrap_or_else(|| Arc::new(KeyState::new(key.id)));
         let limits = key.settings.limits.or(control.config.default_limits);
         let account = books.account(limits, key.settings.limit_mode, &state.account);
-        let guard = Guard::new(account.as_ref(), next.accounts.get(&Holder::Org(key.org_id)));
+        let user = key.user_id.and_then(|it| whole.get(&it));
+        let guard = Guard::new([account.as_ref(), user, next.accounts.get(&Holder::Org(key.org_id))]);
         next.accounts.extend(account.map(|it| (it.holder, it)));
         next.keys.insert(key.token_hash, Arc::new(key_entry(key, guard, state)));
     }
@@ -64,10 +76,17 @@ pub(super) fn enter(
             org_id: user.org_id,
             created_at: session.created_at,
             expires_at: session.expires_at,
-            guard: Guard::new(
+            models: user.models.map(Vec::into_boxed_slice),
+            guard: Guard::new([
+                None,
                 next.accounts.get(&Holder::User(user.id)),
                 next.accounts.get(&Holder::Org(user.org_id)),
-            ),
+            ]),
+            refusals: next
+                .states
+                .get(&Holder::User(user.id))
+                .map(|it| Arc::clone(&it.refusals))
+                .unwrap_or_default(),
         };
         next.sessions.insert(session.id_hash, Arc::new(entry));
     }
@@ -107,14 +126,27 @@ impl Books<'_> {
     }
 }
 
+/// The limits of users who have some or are signed in, and whether they are.
+fn users(keys: &[ApiKey], sessions: &[(Session, User)]) -> HashMap<UserId, (Limits, bool)> {
+    let signed_in = sessions.iter().map(|(_, user)| (user.id, (user.limits, true)));
+    let mut users: HashMap<_, _> = signed_in.collect();
+    for key in keys.iter().filter(|it| !it.user_limits.is_none()) {
+        if let Some(id) = key.user_id {
+            users.entry(id).or_insert((key.user_limits, false));
+        }
+    }
+    users
+}
+
 fn key_entry(key: ApiKey, guard: Option<Arc<Guard>>, state: Arc<KeyState>) -> KeyEntry {
+    let models = key.callable().map(Vec::into_boxed_slice);
     KeyEntry {
         id: key.id,
         prefix: key.prefix.into(),
         user_id: key.user_id,
         org_id: key.org_id,
         scopes: key.settings.scopes,
-        models: key.settings.models.map(Vec::into_boxed_slice),
+        models,
         ip_allowlist: key.settings.ip_allowlist,
         expires_at: key.settings.expires_at,
         guard,

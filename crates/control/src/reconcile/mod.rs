@@ -2,6 +2,8 @@
 //! and a hung engine delays no other. Level-triggered: a tick looks at all containers and records with one question
 //! each and hands every worker what concerns it; container events and API calls only make a worker look sooner.
 
+#[cfg(test)]
+mod crew_tests;
 mod orphans;
 #[cfg(test)]
 mod simulation;
@@ -13,7 +15,7 @@ pub use worker::note_stopped;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use futures_util::{StreamExt, stream::BoxStream};
@@ -29,6 +31,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
 use crate::Control;
+
+/// How often all containers are looked at while the container runtime tells of no events.
+const UNTOLD: Duration = Duration::from_secs(5);
 
 /// Runs until `stop`; containers go on without us. For the one gateway that supervises, see [`crate::supervise`].
 pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelId>, stop: CancellationToken) {
@@ -51,6 +56,9 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
                     events = crew.control.runtime.events().await.ok();
                 }
                 crew.look_at_all().await;
+                if events.is_none() {
+                    tick.reset_after(UNTOLD.min(crew.control.config.reconcile_every));
+                }
             }
             hint = hints.recv() => match hint {
                 Some(id) => crew.look_at(id).await,
@@ -248,6 +256,7 @@ mod tests {
             engine: EngineKind::Vllm,
             config: ModelConfig::default(),
             hub_token: None,
+            sealed_hub_token: None,
             archived: false,
         };
         let model = Model::new(ModelId(1), draft, Timestamp(0));

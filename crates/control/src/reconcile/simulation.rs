@@ -5,7 +5,7 @@
 //! `GANTRY_SIM_SEED=7` runs one seed, `GANTRY_SIM_SEEDS=100000` more of them.
 
 mod rules;
-mod setup;
+pub(super) mod setup;
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,10 @@ use std::{
 use gantry_dataplane::RouteTarget;
 use gantry_domain::{
     Clock, Role, Timestamp,
-    model::{Apply, ModelDraft, ModelEvent, Phase, State, Wanted, lifecycle::InstanceStatus},
+    model::{
+        Apply, ModelDraft, ModelEvent, Phase, State, Wanted,
+        lifecycle::{Again, InstanceStatus, Rules},
+    },
 };
 use gantry_runtime::{Action, Fake, Owner, RuntimeError, Script};
 use gantry_store::Store;
@@ -33,7 +36,9 @@ const SEEDS: u64 = 1000;
 const STEPS: usize = 60;
 /// What the timeline says of a command.
 const COMMAND: &str = "by an operator";
-const IMAGE: &str = "engine:b11434";
+/// Starts within an hour that nobody asked for.
+const LIMIT: usize = 3;
+pub(super) const IMAGE: &str = "localhost/gantry-engine-sim-llamacpp:b11434";
 
 /// Drops the work after so many polls, as a kill would.
 struct Mortal<F> {
@@ -60,6 +65,8 @@ struct Sim {
     fake: Fake,
     engines: Engines,
     now: Arc<AtomicI64>,
+    /// Lives of the machine.
+    boots: u32,
     models: Vec<ModelId>,
     workers: BTreeMap<ModelId, Worker>,
     history: Vec<String>,
@@ -76,8 +83,9 @@ impl Sim {
         fake.add_image(IMAGE);
         let engines = Engines::default();
         let machine = Arc::new(crate::machine::Machine::new(None).unwrap());
-        let control = gateway(store, clock, &fake, &engines, machine);
+        let control = gateway(store, clock, &fake, &engines, (machine, "boot 0".to_owned()));
         Self {
+            boots: 0,
             seed,
             rng: StdRng::seed_from_u64(seed),
             control,
@@ -115,6 +123,9 @@ impl Sim {
     async fn create(&mut self, n: usize) {
         let body = json!({
             "served_name": format!("m{}-{n}", self.seed), "engine_type": "llamacpp", "local_path": "simulated.gguf",
+            "restart_policy": if self.rng.random_bool(0.5) { "on_failure" } else { "never" },
+            "restart_limit": LIMIT,
+            "autostart": self.rng.random_bool(0.5),
         });
         let draft = ModelDraft::create(body.as_object().unwrap(), Role::Owner).unwrap();
         let mut tx = self.control.store.write().await.unwrap();
@@ -138,7 +149,8 @@ impl Sim {
                 self.note("the gateway is restarted".to_owned());
                 self.restart().await;
             }
-            47..50 => self.tick().await,
+            47..49 => self.tick().await,
+            49 => self.reboot().await,
             _ => {
                 let polls =
                     if self.rng.random_bool(0.25) { self.rng.random_range(1..80) } else { usize::MAX };
@@ -155,7 +167,8 @@ impl Sim {
         let from = model.state().0;
         match what {
             0..7 => {
-                if from.is_active() {
+                let ends = from == State::Stopping && model.wanted == Wanted::Stopped;
+                if from.is_active() && !ends {
                     return;
                 }
                 tx.command(id, Wanted::Running, None, now).await.unwrap();
@@ -244,9 +257,13 @@ impl Sim {
         });
         let done = Mortal { work: Box::pin(worker.pass(sighting)), polls }.await;
         self.note(format!("pass of {id}: {}", if done.is_some() { "done" } else { "killed" }));
-        // A start may clear away what an earlier one left over that failed; an engine that was up is stopped first.
-        let was_up =
-            matches!(before, Some(Phase::Loading { .. } | Phase::Running { .. } | Phase::Stopping { .. }));
+        // An engine that is up is stopped first, with its grace. A start may clear away what did not end in that time.
+        let was_up = matches!(
+            before,
+            Some(
+                Phase::Loading { .. } | Phase::Running { .. } | Phase::Stopping { .. } | Phase::Failed { .. }
+            )
+        );
         for (old, new) in self.fake.replaced_while_running().split_off(launches) {
             if was_up || old == new {
                 self.fail(&format!("an engine of generation {new} was started while that of {old} ran"));
@@ -266,10 +283,23 @@ impl Sim {
         self.workers.clear();
         let old = &self.control;
         let (store, clock, machine) = (old.store.clone(), old.clock.clone(), Arc::clone(&old.machine));
-        self.control = gateway(store, clock, &self.fake, &self.engines, machine);
+        let boot = format!("boot {}", self.boots);
+        self.control = gateway(store, clock, &self.fake, &self.engines, (machine, boot));
         // A killed process leaves no transaction behind; here SQLite's own thread may still be at its last one.
         drop(self.control.store.write().await.unwrap());
         self.control.publisher.publish(&self.control).await.unwrap();
+    }
+
+    /// The machine is restarted: every engine ends, the gateway comes up.
+    async fn reboot(&mut self) {
+        self.note("the machine is restarted".to_owned());
+        for (name, status) in self.fake.containers() {
+            if matches!(status, InstanceStatus::Running { .. }) {
+                self.fake.kill(&name, 137);
+            }
+        }
+        self.boots += 1;
+        self.restart().await;
     }
 
     /// A look that is not looked at itself.
@@ -329,9 +359,17 @@ impl Sim {
                 self.fail(&format!("{} can't become {} ({commanded})", event.from, event.to));
             }
             let lost = event.reason.as_deref() == Some("container_not_found");
-            if lost && !matches!(event.from, State::Loading | State::Running) {
+            if lost && !matches!(event.from, State::Loading | State::Running | State::Failed) {
                 self.fail(&format!("{} became {} as its container is lost", event.from, event.to));
             }
+        }
+        let again = model.starts.as_ref().map_or(&[][..], |it| &it.again);
+        let allowed = ["restart_policy", "autostart"].map(|it| model.config.get(it).cloned());
+        if !again.is_empty() && allowed == [Some(json!("never")), Some(json!(false))] {
+            self.fail(&format!("{id} was started again by nobody"));
+        }
+        if again.len() > LIMIT {
+            self.fail(&format!("{id} was started again more often than it may be: {again:?}"));
         }
         if deleting {
             // Nobody sees it any more.
@@ -359,7 +397,7 @@ impl Sim {
             let InstanceStatus::Running { port: Some(port) } = it.status else { return false };
             it.generation == model.phase.generation()
                 && model.phase.instance() == Some(&it.id)
-                && upstream.authority() == format!("127.0.0.1:{port}")
+                && upstream.url() == format!("http://127.0.0.1:{port}")
         })
     }
 
@@ -407,7 +445,7 @@ impl Sim {
             let state = model.state().0;
             let fine = match (model.wanted, state) {
                 (Wanted::Running, State::Running) => runs && self.routed(&model),
-                (Wanted::Running, State::Failed | State::Stopped) => !runs,
+                (Wanted::Running, State::Failed | State::Stopped) => !runs && self.stays_down(&model),
                 (Wanted::Stopped, State::Stopped) => container.is_none(),
                 _ => false,
             };
@@ -420,10 +458,16 @@ impl Sim {
         }
     }
 
+    /// Nothing is due to start it again.
+    fn stays_down(&self, model: &Model) -> bool {
+        let rules = Rules::of(model, &self.control.boot);
+        !matches!(rules.after(&model.phase), Again::At(_))
+    }
+
     fn routed(&self, model: &Model) -> bool {
         let Phase::Running { port, .. } = model.phase else { return false };
         match self.control.shared.catalog.load().routes.get(&model.served_name).map(|it| &it.target) {
-            Some(RouteTarget::Up(upstream)) => upstream.authority() == format!("127.0.0.1:{port}"),
+            Some(RouteTarget::Up(upstream)) => upstream.url() == format!("http://127.0.0.1:{port}"),
             _ => false,
         }
     }

@@ -1,10 +1,18 @@
 //! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
 //! than in an engine's log.
 
-use std::{future::Future, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use gantry_domain::{
-    engine::{EngineVersion, key_fingerprint},
+    engine::{EngineVersion, key_fingerprint, key_of},
+    image::is_simulator,
     model::{Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
@@ -27,6 +35,7 @@ impl From<RuntimeError> for NoStart {
     fn from(error: RuntimeError) -> Self {
         Self::Failed(match error {
             RuntimeError::ImageMissing { .. } => Failure::ImageNotAvailable { detail: error.to_string() },
+            RuntimeError::ProgramMissing { .. } => Failure::EngineMissing { detail: error.to_string() },
             error => Failure::StartFailed { detail: error.to_string() },
         })
     }
@@ -45,6 +54,10 @@ pub(super) async fn launch(
     let config = &control.config;
     let image = config.image(model);
     let mut superseded = std::pin::pin!(superseded);
+    // The list may have changed since the record was saved.
+    if !config.may_use_image(model) {
+        return Err(failed(format!("image {image} is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it")));
+    }
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
         None if config.programs.is_some() => {
@@ -52,6 +65,17 @@ pub(super) async fn launch(
         }
         None => pull(control, model, image, superseded.as_mut()).await?,
     };
+    match (config.is_simulated(model), info.simulator) {
+        (false, true) => {
+            let why = "it is Gantry's simulator under the name of an engine";
+            return Err(failed(format!("image {image} is not used: {why}")));
+        }
+        (true, false) => {
+            let why = "it has the name of Gantry's simulator and is something else";
+            return Err(failed(format!("image {image} is not used: {why}")));
+        }
+        _ => {}
+    }
     // Once: the directory that was checked is the one that is mounted.
     let models_dir = config.models_dir.get();
     if !info.simulator {
@@ -71,7 +95,7 @@ pub(super) async fn launch(
     }
     if launch.mounts_hub_cache {
         let dir = config.hub_cache_dir.clone();
-        let made = on_disk(|| std::fs::create_dir_all(dir)).await?;
+        let made = on_disk(move || private_dir(&dir)).await?;
         made.map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
     let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
@@ -84,7 +108,7 @@ pub(super) async fn launch(
         launch: &launch,
         models_dir: &models_dir,
         hub_cache_dir: &config.hub_cache_dir,
-        key_fingerprint: &key_fingerprint(&config.internal_key),
+        key_fingerprint: &key_fingerprint(&key_of(&config.internal_key, model)),
     };
     control.runtime.launch(&spec).await?;
     Ok(())
@@ -97,17 +121,33 @@ async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
     let paths: Vec<_> =
         model.config.paths().into_iter().filter(|(name, _)| *name != "local_path" || !online).collect();
     let check = on_disk(move || {
-        let base = base.canonicalize().map_err(|_| "the models base directory does not exist".to_owned())?;
+        let missing = |field: &str, detail| Failure::FileMissing { field: field.to_owned(), detail };
+        let Ok(base) = base.canonicalize() else {
+            return Err(missing("local_path", "the models base directory does not exist".to_owned()));
+        };
         for (name, path) in paths {
             match base.join(&path).canonicalize() {
                 Ok(real) if real.starts_with(&base) => {}
-                Ok(_) => return Err(format!("`{name}` leaves the models base directory")),
-                Err(error) => return Err(not_found(name, &path, &error)),
+                Ok(_) => return Err(missing(name, format!("`{name}` leaves the models base directory"))),
+                Err(error) => return Err(missing(name, not_found(name, &path, &error))),
             }
         }
         Ok(())
     });
-    check.await?.map_err(failed)
+    check.await?.map_err(NoStart::Failed)
+}
+
+/// Makes the folder that engines write what they fetched to, for the gateway's user alone: what is in it is code to whoever
+/// loads it, and a file there may be made one that runs as its owner.
+fn private_dir(dir: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let seen = std::fs::metadata(dir)?;
+    if seen.permissions().mode() & 0o077 != 0
+        && let Err(error) = std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
+    {
+        warn!(%error, dir = %dir.display(), "the hub cache should be the gateway's alone (mode 0700)");
+    }
+    Ok(())
 }
 
 /// Why a path of the settings leads to nothing.
@@ -146,6 +186,9 @@ async fn pull(
         let detail = format!("image {image} is not available locally and {why}");
         Err(NoStart::Failed(Failure::ImageNotAvailable { detail }))
     };
+    if is_simulator(image) {
+        return unavailable("simulators are never pulled: `gantry engine-sim image` makes it");
+    }
     if config.offline {
         return unavailable("the system is in offline mode");
     }

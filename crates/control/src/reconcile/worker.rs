@@ -1,6 +1,7 @@
 //! One model's worker: looks, decides with [`lifecycle::plan`], does one step, stores what became of it, and looks
 //! again until there is nothing to do.
 
+mod again;
 mod record;
 
 pub use record::note_stopped;
@@ -13,10 +14,12 @@ use std::{
 use gantry_dataplane::{RouteTarget, Upstream};
 use gantry_domain::{
     ModelId, Timestamp,
-    engine::key_fingerprint,
+    engine::{instance_key, key_fingerprint},
     model::{
         Model, Phase,
-        lifecycle::{self, Deadlines, Failure, Health, Instance, InstanceStatus, Observed, Step},
+        lifecycle::{
+            self, Again, Deadlines, Failure, Health, Instance, InstanceStatus, Observed, Rules, Step,
+        },
     },
 };
 use gantry_runtime::{Found, RuntimeError};
@@ -37,6 +40,8 @@ const DRAINING_LOOK: Duration = Duration::from_millis(50);
 const STOP_MARGIN: Duration = Duration::from_secs(30);
 /// How long the runtime may take to notice that an engine that closed its port has ended.
 const EXIT_SHOWS: Duration = Duration::from_millis(500);
+/// A restart that is due already is tried again after so long.
+const SOONEST_RESTART: Duration = Duration::from_millis(100);
 /// A plan that takes more steps than this in one pass goes in circles; the next wake-up goes on.
 const MAX_STEPS: usize = 16;
 
@@ -218,9 +223,11 @@ impl Worker {
         Ok(Next::In(LOADING_PROBE))
     }
 
-    /// The container was started with the internal key of now.
+    /// The container was started with its key, or with the internal key of now as earlier versions of the gateway did.
     fn has_our_key(&self, found: &Found) -> bool {
-        found.key_fingerprint == key_fingerprint(&self.control.config.internal_key)
+        let internal = &self.control.config.internal_key;
+        let own = instance_key(internal, found.model_id, found.instance.generation);
+        [&own, internal].into_iter().any(|it| found.key_fingerprint == key_fingerprint(it))
     }
 
     /// Whether a running engine is to be probed along with this tick: there is none nearer to the end of the period. At
@@ -252,6 +259,7 @@ impl Worker {
             now: self.control.steady.now(),
             deadlines: self.deadlines(model),
             in_flight: self.draining.as_ref().map_or(0, in_flight),
+            rules: Rules::of(model, &self.control.boot),
         }
     }
 
@@ -294,6 +302,11 @@ impl Worker {
         if model.rollback_to().is_some() && self.roll_back().await? {
             return Ok(Next::In(Duration::ZERO));
         }
+        let again = Rules::of(model, &self.control.boot).after(&model.phase);
+        let given_up = again == Again::GivenUp;
+        if self.control.live.of(self.id).given_up != given_up {
+            self.control.live.change(self.id, |it| it.given_up = given_up);
+        }
         Ok(match model.phase {
             // What an engine answers wrongly it answers at once: it is no question of load, and soon clear.
             Phase::Running { .. } if self.answers => {
@@ -303,6 +316,9 @@ impl Worker {
             Phase::Stopping { .. } if self.draining.is_some() => Next::In(DRAINING_LOOK),
             Phase::Loading { .. } | Phase::Starting { .. } | Phase::Stopping { .. } => {
                 Next::In(LOADING_PROBE)
+            }
+            Phase::Failed { .. } if let Again::At(then) = again => {
+                Next::In(then.since(self.control.steady.now()).max(SOONEST_RESTART))
             }
             Phase::Stopped { .. } | Phase::Failed { .. } => Next::WhenWoken,
         })
@@ -359,12 +375,14 @@ impl Worker {
             self.control.publisher.publish(&self.control).await?;
         }
         let catalog = self.control.shared.catalog.load();
-        if let Some(RouteTarget::Up(upstream)) = catalog.routes.get(&model.served_name).map(|it| &it.target) {
+        if let Some(route) = catalog.routes.get(&model.served_name)
+            && let RouteTarget::Up(upstream) = &route.target
+        {
             // A refused key says nothing of the engine's health; requests get the reason from the engine itself.
             if health != Health::KeyRefused {
                 upstreams::judge(upstream, health == Health::Ready);
             }
-            self.control.upstreams.note(&model.served_name, upstream.id, at, probed.into());
+            self.control.upstreams.note(route, upstream, at, probed.into());
         }
         Ok(health)
     }
@@ -402,6 +420,7 @@ impl Worker {
                 let done = runtime.stop(&id, self.control.config.stop_grace).await;
                 Ok(self.done(&done, "the failed engine could not be stopped"))
             }
+            Step::Restart(cause) => self.start_again(model, cause).await.map(|()| true),
             Step::Probe { .. } | Step::Wait => Ok(true),
         }
     }
@@ -414,7 +433,13 @@ impl Worker {
     }
 
     fn failed(&self, model: &Model, failure: Failure) -> Phase {
-        Phase::Failed { generation: model.generation, failure, at: self.control.steady.now() }
+        Phase::Failed {
+            generation: model.generation,
+            failure,
+            at: self.control.steady.now(),
+            ran_sec: 0,
+            unwatched: false,
+        }
     }
 
     /// Returns when the operator has given another command since.
@@ -455,7 +480,10 @@ impl Worker {
 /// A container is as the record says, so that there is nothing to do but to probe it from time to time.
 fn is_quiet(it: &Sighting) -> bool {
     let instance = it.found.as_ref().map(|found| &found.instance);
+    // A change of the record may have made a restart due.
+    let again = Rules::of(&it.model, "").after(&it.model.phase);
     !it.deleting
+        && !matches!(again, Again::At(_))
         && it.model.phase.generation() == it.model.generation
         && match (&it.model.phase, instance) {
             (Phase::Running { instance, port, .. }, Some(seen)) => {

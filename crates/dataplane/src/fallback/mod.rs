@@ -62,14 +62,14 @@ pub(crate) async fn serve(
     mut meter: Box<Meter>,
     mut deadline: Deadline,
     head: Head,
-    wanted: Wanted,
+    mut wanted: Wanted,
     body: bytes::Bytes,
 ) -> Response<Answer> {
-    let sent = inference::send(&meter, &mut deadline, &head, &wanted, Endpoint::Completions, &body);
+    let sent = inference::send(&mut meter, &mut deadline, &head, &mut wanted, Endpoint::Completions, &body);
     let reply = match sent.await {
         Ok(reply) => reply,
         Err(failure) => {
-            let refusal = refusal::failed(&failure, meter.id);
+            let refusal = refusal::failed(&failure, &meter);
             return refusal::refuse_with_row(&mut meter, refusal);
         }
     };
@@ -85,7 +85,10 @@ pub(crate) async fn serve(
     deadline.restart(wanted.route.stream_idle_timeout);
     let bytes = match deadline.limit(refusal::read_all(reply, &meter, MAX_ANSWER)).await {
         Ok(Ok(bytes)) => bytes,
-        problem => return refusal::refuse_with_row(&mut meter, unread(&problem)),
+        problem => {
+            let refusal = unread(&problem, &meter);
+            return refusal::refuse_with_row(&mut meter, refusal);
+        }
     };
     let Some(chat) = reply::chat(&bytes) else {
         let error =
@@ -104,21 +107,24 @@ pub(crate) async fn serve(
     answer::json(StatusCode::OK, &meter.request_id, chat)
 }
 
-fn unread<T>(problem: &Result<Result<T, Unread>, Over>) -> Refusal {
+const BROKE_OFF: &str = "the model's engine broke off its answer";
+
+fn unread<T>(problem: &Result<Result<T, Unread>, Over>, meter: &Meter) -> Refusal {
     let (error, verdict) = match problem {
         Err(Over::Cut) => {
             return Refusal { outcome: Outcome::UpstreamError, ..shutting_down().into() };
         }
-        Err(Over::TimedOut) => {
-            (ApiError::new(ErrorCode::UpstreamTimeout, "the model's engine fell silent"), Verdict::Failure)
-        }
+        Err(Over::TimedOut) => (
+            ApiError::new(ErrorCode::UpstreamTimeout, "the model's engine fell silent"),
+            Some(Verdict::Failure),
+        ),
         Ok(Err(Unread::TooLong)) => (
             ApiError::new(ErrorCode::BadUpstream, "the model's engine gave too long an answer"),
-            Verdict::Success,
+            Some(Verdict::Success),
         ),
-        Ok(_) => (refusal::unavailable("the model's engine broke off its answer"), Verdict::Failure),
+        Ok(_) => refusal::broke_off(meter, BROKE_OFF),
     };
-    Refusal { verdict: Some(verdict), ..error.into() }
+    Refusal { verdict, ..error.into() }
 }
 
 #[cfg(test)]

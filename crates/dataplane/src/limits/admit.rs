@@ -13,7 +13,9 @@ use gantry_domain::{
     limit::{gcra, period::Period},
 };
 
-use super::{Account, Guard, Holder, Kind, Limiter, Rate, nanos, spending::WARN_PCT, state::signed};
+use super::{
+    ACCOUNTS, Account, Guard, Holder, Kind, Limiter, Rate, nanos, spending::WARN_PCT, state::signed,
+};
 
 /// When to come again if too many requests run; nobody knows when one of them ends.
 const BUSY: Duration = Duration::from_secs(1);
@@ -47,10 +49,10 @@ struct Held {
 #[derive(Debug)]
 pub struct Ticket {
     guard: Arc<Guard>,
-    /// Of the first and the second account.
-    held: [Held; 2],
+    /// Of each account, in the guard's order.
+    held: [Held; ACCOUNTS],
     /// The same accounts would have refused it if they were not in shadow mode; it takes no more of them.
-    refused: [bool; 2],
+    refused: [bool; ACCOUNTS],
     /// It is counted in tokens.
     metered: bool,
 }
@@ -61,8 +63,8 @@ pub struct Ticket {
 /// # Errors
 /// 429 `rate_limit_exceeded`.
 pub(crate) fn enter(limiter: &Limiter, guard: &Arc<Guard>, now: Instant) -> Result<Ticket, ApiError> {
-    let held = [Held::default(); 2];
-    let mut ticket = Ticket { guard: Arc::clone(guard), held, refused: [false; 2], metered: false };
+    let held = [Held::default(); ACCOUNTS];
+    let mut ticket = Ticket { guard: Arc::clone(guard), held, refused: [false; ACCOUNTS], metered: false };
     let now = nanos(now);
     ticket.each(limiter, now, |account, held| {
         if !account.counts_running() {

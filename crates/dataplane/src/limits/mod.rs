@@ -19,6 +19,7 @@
 mod admit;
 mod headers;
 mod spending;
+mod standing;
 mod state;
 
 use std::{
@@ -55,7 +56,7 @@ const WAITING: usize = 16_384;
 pub enum Holder {
     Key(KeyId),
     Org(OrgId),
-    /// In all of his sessions together; his keys have limits of their own.
+    /// In all sessions together; and with all keys, too, as far as an administrator limited the user.
     User(UserId),
 }
 
@@ -165,18 +166,21 @@ impl Account {
     }
 }
 
-/// All that a caller's requests are charged to: the key, or the user who is signed in, and the organisation, as far as
-/// they have limits.
+/// All that a caller's requests are charged to: the key, its user or the user who is signed in, and the organisation, as
+/// far as they have limits.
 #[derive(Debug)]
 pub struct Guard(Box<[Arc<Account>]>);
 
 impl Guard {
     /// `None` if there is nothing to be charged.
-    pub fn new(own: Option<&Arc<Account>>, org: Option<&Arc<Account>>) -> Option<Arc<Self>> {
-        let accounts: Box<[_]> = own.into_iter().chain(org).map(Arc::clone).collect();
+    pub fn new(accounts: [Option<&Arc<Account>>; ACCOUNTS]) -> Option<Arc<Self>> {
+        let accounts: Box<[_]> = accounts.into_iter().flatten().map(Arc::clone).collect();
         (!accounts.is_empty()).then(|| Arc::new(Self(accounts)))
     }
 }
+
+/// Accounts that a request is charged to at most: of a key, a user and an organisation.
+const ACCOUNTS: usize = 3;
 
 /// What a key was used for; outlives the catalog snapshots.
 #[derive(Debug)]

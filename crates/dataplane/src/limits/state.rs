@@ -1,9 +1,12 @@
 //! What an account has used: the two rates, the running requests and the budgets.
 
 use std::{
-    sync::atomic::{
-        AtomicBool, AtomicI64, AtomicU32, AtomicU64,
-        Ordering::{AcqRel, Relaxed},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicI64, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Relaxed},
+        },
     },
     time::Duration,
 };
@@ -11,6 +14,7 @@ use std::{
 use gantry_domain::limit::gcra::{self, MINUTE};
 
 use super::{FRESH, Holder, spending::Spendings};
+use crate::refused::Refusals;
 
 /// Carried over from catalog to catalog for the same key or organisation.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub struct AccountState {
     changed: AtomicBool,
     /// Tokens against budgets.
     pub spendings: Spendings,
+    /// Of a key or a user: what refusals cost the gateway.
+    pub refusals: Arc<Refusals>,
 }
 
 /// What this gateway tells the others of an account. Costs are nanoseconds of its limits and may be negative.
@@ -64,6 +70,7 @@ impl AccountState {
             fresh_until: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             spendings: Spendings::default(),
+            refusals: Arc::default(),
         }
     }
 
@@ -74,6 +81,10 @@ impl AccountState {
     /// Requests that run now and are limited in number, on this gateway.
     pub fn running(&self) -> u32 {
         self.running.load(Relaxed)
+    }
+
+    pub(super) fn streams(&self) -> u32 {
+        self.streams.load(Relaxed)
     }
 
     /// Whether it is as good as new at `now`, in [`super::nanos`]: nothing runs, and both rates are whole again. Budgets do

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use gantry_domain::{ApiError, ErrorCode};
 use http::Uri;
 
-use super::scan;
+use super::{Peek, scan};
+use crate::config::Media;
 
 /// Any host may be fetched from.
 const ANY: &str = "*";
@@ -34,14 +35,24 @@ fn has_scheme(text: &str) -> bool {
     scheme.is_some_and(|it| (1..=16).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_alphanumeric()))
 }
 
-/// Refuses addresses of other hosts than `hosts`.
+/// Refuses what a body would have its engine load, unless it is `allowed`.
 ///
 /// # Errors
 /// 400 `parameter_not_allowed`.
-pub(crate) fn check(fetched: &[Cow<'_, str>], hosts: &[String]) -> Result<(), ApiError> {
-    if fetched.is_empty() || hosts.iter().any(|it| it == ANY) {
-        return Ok(());
+pub(crate) fn check(peeked: &Peek<'_>, allowed: &Media) -> Result<(), ApiError> {
+    if peeked.tensors && !allowed.tensors {
+        let message = "tensors (`prompt_embeds`, `image_embeds` and their like) are not allowed: the engine would load \
+                       them, and a crafted one can harm it; ask the operator (REQUEST_TENSORS)";
+        return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message));
     }
+    check_addresses(&peeked.fetched, &allowed.hosts)
+}
+
+/// Refuses addresses of other hosts than `hosts`, and of anything but the web: files of the engine's machine, say.
+///
+/// # Errors
+/// 400 `parameter_not_allowed`.
+fn check_addresses(fetched: &[Cow<'_, str>], hosts: &[String]) -> Result<(), ApiError> {
     match fetched.iter().find(|it| !is_of(it, hosts)) {
         None => Ok(()),
         Some(address) => {
@@ -60,7 +71,7 @@ fn is_of(address: &str, hosts: &[String]) -> bool {
     let plain = address.bytes().all(|it| it.is_ascii_graphic() && !b"\\@".contains(&it));
     let Some(uri) = plain.then(|| address.parse::<Uri>().ok()).flatten() else { return false };
     matches!(uri.scheme_str(), Some("http" | "https"))
-        && uri.host().is_some_and(|host| hosts.iter().any(|it| it.eq_ignore_ascii_case(host)))
+        && uri.host().is_some_and(|host| hosts.iter().any(|it| it == ANY || it.eq_ignore_ascii_case(host)))
 }
 
 #[cfg(test)]
@@ -127,7 +138,7 @@ mod tests {
     #[test]
     fn hosts_that_are_allowed_are_told_from_those_that_look_like_them() {
         let hosts = ["img.example.org".to_owned()];
-        let passes = |address: &str| check(&[address.into()], &hosts).is_ok();
+        let passes = |address: &str| check_addresses(&[address.into()], &hosts).is_ok();
         assert!(passes("https://img.example.org/a.png") && passes("http://IMG.example.org:8443/a?b=c"));
         for other in [
             "https://example.org/a",
@@ -144,8 +155,14 @@ mod tests {
         ] {
             assert!(!passes(other), "{other}");
         }
-        assert!(check(&["http://10.0.0.1/".into()], &["*".to_owned()]).is_ok());
-        let error = check(&["http://10.0.0.1/".into()], &[]).unwrap_err();
+        let any = |address: &str| check_addresses(&[address.into()], &["*".to_owned()]).is_ok();
+        assert!(any("http://10.0.0.1/") && any("https://img.example.org:8443/a?b=c"));
+        for other in
+            ["file:///etc/passwd", "/etc/passwd", "gopher://x/", "ftp://x/a", "//x/a", "http:///a", "http:x"]
+        {
+            assert!(!any(other), "{other}");
+        }
+        let error = check_addresses(&["http://10.0.0.1/".into()], &[]).unwrap_err();
         assert_eq!(error.code, ErrorCode::ParameterNotAllowed);
     }
 }

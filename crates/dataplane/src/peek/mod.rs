@@ -21,6 +21,8 @@ pub const MAX_DEPTH: u32 = 64;
 pub struct Peek<'a> {
     /// The served name that the client wants.
     pub model: Cow<'a, str>,
+    /// Where its value stands, with the quotes.
+    pub model_at: Range<usize>,
     /// `"stream": true`.
     pub stream: bool,
     /// The client itself asked for the usage event.
@@ -35,6 +37,8 @@ pub struct Peek<'a> {
     pub prompt_bytes: u64,
     /// Where `stream_options.include_usage` would have to be changed.
     pub usage_slot: UsageSlot,
+    /// It carries tensors, which vLLM loads: `prompt_embeds`, or parts such as `image_embeds`.
+    pub tensors: bool,
     /// Addresses of pictures, films, sounds and files which an engine may fetch: everything but `data:`.
     pub fetched: Vec<Cow<'a, str>>,
 }
@@ -68,7 +72,16 @@ enum Guard {
     NotTrue,
     /// Everything but `null`.
     Never,
+    /// Values that are longer, in bytes of the body.
+    BytesAtMost(usize),
+    /// Objects that have one of these members.
+    Without(&'static [&'static str]),
 }
+
+/// Bytes of a grammar or a schema that an answer must keep to. Engines compile it before they answer, while others wait.
+const GRAMMAR: Guard = Guard::BytesAtMost(128 << 10);
+/// Elements that an engine goes through with each token.
+const EACH_TOKEN: Guard = Guard::ElementsAtMost(1_000);
 
 /// What clients may not send, whatever the engine thinks of it: each of these makes an engine allocate, compute or
 /// run a template out of proportion, or crashes a known build. Decisions §5.
@@ -94,8 +107,48 @@ const GUARDS: &[(&str, Guard)] = &[
     ("n_keep", Guard::NotNegative),
     ("id_slot", Guard::NotNegative),
     ("chat_template", Guard::Never),
-    // Which other machine vLLM gets a prompt's cache from.
+    // vLLM hands them to the call that renders the template, and they override its own arguments (CVE-2025-62426).
+    (
+        "chat_template_kwargs",
+        Guard::Without(&[
+            "chat_template",
+            "conversation",
+            "max_length",
+            "padding",
+            "return_assistant_tokens_mask",
+            "return_dict",
+            "return_tensors",
+            "tokenize",
+            "tokenizer_kwargs",
+            "truncation",
+        ]),
+    ),
+    ("structured_outputs", GRAMMAR),
+    ("response_format", GRAMMAR),
+    ("json_schema", GRAMMAR),
+    ("grammar", GRAMMAR),
+    ("guided_json", GRAMMAR),
+    ("guided_regex", GRAMMAR),
+    ("guided_grammar", GRAMMAR),
+    ("guided_choice", GRAMMAR),
+    // Has the schema of an answer in `/v1/responses`.
+    ("text", GRAMMAR),
+    // Some thousand tokens.
+    ("logit_bias", Guard::BytesAtMost(64 << 10)),
+    ("bad_words", EACH_TOKEN),
+    ("stop_token_ids", EACH_TOKEN),
+    ("samplers", Guard::ElementsAtMost(100)),
+    // Sizes that vLLM makes of pictures and films; arguments of plugins.
+    ("mm_processor_kwargs", Guard::BytesAtMost(4 << 10)),
+    ("vllm_xargs", Guard::BytesAtMost(4 << 10)),
+    // Which other machines vLLM gets a prompt's cache and its pictures from.
     ("kv_transfer_params", Guard::Never),
+    ("ec_transfer_params", Guard::Never),
+    // Who may go before all others, and to which part of the engine.
+    ("priority", Guard::Never),
+    ("data_parallel_rank", Guard::Never),
+    // Of two requests with one id, an engine takes one for the other. The gateway sends its own as a header.
+    ("request_id", Guard::Never),
     // Its answer comes before its tokens do, and is fetched from a path that is not proxied.
     ("background", Guard::NotTrue),
 ];
@@ -119,14 +172,15 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
     if model.kind != Kind::String {
         return Err(no_model("`model` must be a string"));
     }
-    let model =
-        scan::string(&text[model.span.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
+    let model_at = model.span.clone();
+    let model = scan::string(&text[model_at.clone()]).ok_or_else(|| bad_json("a string has a bad escape"))?;
     let (include_usage, usage_slot) = usage_slot(text, open + 1, top.options.as_ref());
     let stream = top.stream.unwrap_or(false);
     let fetched =
         scanner.media.iter().filter_map(|(span, named)| media::fetched(&text[span.clone()], *named));
     Ok(Peek {
         model,
+        model_at,
         stream,
         include_usage,
         max_tokens: top.max_tokens,
@@ -134,6 +188,7 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
         prompts: top.prompts.max(1),
         prompt_bytes: top.prompt_bytes,
         usage_slot,
+        tensors: scanner.tensors,
         fetched: fetched.collect(),
     })
 }
@@ -235,9 +290,29 @@ impl Guard {
             }
             Self::NotNegative => as_number().filter(|it| *it < 0.0).map(|_| "may not be negative".to_owned()),
             Self::NotTrue => is_true(text, value).then(|| "can't be metered".to_owned()),
+            Self::BytesAtMost(max) => (raw.len() > max).then(|| format!("may have at most {max} bytes")),
+            Self::Without(names) => {
+                let found = member_of(raw, value.kind, names)?;
+                Some(format!("may not have `{found}`, which is the operator's to set"))
+            }
             Self::Never => (raw != "null").then(|| "is the operator's to set".to_owned()),
         }
     }
+}
+
+/// The first of `names` that an object has as a member, in a part of a body that was checked.
+fn member_of(raw: &str, kind: Kind, names: &[&'static str]) -> Option<&'static str> {
+    // An engine may take an object that is written as a text.
+    let inner = if kind == Kind::String { scan::string(raw)? } else { Cow::Borrowed(raw) };
+    let mut scanner = Scanner::new(&inner);
+    scanner.object_start().ok()?;
+    let mut first = true;
+    while let Ok(Some((key, _))) = scanner.member(&mut first, 1) {
+        if let Some(name) = names.iter().find(|it| **it == key) {
+            return Some(name);
+        }
+    }
+    None
 }
 
 /// A number that is not negative (`-1` is "without limit" to llama.cpp), also when written as a string (pydantic coerces

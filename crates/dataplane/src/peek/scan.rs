@@ -41,6 +41,8 @@ enum Place {
     Source,
     /// A text that may be an address.
     Address,
+    /// What an engine loads as a tensor.
+    Tensor,
 }
 
 impl Place {
@@ -50,13 +52,14 @@ impl Place {
             // What tools were called with and are described by is theirs.
             Self::Content => match key {
                 "image_url" | "video_url" | "audio_url" | "file_url" => Self::Media,
+                "image_embeds" | "audio_embeds" | "video_embeds" => Self::Tensor,
                 "source" | "file" | "input_audio" | "input_image" | "input_video" => Self::Source,
                 "input" | "arguments" | "parameters" | "input_schema" | "metadata" => Self::Inert,
                 _ => Self::Content,
             },
             Self::Media | Self::Source if key == "url" => Self::Media,
             Self::Source => Self::Address,
-            Self::Media | Self::Inert | Self::Address => Self::Inert,
+            Self::Media | Self::Inert | Self::Address | Self::Tensor => Self::Inert,
         }
     }
 
@@ -64,7 +67,11 @@ impl Place {
     fn outermost(key: &str) -> Self {
         let inert =
             ["tools", "functions", "metadata", "response_format", "json_schema", "structured_outputs"];
-        if inert.contains(&key) { Self::Inert } else { Self::Content }
+        match key {
+            "prompt_embeds" => Self::Tensor,
+            _ if inert.contains(&key) => Self::Inert,
+            _ => Self::Content,
+        }
     }
 }
 
@@ -74,13 +81,15 @@ pub(super) struct Scanner<'a> {
     at: usize,
     /// Addresses that an engine may fetch, and texts that are addresses if they look so; with their quotes.
     pub media: Vec<(Range<usize>, bool)>,
+    /// There is something that an engine would load as a tensor.
+    pub tensors: bool,
 }
 
 type Step<T> = Result<T, ApiError>;
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0, media: Vec::new() }
+        Self { text, bytes: text.as_bytes(), at: 0, media: Vec::new(), tensors: false }
     }
 
     /// Consumes the opening brace; gives its place.
@@ -125,6 +134,8 @@ impl<'a> Scanner<'a> {
     fn value(&mut self, depth: u32, place: Place) -> Step<Value> {
         self.space();
         let start = self.at;
+        // `null` stands for what the engine has seen before.
+        self.tensors |= place == Place::Tensor && self.peek() != Some(b'n');
         let (mut n_elements, mut has_numbers) = (0, false);
         let kind = match self.peek() {
             Some(b'"') => {

@@ -80,6 +80,13 @@ fn guards_hold_and_their_limits_pass() {
         r#""chat_template":"x""#,
         r#""background":true"#,
         r#""chat_t\u0065mplate":"x""#,
+        r#""chat_template_kwargs":{"chat_template":"x"}"#,
+        r#""chat_template_kwargs":{"enable_thinking":true,"tok\u0065nize":true}"#,
+        r#""chat_template_kwargs":"{\"return_dict\":true}""#,
+        r#""ec_transfer_params":{}"#,
+        r#""priority":-1"#,
+        r#""data_parallel_rank":0"#,
+        r#""request_id":"x""#,
     ];
     for member in refused {
         assert_eq!(with(member), "parameter_not_allowed", "{member}");
@@ -98,12 +105,32 @@ fn guards_hold_and_their_limits_pass() {
         r#""chat_template":null"#,
         r#""background":false"#,
         r#""deep":{"n":99,"chat_template":"x"}"#,
+        r#""chat_template_kwargs":{"enable_thinking":false,"deep":{"tokenize":true}}"#,
+        r#""chat_template_kwargs":null"#,
+        r#""priority":null"#,
+        r#""structured_outputs":{"json":{"type":"object"}}"#,
     ];
     for member in passed {
         assert_eq!(with(member), "ok", "{member}");
     }
     let messages = |n: usize| with(&format!(r#""messages":[{}]"#, vec!["{}"; n].join(",")));
     assert_eq!((messages(10_000), messages(10_001)), ("ok", "parameter_not_allowed"));
+    let of_size = |name: &str, n: usize| with(&format!(r#""{name}":"{}""#, "x".repeat(n - 2)));
+    for (name, max) in [
+        ("structured_outputs", 128 << 10),
+        ("response_format", 128 << 10),
+        ("guided_regex", 128 << 10),
+        ("grammar", 128 << 10),
+        ("logit_bias", 64 << 10),
+        ("mm_processor_kwargs", 4 << 10),
+    ] {
+        let around = (of_size(name, max), of_size(name, max + 1));
+        assert_eq!(around, ("ok", "parameter_not_allowed"), "{name}");
+    }
+    for name in ["bad_words", "stop_token_ids"] {
+        let elements = |n: usize| with(&format!(r#""{name}":[{}]"#, vec!["1"; n].join(",")));
+        assert_eq!((elements(1_000), elements(1_001)), ("ok", "parameter_not_allowed"), "{name}");
+    }
     let stops = |n: usize| with(&format!(r#""stop":[{}]"#, vec!["\"a\""; n].join(",")));
     assert_eq!((stops(100), stops(101)), ("ok", "parameter_not_allowed"));
     let choices = |member: &str| peek(format!(r#"{{"model":"a",{member}}}"#).as_bytes()).unwrap().choices;
@@ -210,4 +237,17 @@ fn all_that_is_asked_for_is_counted() {
     }
     assert_eq!(peek(br#"{"model":"a","prompt":["a"]}"#).unwrap().prompt_bytes, 5);
     assert_eq!(code(r#"{"model":"a","n_cmpl":17}"#), "parameter_not_allowed");
+}
+
+#[test]
+fn tensors_are_found_where_engines_load_them() {
+    let tensors = |members: &str| peek(format!(r#"{{"model":"a",{members}}}"#).as_bytes()).unwrap().tensors;
+    let part = |part: &str| tensors(&format!(r#""messages":[{{"role":"user","content":[{part}]}}]"#));
+    assert!(tensors(r#""prompt_embeds":"AAAA""#) && tensors(r#""prompt":"x","prompt_embeds":["AAAA"]"#));
+    assert!(part(r#"{"type":"image_embeds","image_embeds":"AAAA"}"#));
+    assert!(part(r#"{"type":"image_embeds","image_embeds":{"image_embeds":"AAAA","image_grid_thw":"A"}}"#));
+    assert!(part(r#"{"audio_emb\u0065ds":"AAAA"}"#));
+    assert!(!part(r#"{"type":"image_embeds","image_embeds":null,"uuid":"7"}"#));
+    assert!(!tensors(r#""prompt_embeds":null"#) && !tensors(r#""metadata":{"image_embeds":"x"}"#));
+    assert!(!tensors(r#""tools":[{"parameters":{"image_embeds":{"type":"string"}}}]"#));
 }

@@ -1,6 +1,6 @@
 //! Bytes of a record: `u32 length | u32 CRC-32 of the payload | payload`, all little-endian. A payload is a kind byte
-//! and a row in a fixed order, absent fields included, strings with a 16-bit length in front. Another layout gets
-//! another [`MAGIC`].
+//! and a row in a fixed order, absent fields included, strings with a 16-bit length in front; behind it the number of
+//! requests, unless it is 1. Another layout gets another [`MAGIC`].
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
@@ -46,6 +46,7 @@ pub(crate) struct RowRef<'a> {
     pub ttft_ms: Option<i64>,
     pub status_code: u16,
     pub outcome: Outcome,
+    pub requests: i64,
 }
 
 /// Appends a whole record to `out`.
@@ -79,6 +80,10 @@ pub(super) fn encode(kind: Kind, row: &RowRef<'_>, out: &mut Vec<u8>) {
     text(out, row.model_name);
     out.push(u8::from(row.key_prefix.is_some()));
     text(out, row.key_prefix.unwrap_or_default());
+    // Behind all else, so that rows of an older program are read, and most rows are not longer for it.
+    if row.requests != 1 {
+        int(out, row.requests);
+    }
 
     let payload = &out[head + HEAD..];
     let (length, crc) = (payload.len() as u32, crc32fast::hash(payload));
@@ -149,6 +154,7 @@ fn decode(payload: &[u8]) -> Option<(Kind, UsageRow)> {
     let (req_id, model_name) = (at.text()?, at.text()?);
     let has_prefix = at.u8()? == 1;
     let key_prefix = Some(at.text()?).filter(|_| has_prefix);
+    let requests = if at.0.is_empty() { 1 } else { at.i64()? };
     let row = UsageRow {
         id,
         req_id,
@@ -169,6 +175,7 @@ fn decode(payload: &[u8]) -> Option<(Kind, UsageRow)> {
         ttft_ms,
         status_code,
         outcome,
+        requests,
     };
     Some((kind, row))
 }

@@ -37,6 +37,7 @@ fn row(n: u128) -> RowRef<'static> {
         ttft_ms: Some(0),
         status_code: 200,
         outcome: Outcome::Ok,
+        requests: 1,
     }
 }
 
@@ -104,6 +105,7 @@ fn a_row_is_read_as_it_was_written() {
         key_prefix: None,
         key_id: None,
         estimated: true,
+        requests: 70_000,
         ..row(2)
     };
     writer.finish(&other).unwrap();
@@ -120,6 +122,7 @@ fn a_row_is_read_as_it_was_written() {
     assert_eq!((first.prompt_tokens, first.completion_tokens, first.latency_ms), (12, 6, 345));
     assert_eq!((second.cached_tokens, second.ttft_ms, second.key_prefix.as_deref()), (Some(3), None, None));
     assert_eq!((second.key_id, second.estimated, second.outcome), (None, true, Outcome::Ok));
+    assert_eq!((first.requests, second.requests), (1, 70_000));
 }
 
 #[test]

@@ -184,7 +184,7 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
         }
     }
     let typed = format!(
-        "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ncontent-type: text/plain\r\ncontent-length: 13\r\n\r\n{BODY}"
+        "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/xml\r\ncontent-length: 13\r\n\r\n{BODY}"
     );
     assert_eq!(client.ask(&typed).await.code(), "unsupported_media_type");
     let packed = client.ask(&post(CHAT, KEY, "content-encoding: gzip\r\n", BODY)).await;

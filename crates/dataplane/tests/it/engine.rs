@@ -112,15 +112,22 @@ impl Call {
         self.acts.send(Act::Close).ok();
     }
 
+    /// Waits until the engine has closed the connection.
+    pub(crate) async fn closed(&self) {
+        tokio::time::timeout(PATIENCE, self.acts.closed()).await.expect("it to be closed");
+    }
+
     /// Waits until the gateway has closed the connection.
     pub(crate) async fn gone(&mut self) {
         tokio::time::timeout(PATIENCE, self.gone.wait_for(|it| *it)).await.expect("it to be closed").unwrap();
     }
 }
 
-async fn serve(mut stream: TcpStream, connection: usize, tell: mpsc::UnboundedSender<Call>) {
+async fn serve(stream: TcpStream, connection: usize, tell: mpsc::UnboundedSender<Call>) {
     let (gone_tx, gone) = watch::channel(false);
     let mut acts: Option<mpsc::UnboundedReceiver<Act>> = None;
+    // Dropped before `acts`, so that it is closed when their end is seen.
+    let mut stream = stream;
     let mut buffer = Vec::new();
     loop {
         let act = async {

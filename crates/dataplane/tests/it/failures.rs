@@ -1,19 +1,25 @@
 //! Engines that are away, slow or broken.
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use gantry_dataplane::{
-    Catalog, RouteTarget, Upstream,
+    Catalog, Retry, RouteTarget, Upstream,
     breaker::{self, Breaker},
 };
 use gantry_domain::{model::Task, usage::Outcome};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 
 use crate::{
     client::{Client, post},
-    engine::{Engine, SSE_HEAD, json, with_status},
+    engine::{Engine, SSE_HEAD, json, spawn, with_status},
     gateway::{Gateway, KEY, catalog, key_entry, route},
 };
 
@@ -22,10 +28,7 @@ const BODY: &str = r#"{"model":"m"}"#;
 
 #[tokio::test]
 async fn an_engine_that_is_away_is_a_502() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    drop(listener);
-    let gateway = Gateway::start(addr);
+    let gateway = Gateway::start(nobody());
     let got = gateway.client().await.ask(&post(CHAT, KEY, "", BODY)).await;
     assert_eq!(
         (got.status, got.code().as_str(), got.header("x-should-retry")),
@@ -49,32 +52,97 @@ async fn a_new_connection_that_closes_without_an_answer_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_pooled_connection_that_closes_without_an_answer_is_tried_again_once() {
+async fn a_request_that_was_written_is_not_sent_again() {
     let mut engine = Engine::start().await;
     let gateway = Gateway::start(engine.addr);
     let mut client = gateway.client().await;
-    client.send(&post(CHAT, KEY, "", BODY)).await;
-    engine.call().await.send(&json("{}"));
-    assert_eq!(client.answer().await.status, 200);
-    // Closed just when it is used again.
-    client.send(&post(CHAT, KEY, "", BODY)).await;
-    let stale = engine.call().await;
-    assert_eq!(stale.connection, 0);
-    stale.close();
-    let again = engine.call().await;
-    assert_eq!((again.connection, String::from_utf8_lossy(&again.body).as_ref()), (1, BODY));
-    again.send(&json("{}"));
-    assert_eq!(client.answer().await.status, 200);
-    // Not after a byte of the answer.
-    client.send(&post(CHAT, KEY, "", BODY)).await;
-    let broken = engine.call().await;
-    assert_eq!(broken.connection, 1);
-    broken.send("HTTP/1.1 20");
-    broken.close();
-    assert_eq!(client.answer().await.status, 502);
-    assert!(engine.was_not_called());
-    assert_eq!(gateway.shared.counters.upstream_retries.load(Relaxed), 1);
-    gateway.rows(3).await;
+    let body = format!(r#"{{"model":"m","prompt":"{}"}}"#, "x".repeat(1 << 20));
+    let request = post("/v1/completions", KEY, "", &body);
+    for begun in ["", "HTTP/1.1 20"] {
+        engine.serves(&mut client, &request).await;
+        // The connection is used again, and the engine closes it once it has read the request.
+        client.send(&request).await;
+        let call = engine.call().await;
+        assert_eq!(call.body.len(), body.len());
+        call.send(begun);
+        call.close();
+        let got = client.answer().await;
+        assert_eq!((got.status, got.code().as_str()), (502, "model_unavailable"));
+        assert!(got.body.contains("may have begun"), "{}", got.body);
+        assert!(engine.was_not_called());
+    }
+    assert_eq!(retries(&gateway), [0, 0, 0]);
+    gateway.rows(4).await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_the_engine_has_closed_costs_no_request() {
+    const ROUNDS: usize = 200;
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let mut client = gateway.client().await;
+    let request = post(CHAT, KEY, "", BODY);
+    for round in 0..ROUNDS {
+        client.send(&request).await;
+        let call = engine.call().await;
+        assert_eq!(call.connection, round);
+        call.send(&json("{}"));
+        assert_eq!(client.answer().await.status, 200);
+        call.close();
+        call.closed().await;
+    }
+    gateway.rows(ROUNDS).await;
+}
+
+/// The gateway is busy when the connections close, so that its runtime hears of it too late. What remains is a connection
+/// that closes while the request is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_closes_after_each_answer_costs_hardly_a_request() {
+    const CLIENTS: usize = 64;
+    const ROUNDS: usize = 20;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            spawn(async move {
+                let read = stream.read(&mut [0; 4096]).await.unwrap();
+                assert!(read > 0);
+                stream.write_all(json("{}").as_bytes()).await.unwrap();
+                // The answer is on its way, and the end follows it.
+                for _ in 0..CLIENTS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+    });
+    let gateway = Gateway::start(addr);
+    let client = async || {
+        let (mut client, mut failed) = (gateway.client().await, 0);
+        for _ in 0..ROUNDS {
+            failed += usize::from(client.ask(&post(CHAT, KEY, "", BODY)).await.status != 200);
+        }
+        failed
+    };
+    let failed: usize = join_all((0..CLIENTS).map(|_| client())).await.into_iter().sum();
+    assert!(failed * 20 < CLIENTS * ROUNDS, "{failed} of {}", CLIENTS * ROUNDS);
+    gateway.rows(CLIENTS * ROUNDS).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_is_asked_twice_and_the_cause_is_counted() {
+    let gateway = Gateway::start(nobody());
+    assert_eq!(gateway.client().await.ask(&post(CHAT, KEY, "", BODY)).await.status, 502);
+    assert_eq!(retries(&gateway), [1, 0, 0]);
+}
+
+/// By cause, in the order of [`Retry::ALL`].
+fn retries(gateway: &Gateway) -> [u64; Retry::ALL.len()] {
+    gateway.shared.counters.upstream_retries.each_ref().map(|it| it.load(Relaxed))
+}
+
+/// An address at which nobody listens.
+pub(crate) fn nobody() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ fn account(holder: Holder, limits: Limits, mode: LimitMode, now: Timestamp) -> A
 
 pub(crate) fn limited(id: i64, limits: Limits) -> KeyEntry {
     let account = account(Holder::Key(KeyId(id)), limits, LimitMode::Enforce, Timestamp(1));
-    KeyEntry { guard: Guard::new(Some(&account), None), ..key_entry(id) }
+    KeyEntry { guard: Guard::new([Some(&account), None, None]), ..key_entry(id) }
 }
 
 async fn ask(client: &mut Client, engine: &mut Engine, key: &str) -> Answer {
@@ -224,12 +224,12 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
     let own =
         account(Holder::Key(KeyId(1)), Limits { rpm_limit: Some(100), ..NONE }, LimitMode::Enforce, now);
     let keys = vec![
-        ("a", KeyEntry { guard: Guard::new(Some(&own), Some(&org)), ..key_entry(1) }),
-        ("b", KeyEntry { guard: Guard::new(None, Some(&org)), ..key_entry(2) }),
+        ("a", KeyEntry { guard: Guard::new([Some(&own), None, Some(&org)]), ..key_entry(1) }),
+        ("b", KeyEntry { guard: Guard::new([None, None, Some(&org)]), ..key_entry(2) }),
     ];
     let mut catalog = catalog(engine.addr, keys);
     let session = catalog.sessions.values_mut().next().unwrap();
-    Arc::get_mut(session).unwrap().guard = Guard::new(None, Some(&org));
+    Arc::get_mut(session).unwrap().guard = Guard::new([None, None, Some(&org)]);
     let gateway = Gateway::with(catalog, |_| {});
     let mut client = gateway.client().await;
     let got = ask(&mut client, &mut engine, "a").await;
@@ -255,7 +255,7 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
     assert_eq!(org.state.running(), 0);
     let mut alone = crate::gateway::catalog(
         engine.addr,
-        vec![("a", KeyEntry { guard: Guard::new(Some(&own), None), ..key_entry(1) })],
+        vec![("a", KeyEntry { guard: Guard::new([Some(&own), None, None]), ..key_entry(1) })],
     );
     alone.sessions.clear();
     shared.catalog.store(Arc::new(alone));
@@ -275,7 +275,7 @@ async fn shadow_limits_count_and_let_through() {
         ..NONE
     };
     let shadow = account(Holder::Key(KeyId(1)), limits, LimitMode::Shadow, Timestamp(1));
-    let key = KeyEntry { guard: Guard::new(Some(&shadow), None), ..key_entry(1) };
+    let key = KeyEntry { guard: Guard::new([Some(&shadow), None, None]), ..key_entry(1) };
     let gateway = Gateway::with(catalog(engine.addr, vec![("s", key)]), |_| {});
     let mut client = gateway.client().await;
     for _ in 0..4 {
@@ -302,7 +302,7 @@ async fn a_budget_warns_then_stops_and_the_next_day_begins_anew() {
     };
     let limits = Limits { budget_tokens_day: Some(40), budget_tokens_month: Some(1000), ..NONE };
     let budget = account(Holder::Key(KeyId(1)), limits, LimitMode::Enforce, noon);
-    let key = KeyEntry { guard: Guard::new(Some(&budget), None), ..key_entry(1) };
+    let key = KeyEntry { guard: Guard::new([Some(&budget), None, None]), ..key_entry(1) };
     let gateway = Gateway::at(clock, catalog(engine.addr, vec![("b", key)]), |_| {});
     let mut client = gateway.client().await;
     let warning = "x-gantry-budget-warning";

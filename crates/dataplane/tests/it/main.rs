@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod access;
+mod addresses;
 mod bodies;
 mod breaker;
 mod client;
+mod clients;
 mod crowd;
 mod departures;
 mod endpoints;

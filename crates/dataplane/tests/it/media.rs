@@ -17,7 +17,7 @@ fn with_picture(url: &str) -> String {
 async fn engines_fetch_nothing_that_the_operator_did_not_allow() {
     let mut engine = Engine::start().await;
     let gateway = Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| {
-        config.media_hosts = vec!["img.example.org".to_owned()];
+        config.media.hosts = vec!["img.example.org".to_owned()];
     });
     let mut client = gateway.client().await;
     let refused =
@@ -58,4 +58,25 @@ async fn transfer_codings_that_are_not_understood_are_refused() {
     engine.call().await.send(&json("{}"));
     assert_eq!(client.answer().await.status, 200);
     gateway.rows(1).await;
+}
+
+#[tokio::test]
+async fn engines_load_tensors_only_if_the_operator_says_so() {
+    let mut engine = Engine::start().await;
+    let body = r#"{"model":"m","prompt_embeds":"AAAA"}"#;
+    for allowed in [false, true] {
+        let keys = vec![(KEY, key_entry(1))];
+        let gateway = Gateway::with(catalog(engine.addr, keys), |config| config.media.tensors = allowed);
+        let mut client = gateway.client().await;
+        client.send(&post("/v1/completions", KEY, "", body)).await;
+        if allowed {
+            let call = engine.call().await;
+            assert_eq!(call.body, body.as_bytes());
+            call.send(&json("{}"));
+        }
+        let got = client.answer().await;
+        assert_eq!(got.status, if allowed { 200 } else { 400 }, "{}", got.body);
+        assert!(allowed || (got.code() == "parameter_not_allowed" && got.body.contains("REQUEST_TENSORS")));
+        gateway.rows(1).await;
+    }
 }

@@ -233,3 +233,49 @@ async fn a_usage_that_the_client_wrote_does_not_count() {
     let cut = rows.iter().find(|it| it.status_code == 499).unwrap();
     assert!(cut.estimated && (1..=5).contains(&cut.completion_tokens), "{cut:?}");
 }
+
+#[tokio::test]
+async fn a_stream_is_whole_with_its_last_event_whatever_becomes_of_the_connections() {
+    const NAMED: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let mut engine = Engine::start().await;
+    // The engine hangs up without the end of the body, the client leaves, or both stay.
+    for (path, last) in [(CHAT, DONE), ("/v1/messages", NAMED)] {
+        for part in ["engine", "client", "nobody"] {
+            let gateway = Gateway::start(engine.addr);
+            let mut client = gateway.client().await;
+            client.send(&post(path, KEY, "", STREAM)).await;
+            let mut call = engine.call().await;
+            call.send(&format!("{SSE_HEAD}{}{}", chunk(EVENT), chunk(last)));
+            client.head().await;
+            let mut got = String::new();
+            while !got.ends_with(last) {
+                got += &client.chunk().await.unwrap();
+            }
+            // What the client has is metered: its row waits for nothing more.
+            assert_eq!(gateway.shared.counters.requests_with(Outcome::Ok), 1, "{path}");
+            match part {
+                "engine" => {
+                    call.close();
+                    assert_eq!(client.chunk().await, None, "no error behind the last event");
+                }
+                "client" => {
+                    drop(client);
+                    call.gone().await;
+                }
+                _ => {
+                    call.send("0\r\n\r\n");
+                    assert_eq!(client.chunk().await, None);
+                }
+            }
+            let row = gateway.row().await;
+            assert_eq!((row.status_code, row.outcome), (200, Outcome::Ok), "{path} {part}");
+        }
+    }
+    // What ends before its last event is no whole answer.
+    let gateway = Gateway::start(engine.addr);
+    let (mut client, call) = open(&gateway, &mut engine, STREAM).await;
+    call.send(&format!("{SSE_HEAD}{}", chunk(&format!("{EVENT}data: [DO"))));
+    client.head().await;
+    call.close();
+    assert_eq!(gateway.row().await.status_code, 502);
+}

@@ -50,7 +50,20 @@ pub struct Input<'a> {
     pub out_of_memory: bool,
     /// The model's `state_reason`.
     pub reason: Option<&'a str>,
+    pub watch: Watch,
     pub config: &'a ModelConfig,
+}
+
+/// Whether a gateway watched the engine when it ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// One did, or the engine runs.
+    #[default]
+    Watched,
+    /// None did: it ended, or was ended, together with the gateway or after it.
+    Unwatched,
+    /// None did, and the machine was restarted meanwhile.
+    Rebooted,
 }
 
 /// How bad it is.
@@ -145,9 +158,11 @@ pub fn diagnose(input: &Input<'_>) -> Diagnosis {
     let lines = lines::read(input.log);
     let found = by_reason(input, Weight::Cause)
         .or_else(|| by_memory(input))
+        .or_else(|| by_watch(input, Watch::Rebooted))
         .or_else(|| by_log(input, &lines, Weight::Cause, words))
         .or_else(|| by_log(input, &lines, Weight::Cause, |it| it.vague))
         .or_else(|| by_log(input, &lines, Weight::Symptom, words))
+        .or_else(|| by_watch(input, Watch::Unwatched))
         .or_else(|| by_exit(input))
         .or_else(|| by_reason(input, Weight::Symptom))
         .or_else(|| by_log(input, &lines, Weight::Notice, words));
@@ -177,12 +192,27 @@ fn by_memory<'a>(input: &Input<'a>) -> Option<Match<'a>> {
     Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
 }
 
+/// Only for an engine that ended in a way in which it may have been ended with the gateway: other codes say more.
+fn by_watch<'a>(input: &Input<'a>, watch: Watch) -> Option<Match<'a>> {
+    const ENDED: [i64; 3] = [0, 137, 143];
+    let signature = table().find(|it| {
+        input.watch == watch
+            && matches!(it.when, When::Watch(it) if it == watch)
+            && exit_code(input).is_none_or(|code| ENDED.contains(&code))
+    })?;
+    Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
+}
+
+/// `None` also where another reason says that it was the gateway that ended the container.
+fn exit_code(input: &Input<'_>) -> Option<i64> {
+    match input.reason {
+        Some(reason) => reason.rsplit_once("exit code ")?.1.trim_end_matches(')').parse().ok(),
+        None => input.exit_code,
+    }
+}
+
 fn by_exit<'a>(input: &Input<'a>) -> Option<Match<'a>> {
-    // With another reason it was the gateway that ended the container.
-    let code = match input.reason {
-        Some(reason) => reason.rsplit_once("exit code ")?.1.trim_end_matches(')').parse().ok()?,
-        None => input.exit_code?,
-    };
+    let code = exit_code(input)?;
     let signature = table().find(|it| matches!(it.when, When::Exit(codes) if codes.contains(&code)))?;
     Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
 }

@@ -1,6 +1,7 @@
 //! The table of signatures as people read it, for the reference page.
 
 use super::{
+    Watch,
     signature::{Advice, Target, Try, When},
     table,
 };
@@ -33,6 +34,7 @@ pub enum Sign {
     },
     ExitCodes(&'static [i64]),
     OutOfMemory,
+    Watch(Watch),
 }
 
 /// Every known failure, in the order in which they are tried.
@@ -45,6 +47,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
             },
             When::Exit(codes) => Sign::ExitCodes(codes),
             When::OutOfMemory => Sign::OutOfMemory,
+            When::Watch(it) => Sign::Watch(it),
         };
         let with_field = row.fixes.iter().find(|it| field(it).is_some());
         Entry {

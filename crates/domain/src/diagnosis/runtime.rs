@@ -4,7 +4,7 @@
 //! of the gateway: `model::lifecycle::Failure` and the runtime's errors.
 
 use super::{
-    Severity,
+    Severity, Watch,
     signature::{
         Advice, Signature, Target,
         Try::{Bool, Made, Nothing, Text, Unset},
@@ -50,6 +50,8 @@ const fn exit(
     Signature::new(id, None, When::Exit(codes), title, message, fixes).symptom()
 }
 
+const START_AGAIN: Advice = tip("start the model again");
+
 /// In the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     reason(
@@ -78,6 +80,33 @@ pub(super) const SIGNATURES: &[Signature] = &[
             tip("check the models base directory, and that its disk is mounted on the host"),
             tip("if the gateway itself runs in a container, the folder must have the same path on the host"),
         ],
+    ),
+    reason(
+        "engine_not_installed",
+        &["the program `{program}` is not on this machine"],
+        "The engine is not installed",
+        "the program `{program}`, which runs this model's engine, is not on this machine",
+        &[
+            tip("install the engine so that its program is in the gateway's PATH, or name the program in PRIMARY_ENGINE_COMMAND (vLLM) or SECONDARY_ENGINE_COMMAND (llama.cpp)"),
+            tip("restart the gateway, then start the model again"),
+        ],
+    ),
+    reason(
+        "image_not_allowed",
+        &["image {image} is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it"],
+        "Engine image not allowed",
+        "the operator's list of images does not have `{image}` (any more)",
+        &[
+            set("engine_image", Unset, "unset it to use the gateway's default"),
+            tip("or add its repository to ENGINE_IMAGE_ALLOWLIST and restart the gateway"),
+        ],
+    ),
+    reason(
+        "simulator_misnamed",
+        &["image {image} is not used: {why}"],
+        "Simulator and engine mixed up",
+        "`{image}` is not used: {why}",
+        &[change("engine_image", "use the name that the image was made under")],
     ),
     reason(
         "image_not_available",
@@ -302,15 +331,32 @@ pub(super) const SIGNATURES: &[Signature] = &[
             tip("use a smaller or more strongly quantised model, or stop another one"),
         ],
     ),
+    Signature::new(
+        "machine_restarted",
+        None,
+        When::Watch(Watch::Rebooted),
+        "The machine was restarted",
+        "the engine ended with the machine, which was restarted since the model was started",
+        &[START_AGAIN, set("autostart", Bool(true), "to have it started whenever that happens, turn `autostart` on")],
+    ),
+    Signature::new(
+        "ended_unwatched",
+        None,
+        When::Watch(Watch::Unwatched),
+        "Ended while no gateway was running",
+        "the engine was ended from outside, by the machine or together with the gateway's processes, while no gateway \
+         watched it",
+        &[START_AGAIN, set("autostart", Bool(true), "to have it started whenever that happens, turn `autostart` on")],
+    ),
     exit(
         "killed",
         &[137],
         "Killed",
-        "the engine was killed (exit code 137): out of memory on the host, or a `docker kill`",
+        "something outside killed the engine (exit code 137), such as `kill -9` or `docker kill`; neither the engine nor \
+         what runs it reports that memory ran out",
         &[
-            set("context_size", Made(values::half), "if RAM ran out, use a shorter context"),
-            set("max_model_len", Made(values::half), "if RAM ran out, use a shorter context"),
-            tip("`dmesg` on the host tells whether the kernel killed it for memory"),
+            START_AGAIN,
+            tip("if `dmesg` on the host says that the kernel killed it for memory, use a shorter context"),
         ],
     ),
     exit(

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Severity, flags, values};
+use super::{Severity, Watch, flags, values};
 use crate::model::{EngineKind, ModelConfig};
 
 /// What a signature looks at.
@@ -18,6 +18,8 @@ pub(super) enum When {
     Exit(&'static [i64]),
     /// The kernel killed a process of the container for memory.
     OutOfMemory,
+    /// Nobody watched its end.
+    Watch(Watch),
 }
 
 /// How much a signature explains.

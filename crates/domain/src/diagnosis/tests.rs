@@ -42,7 +42,7 @@ fn templates_name_only_what_their_patterns_capture() {
     for row in table() {
         let patterns = match row.when {
             When::Log(it) | When::Reason(it) | When::Either(it) => it,
-            When::Exit(_) | When::OutOfMemory => &[],
+            When::Exit(_) | When::OutOfMemory | When::Watch(_) => &[],
         };
         let captured: Vec<&str> = patterns.iter().flat_map(|it| names(it)).collect();
         let used = row.fixes.iter().flat_map(|it| names(it.text)).chain(names(row.message));

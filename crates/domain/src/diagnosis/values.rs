@@ -46,8 +46,8 @@ pub(super) fn half(found: &Found<'_>) -> Option<Value> {
 pub(super) fn layers_field(config: &ModelConfig) -> Option<&'static str> {
     match (config.int("ngl"), config.text("fit_memory")) {
         (Some(1..999), _) => Some("ngl"),
-        (Some(0), _) | (_, Some("on")) => None,
-        _ => Some("fit_memory"),
+        (_, Some("off")) if config.int("ngl") != Some(0) => Some("fit_memory"),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use secrecy::SecretString;
 
-use super::{Args, Cure, Launch, LaunchContext, gpus};
+use super::{Args, Confinement, Cure, Launch, LaunchContext, gpus};
 use crate::model::{Model, Task, check::below_models, fields::llamacpp_builds as builds};
 
 /// What `ngl` is where all layers are meant.
@@ -41,7 +41,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
             // `--reranking` sets it.
             skip.push("pooling");
         }
-        batches(&mut args, &mut skip);
+        batches(&mut args);
     }
     let drafting = draft(model, &mut args);
     if !drafting {
@@ -86,13 +86,14 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         shm_bytes: None,
         mounts_hub_cache: online,
         locks_memory,
+        confinement: Confinement::default(),
         warnings,
     }
 }
 
 /// What it reads from its environment: secrets, and where the hub and its cache are.
 fn environment(model: &Model, cx: &LaunchContext<'_>, online: bool) -> Vec<(String, SecretString)> {
-    let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.internal_key.clone())];
+    let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.key.clone())];
     if online {
         env.push(("LLAMA_CACHE".into(), cx.place.hub_cache.as_str().into()));
         if let Some(endpoint) = cx.hub_endpoint {
@@ -111,14 +112,13 @@ fn environment(model: &Model, cx: &LaunchContext<'_>, online: bool) -> Vec<(Stri
 
 /// An input of an embedding model is handled in one piece: one longer than the physical batch, which is never above the
 /// logical one, is refused with 500. So both are as long as the longest input, unless they are set.
-fn batches(args: &mut Args<'_>, skip: &mut Vec<&str>) {
+fn batches(args: &mut Args<'_>) {
     let config = &args.model.config;
     let context = args.value_of("context_size").and_then(|it| it.parse::<i64>().ok()).filter(|it| *it > 0);
     let longest = context.unwrap_or(EMBED_BATCH).min(EMBED_BATCH);
     let physical = config.int("ubatch_size");
     let logical = config.int("batch_size").unwrap_or_else(|| longest.max(physical.unwrap_or(0)));
     if config.get("batch_size").is_none() {
-        skip.push("batch_size");
         args.push(&["--batch-size", &logical.to_string()]);
     }
     if physical.is_none() {
@@ -130,7 +130,7 @@ fn batches(args: &mut Args<'_>, skip: &mut Vec<&str>) {
 fn leaves_layers_to_engine(args: &Args<'_>) -> bool {
     let config = &args.model.config;
     args.version >= builds::FIT
-        && config.text("fit_memory") == Some("on")
+        && config.text("fit_memory") != Some("off")
         && config.int("ngl").is_none_or(|it| it >= ALL_LAYERS)
 }
 

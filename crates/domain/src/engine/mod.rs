@@ -6,12 +6,16 @@ pub mod place;
 pub mod version;
 pub mod vllm;
 
+use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-use crate::model::{
-    EngineKind, Model,
-    fields::{self, Default, Emit, Field, Version},
+use crate::{
+    ModelId,
+    model::{
+        EngineKind, Model,
+        fields::{self, Default, Emit, Field, Own, Version},
+    },
 };
 
 pub use place::Place;
@@ -38,10 +42,12 @@ pub struct LaunchContext<'a> {
     pub image: &'a str,
     pub version: EngineVersion,
     pub host: &'a Host,
-    /// Key that the gateway sends with every request to the engine.
-    pub internal_key: &'a SecretString,
+    /// Key that the gateway sends with every request to this engine.
+    pub key: &'a SecretString,
     /// Models must not be fetched from the hub.
     pub offline: bool,
+    /// Requests may refer to pictures and the like, which the engine fetches (`MEDIA_URL_HOSTS`).
+    pub fetches_media: bool,
     pub hub_endpoint: Option<&'a str>,
     /// How the engine sees files and network.
     pub place: &'a Place,
@@ -65,8 +71,35 @@ pub struct Launch {
     pub mounts_hub_cache: bool,
     /// The engine locks its weights in RAM, which needs a raised memlock limit.
     pub locks_memory: bool,
+    /// What holds the container.
+    pub confinement: Confinement,
     /// Settings that this version of the engine can't express.
     pub warnings: Vec<LaunchWarning>,
+}
+
+/// How a container is held beyond what is the same for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// RAM in bytes; `None`: the machine's.
+    pub memory_bytes: Option<i64>,
+    /// Its own files can't be changed but for `/tmp`, which is in RAM.
+    pub read_only_root: bool,
+    /// The record says that itself.
+    pub read_only_said: bool,
+    /// It fetches models or what requests refer to; otherwise it needs no network but the gateway's requests.
+    pub internet: bool,
+}
+
+impl Confinement {
+    fn of(model: &Model, cx: &LaunchContext<'_>, mounts_hub_cache: bool) -> Self {
+        let said = model.config.bool("read_only_root");
+        Self {
+            memory_bytes: model.config.int("memory_limit_gib").map(|it| it << 30),
+            read_only_root: said.unwrap_or(model.engine == EngineKind::Llamacpp),
+            read_only_said: said.is_some(),
+            internet: cx.fetches_media || (mounts_hub_cache && !cx.offline),
+        }
+    }
 }
 
 /// A setting that had to be left out.
@@ -103,6 +136,13 @@ impl Launch {
         self.env.iter().for_each(|(name, _)| part(name));
         self.gpus.iter().for_each(|it| part(&it.to_string()));
         part(if self.mounts_hub_cache { "hub" } else { "" });
+        // Only what a record says, so that those of earlier versions of the gateway stay as they are.
+        if let Some(bytes) = self.confinement.memory_bytes {
+            part(&format!("memory {bytes}"));
+        }
+        if self.confinement.read_only_said {
+            part(&format!("read-only {}", self.confinement.read_only_root));
+        }
         hex(&hash.finalize())
     }
 }
@@ -120,8 +160,9 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
             image,
             version: EngineVersion::of_image(model.engine, image),
             host: &host,
-            internal_key: &key,
+            key: &key,
             offline: false,
+            fetches_media: false,
             hub_endpoint: None,
             place: &Place::container(),
             program: None,
@@ -140,10 +181,28 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
     a.spec_hash() == b.spec_hash() && values(&a) == values(&b)
 }
 
-/// What the label of a container shows of the internal key it was started with: enough to see a rotation, useless to
+/// The key of the engine that a generation of a model runs on, in hexadecimal digits: HMAC-SHA256 under the internal key.
+/// It opens no other engine, and the internal key can't be told from it.
+pub fn instance_key(internal: &SecretString, model: ModelId, generation: i64) -> SecretString {
+    // HMAC takes keys of any length.
+    let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(internal.expose_secret().as_bytes()) else {
+        return SecretString::from("");
+    };
+    mac.update(format!("gantry engine key\0{}\0{generation}", model.0).as_bytes());
+    SecretString::from(hex(&mac.finalize().into_bytes()))
+}
+
+/// The key of the engine that `model` runs on, or that its start makes.
+pub fn key_of(internal: &SecretString, model: &Model) -> SecretString {
+    match &model.launched {
+        Some(launched) if launched.own_key => instance_key(internal, model.id, model.phase.generation()),
+        _ => internal.clone(),
+    }
+}
+
+/// What the label of a container shows of the key it was started with: enough to see a rotation, useless to
 /// anyone else.
 pub fn key_fingerprint(key: &SecretString) -> String {
-    use secrecy::ExposeSecret;
     let mut hash = Sha256::new();
     hash.update(b"gantry internal key fingerprint\0");
     hash.update(key.expose_secret());
@@ -168,6 +227,7 @@ pub fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     if let Some(program) = cx.program {
         launch.entrypoint = Some(program.to_vec());
     }
+    launch.confinement = Confinement::of(model, cx, launch.mounts_hub_cache);
     launch
 }
 
@@ -193,10 +253,10 @@ fn gpus(model: &Model, host: &Host) -> Vec<u32> {
     }
 }
 
-/// What a start of `model` will not do as its settings say, whatever the engine.
 /// What helps where there is none that a container can be given.
 const NO_GPU: &str = "make a GPU of the machine visible to containers (driver and container toolkit)";
 
+/// What a start of the model will not do as its settings say, whatever the engine.
 fn warn_of_hardware(args: &mut Args<'_>, host: &Host, given: &[u32]) {
     let config = &args.model.config;
     let chosen = config.get("selected_gpus").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
@@ -263,6 +323,8 @@ impl<'a> Args<'a> {
                 Some("0".into())
             }
             (Some(Value::Null), _) | (None, Default::Engine) => None,
+            (None, _) if field.own == Own::LeftOut => None,
+            (None, _) if field.default_for(self.model.task).is_none() => None,
             (Some(value), _) => Some(value.to_string()),
             (None, Default::Bool(it)) => Some(it.to_string()),
             (None, Default::Int(it)) => Some(it.to_string()),
@@ -288,6 +350,7 @@ impl<'a> Args<'a> {
     fn emit(&mut self, field: &'static Field, how: Emit, value: &str) {
         match how {
             Emit::Special => {}
+            Emit::Flag(_) if field.own == Own::LeftOut && field.default.is(value) => {}
             Emit::Flag(flag) => self.push(&[flag, value]),
             Emit::Words(flag) => {
                 self.push(&[flag]);

@@ -64,8 +64,9 @@ fn launch_on(body: &Value, version: &str, gpus: &[u32], offline: bool) -> Launch
             image: "image:tag",
             version: EngineVersion::parse(model.engine, version),
             host: &Host { cpus: 8, gpus: gpus.to_vec() },
-            internal_key: &"internal".into(),
+            key: &"internal".into(),
             offline,
+            fetches_media: false,
             hub_endpoint: None,
             place: &Place::container(),
             program: None,
@@ -80,17 +81,16 @@ fn the_engine_chooses_the_layers_where_it_is_told_to_fit() {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         llama_on_a_gpu(&body, version, false).args.join(" ")
     };
-    for ngl in [json!({}), json!({"ngl": 999})] {
-        assert!(line(ngl.clone(), "b11434").contains("--n-gpu-layers 999"), "{ngl}");
-        let mut fitted = ngl.clone();
-        fitted["fit_memory"] = json!("on");
-        let command = line(fitted.clone(), "b11434");
-        assert!(command.contains("--fit on") && !command.contains("--n-gpu-layers"), "{command}");
-        // Without the feature all layers are asked for, as before.
-        assert!(line(fitted, "b7000").contains("--n-gpu-layers 999"), "{ngl}");
+    for more in [json!({}), json!({"ngl": 999}), json!({"fit_memory": "on"})] {
+        // It does so by itself.
+        let command = line(more.clone(), "b11434");
+        assert!(!command.contains("--fit") && !command.contains("--n-gpu-layers"), "{command}");
+        // Without the feature all layers are asked for.
+        assert!(line(more.clone(), "b7000").contains("--n-gpu-layers 999"), "{more}");
     }
     assert!(line(json!({"ngl": 20, "fit_memory": "on"}), "b11434").contains("--n-gpu-layers 20"));
-    assert!(line(json!({"fit_memory": "off"}), "b11434").contains("--n-gpu-layers 999"));
+    let off = line(json!({"fit_memory": "off"}), "b11434");
+    assert!(off.contains("--fit off") && off.contains("--n-gpu-layers 999"), "{off}");
 }
 
 #[test]
@@ -276,8 +276,9 @@ fn a_process_sees_real_paths_and_loopback() {
             image: "llama-server",
             version: EngineVersion::Unknown(model.engine),
             host: &Host { cpus: 2, gpus: vec![] },
-            internal_key: &"internal".into(),
+            key: &"internal".into(),
             offline: false,
+            fetches_media: false,
             hub_endpoint: None,
             place: &place,
             program: Some(&program),

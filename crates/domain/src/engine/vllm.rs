@@ -2,7 +2,7 @@
 
 use secrecy::SecretString;
 
-use super::{Args, Cure, Launch, LaunchContext, Place, gpus, text};
+use super::{Args, Confinement, Cure, Launch, LaunchContext, Place, gpus, text};
 use crate::model::{Model, Task};
 
 /// `--runner` and `--convert` replaced `--task` (measured in the wheels: both exist from 0.10.2, `--task` is gone in
@@ -99,6 +99,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
         shm_bytes: Some(1 << 30),
         mounts_hub_cache: from_hub,
         locks_memory: false,
+        confinement: Confinement::default(),
         warnings,
     }
 }
@@ -110,7 +111,7 @@ fn environment(
     from_hub: bool,
     gpus: &[u32],
 ) -> Vec<(String, SecretString)> {
-    let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.internal_key.clone())];
+    let mut env: Vec<(String, SecretString)> = vec![("VLLM_API_KEY".into(), cx.key.clone())];
     if from_hub {
         env.push(("HF_HOME".into(), cx.place.hub_cache.as_str().into()));
         if let Some(endpoint) = cx.hub_endpoint {

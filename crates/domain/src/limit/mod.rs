@@ -3,8 +3,11 @@
 
 pub mod gcra;
 pub mod period;
+mod standing;
 
 use serde::{Deserialize, Serialize};
+
+pub use standing::{Standing, Used};
 
 /// Largest rate or number of requests at once that can be set.
 pub const MAX_RATE: i64 = 1_000_000_000;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     engine::{EngineVersion, vllm::CPU_CACHE},
-    model::EngineKind,
+    model::{EngineKind, fields::llamacpp_builds as builds},
 };
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -25,6 +25,9 @@ const LLAMACPP_LEFT_OUT: &[LeftOut] = &[
     (&["--no-kv-offload", "-nkvo"], Doubt::Either, "not counted: `--no-kv-offload`"),
     (&["--device", "-dev"], Doubt::Either, "not counted: `--device`"),
 ];
+/// Arguments with which llama-server does not choose by itself what goes to the GPUs (llama.cpp #16653,
+/// `common_params_fit_impl`).
+const PLACED: &[&str] = &["--n-cpu-moe", "-ncmoe", "--cpu-moe", "-cmoe", "--override-tensor", "-ot"];
 const VLLM_LEFT_OUT: &[LeftOut] = &[
     (&["--enable-lora"], Doubt::More, "not counted: LoRA adapters"),
     (&["--speculative-config", "-sc"], Doubt::More, "not counted: the draft model"),
@@ -175,6 +178,7 @@ impl LlamacppCommand {
         };
         let all = ["auto", "all", "-1", "-2"];
         let ngl = ["--n-gpu-layers", "--gpu-layers", "-ngl"];
+        let placed = matches!(words.last(&ngl), Some(it) if it != "auto" && it != "-1");
         let ngl = match words.last(&ngl) {
             Some(text) if all.contains(&text) => None,
             _ => words.number(&ngl)?,
@@ -195,6 +199,10 @@ impl LlamacppCommand {
         };
         let mut left_out = words.left_out(LLAMACPP_LEFT_OUT);
         let experts = experts_in_ram(words, &mut left_out)?;
+        let off = matches!(words.last(&["--fit", "-fit"]), Some("off" | "0" | "false" | "disabled"));
+        let fit = build >= builds::FIT[0]
+            && !(off || placed || words.has(PLACED) || split_mode == SplitMode::Row)
+            && !words.has(&tensor_split);
         let draft_layers =
             words.number(&["--spec-draft-ngl", "--gpu-layers-draft", "--n-gpu-layers-draft", "-ngld"]);
         let mapped = match words.last(&["--load-mode", "-lm"]) {
@@ -211,6 +219,7 @@ impl LlamacppCommand {
                 cache_type_v: cache(&["--cache-type-v", "-ctv"])?,
                 flash_attn: flash,
                 ngl,
+                fit,
                 n_cpu_moe: experts,
                 split_mode,
                 mmap: mapped,
@@ -244,6 +253,8 @@ impl LlamacppCommand {
             split.swap(0, main);
         }
         let settings = LlamacppSettings {
+            // A remedy may have said how many layers.
+            fit: self.settings.fit && self.settings.ngl.is_none(),
             tensor_split: &split,
             gpus: &gpus,
             host_ram_free: room.host_ram_free,

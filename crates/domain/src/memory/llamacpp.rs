@@ -12,6 +12,8 @@ use super::{
 /// Driver context, libraries and kernels of one GPU. Not part of what llama-server reports; 300 to 600 MiB
 /// by the literature, not measured here.
 const GPU_OVERHEAD: u64 = 500 * MIB;
+/// What `--fit` leaves free on each GPU: default of `--fit-target` (llama.cpp #16653).
+const FIT_TARGET: u64 = 1024 * MIB;
 
 /// Requests that run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +63,9 @@ pub struct LlamacppSettings<'a> {
     pub flash_attn: Option<bool>,
     /// `-ngl`; `None` is `auto` or `all`.
     pub ngl: Option<u64>,
+    /// The engine keeps as many layers on the GPUs as fit (`--fit`), which it does only where nothing says how they are
+    /// placed.
+    pub fit: bool,
     /// Layers, from the first, whose experts stay in RAM.
     pub n_cpu_moe: u64,
     /// Proportions; empty: by free memory.
@@ -91,6 +96,7 @@ impl Default for LlamacppSettings<'_> {
             cache_type_v: CacheType::F16,
             flash_attn: None,
             ngl: None,
+            fit: false,
             n_cpu_moe: 0,
             tensor_split: &[],
             split_mode: SplitMode::Layer,
@@ -114,7 +120,8 @@ pub fn estimate_llamacpp(facts: &ModelFacts, settings: &LlamacppSettings<'_>) ->
             Unknown::because("neither the context nor what the model was trained for is known")
         })?;
     let plan = Plan::new(facts, settings);
-    let mut estimate = plan.at(context);
+    let at = |context| if settings.fit { fitted(facts, settings, &plan, context) } else { plan.at(context) };
+    let mut estimate = at(context);
     if let Some(longest) = facts.context_train
         && estimate.fits.is_some()
         && !facts.encoder
@@ -122,11 +129,29 @@ pub fn estimate_llamacpp(facts: &ModelFacts, settings: &LlamacppSettings<'_>) ->
         let streams = if plan.unified { 1 } else { plan.slots };
         let step = streams.saturating_mul(256);
         let most = pad(longest, 256).saturating_mul(streams);
-        let found = largest(step, most, |it| plan.at(it).fits == Some(true));
+        let found = largest(step, most, |it| at(it).fits == Some(true));
         estimate.max_context_that_fits = Some(found.min(longest.saturating_mul(streams)));
     }
     estimate.notes = notes(facts, context);
     Ok(estimate)
+}
+
+/// With as many layers on the GPUs as the engine itself will put there. `all` has them all there.
+fn fitted(facts: &ModelFacts, settings: &LlamacppSettings<'_>, all: &Plan<'_>, context: u64) -> Estimate {
+    let has_room = |estimate: &Estimate| {
+        let mut gpus = estimate.per_gpu.iter().zip(settings.gpus);
+        gpus.all(|(share, gpu)| share.total() == 0 || share.total().saturating_add(FIT_TARGET) <= gpu.free)
+    };
+    let whole = all.at(context);
+    if settings.gpus.is_empty() || has_room(&whole) {
+        return whole;
+    }
+    let with = |layers: u64| {
+        let settings = LlamacppSettings { ngl: Some(layers), ..settings.clone() };
+        Plan::new(facts, &settings).at(context)
+    };
+    let layers = largest(1, facts.layers.len() as u64, |it| has_room(&with(it)));
+    Estimate { layers_on_gpus: Some(layers), ..with(layers) }
 }
 
 struct Plan<'a> {
@@ -278,6 +303,7 @@ impl<'a> Plan<'a> {
             fits,
             available,
             max_context_that_fits: None,
+            layers_on_gpus: None,
             notes: Vec::new(),
             per_gpu: gpus,
         }

@@ -73,6 +73,8 @@ pub struct Estimate {
     /// Longest context, in tokens, with which it fits, all else unchanged; at most what the model was trained for.
     /// `Some(0)`: none fits. `None`: unknown, or the memory does not depend on it.
     pub max_context_that_fits: Option<u64>,
+    /// Layers that the engine keeps on GPUs where it chooses that itself and can't keep all of them there.
+    pub layers_on_gpus: Option<u64>,
     /// Sentences for an operator: what was left out or assumed.
     pub notes: Vec<String>,
 }

@@ -11,11 +11,15 @@ use crate::{Timestamp, diagnosis::Diagnosis};
 pub struct Blueprint {
     pub task: Task,
     pub config: ModelConfig,
+    /// Its engine has a key of its own, see [`crate::engine::key_of`]. Those that earlier versions of the gateway started
+    /// have the internal key itself, and keep it as long as they run.
+    #[serde(default)]
+    pub own_key: bool,
 }
 
 impl Blueprint {
     pub fn of(model: &Model) -> Self {
-        Self { task: model.task, config: model.config.clone() }
+        Self { task: model.task, config: model.config.clone(), own_key: true }
     }
 
     /// The record with these settings in place of its own.

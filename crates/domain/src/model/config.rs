@@ -128,6 +128,8 @@ pub struct ModelDraft {
     pub engine: EngineKind,
     pub archived: bool,
     pub hub_token: Option<SecretString>,
+    /// See [`Model::sealed_hub_token`]: it stays until another one is given, or `null`.
+    pub sealed_hub_token: Option<String>,
     pub config: ModelConfig,
 }
 
@@ -193,11 +195,19 @@ impl ModelDraft {
             (Some(name), Some(served_name), Some(task), Some(engine), Some(config))
                 if read.problems.is_empty() =>
             {
-                Ok(Self { name, served_name, task, engine, archived, hub_token, config })
+                // Of a body that does not speak of it.
+                let unsaid = body.get("hub_token").is_none_or(|it| it.as_str() == Some(""));
+                let sealed_hub_token = base.filter(|_| unsaid).and_then(|it| it.sealed_hub_token.clone());
+                Ok(Self { name, served_name, task, engine, archived, hub_token, sealed_hub_token, config })
             }
             _ => Err(read.problems),
         }
     }
+}
+
+/// `1` and `1.0` are one number, and which of them a client sends is not its choice.
+fn same(a: &Value, b: &Value) -> bool {
+    a == b || ((a.is_f64() || b.is_f64()) && a.is_number() && a.as_f64() == b.as_f64())
 }
 
 /// Columns of the record that are not settings of an engine, and aliases of them.
@@ -284,14 +294,22 @@ impl Reader {
         let mut values = base.map(|it| it.config.0.clone()).unwrap_or_default();
         for (name, value) in body.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())) {
             let Some(field) = fields::find(name, engine) else {
-                self.problem::<()>(name, format!("there is no field `{name}`"));
+                let hint = fields::meant(name, engine).map(|it| format!("; did you mean `{it}`?"));
+                let hint = hint.unwrap_or_default();
+                self.problem::<()>(name, format!("there is no field `{name}`{hint}"));
                 continue;
             };
             if !field.applies_to(engine) {
                 self.problem::<()>(name, format!("`{name}` is not a setting of the {engine} engine"));
                 continue;
             }
-            if values.get(name).unwrap_or(&Value::Null) == value {
+            let shown = match (values.get(name), base) {
+                (None, Some(base)) => field.default_for(base.task),
+                (known, _) => known.cloned(),
+            };
+            if same(shown.as_ref().unwrap_or(&Value::Null), value)
+                || (value.is_null() && !values.contains_key(name))
+            {
                 // Forms send all fields back, and rules may have become stricter since this one was saved.
                 continue;
             }

@@ -6,6 +6,7 @@
 mod common;
 mod llamacpp;
 mod vllm;
+mod words;
 
 /// Builds of llama-server in which the meaning of a field changed.
 pub(crate) mod llamacpp_builds {
@@ -14,7 +15,10 @@ pub(crate) mod llamacpp_builds {
     };
 }
 
-use crate::model::EngineKind;
+use serde_json::Value;
+
+pub use self::words::meant;
+use crate::model::{EngineKind, Task};
 
 /// Type and bounds of a field's JSON value. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,6 +80,53 @@ pub enum Default {
     Text(&'static str),
 }
 
+impl Default {
+    /// As a record shows it; `None` where it is left to the engine.
+    pub fn value(self) -> Option<Value> {
+        match self {
+            Self::Engine => None,
+            Self::Bool(it) => Some(it.into()),
+            Self::Int(it) => Some(it.into()),
+            Self::Float(it) => Some(it.into()),
+            Self::Text(it) => Some(it.into()),
+        }
+    }
+
+    /// Whether `word`, a word of a command line, says the same.
+    pub fn is(self, word: &str) -> bool {
+        match self {
+            Self::Engine => false,
+            Self::Bool(it) => word.parse() == Ok(it),
+            Self::Int(it) => word.parse() == Ok(it as f64),
+            Self::Float(it) => word.parse() == Ok(it),
+            Self::Text(it) => word == it,
+        }
+    }
+}
+
+/// What the engine does by itself, where it is told nothing, compared with the default of the specification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// There is nothing to compare: the field has no default, or the gateway itself acts on it.
+    Nothing,
+    /// It does the same.
+    Same,
+    /// It does the same, and what does the same is not sent: some versions and models refuse it when they are told.
+    LeftOut,
+    /// Something else, as said here.
+    Other(&'static str),
+}
+
+/// A value with which a model is faster, or can do more, than with the default of the specification.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tuned {
+    pub value: Default,
+    /// What is gained, and what it costs.
+    pub why: &'static str,
+    /// It helps models for this task only; `None`: all.
+    pub task: Option<Task>,
+}
+
 /// The least role that may set a field to something else than it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
@@ -130,6 +181,12 @@ pub struct Field {
     pub engine: Option<EngineKind>,
     pub kind: Kind,
     pub default: Default,
+    /// The default is for models with this task only; `None`: all.
+    pub default_task: Option<Task>,
+    /// How the default compares with what the engine does by itself.
+    pub own: Own,
+    /// What to set it to for more speed or room; see [`crate::model::tuned`].
+    pub tuned: Option<Tuned>,
     /// Unit of the value, for forms and docs.
     pub unit: Option<&'static str>,
     /// Heading under which forms and docs show it.
@@ -157,6 +214,9 @@ impl Field {
             engine: None,
             kind,
             default: Default::Engine,
+            default_task: None,
+            own: Own::Nothing,
+            tuned: None,
             unit: None,
             group,
             set_by: SetBy::Admin,
@@ -174,6 +234,28 @@ impl Field {
 
     const fn default(mut self, default: Default) -> Self {
         self.default = default;
+        self
+    }
+
+    const fn default_to_generate(mut self, default: Default) -> Self {
+        self.default = default;
+        self.default_task = Some(Task::Generate);
+        self
+    }
+
+    const fn own(mut self, own: Own) -> Self {
+        self.own = own;
+        self
+    }
+
+    const fn tuned(mut self, value: Default, why: &'static str) -> Self {
+        self.tuned = Some(Tuned { value, why, task: None });
+        self
+    }
+
+    /// The same, for models that generate text.
+    const fn tuned_to_generate(mut self, value: Default, why: &'static str) -> Self {
+        self.tuned = Some(Tuned { value, why, task: Some(Task::Generate) });
         self
     }
 
@@ -195,6 +277,11 @@ impl Field {
     const fn owner(mut self) -> Self {
         self.set_by = SetBy::Owner;
         self
+    }
+
+    /// What a record with this task shows where the field is not set; `None`: nothing.
+    pub fn default_for(&self, task: Task) -> Option<Value> {
+        self.default.value().filter(|_| self.default_task.is_none_or(|it| it == task))
     }
 
     pub fn applies_to(&self, engine: EngineKind) -> bool {
@@ -240,6 +327,16 @@ mod tests {
     fn every_row_says_what_it_becomes() {
         for row in all() {
             assert_eq!(row.emit == Emit::Special, !row.becomes.is_empty(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn every_default_of_an_engine_is_compared_with_its_own() {
+        for row in all().filter(|it| it.engine.is_some()) {
+            assert_eq!(row.default == Default::Engine, row.own == Own::Nothing, "{}", row.name);
+            // What the engine does already needs no tuning.
+            assert!(row.tuned.is_none() || matches!(row.own, Own::Other(_)), "{}", row.name);
+            assert!(row.tuned.is_none_or(|it| it.value != row.default), "{}", row.name);
         }
     }
 

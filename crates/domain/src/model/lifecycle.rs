@@ -3,6 +3,7 @@
 //! Wanted state and seen state never share a field. Every phase says to which generation (count of start, stop and
 //! apply commands) it belongs; a final phase of the current generation means "settled, wait for the operator".
 
+pub mod again;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub use again::{Again, Cause, Rules, Starts};
 pub use plan::{plan, plan_blind};
 
 use crate::Timestamp;
@@ -96,6 +98,16 @@ pub enum Failure {
     ImageNotAvailable {
         detail: String,
     },
+    /// A start that failed because the engine's program is not installed; shown as `start_failed`.
+    EngineMissing {
+        detail: String,
+    },
+    /// A start that failed because a file or folder of the settings is not there; shown as `start_failed`.
+    FileMissing {
+        /// Of the model's record.
+        field: String,
+        detail: String,
+    },
     EngineUnhealthy {
         detail: String,
     },
@@ -109,9 +121,10 @@ impl fmt::Display for Failure {
         match self {
             Self::StartupTimeout { seconds } => write!(f, "startup_timeout_after_{seconds}s"),
             Self::ContainerExited { detail } => write!(f, "container_exited: {detail}"),
-            Self::StartFailed { detail } | Self::ImageNotAvailable { detail } => {
-                write!(f, "start_failed: {detail}")
-            }
+            Self::StartFailed { detail }
+            | Self::ImageNotAvailable { detail }
+            | Self::EngineMissing { detail }
+            | Self::FileMissing { detail, .. } => write!(f, "start_failed: {detail}"),
             Self::EngineUnhealthy { detail } => write!(f, "engine_unhealthy: {detail}"),
             Self::StopFailed { detail } => write!(f, "stop_failed: {detail}"),
         }
@@ -128,39 +141,25 @@ pub struct InstanceId(pub String);
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
     /// No container. `lost`: it was gone when the gateway came up.
-    Stopped {
-        generation: i64,
-        lost: bool,
-    },
+    Stopped { generation: i64, lost: bool },
     /// The decision to make a container is on disk; there may be one already.
-    Starting {
-        generation: i64,
-        since: Timestamp,
-    },
+    Starting { generation: i64, since: Timestamp },
     /// The container runs, the engine does not answer yet; at `until` that becomes a failure.
-    Loading {
-        generation: i64,
-        instance: InstanceId,
-        since: Timestamp,
-        until: Timestamp,
-    },
+    Loading { generation: i64, instance: InstanceId, since: Timestamp, until: Timestamp },
     /// The engine answers on this loopback port.
-    Running {
-        generation: i64,
-        instance: InstanceId,
-        port: u16,
-        since: Timestamp,
-    },
+    Running { generation: i64, instance: InstanceId, port: u16, since: Timestamp },
     /// The container is being stopped; at `until` that becomes a failure.
-    Stopping {
-        generation: i64,
-        since: Timestamp,
-        until: Timestamp,
-    },
+    Stopping { generation: i64, since: Timestamp, until: Timestamp },
     Failed {
         generation: i64,
         failure: Failure,
         at: Timestamp,
+        /// For how many seconds it had been `running` before.
+        #[serde(default)]
+        ran_sec: u64,
+        /// The engine ended while no gateway watched it.
+        #[serde(default)]
+        unwatched: bool,
     },
 }
 
@@ -290,6 +289,7 @@ pub struct Observed<'a> {
     pub deadlines: Deadlines,
     /// Requests that the engine still works on, as far as this process knows.
     pub in_flight: u32,
+    pub rules: Rules<'a>,
 }
 
 /// What to do next. After any step but [`Step::Wait`] the reconciler looks again.
@@ -305,6 +305,8 @@ pub enum Step {
     Halt(InstanceId, Phase),
     /// Probe the engine at this port, then look again.
     Probe { port: u16 },
+    /// Start it again, as a new generation.
+    Restart(Cause),
     /// Nothing to do until something changes.
     Wait,
 }

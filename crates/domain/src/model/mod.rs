@@ -5,6 +5,7 @@ pub mod check;
 pub mod config;
 pub mod fields;
 pub mod lifecycle;
+pub mod tuned;
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft, RESERVED, is_reserved};
-pub use lifecycle::{Phase, State, Wanted};
+pub use lifecycle::{Phase, Starts, State, Wanted};
 
 use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 
@@ -104,6 +105,8 @@ pub struct Model {
     pub config: ModelConfig,
     /// Access token of the model hub; never shown.
     pub hub_token: Option<SecretString>,
+    /// A token as it is stored: it needs a key of the database that this gateway does not have.
+    pub sealed_hub_token: Option<String>,
     pub archived: bool,
     pub wanted: Wanted,
     /// Counts the operator's start, stop and apply commands. A container, a phase and a verdict belong to one of them.
@@ -115,6 +118,8 @@ pub struct Model {
     pub last_good: Option<Blueprint>,
     /// The last command was an apply.
     pub apply: Option<Apply>,
+    /// What began since the operator's last command; `None`: nothing yet.
+    pub starts: Option<Starts>,
     /// Why it failed last; gone with the next start.
     pub diagnosis: Option<Diagnosis>,
     pub created_at: Timestamp,
@@ -132,6 +137,7 @@ impl Model {
             engine: draft.engine,
             config: draft.config,
             hub_token: draft.hub_token,
+            sealed_hub_token: draft.sealed_hub_token,
             archived: draft.archived,
             wanted: Wanted::Stopped,
             generation: 0,
@@ -140,6 +146,7 @@ impl Model {
             launched: None,
             last_good: None,
             apply: None,
+            starts: None,
             created_at: now,
             updated_at: now,
         }
@@ -154,6 +161,14 @@ impl Model {
     #[must_use]
     pub fn as_launched(&self) -> Self {
         self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
+    }
+
+    /// What the start that begins now makes its container from: the record's settings. One that no operator asked for
+    /// goes on with those that it had.
+    pub fn to_launch(&self) -> Blueprint {
+        let begun = self.starts.as_ref().is_some_and(|it| it.boot.is_some());
+        let launched = self.launched.as_ref().filter(|_| begun);
+        launched.cloned().unwrap_or_else(|| Blueprint::of(self))
     }
 
     /// Further names that its engine answers to.

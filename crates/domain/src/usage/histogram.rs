@@ -45,7 +45,14 @@ pub struct Histogram {
 impl Histogram {
     /// Adds one value.
     pub fn record(&mut self, value: i64) {
-        self.add(bucket(value), 1);
+        self.record_n(value, 1);
+    }
+
+    /// Adds a value that was seen `n` times.
+    pub fn record_n(&mut self, value: i64, n: u64) {
+        if n > 0 {
+            self.add(bucket(value), n);
+        }
     }
 
     fn add(&mut self, bucket: usize, n: u64) {

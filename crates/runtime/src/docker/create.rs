@@ -15,15 +15,27 @@ use crate::{ContainerSpec, Owner};
 /// Threads and processes in a container: engines use hundreds, a runaway must not take the host's last.
 pub(super) const MAX_PIDS: i64 = 8192;
 
+/// Writable for everybody in every image.
+const TEMPORARY: &str = "/tmp";
+
 /// The request that makes the container. Here, and nowhere else, secrets leave their wrapping.
-pub(super) fn body(spec: &ContainerSpec<'_>, owner: &Owner, memlock: bool) -> ContainerCreateBody {
+///
+/// `user`: whom the engine runs as, `uid:gid`. `network`: the name of the one that it is in.
+pub(super) fn body(
+    spec: &ContainerSpec<'_>,
+    owner: &Owner,
+    (user, network): (&str, &str),
+    memlock: bool,
+) -> ContainerCreateBody {
     let launch = spec.launch;
+    // The user need not be known in the image: it gets a home that it can write to, and a name that programs look up.
+    let home = [("HOME", TEMPORARY), ("USER", "gantry")].map(|(name, value)| format!("{name}={value}"));
     // So that numbers inside mean the GPUs in the order in which they are given: CUDA's own order is by speed. No part
     // of what a container is compared by, so those that run already stay as they are.
     let order = (!launch.gpus.is_empty()).then(|| "CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
     let given = launch.env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret()));
     // Of two with one name the later one counts: an operator's.
-    let env = order.into_iter().chain(given).collect();
+    let env = home.into_iter().chain(order).chain(given).collect();
     ContainerCreateBody {
         image: Some(launch.image.clone()),
         entrypoint: launch.entrypoint.clone(),
@@ -33,7 +45,8 @@ pub(super) fn body(spec: &ContainerSpec<'_>, owner: &Owner, memlock: bool) -> Co
         exposed_ports: Some(vec![ENGINE_PORT.to_owned()]),
         // Images bring health checks of their own, for ports that are not ours.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
-        host_config: Some(host_config(spec, memlock)),
+        user: Some(user.to_owned()),
+        host_config: Some(host_config(spec, network, memlock)),
         ..ContainerCreateBody::default()
     }
 }
@@ -49,7 +62,7 @@ fn labels(spec: &ContainerSpec<'_>, owner: &Owner) -> HashMap<String, String> {
     labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn host_config(spec: &ContainerSpec<'_>, memlock: bool) -> HostConfig {
+fn host_config(spec: &ContainerSpec<'_>, network: &str, memlock: bool) -> HostConfig {
     let launch = spec.launch;
     // A port of the engine's choice, on loopback only: the engines' own endpoints are not meant for the network.
     let port = PortBinding { host_ip: Some(LOOPBACK.to_owned()), host_port: Some("0".to_owned()) };
@@ -67,10 +80,18 @@ fn host_config(spec: &ContainerSpec<'_>, memlock: bool) -> HostConfig {
         }),
         port_bindings: Some(HashMap::from([(ENGINE_PORT.to_owned(), Some(vec![port]))])),
         mounts: Some(mounts),
+        // It runs as the gateway's user, to whom models and hub cache belong.
         cap_drop: Some(vec!["ALL".to_owned()]),
-        // Images run as root, models and hub cache belong to the gateway's user: without this capability root can
-        // neither read a model of mode 0600 nor fill the cache.
-        cap_add: Some(vec!["DAC_OVERRIDE".to_owned()]),
+        network_mode: Some(network.to_owned()),
+        memory: launch.confinement.memory_bytes,
+        // The same with swap: none on top.
+        memory_swap: launch.confinement.memory_bytes,
+        readonly_rootfs: launch.confinement.read_only_root.then_some(true),
+        // Compilers at run time load what they wrote there.
+        tmpfs: launch
+            .confinement
+            .read_only_root
+            .then(|| HashMap::from([(TEMPORARY.to_owned(), "rw,exec,nosuid,nodev,mode=1777".to_owned())])),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         pids_limit: Some(MAX_PIDS),
         shm_size: launch.shm_bytes,

@@ -17,6 +17,8 @@ pub(super) enum Retry {
     AnotherPort,
     /// The engine may not raise the limit on locked memory (rootless engines).
     WithoutMemlock,
+    /// Somebody removed the network that was there a moment before.
+    AnotherNetwork,
 }
 
 impl Retry {
@@ -24,6 +26,9 @@ impl Retry {
         let clash = ["port is already allocated", "address already in use", "failed to set up port"];
         if text.contains("error setting rlimit") || text.contains("setting rlimits") {
             return Some(Self::WithoutMemlock);
+        }
+        if text.contains("network ") && text.contains("not found") {
+            return Some(Self::AnotherNetwork);
         }
         clash.iter().any(|it| text.contains(it)).then_some(Self::AnotherPort)
     }

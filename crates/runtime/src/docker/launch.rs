@@ -32,10 +32,12 @@ fn private<'a>(spec: &ContainerSpec<'a>) -> Private<'a> {
 
 impl Docker {
     pub(super) async fn launch_container(&self, spec: &ContainerSpec<'_>) -> RuntimeResult<InstanceId> {
+        let user = self.user().await?;
         let (mut memlock, mut port_attempts, mut beaten) = (spec.launch.locks_memory, 1, None);
         loop {
             self.clear_name(spec.name).await?;
-            let id = match self.create(spec, memlock).await {
+            let network = self.network(spec.launch.confinement.internet).await?;
+            let id = match self.create(spec, (&user, &network), memlock).await {
                 // The name is taken, though nothing of that name was there: somebody makes it just now, perhaps
                 // still the engine itself for a launch of ours that was given up. What it is shows in a moment.
                 Err(RuntimeError::NameInUse { .. })
@@ -56,7 +58,9 @@ impl Docker {
             }
             match error {
                 StartError::Retry(Retry::WithoutMemlock, _) if memlock => memlock = false,
-                StartError::Retry(Retry::AnotherPort, _) if port_attempts < PORT_ATTEMPTS => {
+                StartError::Retry(Retry::AnotherPort | Retry::AnotherNetwork, _)
+                    if port_attempts < PORT_ATTEMPTS =>
+                {
                     port_attempts += 1;
                 }
                 StartError::Retry(_, error) | StartError::Final(error) => return Err(error),
@@ -79,9 +83,14 @@ impl Docker {
         }
     }
 
-    async fn create(&self, spec: &ContainerSpec<'_>, memlock: bool) -> RuntimeResult<InstanceId> {
+    async fn create(
+        &self,
+        spec: &ContainerSpec<'_>,
+        place: (&str, &str),
+        memlock: bool,
+    ) -> RuntimeResult<InstanceId> {
         let options = CreateContainerOptionsBuilder::default().name(spec.name).build();
-        let body = create::body(spec, &self.owner, memlock);
+        let body = create::body(spec, &self.owner, place, memlock);
         pass(&*self.gate).await?;
         let call = self.client().await?.create_container(Some(options), body);
         match self.raw("create the container", MAKE, call).await? {

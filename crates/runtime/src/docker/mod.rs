@@ -8,6 +8,7 @@ mod error;
 mod found;
 mod launch;
 mod load;
+mod network;
 mod probe;
 mod pull;
 mod streams;
@@ -15,8 +16,9 @@ mod streams;
 use std::{
     collections::HashMap,
     future::Future,
+    os::unix::fs::MetadataExt,
     path::Path,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, OnceLock, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -29,9 +31,9 @@ use bollard::{
     },
 };
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{ModelId, model::lifecycle::InstanceId};
+use gantry_domain::{ModelId, listeners::Listeners, model::lifecycle::InstanceId};
 use tokio::{
-    sync::OnceCell,
+    sync::Mutex,
     time::{Instant, sleep, timeout},
 };
 
@@ -76,7 +78,11 @@ pub struct Docker {
     host: String,
     owner: Owner,
     gate: Arc<dyn Gate>,
-    client: OnceCell<Client>,
+    /// Whom engines run as, if the operator says so.
+    user: Option<String>,
+    /// Held while a network is looked for and made.
+    networks: Mutex<()>,
+    client: OnceLock<Client>,
 }
 
 /// The Docker engine at `host`, written like `DOCKER_HOST` (`unix:///path` or `tcp://host:port`, without TLS); `None`
@@ -87,7 +93,14 @@ pub fn docker(host: Option<&str>, owner: Owner) -> RuntimeResult<Docker> {
         let detail = "`DOCKER_HOST` must start with `unix://` or `tcp://`".to_owned();
         return Err(RuntimeError::Refused { action: "connect", detail });
     }
-    Ok(Docker { host: host.to_owned(), owner, gate: Arc::new(Open), client: OnceCell::new() })
+    Ok(Docker {
+        host: host.to_owned(),
+        owner,
+        gate: Arc::new(Open),
+        user: None,
+        networks: Mutex::default(),
+        client: OnceLock::new(),
+    })
 }
 
 impl Docker {
@@ -95,6 +108,12 @@ impl Docker {
     #[must_use]
     pub fn behind(self, gate: Arc<dyn Gate>) -> Self {
         Self { gate, ..self }
+    }
+
+    /// Runs engines as this user, `uid:gid`; `None` is the gateway's.
+    #[must_use]
+    pub fn with_user(self, user: Option<String>) -> Self {
+        Self { user, ..self }
     }
 
     /// The engine's own id, which lies with its containers. Podman makes one up for each answer; there the place of its
@@ -109,18 +128,21 @@ impl Docker {
     }
 
     /// The client, with the API version settled on at the first call that gets through.
+    ///
+    /// Calls that come before that ask for the version each for itself: a caller who asked and is not polled any more, such
+    /// as the answer to a probe that gave up waiting, would hold up all others.
     async fn client(&self) -> RuntimeResult<&Client> {
-        self.client
-            .get_or_try_init(async || {
-                let client = if self.host.starts_with("unix://") {
-                    Client::connect_with_unix(&self.host, NEVER_S, API_DEFAULT_VERSION)
-                } else {
-                    Client::connect_with_http(&self.host, NEVER_S, API_DEFAULT_VERSION)
-                };
-                let client = client.map_err(|error| self.meaning("connect", &error))?;
-                self.within("connect", ASK, client.negotiate_version()).await
-            })
-            .await
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = if self.host.starts_with("unix://") {
+            Client::connect_with_unix(&self.host, NEVER_S, API_DEFAULT_VERSION)
+        } else {
+            Client::connect_with_http(&self.host, NEVER_S, API_DEFAULT_VERSION)
+        };
+        let client = client.map_err(|error| self.meaning("connect", &error))?;
+        let client = self.within("connect", ASK, client.negotiate_version()).await?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     fn meaning(&self, action: &'static str, error: &Error) -> RuntimeError {
@@ -296,6 +318,20 @@ impl Runtime for Docker {
 
     fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>> {
         self.engine_id().boxed()
+    }
+
+    /// Docker's own proxy stands behind a published port: it belongs to root, or to the user whose engine it is. Where the
+    /// kernel alone leads to the container, nobody does.
+    fn listeners(&self) -> Option<Listeners> {
+        // Inside a user namespace all strangers have one id.
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        if !map.split_whitespace().eq(["0", "0", "4294967295"]) {
+            return None;
+        }
+        let engines = self.host.strip_prefix("unix://").and_then(|it| std::fs::metadata(it).ok());
+        let mut users = vec![0, rustix::process::geteuid().as_raw()];
+        users.extend(engines.map(|it| it.uid()));
+        Some(Listeners { users, none: true })
     }
 
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {

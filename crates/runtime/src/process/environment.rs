@@ -32,51 +32,131 @@ const PASSED: &[&str] = &[
 ];
 const PASSED_PREFIXES: &[&str] = &["LC_", "CUDA_", "NVIDIA_", "ROCM_", "HIP_", "HSA_", "ROCR_"];
 
-/// What a model's `extra_env` may set. In a container any variable is the container's own affair; here one such as
-/// `LD_PRELOAD`, `PYTHONPATH` or `CC` would run a program of the record's choice as the gateway's user.
-const ALLOWED_PREFIXES: &[&str] = &[
-    "VLLM_",
-    "LLAMA_",
-    "GGML_",
-    "HF_",
-    "TRANSFORMERS_",
-    "TOKENIZERS_",
-    "CUDA_",
-    "NVIDIA_",
-    "NCCL_",
-    "HIP_",
-    "ROCR_",
-    "HSA_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "KMP_",
-    "RAYON_",
-    "PYTORCH_",
-    "TORCH_",
-    "GANTRY_SIM_",
-    "LC_",
+/// What a model's `extra_env` may set, name by name. In a container any variable is the container's own affair; here one
+/// such as `LD_PRELOAD`, `PYTHONPATH` or `OMP_TOOL_LIBRARIES` would run a program of the record's choice as the gateway's
+/// user, and one such as `OMP_TOOL_VERBOSE_INIT` would write to a file of its choice. Whoever adds a name makes sure that
+/// its value names no code, no file and no address.
+const ALLOWED: &[&str] = &[
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    // vLLM
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+    "VLLM_ATTENTION_BACKEND",
+    "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_CPU_NUM_OF_RESERVED_CPU",
+    "VLLM_CPU_OMP_THREADS_BIND",
+    "VLLM_DISABLE_COMPILE_CACHE",
+    "VLLM_DO_NOT_TRACK",
+    "VLLM_ENABLE_V1_MULTIPROCESSING",
+    "VLLM_ENGINE_ITERATION_TIMEOUT_S",
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS",
+    "VLLM_FLASH_ATTN_VERSION",
+    "VLLM_FUSED_MOE_CHUNK_SIZE",
+    "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH",
+    "VLLM_LOGGING_LEVEL",
+    "VLLM_LOG_STATS_INTERVAL",
+    "VLLM_MM_INPUT_CACHE_GIB",
+    "VLLM_NO_USAGE_STATS",
+    "VLLM_ROCM_USE_AITER",
+    "VLLM_RPC_TIMEOUT",
+    "VLLM_SKIP_P2P_CHECK",
+    "VLLM_SLEEP_WHEN_IDLE",
+    "VLLM_USE_DEEP_GEMM",
+    "VLLM_USE_FLASHINFER_SAMPLER",
+    "VLLM_USE_TRITON_AWQ",
+    "VLLM_USE_TRITON_FLASH_ATTN",
+    "VLLM_USE_V1",
+    "VLLM_WORKER_MULTIPROC_METHOD",
+    // llama.cpp
+    "GGML_CUDA_DISABLE_GRAPHS",
+    "GGML_CUDA_ENABLE_UNIFIED_MEMORY",
+    "GGML_CUDA_FORCE_CUBLAS",
+    "GGML_CUDA_FORCE_MMQ",
+    "GGML_CUDA_NO_PINNED",
+    "GGML_CUDA_PEER_MAX_BATCH_SIZE",
+    "GGML_OP_OFFLOAD_MIN_BATCH",
+    "GGML_SCHED_DEBUG",
+    "GGML_VK_VISIBLE_DEVICES",
+    "LLAMA_LOG_COLORS",
+    "LLAMA_LOG_PREFIX",
+    "LLAMA_LOG_TIMESTAMPS",
+    "LLAMA_LOG_VERBOSITY",
+    // The hub
+    "HF_HUB_DISABLE_PROGRESS_BARS",
+    "HF_HUB_DISABLE_TELEMETRY",
+    "HF_HUB_DISABLE_XET",
+    "HF_HUB_DOWNLOAD_TIMEOUT",
+    "HF_HUB_ENABLE_HF_TRANSFER",
+    "HF_HUB_ETAG_TIMEOUT",
+    "HF_XET_HIGH_PERFORMANCE",
+    "TOKENIZERS_PARALLELISM",
+    "TRANSFORMERS_NO_ADVISORY_WARNINGS",
+    "TRANSFORMERS_VERBOSITY",
+    // GPUs
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_MAX_HW_QUEUES",
+    "HIP_VISIBLE_DEVICES",
+    "HSA_ENABLE_SDMA",
+    "HSA_NO_SCRATCH_RECLAIM",
+    "HSA_OVERRIDE_GFX_VERSION",
+    "NVIDIA_TF32_OVERRIDE",
+    "NVIDIA_VISIBLE_DEVICES",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_HIP_ALLOC_CONF",
+    "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "ROCR_VISIBLE_DEVICES",
+    "TORCH_CUDA_ARCH_LIST",
+    // Between GPUs
+    "NCCL_ALGO",
+    "NCCL_BUFFSIZE",
+    "NCCL_CUMEM_ENABLE",
+    "NCCL_CUMEM_HOST_ENABLE",
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_SUBSYS",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_HCA",
+    "NCCL_IGNORE_CPU_AFFINITY",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_NTHREADS",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_PROTO",
+    "NCCL_SHM_DISABLE",
+    "NCCL_SOCKET_FAMILY",
+    "NCCL_SOCKET_IFNAME",
+    // Threads
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "KMP_FORKJOIN_BARRIER_PATTERN",
+    "KMP_PLAIN_BARRIER_PATTERN",
+    "KMP_REDUCTION_BARRIER_PATTERN",
+    "KMP_TPAUSE",
+    "MKL_DYNAMIC",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_NUM_THREADS",
+    "OMP_DYNAMIC",
+    "OMP_MAX_ACTIVE_LEVELS",
+    "OMP_NUM_THREADS",
+    "OMP_PLACES",
+    "OMP_PROC_BIND",
+    "OMP_SCHEDULE",
+    "OMP_STACKSIZE",
+    "OMP_THREAD_LIMIT",
+    "OMP_WAIT_POLICY",
+    "OPENBLAS_NUM_THREADS",
+    "RAYON_NUM_THREADS",
 ];
-const ALLOWED: &[&str] = &["LANG", "TZ"];
-/// Parts of names that lead to files which are loaded or written.
-const REFUSED_PARTS: &[&str] = &[
-    "PATH",
-    "PLUGIN",
-    "PRELOAD",
-    "INJECTION",
-    "LIBRARY",
-    "LIB_",
-    "_DIR",
-    "_FILE",
-    "_ROOT",
-    "COMPILER",
-    "EXTENSION",
-    "ENDPOINT",
-    "ALLOW_INSECURE",
-    "TRUST_REMOTE",
-    "CONFIG",
-    "TOPO",
-];
+/// The simulator's own, which no engine reads.
+const SIMULATORS: &str = "GANTRY_SIM_";
 /// The gateway's own, which stand in the launch too.
 const OURS: &[&str] = &[
     "VLLM_API_KEY",
@@ -99,12 +179,8 @@ pub(super) fn passed(all: impl IntoIterator<Item = (String, String)>) -> Vec<(St
 
 /// A variable of the launch that may not be set where engines are processes: a start with it is refused.
 pub fn refused_variable(launch: &Launch) -> Option<&str> {
-    let allowed = |name: &str| {
-        OURS.contains(&name)
-            || ALLOWED.contains(&name)
-            || (ALLOWED_PREFIXES.iter().any(|it| name.starts_with(it))
-                && !REFUSED_PARTS.iter().any(|it| name.contains(it)))
-    };
+    let allowed =
+        |name: &str| OURS.contains(&name) || ALLOWED.contains(&name) || name.starts_with(SIMULATORS);
     launch.env.iter().map(|(name, _)| name.as_str()).find(|it| !allowed(it))
 }
 
@@ -147,6 +223,7 @@ mod tests {
             shm_bytes: None,
             mounts_hub_cache: false,
             locks_memory: false,
+            confinement: gantry_domain::engine::Confinement::default(),
             warnings: Vec::new(),
         }
     }
@@ -175,6 +252,15 @@ mod tests {
             "GGML_BACKEND_PATH",
             "HOME",
             "LLAMA_ARG_SSL_KEY_FILE",
+            "OMP_TOOL_LIBRARIES",
+            "OMP_TOOL_VERBOSE_INIT",
+            "HSA_TOOLS_LIB",
+            "CUDA_HOME",
+            "TORCH_TRACE",
+            "CUDA_COREDUMP_PIPE",
+            "VLLM_ASSETS_CACHE",
+            "VLLM_USAGE_STATS_SERVER",
+            "VLLM_OF_NEXT_YEAR",
         ] {
             assert_eq!(refused_variable(&launch(&["VLLM_API_KEY", name], &[])), Some(name));
         }

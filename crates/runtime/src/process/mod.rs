@@ -23,7 +23,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{Clock, ModelId, model::lifecycle::InstanceId};
+use gantry_domain::{Clock, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
 use rustix::process::Signal;
 use tokio::{sync::broadcast, time::timeout};
 
@@ -31,7 +31,7 @@ pub use self::{
     environment::refused_variable,
     program::{Program, Programs},
     shim::{VERB, supervise},
-    system::engine_of,
+    system::{boot_id, engine_of},
 };
 use self::{
     events::Change,
@@ -312,6 +312,11 @@ impl Runtime for Process {
     fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>> {
         let identity = format!("processes of {}", self.options.home);
         async move { Ok(identity) }.boxed()
+    }
+
+    /// An engine runs under the gateway's user.
+    fn listeners(&self) -> Option<Listeners> {
+        Some(Listeners { users: vec![rustix::process::geteuid().as_raw()], none: false })
     }
 
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>> {

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::{self, File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -17,6 +17,8 @@ use crate::log_lines::{LineReader, MAX_TEXT, Tail};
 /// The same as for containers.
 const MAX_FILE: u64 = 10 << 20;
 const FILES: usize = 3;
+/// Bytes that are read at once.
+const BUFFER: usize = 64 << 10;
 /// How often a follower looks for more.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -66,7 +68,7 @@ impl Log {
 
     /// Writes all that comes until every writer is gone.
     pub(super) fn copy(mut self, mut from: impl Read) {
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = vec![0; BUFFER];
         loop {
             match from.read(&mut buffer) {
                 Ok(0) => return,
@@ -111,6 +113,11 @@ pub(super) fn follow(dir: Dir, tail: usize) -> BoxStream<'static, String> {
         }
     })
     .boxed()
+}
+
+/// How many bytes of a line are left, with its end; to the end of the file if it has none. Reads on beyond them.
+fn rest_of_line(from: impl Read) -> io::Result<u64> {
+    BufReader::with_capacity(BUFFER, from).skip_until(b'\n').map(|it| it as u64)
 }
 
 /// Reads the files in the order in which they were written, over their rotation.
@@ -167,8 +174,8 @@ impl Follower {
         if let (Some(oldest), 1..) = (files.last_mut(), skip) {
             oldest.seek(SeekFrom::Start(skip))?;
             // The line that the cut went through is no whole one.
-            let mut byte = [0];
-            while oldest.read(&mut byte)? == 1 && byte != *b"\n" {}
+            let part = rest_of_line(&mut *oldest)?;
+            oldest.seek(SeekFrom::Start(skip + part))?;
         }
         while let Some(file) = files.pop() {
             self.file = Some(file);
@@ -208,7 +215,7 @@ impl Follower {
 
     fn rest(&mut self, each: &mut impl FnMut(String)) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = vec![0; BUFFER];
         loop {
             match file.read(&mut buffer)? {
                 0 => return Ok(()),
@@ -266,6 +273,21 @@ mod tests {
             follower.more(&mut |it| seen.push(it)).unwrap();
         }
         assert_eq!(seen, lines(0, 170));
+    }
+
+    #[test]
+    fn a_line_of_many_megabytes_is_skipped_by_large_reads() {
+        struct Counted<R>(R, usize);
+        impl<R: Read> Read for Counted<R> {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.1 += 1;
+                self.0.read(buf)
+            }
+        }
+        let line = 20 << 20;
+        let mut from = Counted(io::repeat(b'x').take(line).chain(&b"\nnext\n"[..]), 0);
+        assert_eq!(rest_of_line(&mut from).unwrap(), line + 1);
+        assert!(from.1 <= 330, "{} reads", from.1);
     }
 
     #[test]

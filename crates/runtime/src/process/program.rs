@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use gantry_domain::{Timestamp, model::EngineKind};
+use gantry_domain::{Timestamp, image, model::EngineKind};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -45,12 +45,9 @@ pub struct Programs {
 
 impl Programs {
     /// The program for a model of `engine` whose `engine_image` is `wished`. Images mean nothing here, but those of
-    /// the simulator: a model that is meant to be simulated must not meet a real engine.
+    /// the simulator, in whatever version: a model that is meant to be simulated must not meet a real engine.
     pub fn of(&self, engine: EngineKind, wished: Option<&str>) -> &Program {
-        let pair = match wished {
-            Some(wished) if self.simulators.iter().any(|it| it.reference == wished) => &self.simulators,
-            _ => &self.engines,
-        };
+        let pair = if wished.is_some_and(image::is_simulator) { &self.simulators } else { &self.engines };
         if pair[0].engine == engine { &pair[0] } else { &pair[1] }
     }
 

@@ -65,7 +65,7 @@ pub(super) struct State {
     pub(super) port: u16,
     pub(super) started_at: Timestamp,
     pub(super) exit: Option<Exit>,
-    /// Of the machine when it started, see [`system::boot`]: what the pids mean ends with it.
+    /// Of the machine when it started, see [`system::boot_id`]: what the pids mean ends with it.
     #[serde(default)]
     pub(super) boot: String,
 }
@@ -73,7 +73,7 @@ pub(super) struct State {
 impl State {
     /// The session that the supervisor leads, if that number still can mean it.
     pub(super) fn session(&self) -> Option<i32> {
-        (!self.boot.is_empty() && self.boot == system::boot()).then_some(self.pid)
+        (!self.boot.is_empty() && self.boot == system::boot_id()).then_some(self.pid)
     }
 }
 

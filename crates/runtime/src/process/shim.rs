@@ -179,7 +179,7 @@ impl Shim {
                 port: engine.port,
                 started_at: self.clock.now(),
                 exit: None,
-                boot: system::boot(),
+                boot: system::boot_id(),
             };
             if let Err(error) = self.dir.write_state(&state) {
                 // Nobody could find it again.

@@ -87,7 +87,7 @@ fn is_over(pid: i32) -> bool {
 }
 
 /// Which start of the machine this is (`proc(5)`, `random/boot_id`); empty if that can't be read.
-pub(super) fn boot() -> String {
+pub fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map(|it| it.trim().to_owned()).unwrap_or_default()
 }

@@ -57,17 +57,23 @@ async fn models_are_read_only_and_the_hub_cache_is_not() {
 }
 
 #[tokio::test]
-async fn a_models_directory_of_another_user_is_readable() {
+async fn an_engine_reads_the_models_that_the_gateways_user_may_read_and_no_others() {
     let Some(m) = Machine::docker().await else { return };
-    let file = m.models.path().join("weights");
-    std::fs::write(&file, "42").unwrap();
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    // Only root can give files away; for another user the file is foreign to the container's root anyway.
-    drop(std::os::unix::fs::chown(&file, Some(12345), Some(12345)));
+    let own = m.models.path().join("weights");
+    std::fs::write(&own, "42").unwrap();
+    std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let others = m.models.path().join("others");
+    std::fs::copy(&own, &others).unwrap();
     let a = m.name();
-    let id = m.start(&a, Behaviour::Shell("cat /models/weights")).await.unwrap();
+    // Only root can give files away.
+    let script = if std::os::unix::fs::chown(&others, Some(12345), Some(12345)).is_ok() {
+        "cat /models/weights; cat /models/others 2>/dev/null || echo refused"
+    } else {
+        "cat /models/weights; echo refused"
+    };
+    let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
     assert_eq!(m.ended(&a).await, (0, false));
-    assert_eq!(m.runtime.logs(&id, 10).await.unwrap(), "42\n");
+    assert_eq!(m.runtime.logs(&id, 10).await.unwrap(), "42refused\n");
 }
 
 #[tokio::test]

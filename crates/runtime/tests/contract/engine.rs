@@ -7,7 +7,8 @@ use bollard::{
     models::{ContainerCreateBody, ContainerInspectResponse, ContainerUpdateBody},
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, KillContainerOptionsBuilder,
-        ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
+        ListContainersOptionsBuilder, PruneNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
+        RemoveImageOptionsBuilder,
     },
 };
 use futures_util::TryStreamExt;
@@ -119,6 +120,10 @@ async fn clear(host: &str, images: &[String]) {
             drop(client.remove_container(&container.id.unwrap_or_default(), Some(options)).await);
         }
     }
+    // Docker has addresses for some thirty networks. Those of tests that run are in use, or are made again.
+    let filters = std::collections::HashMap::from([("label".to_owned(), vec!["gantry.instance".to_owned()])]);
+    let options = PruneNetworksOptionsBuilder::default().filters(&filters).build();
+    drop(client.prune_networks(Some(options)).await);
     for image in images {
         let options = RemoveImageOptionsBuilder::default().force(true).build();
         drop(client.remove_image(image, Some(options), None).await);

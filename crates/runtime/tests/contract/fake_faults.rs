@@ -25,6 +25,7 @@ async fn launch(fake: &Fake) -> RuntimeResult<()> {
         shm_bytes: None,
         mounts_hub_cache: false,
         locks_memory: true,
+        confinement: gantry_domain::engine::Confinement::default(),
         warnings: Vec::new(),
     };
     let dir = nowhere();

@@ -151,6 +151,7 @@ impl Machine {
             shm_bytes: None,
             mounts_hub_cache: false,
             locks_memory: true,
+            confinement: gantry_domain::engine::Confinement::default(),
             warnings: Vec::new(),
         }
     }

@@ -18,7 +18,7 @@ async function call(method, path, body) {
 }
 
 function show(id) {
-  for (const part of ["setup", "sign-in", "overview"]) $(part).hidden = part !== id;
+  for (const part of ["setup", "no-owner", "sign-in", "overview"]) $(part).hidden = part !== id;
   $("sign-out").hidden = id !== "overview";
 }
 
@@ -64,7 +64,7 @@ async function overview() {
     if (sees) {
       rows("models", await call("GET", "/admin/models"), (row, model) => {
         cell(row, model.served_name);
-        cell(row, model.engine_type);
+        cell(row, model.simulator ? `${model.engine_type} (simulator: its text means nothing)` : model.engine_type);
         cell(row, model.task);
         cell(row, model.state_reason ? `${model.state}: ${model.state_reason}` : model.state);
         row.cells[3].className = model.state;
@@ -88,8 +88,25 @@ async function overview() {
     timer = setTimeout(overview, REFRESH_MS);
   } catch (error) {
     $("who").textContent = "";
+    if (error.status === 401) {
+      await welcome();
+    } else {
+      show("sign-in");
+      say(error.message);
+    }
+  }
+}
+
+// What somebody sees who is not signed in.
+async function welcome() {
+  const setup = await call("GET", "/auth/setup").catch(() => ({ has_owner: true }));
+  if (setup.has_owner) {
     show("sign-in");
-    if (error.status !== 401) say(error.message);
+  } else if (setup.needs_setup_token) {
+    show("no-owner");
+  } else {
+    $("token").hidden = true;
+    show("setup");
   }
 }
 
@@ -118,11 +135,22 @@ $("sign-out").onclick = async () => {
   await overview();
 };
 
-// The token stands behind `#`, so that it never reaches a server's log.
-const token = /^#setup=([0-9a-f]+)$/.exec(location.hash)?.[1];
-if (token) {
-  $("setup").elements.setup_token.value = token;
-  show("setup");
-} else {
-  overview();
+// The token stands behind `#`, so that it never reaches a server's log. The link may be opened in a tab that is here already.
+async function begin() {
+  clearTimeout(timer);
+  say();
+  const token = /^#setup=([0-9a-f]+)$/.exec(location.hash)?.[1];
+  const setup = token && await call("GET", "/auth/setup").catch(() => ({ has_owner: false }));
+  if (setup && !setup.has_owner) {
+    $("setup").elements.setup_token.value = token;
+    $("token").hidden = false;
+    show("setup");
+    return;
+  }
+  // A link that was used before.
+  if (token) history.replaceState(null, "", "/ui/");
+  await overview();
 }
+addEventListener("hashchange", begin);
+$("look-again").onclick = begin;
+begin();

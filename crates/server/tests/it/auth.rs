@@ -1,7 +1,7 @@
 //! Sign-in, sessions, the first owner and the last one.
 
 use futures_util::future::{join, join_all};
-use gantry_testkit::{Answer, Client, Database, Gateway, Options, PATIENCE, eventually};
+use gantry_testkit::{Answer, Client, Database, Gateway, Options, PATIENCE, eventually, skip};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -19,7 +19,41 @@ fn credentials(username: &str, password: &str) -> Value {
 }
 
 async fn without_owner(database: Database) -> Gateway {
-    start(Options { owner: false, ..Options::default().on(database) }).await
+    let options = Options { owner: false, ..Options::default().on(database) };
+    start(options.env("ALLOWED_HOSTS", "gantry.internal")).await
+}
+
+/// What the gateway answers to a request that a program of the user `nobody` sends; `None` if this machine can't start one.
+fn as_nobody(gateway: &Gateway, request: &str) -> Option<String> {
+    let (host, port) = gateway.url.strip_prefix("http://")?.split_once(':')?;
+    let script = format!("exec 3<>/dev/tcp/{host}/{port}; printf %s \"$0\" >&3; cat <&3");
+    let run = ["-u", "nobody", "--", "bash", "-c", &script, request];
+    let ran = std::process::Command::new("runuser").args(run).current_dir("/").output().ok()?;
+    let answer = String::from_utf8_lossy(&ran.stdout).into_owned();
+    answer.starts_with("HTTP/1.1").then_some(answer)
+}
+
+#[tokio::test]
+async fn other_accounts_of_the_machine_need_the_token_for_the_first_owner() {
+    let gateway = without_owner(Database::Sqlite).await;
+    let post = |body: &Value| {
+        let body = body.to_string();
+        let head =
+            "POST /admin/bootstrap-owner HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+        format!("{head}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let Some(refused) = as_nobody(&gateway, &post(&first_owner())) else {
+        skip("auth: other accounts", "it needs root, runuser, bash and the user nobody");
+        return;
+    };
+    assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("setup_token_required"), "{refused}");
+    let asked = "GET /auth/setup HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let setup = as_nobody(&gateway, asked).unwrap();
+    assert!(setup.contains(r#"{"has_owner":false,"needs_setup_token":true}"#), "{setup}");
+    let mut body = first_owner();
+    body["setup_token"] = json!(gateway.setup_token().await);
+    let made = as_nobody(&gateway, &post(&body)).unwrap();
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
 }
 
 #[tokio::test]
@@ -47,11 +81,24 @@ async fn the_first_owner_is_made_once_and_from_afar_only_with_the_printed_token(
         ] {
             assert_invalid(&bootstrap(change, None).await, params);
         }
-        // A proxy in front makes everybody look local.
-        for header in ["x-forwarded-for", "forwarded", "x-real-ip"] {
-            let answer = bootstrap(json!({}), Some((header, "203.0.113.9"))).await;
+        // A proxy in front makes everybody look local, and may leave the name that it was called by.
+        for (header, value) in [
+            ("x-forwarded-for", "203.0.113.9"),
+            ("forwarded", "for=203.0.113.9"),
+            ("x-real-ip", "203.0.113.9"),
+            ("x-forwarded-proto", "https"),
+            ("via", "1.1 proxy"),
+            ("host", "192.0.2.7"),
+            ("host", "gantry.internal"),
+        ] {
+            let answer = bootstrap(json!({}), Some((header, value))).await;
             assert_error(&answer, 403, "setup_token_required");
+            let asked = client.request(Method::GET, "/auth/setup").header(header, value);
+            let setup = client.send(asked).await.expect(200);
+            assert_eq!(setup, json!({ "has_owner": false, "needs_setup_token": true }), "{header}");
         }
+        let setup = client.get("/auth/setup").await.expect(200);
+        assert_eq!(setup, json!({ "has_owner": false, "needs_setup_token": false }));
         for wrong in [json!("00".repeat(32)), json!(""), json!(token.to_uppercase() + "x")] {
             let answer = bootstrap(json!({ "setup_token": wrong }), None).await;
             assert_error(&answer, 403, "setup_token_required");
@@ -70,6 +117,8 @@ async fn the_first_owner_is_made_once_and_from_afar_only_with_the_printed_token(
         {
             assert_error(&bootstrap(more, None).await, 409, "already_bootstrapped");
         }
+        let setup = client.get("/auth/setup").await.expect(200);
+        assert_eq!(setup, json!({ "has_owner": true, "needs_setup_token": false }));
         let owner = gateway.sign_in("root", PASSWORD).await;
         let me = owner.get("/auth/me").await.expect(200);
         assert_eq!(me, json!({ "user": { "id": 1, "username": "root", "role": "owner", "org_id": 1 } }));
@@ -127,7 +176,7 @@ async fn signing_in_sets_a_guarded_cookie_and_never_tells_who_exists() {
         let planted = client.request(Method::POST, "/auth/login").header("cookie", "svc_session=planted");
         let answer = client.send(planted.json(&credentials("OWNER", "owner-password"))).await;
         let (value, attributes) = cookie(&answer);
-        assert_eq!(attributes, ["HttpOnly", "Max-Age=604800", "Path=/", "SameSite=Lax"]);
+        assert_eq!(attributes, ["HttpOnly", "Max-Age=604800", "Path=/", "SameSite=Strict"]);
         assert_eq!(answer.json["status"], "ok");
         assert_eq!(
             answer.json["user"],
@@ -168,14 +217,14 @@ async fn the_cookie_is_secure_where_the_operator_says_so() {
     let gateway = start(Options::default().env("SESSION_COOKIE_SECURE", "true")).await;
     let answer = gateway.client().post("/auth/login", &credentials("owner", "owner-password")).await;
     let (value, attributes) = cookie(&answer);
-    assert_eq!(attributes, ["HttpOnly", "Max-Age=604800", "Path=/", "SameSite=Lax", "Secure"]);
+    assert_eq!(attributes, ["HttpOnly", "Max-Age=604800", "Path=/", "SameSite=Strict", "Secure"]);
     // Taken away with the same attributes, or browsers would keep it.
     let client = gateway.client();
     let logout =
         client.request(Method::POST, "/auth/logout").header("cookie", format!("svc_session={value}"));
     let (value, attributes) = cookie(&client.send(logout).await);
     assert_eq!(value, "");
-    assert_eq!(attributes, ["HttpOnly", "Max-Age=0", "Path=/", "SameSite=Lax", "Secure"]);
+    assert_eq!(attributes, ["HttpOnly", "Max-Age=0", "Path=/", "SameSite=Strict", "Secure"]);
 }
 
 #[tokio::test]

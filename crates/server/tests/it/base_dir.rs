@@ -18,7 +18,7 @@ async fn a_choice_counts_at_once_survives_restarts_and_can_be_taken_back() {
     for database in Database::all("base_dir: a_choice_counts_at_once") {
         let options = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
         let mut team = Team::with(options).await;
-        let root = tempfile::tempdir().unwrap();
+        let root = tempfile::Builder::new().prefix("models-").tempdir().unwrap();
         let chosen = root.path().canonicalize().unwrap().join("weights");
         std::fs::create_dir_all(chosen.join("tiny")).unwrap();
         std::fs::copy(GGUF, chosen.join("tiny/tiny-F16.gguf")).unwrap();
@@ -74,7 +74,7 @@ async fn a_choice_counts_on_every_gateway_of_the_database() {
     let one = start(Options::default().on(Database::Postgres)).await;
     let two = start(Options::default().env("DATABASE_URL", &one.database_url().unwrap())).await;
     let (owner, other) = (one.owner().await, two.owner().await);
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::Builder::new().prefix("models-").tempdir().unwrap();
     for (name, asked, told) in [("a", &owner, &other), ("b", &other, &owner)] {
         let dir = root.path().canonicalize().unwrap().join(name);
         std::fs::create_dir(&dir).unwrap();
@@ -92,7 +92,7 @@ async fn a_choice_counts_on_every_gateway_of_the_database() {
 
 #[tokio::test]
 async fn directories_that_hold_more_than_models_are_refused() {
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::Builder::new().prefix("models-").tempdir().unwrap();
     let root = root.path().canonicalize().unwrap();
     for dir in ["roots/a", "roots/ab", "elsewhere"] {
         std::fs::create_dir_all(root.join(dir)).unwrap();
@@ -150,8 +150,49 @@ async fn directories_that_hold_more_than_models_are_refused() {
 }
 
 #[tokio::test]
+async fn without_roots_hidden_directories_and_homes_of_others_are_refused() {
+    let root = tempfile::Builder::new().prefix("models-").tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    let home = root.join("ada");
+    for dir in [".ssh", "ada/.ssh", "ada/models", "ada/models/.git"] {
+        std::fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    symlink(home.join(".ssh"), root.join("innocent")).unwrap();
+    let options = Options::default().env("HOME", home.to_str().unwrap());
+    let mut team = Team::with(options).await;
+    let choose = async |owner: &gantry_testkit::Client, dir: &std::path::Path| {
+        owner.put(PATH, &json!({ "base_dir": dir })).await
+    };
+    for (dir, why) in [
+        (root.join(".ssh"), "begins with a dot"),
+        (home.join(".ssh"), "begins with a dot"),
+        (root.join("innocent"), "begins with a dot"),
+        (home.join("models/.git"), "begins with a dot"),
+        (home.clone(), "more than models"),
+        ("/opt".into(), "more than models"),
+    ] {
+        let answer = choose(&team.owner, &dir).await;
+        assert_error(&answer, 422, "path_not_allowed");
+        assert!(answer.text.contains(why), "{}: {}", dir.display(), answer.text);
+    }
+    choose(&team.owner, &home.join("models")).await.expect(200);
+    // Homes that the list of users has; `HOME` is the own one, so that those of all users are others'.
+    let list = std::fs::read_to_string("/etc/passwd").unwrap();
+    let homes = list.lines().filter_map(|it| it.split(':').nth(5)).map(std::path::Path::new);
+    let listed = homes.filter(|it| it.starts_with("/var") || it.starts_with("/root"));
+    for dir in listed.filter(|it| std::fs::read_dir(it).is_ok()) {
+        assert_error(&choose(&team.owner, dir).await, 422, "path_not_allowed");
+    }
+    // What the operator names is the operator's choice.
+    assert!(team.gateway.terminate());
+    team.gateway.set_env("MODELS_ROOTS", root.join(".ssh").to_str().unwrap());
+    team.gateway.restart().await;
+    choose(&team.gateway.owner().await, &root.join(".ssh")).await.expect(200);
+}
+
+#[tokio::test]
 async fn a_choice_that_the_operator_narrows_away_is_not_used() {
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::Builder::new().prefix("models-").tempdir().unwrap();
     let root = root.path().canonicalize().unwrap();
     for dir in ["a", "b"] {
         std::fs::create_dir_all(root.join(dir)).unwrap();
@@ -183,7 +224,7 @@ async fn the_next_start_mounts_the_chosen_directory_and_what_runs_keeps_its_own(
     let first = Managed::run(&owner, &simulated("vllm", "first", &[])).await;
     let mounted = |model: &Managed| model.inspect().unwrap()["Mounts"][0]["Source"].clone();
     let before = mounted(&first);
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::Builder::new().prefix("models-").tempdir().unwrap();
     let chosen = root.path().canonicalize().unwrap();
     owner.put(PATH, &json!({ "base_dir": chosen })).await.expect(200);
     let second = Managed::run(&owner, &simulated("vllm", "second", &[])).await;

@@ -61,6 +61,69 @@ async fn a_page_of_another_site_changes_nothing_on_any_route() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_port_or_site_reads_nothing_with_the_session_and_links_to_the_pages_work() {
+    let gateway = gateway(Database::Sqlite).await;
+    let owner = gateway.owner().await;
+    // What a browser says of a link, and of a picture or a script.
+    for (site, mode) in [("same-site", "navigate"), ("cross-site", "navigate"), ("same-site", "no-cors")] {
+        let headers = [("sec-fetch-site", site), ("sec-fetch-mode", mode)];
+        for path in ["/auth/me", "/admin/users", "/admin/usage/export", "/v1/chat/sessions", "/v1/models"] {
+            let answer = with(&owner, "GET", path, &headers).await;
+            assert_error(&answer, 403, "cross_site_request");
+        }
+        for (path, status) in [
+            ("/", 307),
+            ("/ui/", 200),
+            ("/docs", 200),
+            ("/openapi.json", 200),
+            ("/readyz", 200),
+            ("/auth/setup", 200),
+        ] {
+            assert_eq!(with(&owner, "GET", path, &headers).await.status, status, "{path}");
+        }
+        // Without the cookie, which `SameSite=Strict` keeps back, it is nobody's request.
+        assert_error(&with(&gateway.client(), "GET", "/auth/me", &headers).await, 401, "unauthenticated");
+    }
+    // A typed address, the gateway's own page, and what is no browser.
+    for headers in [&[("sec-fetch-site", "none")][..], &[("sec-fetch-site", "same-origin")], &[]] {
+        assert_eq!(with(&owner, "GET", "/auth/me", headers).await.status, 200, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn browsers_are_told_to_use_https_where_the_operator_says_so() {
+    let gateway = start(Options::default().env("HSTS_MAX_AGE_SEC", "31536000")).await;
+    for path in ["/ui/", "/auth/me", "/nope"] {
+        let answer = gateway.client().get(path).await;
+        assert_eq!(answer.header("strict-transport-security"), Some("max-age=31536000"), "{path}");
+    }
+    let plain = self::gateway(Database::Sqlite).await;
+    assert_eq!(plain.client().get("/ui/").await.header("strict-transport-security"), None);
+}
+
+#[tokio::test]
+async fn who_comes_by_an_unknown_name_is_told_the_name_and_the_line_to_set() {
+    let gateway = gateway(Database::Sqlite).await;
+    let anybody = gateway.client();
+    let said = async |client: &Client, path: &str, host: &str| {
+        let answer = with(client, "GET", path, &[("host", host)]).await;
+        assert_error(&answer, 421, "unknown_host");
+        answer.json["error"]["message"].as_str().unwrap().to_owned()
+    };
+    for path in ["/ui/", "/v1/models", "/auth/me"] {
+        let message = said(&anybody, path, "gpu1:8084").await;
+        assert!(message.contains("`gpu1`") && message.contains("set ALLOWED_HOSTS=gpu1 "), "{message}");
+        let odd = said(&anybody, path, "evil\t<b>\"\u{e4}").await;
+        assert!(odd.contains("`evil") && odd.is_ascii() && !odd.contains('\t'), "{odd}");
+        let long = said(&anybody, path, &"x".repeat(4000)).await;
+        assert!(long.len() < 300, "{long}");
+    }
+    let (gateway, _) = open_to_ui().await;
+    let message = said(&gateway.client(), "/ui/", "gpu1").await;
+    assert!(message.contains("ALLOWED_HOSTS=…,gpu1 ") && !message.contains("gantry.internal"), "{message}");
+}
+
+#[tokio::test]
 async fn the_origin_decides_whose_page_a_change_came_from() {
     let (gateway, owner) = open_to_ui().await;
     let host = gateway.url.strip_prefix("http://").unwrap().to_owned();
@@ -117,7 +180,7 @@ async fn the_origin_decides_whose_page_a_change_came_from() {
                     let answer = with(&owner, method, path, &headers).await;
                     let done = [("GET", 200), ("POST", 201), ("DELETE", 404), ("PATCH", 200)];
                     let done = done.iter().find(|it| it.0 == method).unwrap().1;
-                    let wanted = if method == "GET" || may.contains(&group) { done } else { 403 };
+                    let wanted = if may.contains(&group) { done } else { 403 };
                     assert_eq!(answer.status, wanted, "{method} {headers:?}: {}", answer.text);
                     n_cases += 1;
                 }
@@ -127,6 +190,7 @@ async fn the_origin_decides_whose_page_a_change_came_from() {
     assert_eq!(n_cases, 7 * 25 * 4);
 }
 
+/// What nobody else's page may read with the session is refused to it.
 const READ: [(&str, &str, u16); 10] = [
     ("GET", "/auth/me", 200),
     ("GET", "/admin/nope", 404),
@@ -181,7 +245,9 @@ async fn other_origins_read_only_what_the_operator_lets_them() {
     for origin in hostile {
         for (method, path, status) in READ {
             let answer = with(&owner, method, path, &[("origin", origin)]).await;
-            assert_eq!(answer.status, if method == "GET" { status } else { 405 }, "{origin} {path}");
+            let with_session = ["/auth/me", "/admin/keys?limit=0", "/v1/models", "/v1/models/nope"];
+            let status = if with_session.contains(&path) { 403 } else { status };
+            assert_eq!(answer.status, status, "{origin} {path}");
             let said: Vec<_> =
                 answer.headers.keys().filter(|it| it.as_str().starts_with("access-control")).collect();
             assert!(said.is_empty(), "{origin} {path}: {said:?}");
@@ -212,11 +278,13 @@ async fn other_origins_read_only_what_the_operator_lets_them() {
     }
     // Without the setting there is no CORS at all.
     let plain = self::gateway(Database::Sqlite).await;
-    let answer = with(&plain.owner().await, "GET", "/auth/me", &[("origin", UI)]).await;
-    assert_eq!(
-        (answer.status, answer.header("access-control-allow-origin"), answer.header("vary")),
-        (200, None, None)
-    );
+    for (path, status) in [("/auth/me", 403), ("/readyz", 200)] {
+        let answer = with(&plain.owner().await, "GET", path, &[("origin", UI)]).await;
+        assert_eq!(
+            (answer.status, answer.header("access-control-allow-origin"), answer.header("vary")),
+            (status, None, None)
+        );
+    }
 }
 
 #[tokio::test]
@@ -282,11 +350,12 @@ async fn the_gateway_answers_to_its_own_names_only() {
     assert_eq!(owner.get("/auth/me").await.status, 200, "nobody was signed out");
 }
 
-const GUARDS: [(&str, &str); 5] = [
+const GUARDS: [(&str, &str); 6] = [
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
     (
         "content-security-policy",
         "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; \
@@ -337,7 +406,7 @@ async fn every_answer_carries_the_headers_that_guard_pages() {
     }
     for path in ["/health", "/livez", "/v1/models", "/v1/models/x"] {
         let answer = anybody.get(path).await;
-        for (name, value) in &GUARDS[..4] {
+        for (name, value) in &GUARDS[..5] {
             assert_eq!(answer.header(name), Some(*value), "{path}");
         }
         let policy = answer.header("content-security-policy");
@@ -425,4 +494,69 @@ async fn a_request_keeps_a_sane_id_and_gets_a_new_one_for_a_strange_one() {
     let trace = anybody.send(anybody.request(Method::TRACE, "/ui/").header("x-secret", "s3cret")).await;
     assert_error(&trace, 405, "method_not_allowed");
     assert!(!trace.text.contains("s3cret"));
+}
+
+#[tokio::test]
+async fn with_a_star_every_page_may_use_keys_and_none_gets_a_session() {
+    let gateway = start(Options::default().env("CORS_ALLOW_ORIGINS", "*, https://ui.example.org")).await;
+    let owner = gateway.owner().await;
+    let (_, key) = owner.new_key(&json!({})).await;
+    let said = |answer: &Answer| {
+        ["allow-origin", "allow-credentials"]
+            .map(|it| answer.header(&format!("access-control-{it}")).map(str::to_owned))
+    };
+    let any = [Some("*".to_owned()), None];
+    let nothing = [None, None];
+    let listed = [Some(UI.to_owned()), Some("true".to_owned())];
+    let cross = |origin| [("origin", origin), ("sec-fetch-site", "cross-site")];
+    let ask =
+        [("access-control-request-method", "POST"), ("access-control-request-headers", "authorization")];
+    let anybody = gateway.client();
+    for path in ["/v1/chat/completions", "/v1/models", "/v2/rerank"] {
+        let preflight = with(&anybody, "OPTIONS", path, &[&ask[..], &cross(EVIL)].concat()).await;
+        assert_eq!((preflight.status, said(&preflight)), (204, any.clone()), "{path}");
+        assert_eq!(preflight.header("access-control-allow-headers"), Some("authorization"));
+        let preflight = with(&anybody, "OPTIONS", path, &[&ask[..], &cross(UI)].concat()).await;
+        assert_eq!(said(&preflight), listed, "{path}");
+    }
+    let models = with(&key, "GET", "/v1/models", &cross(EVIL)).await;
+    assert_eq!((models.status, said(&models), models.header("vary")), (200, any.clone(), Some("origin")));
+    let chat = with(&key, "POST", "/v1/chat/completions", &cross(EVIL)).await;
+    assert_eq!(
+        (chat.code(), said(&chat)),
+        ("invalid_request", any.clone()),
+        "the key is enough: {}",
+        chat.text
+    );
+    // A session is not, and what is not for keys stays closed.
+    let chat = with(&owner, "POST", "/v1/chat/completions", &cross(EVIL)).await;
+    assert_error(&chat, 403, "cross_site_request");
+    for path in ["/admin/keys", "/auth/me", "/v1/models/running", "/v1/chat/sessions"] {
+        let preflight = with(&anybody, "OPTIONS", path, &[&ask[..], &cross(EVIL)].concat()).await;
+        assert_eq!((preflight.status, said(&preflight)), (405, nothing.clone()), "{path}");
+        assert_eq!(said(&with(&owner, "GET", path, &cross(EVIL)).await), nothing, "{path}");
+        assert_eq!(said(&with(&owner, "GET", path, &cross(UI)).await), listed, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_is_nearly_right_is_told_the_right_one() {
+    let gateway = gateway(Database::Sqlite).await;
+    let client = gateway.client();
+    for (method, path, hint) in [
+        ("POST", "/chat/completions", Some("did you mean /v1/chat/completions?")),
+        ("POST", "/v1/v1/chat/completions", Some("did you mean /v1/chat/completions?")),
+        ("GET", "/models", Some("did you mean /v1/models?")),
+        ("GET", "/api/v1/embeddings", Some("did you mean /v1/embeddings?")),
+        ("GET", "/v1/audio/speech", None),
+        ("GET", "/admin/nope/models", None),
+    ] {
+        let answer = with(&client, method, path, &[]).await;
+        assert_error(&answer, 404, "unknown_route");
+        match hint {
+            Some(hint) => assert!(answer.text.contains(hint), "{}", answer.text),
+            None => assert!(!answer.text.contains("did you mean"), "{}", answer.text),
+        }
+        assert_eq!(answer.header("request-id"), answer.header("x-request-id"));
+    }
 }

@@ -48,7 +48,11 @@ async fn a_chat_is_begun_filled_read_and_deleted() {
         assert_eq!(listed.header("x-total-count"), Some("2"));
         let listed = listed.expect(200);
         assert_eq!((&listed[0]["id"], &listed[1]["id"]), (&second["id"], &first["id"]), "newest first");
-        assert_eq!((&listed[1]["message_count"], &listed[1]["messages"]), (&json!(2), &Value::Null));
+        assert_eq!((&listed[1]["message_count"], &listed[0]["messages"]), (&json!(2), &json!([])));
+        assert_eq!(listed[1]["messages"], read["messages"], "as the chat itself shows them");
+        let short = owner.get(&format!("{CHATS}?messages=false")).await;
+        assert_eq!(short.header("x-total-count"), Some("2"));
+        assert_eq!((short.json[1].get("messages"), &short.json[1]["message_count"]), (None, &json!(2)));
         assert_eq!(owner.get(&format!("{CHATS}?limit=1&offset=1")).await.expect(200)[0]["id"], id);
 
         assert_eq!(owner.delete(&path).await.expect(200), json!({ "id": id, "status": "deleted" }));

@@ -1,28 +1,49 @@
 //! The verbs of the command line, through the real program against a real gateway.
 
+mod chat;
+mod completion;
+mod context;
 mod doctor;
 mod doctor_rights;
+mod habits;
 mod hostile;
 mod local;
 mod models;
 mod newcomer;
 mod offline;
+mod own;
 mod people;
+mod registry;
 mod signing_in;
 mod terminal;
 pub(crate) mod tls;
+mod tokens;
 mod usage;
 
 use std::{
     io::Write,
+    os::unix::fs::PermissionsExt,
     process::{Command, Output, Stdio},
 };
 
-use gantry_testkit::Gateway;
+use gantry_testkit::{Gateway, Options};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::GANTRY;
+use crate::support::{GANTRY, start};
+
+/// A gateway whose llama.cpp is the simulator, as a program of its own that somebody named, and the home of that program.
+async fn with_engine() -> (Gateway, TempDir) {
+    let home = TempDir::new().unwrap();
+    let program = home.path().join("llama-server");
+    let script = format!("#!/bin/sh\nexec {GANTRY} engine-sim --flavour llamacpp \"$@\"\n");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let options = Options::processes().env("SECONDARY_ENGINE_COMMAND", program.to_str().unwrap());
+    let gateway = start(options).await;
+    std::fs::write(gateway.models_dir().join("m.gguf"), "").unwrap();
+    (gateway, home)
+}
 
 /// A person at a shell, with a home of their own.
 struct Shell {
@@ -65,6 +86,15 @@ impl Ran {
 }
 
 impl Shell {
+    /// Makes models of the engine of [`with_engine`].
+    fn make(&self, names: &[&str]) {
+        for name in names {
+            let args =
+                ["models", "create", "--served-name", name, "--engine", "llamacpp", "--path", "m.gguf"];
+            self.run(&[&args[..], &["-s", "device=cpu"]].concat()).ends(0);
+        }
+    }
+
     fn at(url: &str) -> Self {
         Self { home: TempDir::new().unwrap(), url: url.to_owned() }
     }

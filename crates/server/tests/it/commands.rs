@@ -97,8 +97,7 @@ async fn readiness_counts_against_the_models_own_time() {
         ("llamacpp", json!({}), 300),
         ("vllm", json!({ "startup_timeout_sec": 77 }), 77),
     ] {
-        let mut body =
-            json!({ "served_name": format!("m{seconds}"), "engine_type": engine, "local_path": "m.gguf" });
+        let mut body = json!({ "served_name": format!("m{seconds}"), "engine_type": engine, "local_path": "m.gguf", "force": true });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let made = id(&team.admin.post("/admin/models", &body).await.expect(201));
         let ready = team.admin.get(&format!("/admin/models/{made}/readiness")).await.expect(200);

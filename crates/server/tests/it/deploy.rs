@@ -55,7 +55,7 @@ fn variables(text: &str) -> BTreeSet<String> {
 fn every_variable_named_in_deploy_is_a_setting() {
     let known = names();
     let mut seen = 0;
-    for folder in [folder(), folder().join("systemd"), folder().join("compose")] {
+    for folder in ["", "systemd", "compose", "debian", "proxy"].map(|it| folder().join(it)) {
         for file in std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).filter(|it| it.is_file())
         {
             for name in variables(&std::fs::read_to_string(&file).unwrap()) {
@@ -70,10 +70,11 @@ fn every_variable_named_in_deploy_is_a_setting() {
     assert!(seen > 20, "{seen}");
 }
 
-/// `Environment=` lines of the service.
+/// The lines of the service's settings file, those that are only proposed among them.
 fn of_the_service() -> BTreeMap<String, String> {
-    let text = read("systemd/gantry.service");
-    let lines = text.lines().filter_map(|it| it.strip_prefix("Environment="));
+    let text = read("systemd/gantry.env");
+    let lines = text.lines().map(|it| it.trim_start_matches('#'));
+    let lines = lines.filter(|it| !it.starts_with(' ') && it.contains('='));
     lines.map(|it| it.split_once('=').map(|(name, value)| (name.into(), value.into())).unwrap()).collect()
 }
 

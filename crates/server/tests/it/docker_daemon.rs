@@ -135,14 +135,17 @@ async fn with_live_restore_engines_outlive_their_daemon() {
 }
 
 #[tokio::test]
-async fn after_a_reboot_nothing_runs_by_itself_and_everything_can_be_started() {
+async fn after_a_reboot_only_what_is_to_start_by_itself_runs_and_everything_can_be_started() {
     let Some(mut daemon) = Daemon::start(GANTRY, "docker_daemon: reboot", false).await else { return };
     let mut gateway = gateway(&daemon, &[]).await;
     let owner = gateway.owner().await;
     let kept = Managed::run(&owner, &simulated("vllm", "kept", &[])).await;
     let gone = Managed::run(&owner, &simulated("llamacpp", "gone", &[])).await;
     let loads = Managed::create(&owner, &simulated("llamacpp", "loads", &[("LOAD_SECONDS", "600")])).await;
-    for how in ["power cut", "shutdown"] {
+    let mut body = simulated("vllm", "auto", &[]);
+    body["autostart"] = json!(true);
+    let auto = Managed::run(&owner, &body).await;
+    for (n, how) in ["power cut", "shutdown"].into_iter().enumerate() {
         let owner = gateway.owner().await;
         loads.start(&owner).await;
         loads.reaches(&owner, "loading").await;
@@ -166,12 +169,56 @@ async fn after_a_reboot_nothing_runs_by_itself_and_everything_can_be_started() {
         let record = gone.reaches(&owner, "stopped").await;
         assert_eq!(record["state_reason"], "container_not_found");
         println!("{how}: what loaded is `failed`, {:?}", loads.fails(&owner).await);
-        assert_eq!(daemon.docker(&["ps", "-q"]), "", "nothing was started");
+        auto.has_been(&owner, "running", n + 2).await;
+        println!("{how}: what starts by itself runs {:?} after the start of the gateway", booted.elapsed());
+        assert_eq!(owner.chat("auto").await.status, 200);
+        let names = daemon.docker(&["ps", "--format", "{{.Names}}"]);
+        assert_eq!(names, auto.container, "nothing else was started");
         for model in [&kept, &gone] {
             assert_eq!(owner.chat(&model.served_name).await.code(), "model_not_running");
             comes_up(&owner, model).await;
         }
         loads.command(&owner, "stop").await.expect(202);
         loads.reaches(&owner, "stopped").await;
+    }
+}
+
+/// The daemon hangs while the gateway is killed and comes up, and goes on later. Somebody asks `/readyz` once and gives up
+/// waiting, or nobody does.
+#[tokio::test]
+async fn a_gateway_that_came_up_while_the_daemon_hung_finds_out_what_happens_later() {
+    let Some(daemon) = Daemon::start(GANTRY, "docker_daemon: hangs at the start", false).await else {
+        return;
+    };
+    let mut gateway = gateway(&daemon, &[]).await;
+    let owner = gateway.owner().await;
+    let stopped = Managed::run(&owner, &simulated("vllm", "stopped", &[])).await;
+    let killed = Managed::run(&owner, &simulated("llamacpp", "killed", &[])).await;
+    for asked in [true, false] {
+        daemon.signal("STOP");
+        gateway.kill_and_restart().await;
+        let owner = gateway.owner().await;
+        if asked {
+            let checks = owner.get("/readyz").await.json["checks"].clone();
+            assert_eq!(checks["container_runtime"], "it does not answer");
+        }
+        // The answer comes when the gateway has asked the daemon in vain.
+        assert_eq!(owner.get(&stopped.path("logs")).await.code(), "runtime_unavailable");
+        for model in [&stopped, &killed] {
+            assert_eq!(model.record(&owner).await["state"], "running");
+        }
+        daemon.signal("CONT");
+        let begun = Instant::now();
+        stopped.command(&owner, "stop").await.expect(202);
+        daemon.docker(&["kill", &killed.container]);
+        let reason = killed.fails(&owner).await;
+        println!("{reason:?} {:?} after the daemon goes on", begun.elapsed());
+        assert!(reason.starts_with("engine_unhealthy: "), "{reason}");
+        stopped.reaches(&owner, "stopped").await;
+        println!("the stop was carried out {:?} after it", begun.elapsed());
+        for model in [&stopped, &killed] {
+            model.start(&owner).await;
+            model.reaches(&owner, "running").await;
+        }
     }
 }

@@ -71,7 +71,7 @@ impl Image {
         run("tar", &["-cf", layer.to_str().unwrap(), "-C", root.to_str().unwrap(), "random"]);
         let mut layers = vec![Blob::of(&layer)];
         let mut config = json!({
-            "architecture": "amd64", "os": "linux", "config": { "Labels": { "gantry.simulator": "true" } },
+            "architecture": "amd64", "os": "linux", "config": {},
         });
         if let Some((it, more)) = upper {
             config = it;
@@ -104,7 +104,10 @@ impl Image {
         let index = &read("manifest.json")[0];
         let layers = index["Layers"].as_array().unwrap().iter();
         let layers = layers.map(|it| Blob::of(&saved.join(it.as_str().unwrap()))).collect();
-        Self::new(dir, 8, Some((read(index["Config"].as_str().unwrap()), layers)))
+        // To a gateway it is an engine: nobody else has simulators.
+        let mut config = read(index["Config"].as_str().unwrap());
+        config["config"]["Labels"].as_object_mut().unwrap().remove("gantry.simulator");
+        Self::new(dir, 8, Some((config, layers)))
     }
 }
 
@@ -281,6 +284,7 @@ async fn an_image_is_pulled_from_a_registry_and_runs() {
     let name = format!("{}/engine:1", registry.url.trim_start_matches("http://"));
     let gateway = Gateway::start(GANTRY, options()).await;
     let owner = gateway.owner().await;
+    fs::create_dir(gateway.models_dir().join("simulated")).unwrap();
     let model = model_of(&owner, &name).await;
     model.start(&owner).await;
     model.reaches(&owner, "running").await;

@@ -11,7 +11,7 @@ use crate::support::start;
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../inspect/tests/fixtures");
 const LLAMACPP: &str = "ghcr.io/ggml-org/llama.cpp:server-b11434";
 
-fn add_fixtures(models: &Path) {
+pub(crate) fn add_fixtures(models: &Path) {
     for kind in ["gguf", "hf"] {
         let from = Path::new(FIXTURES).join(kind);
         copy(&from, models);
@@ -76,7 +76,7 @@ fn lines(preview: &Value) -> Vec<String> {
     assert_eq!(preview["valid"], !errors, "{preview}");
     let text = |it: &Value| it.as_str().unwrap_or("-").to_owned();
     all.iter()
-        .filter(|it| it["category"] != "runtime" && it["category"] != "vram")
+        .filter(|it| !["runtime", "vram", "defaults"].contains(&it["category"].as_str().unwrap()))
         .map(|it| format!("{} {}: {}", text(&it["severity"]), text(&it["field"]), text(&it["message"])))
         .collect()
 }
@@ -242,7 +242,7 @@ async fn side_files_are_looked_at_also_of_online_models() {
 async fn settings_that_do_not_go_with_the_files_are_told() {
     let story = Story::new().await;
     // An embedding model that is to chat, and the reverse.
-    let bert = llamacpp("tiny-bert-embed-F16.gguf");
+    let bert = with(llamacpp("tiny-bert-embed-F16.gguf"), &json!({ "task": "generate" }));
     let task = story.about(&bert, "task").await;
     assert_eq!((&task["severity"], &task["set"]), (&json!("warning"), &json!({ "task": "embed" })));
     assert_eq!(story.said(&with(bert, &task["set"])).await, Vec::<String>::new());
@@ -375,6 +375,19 @@ async fn advice_is_of_what_can_help() {
         let found = story.about(&with(llamacpp("tiny-llama-F16.gguf"), &set), field).await;
         let fix = fix(&found);
         assert!(fix.contains("visible to containers") && !fix.contains("engine_image"), "{field}: {fix}");
+    }
+    // Outside the range that is advised.
+    for (batch, task, better) in [
+        (64, "generate", Some(128)),
+        (4096, "generate", Some(2048)),
+        (4096, "embed", None),
+        (128, "generate", None),
+    ] {
+        let body = with(llamacpp("tiny-llama-F16.gguf"), &json!({ "batch_size": batch, "task": task }));
+        let preview = story.owner.post("/admin/models/dry-run", &body).await.expect(200);
+        let found = preview["warnings"].as_array().unwrap().iter().find(|it| it["field"] == "batch_size");
+        let set = better.map(|it| json!({ "batch_size": it }));
+        assert_eq!(found.map(|it| it["set"].clone()), set, "{batch} {task}");
     }
     // What only some versions have.
     let older = json!({ "engine_image": "ghcr.io/ggml-org/llama.cpp:server-b5000", "fit_memory": "on" });

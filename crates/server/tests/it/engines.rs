@@ -21,6 +21,7 @@ use std::{
 
 use gantry_testkit::{Client, Gateway, Managed, Options, copy, docker, events, skip};
 use reqwest::Method;
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use diagnosed::Case;
@@ -77,8 +78,15 @@ impl Engine {
 
     /// Straight to the engine, past the gateway.
     fn direct(&self, model: &Managed) -> Client {
-        let key = fs::read_to_string(self.gateway.data_dir().join("secrets/engine-key")).unwrap();
-        model.engine().with_key(&key)
+        let internal = fs::read_to_string(self.gateway.data_dir().join("secrets/engine-key")).unwrap();
+        let generation = &model.inspect().unwrap()["Config"]["Labels"]["gantry.generation"];
+        let generation = generation.as_str().unwrap().parse().unwrap();
+        let key = gantry_domain::engine::instance_key(
+            &internal.into(),
+            gantry_domain::ModelId(model.id),
+            generation,
+        );
+        model.engine().with_key(key.expose_secret())
     }
 
     /// The request through the gateway and straight to the engine: the same usage, which is also what the row says.
@@ -152,7 +160,8 @@ impl Engine {
     async fn start_all(&self, models: &[Managed]) {
         let answers = models.iter().map(|it| it.command(&self.owner, "start"));
         for answer in futures_util::future::join_all(answers).await {
-            assert!(answer.status == 202 || answer.code() == "image_not_available", "{}", answer.text);
+            let refused = ["image_not_available", "model_file_missing"].contains(&answer.code());
+            assert!(answer.status == 202 || refused, "{}", answer.text);
         }
     }
 
@@ -194,7 +203,7 @@ impl Engine {
 }
 
 fn llama(served_name: &str, file: &str) -> Value {
-    json!({ "served_name": served_name, "engine_type": "llamacpp", "local_path": file, "device": "cpu", "context_size": 2048 })
+    json!({ "served_name": served_name, "engine_type": "llamacpp", "local_path": file, "device": "cpu", "context_size": 2048, "force": true })
 }
 
 #[tokio::test]
@@ -281,7 +290,8 @@ async fn llamacpp_says_in_its_log_why_it_does_not_start() {
     }
     // What is not there at all is found out before an engine starts.
     let missing = Managed::create(&engine.owner, &llama("missing", "nowhere.gguf")).await;
-    missing.start(&engine.owner).await;
+    let refused = missing.command(&engine.owner, "start").await;
+    assert_eq!((refused.status, refused.code()), (422, "model_file_missing"), "{refused:?}");
     let reason = missing.fails(&engine.owner).await;
     assert_eq!(
         reason,

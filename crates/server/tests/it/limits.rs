@@ -6,3 +6,4 @@ mod records;
 mod redis;
 mod rules;
 mod sharing;
+mod users;

@@ -21,6 +21,8 @@ mod commands;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod creating;
+#[cfg(test)]
 mod database_faults;
 #[cfg(test)]
 mod deploy;
@@ -46,6 +48,8 @@ mod faults;
 mod gate;
 #[cfg(test)]
 mod hub_config;
+#[cfg(test)]
+mod kept_out;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
@@ -74,11 +78,15 @@ mod orgs;
 #[cfg(test)]
 mod otlp;
 #[cfg(test)]
+mod own;
+#[cfg(test)]
 mod playground;
 #[cfg(test)]
 mod process_lifecycle;
 #[cfg(test)]
 mod prometheus;
+#[cfg(test)]
+mod proxy;
 #[cfg(test)]
 mod raw_requests;
 #[cfg(test)]
@@ -86,13 +94,19 @@ mod reach;
 #[cfg(test)]
 mod readiness;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod registry;
 #[cfg(test)]
 mod reliability_page;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]
+mod sealed;
+#[cfg(test)]
 mod settings_cli;
+#[cfg(test)]
+mod settings_files;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
@@ -113,6 +127,8 @@ mod team;
 mod tenancy;
 #[cfg(test)]
 mod tenants;
+#[cfg(test)]
+mod tokens;
 #[cfg(test)]
 mod traces;
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //! The table below is written by hand, so that a policy can't change by accident.
 
 use gantry_admin_api::{policy::Access, routes::routes};
+use gantry_domain::Role;
 use gantry_testkit::{Answer, Client, Database, Options};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
     support::{assert_error, gateway},
-    team::{PASSWORD, Team, everything, id, make_key, make_model, make_org, make_user},
+    team::{PASSWORD, Team, everything, id, make_key, make_model, make_org, make_token, make_user},
 };
 
 /// Method, path, least role (`-`: nobody need sign in), and the status when all is well.
@@ -16,6 +17,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/readyz", "-", 200),
     // In this story there is an owner already.
     ("POST", "/admin/bootstrap-owner", "-", 409),
+    ("GET", "/auth/setup", "-", 200),
     ("POST", "/auth/login", "-", 200),
     ("POST", "/auth/logout", "user", 200),
     ("GET", "/auth/me", "user", 200),
@@ -23,6 +25,16 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/auth/keys", "user", 200),
     ("POST", "/auth/keys", "user", 201),
     ("DELETE", "/auth/keys/{id}", "user", 200),
+    ("GET", "/auth/tokens", "user", 200),
+    ("POST", "/auth/tokens", "user", 201),
+    ("DELETE", "/auth/tokens/{id}", "user", 200),
+    ("GET", "/auth/usage", "user", 200),
+    ("GET", "/auth/usage/aggregate", "user", 200),
+    ("GET", "/auth/usage/series", "user", 200),
+    ("GET", "/auth/limits", "user", 200),
+    ("GET", "/auth/models", "user", 200),
+    ("GET", "/admin/tokens", "org_admin", 200),
+    ("DELETE", "/admin/tokens/{id}", "org_admin", 200),
     ("GET", "/admin/keys", "org_admin", 200),
     ("POST", "/admin/keys", "org_admin", 201),
     ("PATCH", "/admin/keys/{id}", "org_admin", 200),
@@ -60,6 +72,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/models/registry", "admin", 200),
     ("POST", "/admin/models/registry", "owner", 201),
     ("DELETE", "/admin/models/registry", "owner", 200),
+    ("PATCH", "/admin/models/registry/{*served_name}", "owner", 200),
     ("DELETE", "/admin/models/registry/{*served_name}", "owner", 200),
     ("GET", "/admin/models/metrics", "admin", 200),
     ("GET", "/admin/models/{id}", "admin", 200),
@@ -109,10 +122,7 @@ fn method(name: &str) -> Method {
 
 #[test]
 fn the_route_table_is_the_one_written_here() {
-    let least = |access| match access {
-        Access::Public => "-",
-        Access::AtLeast(role) => role.as_str(),
-    };
+    let least = |access: Access| access.role().map_or("-", Role::as_str);
     let all = routes();
     let found: Vec<_> = all.iter().map(|it| (it.method.as_str(), it.path, least(it.policy.access))).collect();
     let wanted: Vec<_> = TABLE.iter().map(|(method, path, role, _)| (*method, *path, *role)).collect();
@@ -149,7 +159,10 @@ pub(crate) async fn fresh(
     if path == "/auth/keys/{id}" {
         return format!("/auth/keys/{}", id(&caller.post("/auth/keys", &json!({})).await.expect(201)));
     }
-    if path.starts_with("/admin/models/registry") && method == "DELETE" {
+    if path == "/auth/tokens/{id}" {
+        return format!("/auth/tokens/{}", id(&make_token(caller, "*:read").await));
+    }
+    if path.starts_with("/admin/models/registry") && matches!(method, "DELETE" | "PATCH") {
         let entry = json!({ "served_name": name, "url": "http://127.0.0.1:9" });
         owner.post("/admin/models/registry", &entry).await.expect(201);
         return match path.strip_suffix("{*served_name}") {
@@ -166,6 +179,7 @@ pub(crate) async fn fresh(
     }
     let id = match path.split('/').nth(2).unwrap() {
         "keys" => id(&make_key(owner, &json!({ "org_id": team.tenant })).await),
+        "tokens" => id(&make_token(&team.user, "*:read").await),
         "orgs" => make_org(owner, &name).await,
         "users" => make_user(owner, team.tenant, &name, "user").await,
         _ => make_model(owner, &name).await,
@@ -182,6 +196,7 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         ("POST", "/auth/login") => json!({ "username": "uwe", "password": PASSWORD }),
         ("POST", "/auth/password") => json!({ "current_password": password, "new_password": password }),
         ("PUT", "/admin/models/base-dir") => json!({ "base_dir": "/nowhere/at/all" }),
+        ("POST", "/auth/tokens") => json!({ "name": names.next(), "scopes": "account:read" }),
         ("POST", "/admin/users") => json!({ "username": names.next(), "password": PASSWORD }),
         ("POST", "/admin/models" | "/admin/models/dry-run") => {
             json!({ "served_name": names.next(), "engine_type": "vllm", "local_path": "m" })
@@ -190,6 +205,7 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
             json!({ "served_name": names.next(), "url": "http://127.0.0.1:9" })
         }
         ("PATCH", "/admin/users/{id}") => json!({ "username": names.next() }),
+        ("PATCH", "/admin/models/registry/{*served_name}") => json!({ "task": "embed" }),
         ("POST", "/admin/orgs") | ("PATCH", _) => json!({ "name": names.next() }),
         ("POST", "/admin/upstreams/refresh-health" | "/admin/keys" | "/auth/keys") => json!({}),
         _ => return None,

@@ -79,8 +79,9 @@ impl Story {
     }
 }
 
+/// All layers are asked for.
 fn gguf(file: &str) -> Value {
-    json!({ "served_name": "m", "engine_type": "llamacpp", "local_path": file })
+    json!({ "served_name": "m", "engine_type": "llamacpp", "local_path": file, "fit_memory": "off" })
 }
 
 fn vllm(path: &str) -> Value {
@@ -245,6 +246,20 @@ async fn what_does_not_fit_is_told_with_a_value_that_does() {
     let set = remedy(&story.memory(&gguf("tiny-llama-F16.gguf")).await.1, "ngl");
     let (estimate, _) = story.memory(&with(gguf("tiny-llama-F16.gguf"), &set)).await;
     assert_eq!((&estimate["fits"], &estimate["per_gpu_gb"]), (&json!(true), &json!([0.0])), "{set}");
+}
+
+#[tokio::test]
+async fn layers_that_the_engine_leaves_in_ram_are_told() {
+    // It leaves a GiB of each GPU free, and the driver takes 500 MiB.
+    for (free, layers) in [(1600, None), (1524, Some(0))] {
+        let story = Story::with(Some(&[(free, 0)])).await;
+        let (estimate, warnings) =
+            story.memory(&with(gguf("tiny-llama-F16.gguf"), &json!({ "fit_memory": null }))).await;
+        assert_eq!((&estimate["fits"], &estimate["layers_on_gpus"]), (&json!(true), &json!(layers)));
+        let said: Vec<_> = warnings.iter().map(|it| it["message"].as_str().unwrap()).collect();
+        assert_eq!(said.len(), usize::from(layers.is_some()), "{said:?}");
+        assert!(said.iter().all(|it| it.contains("about 0 of 2 layers fit on the GPUs")), "{said:?}");
+    }
 }
 
 #[tokio::test]

@@ -20,7 +20,10 @@ async fn images_come_from_the_operators_list() {
         ("vllm/vllm-openai:v0.1", true),
         ("vllm/vllm-openai@sha256:0000000000000000000000000000000000000000000000000000000000000000", true),
         ("ghcr.io/ggml-org/llama.cpp:server", true),
-        ("gantry/engine-sim-vllm:0.32.0", true),
+        ("localhost/gantry-engine-sim-vllm:0.32.0", true),
+        ("localhost/gantry-engine-sim-vllm:latest", false),
+        ("localhost/gantry-engine-sim-evil:0.32.0", false),
+        ("gantry/engine-sim-vllm:0.32.0", false),
         ("ghcr.io/me/anything:1", true),
         ("registry:5000/team/vllm", true),
         (
@@ -169,7 +172,7 @@ async fn paths_stay_below_the_base_directory() {
         assert_eq!(team.owner.get("/admin/models").await.json, before);
         for path in STAYING {
             for field in fields {
-                let answer = team.owner.patch(v, &value(field, path)).await;
+                let answer = team.owner.patch(v, &with(value(field, path), "force", json!(true))).await;
                 assert_eq!(answer.status, 200, "{field} = {path:?}: {}", answer.text);
             }
         }

@@ -10,10 +10,11 @@ use crate::{
 };
 
 /// What every record begins with.
-const IDENTITY: &str = "id name served_name task engine_type state state_reason diagnosis needs_apply \
-                        needs_apply_reason rolled_back archived simulator hub_token_set created_at updated_at";
+const IDENTITY: &str = "id name served_name task engine_type state state_reason diagnosis restart needs_apply \
+                        needs_apply_reason rolled_back archived simulator hub_token_set defaulted created_at updated_at";
 const BOTH: &str = "mode repo_id local_path tokenizer hub_config_path engine_image startup_timeout_sec \
-    request_timeout_sec stream_idle_timeout_sec device selected_gpus chat_template chat_template_file lora_adapters \
+    restart_policy restart_limit autostart request_timeout_sec stream_idle_timeout_sec device selected_gpus \
+    memory_limit_gib read_only_root chat_template chat_template_file lora_adapters \
     seed extra_args extra_env request_defaults";
 const VLLM: &str = "dtype quantization tensor_parallel_size pipeline_parallel_size gpu_memory_utilization \
     max_model_len max_num_seqs max_num_batched_tokens kv_cache_dtype kv_cache_memory_bytes block_size enforce_eager \
@@ -35,7 +36,7 @@ pub(crate) fn vllm(served_name: &str) -> Value {
 }
 
 pub(crate) fn llamacpp(served_name: &str) -> Value {
-    json!({ "served_name": served_name, "engine_type": "llamacpp", "local_path": "m.gguf" })
+    json!({ "served_name": served_name, "engine_type": "llamacpp", "local_path": "m.gguf", "force": true })
 }
 
 pub(crate) fn with(mut body: Value, field: &str, value: Value) -> Value {
@@ -81,8 +82,19 @@ async fn a_record_shows_every_field_of_its_engine_and_no_secret() {
             ("selected_gpus", json!([0, 1])),
             ("request_defaults", json!({ "temperature": 0.2 })),
             ("max_model_len", json!(null)),
+            ("block_size", json!(16)),
+            ("max_num_seqs", json!(256)),
         ] {
             assert_eq!(made[field], value, "{field}");
+        }
+        let defaulted = made["defaulted"].as_array().unwrap();
+        for (field, by_default) in [
+            ("block_size", true),
+            ("max_num_seqs", true),
+            ("gpu_memory_utilization", false),
+            ("max_model_len", false),
+        ] {
+            assert_eq!(defaulted.contains(&json!(field)), by_default, "{field}");
         }
         let path = format!("/admin/models/{}", id(&made));
         assert_eq!(team.admin.get(&path).await.expect(200), made);
@@ -92,9 +104,17 @@ async fn a_record_shows_every_field_of_its_engine_and_no_secret() {
         let mut fields: Vec<_> = second.as_object().unwrap().keys().cloned().collect();
         fields.sort_unstable();
         assert_eq!(fields, words(&[IDENTITY, BOTH, LLAMACPP]));
-        for (field, value) in
-            [("name", "A GGUF"), ("task", "embed"), ("engine_type", "llamacpp"), ("mode", "offline")]
-        {
+        for (field, value) in [
+            ("name", json!("A GGUF")),
+            ("task", json!("embed")),
+            ("engine_type", json!("llamacpp")),
+            ("mode", json!("offline")),
+            ("rope_freq_scale", json!(1.0)),
+            ("fit_memory", json!("on")),
+            ("ngl", json!(999)),
+            // The default is for models that generate.
+            ("batch_size", json!(null)),
+        ] {
             assert_eq!(second[field], value, "{field}");
         }
         assert_eq!(second["hub_token_set"], false);
@@ -106,6 +126,22 @@ async fn a_record_shows_every_field_of_its_engine_and_no_secret() {
             let page = team.admin.get(&format!("/admin/models?{query}")).await;
             assert_eq!((&page.json, page.header("x-total-count")), (&json!([wanted]), Some("2")));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_is_sent_back_sets_nothing() {
+    for database in Database::all("a_record_that_is_sent_back") {
+        let team = Team::on(database).await;
+        let made = create(&team.admin, &llamacpp("m")).await.expect(201);
+        let mut whole = made.clone();
+        let read_only = "id state state_reason diagnosis restart needs_apply needs_apply_reason rolled_back \
+                         simulator hub_token_set defaulted created_at updated_at";
+        for field in read_only.split_whitespace() {
+            whole.as_object_mut().unwrap().shift_remove(field);
+        }
+        let path = format!("/admin/models/{}", id(&made));
+        assert_eq!(team.admin.patch(&path, &whole).await.expect(200), made);
     }
 }
 
@@ -332,7 +368,9 @@ async fn what_gives_power_over_the_host_is_for_owners() {
             assert_forbidden_fields(&team.admin.patch(&path, &json!({ field: null })).await, &[field]);
         }
         // Forms send all fields back.
-        let kept = team.admin.patch(&path, &with(powerful, "max_model_len", json!(1024))).await.expect(200);
+        let mut shown = with(powerful, "max_model_len", json!(1024));
+        shown["extra_env"]["A"] = json!("***");
+        let kept = team.admin.patch(&path, &shown).await.expect(200);
         assert_eq!(kept["max_model_len"], 1024);
         assert_eq!(kept["extra_args"], json!(["--foo"]));
         // Trust in this model's code is no trust in another's.
@@ -411,6 +449,7 @@ async fn forms_are_told_every_field_and_the_base_directory() {
     let wanted = json!({
         "name": "gpu_memory_utilization", "engine_type": "vllm", "group": "memory",
         "schema": { "type": "number", "minimum": 0.05, "maximum": 0.98 }, "default": 0.9, "unit": null,
+        "default_task": null, "engine_default": "0.92 from 0.20.0, 0.9 <0.20.0", "tuned": null,
         "help": "Share of each GPU's memory that the engine may use; without GPUs, where the default does not count, of \
                  the RAM.",
         "owner_only": false,
@@ -428,6 +467,9 @@ async fn forms_are_told_every_field_and_the_base_directory() {
         ("draft_p_min", json!(0.5)),
         ("enforce_eager", json!(true)),
         ("numa", json!("isolate")),
+        ("block_size", json!(16)),
+        ("rope_freq_scale", json!(1.0)),
+        ("fit_memory", json!("on")),
         ("max_model_len", json!(null)),
     ] {
         assert_eq!(row(name)["default"], default, "{name}");

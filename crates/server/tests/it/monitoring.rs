@@ -42,7 +42,9 @@ fn promtool(test: &str, args: &[&str], input: &str) -> Option<(bool, String)> {
 
 pub(crate) fn address(gateway: &Gateway) -> String {
     let log = gateway.log();
-    let line = log.lines().find_map(|it| it.split_once("metrics addr=")).expect("the address is logged");
+    // Of the last start.
+    let line =
+        log.lines().rev().find_map(|it| it.split_once("metrics addr=")).expect("the address is logged");
     line.1.split_whitespace().next().unwrap().to_owned()
 }
 

@@ -99,7 +99,11 @@ fn short(value: &Value) -> Value {
         Value::Object(map) => map
             .iter()
             .map(|(name, it)| {
-                let value = if name == "token" { json!(TOKEN) } else { short(it) };
+                let value = match it.as_str().filter(|_| name == "token") {
+                    // Which kind it is stands in front.
+                    Some(token) => json!(TOKEN.replace("gty_", &token[..4])),
+                    None => short(it),
+                };
                 (name.clone(), value)
             })
             .collect(),

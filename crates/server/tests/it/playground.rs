@@ -188,7 +188,7 @@ async fn a_model_that_does_not_run_has_the_limits_of_its_record_and_its_files() 
         let trained = &config["max_position_embeddings"];
 
         let make = async |body: Value| team.owner.post("/admin/models", &body).await.expect(201);
-        let vllm = |name: &str, path: &str| json!({ "served_name": name, "engine_type": "vllm", "local_path": path });
+        let vllm = |name: &str, path: &str| json!({ "served_name": name, "engine_type": "vllm", "local_path": path, "force": true });
         make(vllm("chat", "chat")).await;
         make(vllm("gemma", "gemma")).await;
         make(vllm("lost", "not/there")).await;

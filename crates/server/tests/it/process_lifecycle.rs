@@ -1,10 +1,14 @@
 //! Models whose engines are processes of this machine. No Docker is needed, and none is used.
 
+mod again;
 mod choice;
+mod engine_keys;
 mod failures;
 mod life;
 mod places;
+mod ports;
 mod real_engine;
+mod simulators;
 mod survival;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};

@@ -103,6 +103,8 @@ async fn a_body_of_ambiguous_length_is_never_taken_for_two_requests() {
         (&["Transfer-Encoding: identity"], &plain),
         (&["Transfer-Encoding: chunked, identity"], &chunked),
         (&["Transfer-Encoding: xchunked"], &chunked),
+        (&["Transfer-Encoding: chunked, chunked"], "2\r\n{}\r\n0\r\n\r\n"),
+        (&["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"], "2\r\n{}\r\n0\r\n\r\n"),
         (&["Transfer-Encoding: gzip"], &chunked),
         (&["Transfer-Encoding : chunked"], &chunked),
         (&["Transfer-Encoding: chunked"], "zz\r\n{}\r\n0\r\n\r\n"),

@@ -180,7 +180,8 @@ async fn engines_are_probed_with_their_own_key_and_their_past_is_kept() {
         (&json!(true), &json!("manual"), &json!(["far", "more"]))
     );
     assert!(far["latency_ms"].as_f64().unwrap() > 0.0 && far["last_ok_at"].is_string(), "{far}");
-    assert_eq!(far["breaker"], json!({ "state": "closed", "cooldown_remaining_sec": 0.0 }));
+    let closed = json!({ "state": "closed", "keeps_away": null, "cooldown_remaining_sec": 0.0 });
+    assert_eq!(far["breaker"], closed);
     let internal = std::fs::read_to_string(gateway.data_dir().join("secrets/engine-key")).unwrap();
     for head in engine.heads("/v1/models") {
         assert!(head.contains("authorization: bearer their-own-key"), "{head}");

@@ -58,6 +58,11 @@ pub(crate) async fn make_key(by: &Client, body: &Value) -> Value {
     by.post("/admin/keys", body).await.expect(201)
 }
 
+/// A token of whoever `by` is, with these scopes; the record with the token itself.
+pub(crate) async fn make_token(by: &Client, scopes: &str) -> Value {
+    by.post("/auth/tokens", &json!({ "name": "script", "scopes": scopes })).await.expect(201)
+}
+
 /// A model that nobody starts.
 pub(crate) async fn make_model(by: &Client, served_name: &str) -> i64 {
     let body = json!({ "served_name": served_name, "engine_type": "vllm", "local_path": "m" });

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     simulator::Simulator,
-    team::{PASSWORD, Team, everything, id, make_key, make_model, make_user},
+    team::{PASSWORD, Team, everything, id, make_key, make_model, make_token, make_user},
 };
 
 /// One object of each kind, by the word in its path (`x-gantry-object` in the document).
@@ -28,8 +28,9 @@ async fn foreign(team: &Team) -> (Things, Client, Simulator) {
     let otto = team.gateway.sign_in("otto", PASSWORD).await;
     let model = make_model(&team.owner, "foreign").await;
     let things = [("orgs", json!(org)), ("users", json!(user)), ("keys", json!(id(&key)))];
-    let chat = begin_chat(&otto).await;
-    (things.into_iter().chain([("models", json!(model)), ("sessions", chat)]).collect(), otto, simulator)
+    let token = json!(id(&make_token(&otto, "*:read").await));
+    let more = [("models", json!(model)), ("sessions", begin_chat(&otto).await), ("tokens", token)];
+    (things.into_iter().chain(more).collect(), otto, simulator)
 }
 
 /// What `client`, who is `username` of the team's tenant, may touch. Models belong to nobody.
@@ -38,8 +39,9 @@ async fn own(team: &Team, client: &Client, username: &str) -> Things {
     let key = id(&make_key(&team.owner, &json!({ "user_id": user })).await);
     let model = make_model(&team.owner, &format!("of-{username}")).await;
     let things = [("orgs", json!(team.tenant)), ("users", json!(user)), ("keys", json!(key))];
-    let chat = begin_chat(client).await;
-    things.into_iter().chain([("models", json!(model)), ("sessions", chat)]).collect()
+    let token = json!(id(&make_token(client, "*:read").await));
+    let more = [("models", json!(model)), ("sessions", begin_chat(client).await), ("tokens", token)];
+    things.into_iter().chain(more).collect()
 }
 
 async fn begin_chat(client: &Client) -> Value {

@@ -8,13 +8,13 @@ use serde_json::json;
 use sqlx::Connection as _;
 
 use crate::{
-    support::gateway,
+    support::{column, gateway},
     team::{id, make_key, make_model},
 };
 
 const SOON: Duration = Duration::from_mins(1);
 
-async fn sql(gateway: &Gateway, text: &'static str) {
+pub(crate) async fn sql(gateway: &Gateway, text: &'static str) {
     if let Some(url) = gateway.database_url() {
         let mut conn = sqlx::PgConnection::connect(&url).await.unwrap();
         sqlx::raw_sql(text).execute(&mut conn).await.unwrap();
@@ -67,6 +67,47 @@ async fn one_row_that_can_t_be_read_stops_no_revocation() {
         make_key(&owner, &json!({ "name": "another" })).await;
         assert_eq!(gateway.client().get("/readyz").await.json["checks"]["catalog"], "ok");
         assert_eq!(odd.get("/v1/models").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn lists_come_without_rows_that_can_t_be_read() {
+    for database in Database::all("unreadable: lists") {
+        let gateway = gateway(database).await;
+        let owner = gateway.owner().await;
+        for name in ["odd", "good"] {
+            make_model(&owner, name).await;
+            make_key(&owner, &json!({ "name": name })).await;
+            let chat = json!({ "model_name": name, "engine_type": "vllm" });
+            owner.post("/v1/chat/sessions", &chat).await.expect(201);
+        }
+        sql(
+            &gateway,
+            "UPDATE api_keys SET scopes = 'newscope' WHERE name = 'odd'; \
+             UPDATE models SET config = '[]' WHERE served_name = 'odd'; \
+             UPDATE chat_sessions SET constraints = '[]' WHERE model_name = 'odd'",
+        )
+        .await;
+        for _ in 0..2 {
+            for (list, name, left) in [
+                ("/admin/models", "served_name", vec!["good"]),
+                ("/admin/keys", "name", vec!["good"]),
+                ("/v1/chat/sessions", "model_name", vec!["good"]),
+            ] {
+                let found = owner.get(list).await.expect(200);
+                assert_eq!(column(&found, name), left, "{list}");
+            }
+        }
+        // Others are made as before, and the name of the one that can't be read stays its own.
+        make_model(&owner, "next").await;
+        let twin = json!({ "served_name": "odd", "engine_type": "vllm", "local_path": "m" });
+        assert_eq!(owner.post("/admin/models", &twin).await.code(), "served_name_conflict");
+        // The log tells of each once, and a counter how many there are.
+        let log = gateway.log();
+        let told = log.lines().filter(|it| it.contains("left out of lists")).count();
+        assert_eq!(told, 3, "{log}");
+        let metrics = crate::monitoring::page(&gateway).await;
+        assert!(metrics.contains("\ngantry_lists_unreadable_rows_total 3\n"), "{metrics}");
     }
 }
 

@@ -251,6 +251,7 @@ fn row(number: i64, ago_s: i64) -> UsageRow {
         ttft_ms: Some(number / 10),
         status_code: 200,
         outcome: Outcome::Ok,
+        requests: 1,
     }
 }
 

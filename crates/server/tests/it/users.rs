@@ -32,7 +32,9 @@ async fn a_user_is_made_changed_and_deleted_with_his_keys() {
         assert!(created_at.as_str().unwrap().ends_with('Z'));
         let mut record = json!({
             "id": id(&made), "username": "Zoë", "role": "org_admin", "org_id": team.tenant, "org_name": "Tenant",
-            "enabled": false, "created_at": created_at, "last_login_at": null,
+            "enabled": false, "created_at": created_at, "last_login_at": null, "models": null,
+            "rpm_limit": null, "tpm_limit": null, "max_concurrency": null, "max_streams": null,
+            "budget_tokens_day": null, "budget_tokens_month": null, "budget": null,
         });
         assert_eq!(made, record);
         // The least: a user of the caller's organisation.

@@ -21,7 +21,7 @@ struct Options {
     /// `vllm` or `llamacpp`; both if left out.
     #[arg(long)]
     flavour: Option<Flavour>,
-    /// Name of the image [default: gantry/engine-sim-FLAVOUR:VERSION].
+    /// Name of the image [default: localhost/gantry-engine-sim-FLAVOUR:VERSION].
     #[arg(long, requires = "flavour")]
     tag: Option<String>,
     /// Write an archive for `docker load` to this file instead of loading it.

@@ -308,7 +308,8 @@ impl Tx {
         steps: &mut BTreeMap<i64, UsageSums>,
     ) -> StoreResult<()> {
         const SQL: [&str; 7] = by_driver!(
-            "SELECT created_at / 60000, COUNT(*), CAST(SUM(CASE WHEN status_code >= 400 THEN 1 ELSE 0 END) AS BIGINT), \
+            "SELECT created_at / 60000, CAST(SUM(requests) AS BIGINT), \
+             CAST(SUM(CASE WHEN status_code >= 400 THEN requests ELSE 0 END) AS BIGINT), \
              CAST(SUM(prompt_tokens) AS BIGINT), CAST(SUM(completion_tokens) AS BIGINT)",
             " GROUP BY 1"
         );

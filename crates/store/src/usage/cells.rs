@@ -17,11 +17,13 @@ use gantry_domain::{
 use crate::page::clean;
 
 /// First byte of `sums`.
-const VERSION: u8 = 2;
-/// It did not know free tokens: in sums that old, budgets count all tokens.
+const VERSION: u8 = 3;
+/// It did not know rows that stand for several requests: it had as many of one as of the other.
+const WITHOUT_ROWS: u8 = 2;
+/// It did not know free tokens either: in sums that old, budgets count all tokens.
 const WITHOUT_FREE: u8 = 1;
-/// Packed sums of a cell; [`WITHOUT_FREE`] has the last one not.
-const N_FIELDS: usize = 9;
+/// Packed sums of a cell; [`WITHOUT_ROWS`] does not have the last one, [`WITHOUT_FREE`] not the last two.
+const N_FIELDS: usize = 10;
 /// A packed task is its place here, a packed outcome its place in [`Outcome::ALL`]: new ones go to the end.
 const TASKS: [Task; 2] = [Task::Generate, Task::Embed];
 
@@ -44,6 +46,8 @@ pub struct UsageSums {
     pub streamed: i64,
     /// Milliseconds, of those.
     pub ttft_ms: i64,
+    /// Raw rows that the requests had: fewer than requests, if some were refused alike and share one.
+    pub rows: i64,
 }
 
 impl UsageSums {
@@ -59,11 +63,12 @@ impl UsageSums {
         self.errors = self.errors.saturating_add(other.errors);
     }
 
-    /// Those of one request.
-    pub(super) fn of_one(tokens: (i64, i64, Option<i64>), endpoint: Endpoint) -> Self {
+    /// Those of one row, which stands for so many requests.
+    pub(super) fn of_row(requests: i64, tokens: (i64, i64, Option<i64>), endpoint: Endpoint) -> Self {
         let (prompt_tokens, completion_tokens, cached_tokens) = tokens;
         let sums = Self {
-            requests: 1,
+            requests,
+            rows: 1,
             prompt_tokens,
             completion_tokens,
             cached_tokens: cached_tokens.unwrap_or(0),
@@ -71,6 +76,19 @@ impl UsageSums {
         };
         let free_tokens = if endpoint.runs_model() { 0 } else { sums.total_tokens() };
         Self { free_tokens, ..sums }
+    }
+
+    /// The same with what else each of its requests has: the times in milliseconds are the mean of them.
+    pub(super) fn with(self, status: u16, estimated: bool, (latency, ttft): (i64, Option<i64>)) -> Self {
+        let of_all = |it: bool| if it { self.requests } else { 0 };
+        Self {
+            errors: of_all(status >= FIRST_ERROR_STATUS),
+            estimated: of_all(estimated),
+            latency_ms: latency.saturating_mul(self.requests),
+            streamed: of_all(ttft.is_some()),
+            ttft_ms: ttft.unwrap_or(0).saturating_mul(self.requests),
+            ..self
+        }
     }
 
     /// What is packed: all but the errors, which follow from the status of the cell.
@@ -85,6 +103,7 @@ impl UsageSums {
             self.streamed,
             self.ttft_ms,
             self.free_tokens,
+            self.rows,
         ]
     }
 
@@ -99,6 +118,7 @@ impl UsageSums {
             &mut self.streamed,
             &mut self.ttft_ms,
             &mut self.free_tokens,
+            &mut self.rows,
         ]
     }
 }
@@ -140,10 +160,11 @@ impl From<Dims<'_>> for OwnDims {
 pub(super) enum Times<'a> {
     /// Not asked for.
     None,
-    /// Of one request.
+    /// Of one row.
     One {
         latency: i64,
         ttft: Option<i64>,
+        requests: i64,
     },
     Packed {
         latency: &'a [u8],
@@ -156,7 +177,7 @@ impl Times<'_> {
     pub(super) fn latency(self, histogram: &mut Histogram) -> Option<()> {
         match self {
             Self::None => {}
-            Self::One { latency, .. } => histogram.record(latency),
+            Self::One { latency, requests, .. } => histogram.record_n(latency, requests.unsigned_abs()),
             Self::Packed { latency, .. } => histogram.merge_packed(latency)?,
         }
         Some(())
@@ -166,7 +187,7 @@ impl Times<'_> {
     pub(super) fn ttft(self, histogram: &mut Histogram) -> Option<()> {
         match self {
             Self::None | Self::One { ttft: None, .. } => {}
-            Self::One { ttft: Some(ttft), .. } => histogram.record(ttft),
+            Self::One { ttft: Some(ttft), requests, .. } => histogram.record_n(ttft, requests.unsigned_abs()),
             Self::Packed { ttft, .. } => histogram.merge_packed(ttft)?,
         }
         Some(())
@@ -187,7 +208,6 @@ impl CellRef<'_> {
     /// The cell of one row of the span that begins at `start`.
     fn of(row: &UsageRow, start: i64) -> CellRef<'_> {
         let at = time_of(row.id).0.saturating_sub(start);
-        let errors = i64::from(row.status_code >= FIRST_ERROR_STATUS);
         CellRef {
             dims: Dims {
                 model: &row.model_name,
@@ -198,19 +218,14 @@ impl CellRef<'_> {
                 task: row.task,
                 outcome: row.outcome,
             },
-            sums: UsageSums {
-                errors,
-                estimated: row.estimated.into(),
-                latency_ms: row.latency_ms,
-                streamed: row.ttft_ms.is_some().into(),
-                ttft_ms: row.ttft_ms.unwrap_or(0),
-                ..UsageSums::of_one(
-                    (row.prompt_tokens, row.completion_tokens, row.cached_tokens),
-                    row.endpoint,
-                )
-            },
+            sums: UsageSums::of_row(
+                row.requests,
+                (row.prompt_tokens, row.completion_tokens, row.cached_tokens),
+                row.endpoint,
+            )
+            .with(row.status_code, row.estimated, (row.latency_ms, row.ttft_ms)),
             window: (at, at),
-            times: Times::One { latency: row.latency_ms, ttft: row.ttft_ms },
+            times: Times::One { latency: row.latency_ms, ttft: row.ttft_ms, requests: row.requests },
         }
     }
 }
@@ -335,7 +350,8 @@ pub(super) fn each<'a>(
     let rest = &mut sums;
     let n_fields = match varint::take_bytes(rest, 1)? {
         [VERSION] => N_FIELDS,
-        [WITHOUT_FREE] => N_FIELDS - 1,
+        [WITHOUT_ROWS] => N_FIELDS - 1,
+        [WITHOUT_FREE] => N_FIELDS - 2,
         _ => return None,
     };
     let count = |rest: &mut &'a [u8]| usize::try_from(varint::take(rest)?).ok().filter(|n| *n <= rest.len());
@@ -363,6 +379,9 @@ pub(super) fn each<'a>(
         }
         if status >= FIRST_ERROR_STATUS {
             sums.errors = sums.requests;
+        }
+        if n_fields < N_FIELDS {
+            sums.rows = sums.requests;
         }
         let first = varint::take_signed(rest)?;
         let last = first.saturating_add(varint::take_signed(rest)?);
@@ -411,6 +430,7 @@ mod tests {
             ttft_ms: (number % 2 == 0).then_some(number),
             status_code: [200, 404][number as usize % 2],
             outcome: Outcome::ALL[number as usize % 6],
+            requests: 1,
         }
     }
 
@@ -450,6 +470,7 @@ mod tests {
         // More than an `i64` stays at its end.
         let sums = UsageSums {
             requests: 2,
+            rows: 2,
             errors: 2,
             prompt_tokens: 130,
             completion_tokens: -130,

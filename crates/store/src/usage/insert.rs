@@ -126,7 +126,8 @@ impl Tx {
                     .bind(row.latency_ms)
                     .bind(row.ttft_ms)
                     .bind(i32::from(row.status_code))
-                    .bind(row.outcome.as_str());
+                    .bind(row.outcome.as_str())
+                    .bind(row.requests);
             }
             query.fetch_all(conn).await
         })?)

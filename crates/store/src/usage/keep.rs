@@ -41,7 +41,7 @@ pub struct UsageCheck {
     pub from: Timestamp,
     /// Exclusive.
     pub to: Timestamp,
-    /// From raw rows; only requests, errors and tokens (prompt, completion) are filled in.
+    /// From raw rows; only rows, requests, errors and tokens (prompt, completion) are filled in.
     pub rows: UsageSums,
     /// From the sums of hours.
     pub hours: UsageSums,
@@ -51,7 +51,7 @@ pub struct UsageCheck {
 
 impl UsageCheck {
     pub fn agrees(&self) -> bool {
-        let seen = |it: &UsageSums| (it.requests, it.errors, it.prompt_tokens, it.completion_tokens);
+        let seen = |it: &UsageSums| (it.rows, it.requests, it.errors, it.prompt_tokens, it.completion_tokens);
         let rows = seen(&self.rows);
         seen(&self.hours) == rows && self.days.as_ref().is_none_or(|it| seen(it) == rows)
     }
@@ -130,17 +130,18 @@ impl Tx {
     /// Compares rows and sums of the time from `from` (to the day's end, at most to `to`). Both must be full hours. In a
     /// reading transaction, so that both are of the same moment.
     pub async fn check_usage(&mut self, from: Timestamp, to: Timestamp) -> StoreResult<UsageCheck> {
-        const SQL: &str = "SELECT COUNT(*), \
-             CAST(COALESCE(SUM(CASE WHEN status_code >= 400 THEN 1 ELSE 0 END), 0) AS BIGINT), \
+        const SQL: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(requests), 0) AS BIGINT), \
+             CAST(COALESCE(SUM(CASE WHEN status_code >= 400 THEN requests ELSE 0 END), 0) AS BIGINT), \
              CAST(COALESCE(SUM(prompt_tokens), 0) AS BIGINT), \
              CAST(COALESCE(SUM(completion_tokens), 0) AS BIGINT) FROM usage WHERE id >= $1 AND id < $2";
         let day = from.0 / DAY * DAY;
         let to = Timestamp(to.0.min(day + DAY));
-        let (requests, errors, prompt_tokens, completion_tokens): (i64, i64, i64, i64) =
+        let (rows, requests, errors, prompt_tokens, completion_tokens): (i64, i64, i64, i64, i64) =
             on_db!(self, |conn| {
                 sqlx::query_as(SQL).bind(first_id_at(from)).bind(first_id_at(to)).fetch_one(conn).await
             })?;
-        let rows = UsageSums { requests, errors, prompt_tokens, completion_tokens, ..UsageSums::default() };
+        let rows =
+            UsageSums { requests, errors, prompt_tokens, completion_tokens, rows, ..UsageSums::default() };
         let hours = self.rolled_up(1, from, to).await?;
         let whole = from.0 == day && to.0 == day + DAY;
         let days = if whole { Some(self.rolled_up(24, from, to).await?) } else { None };

@@ -44,6 +44,7 @@ pub struct UsageRef<'a> {
     pub ttft_ms: Option<i64>,
     pub status_code: i32,
     pub outcome: &'a str,
+    pub requests: i64,
 }
 
 impl<'a> UsageRef<'a> {
@@ -80,6 +81,7 @@ impl<'a> UsageRef<'a> {
             ttft_ms: optional(next()?)?,
             status_code: number(next()?)?.try_into().ok()?,
             outcome: next()?,
+            requests: number(next()?)?,
         })
     }
 }
@@ -137,7 +139,7 @@ impl Tx {
         for (hours, range) in spans {
             self.each_rollup(hours, range, wanted, false, |start, cell| {
                 let (_, n, window) = found.entry(start).or_insert((hours, 0, (i64::MAX, 0)));
-                *n += cell.sums.requests;
+                *n += cell.sums.rows;
                 *window = (window.0.min(cell.window.0), window.1.max(cell.window.1 + 1));
                 Some(())
             })
@@ -193,13 +195,13 @@ impl Tx {
         mut show: impl FnMut(&UsageRef<'_>),
     ) -> StoreResult<Option<Uuid>> {
         // Numbers and words of closed sets come as one text: SQLite gives each value of a row memory of its own, under a
-        // lock that both threads want, and with 19 of them an export did little else.
+        // lock that both threads want, and with 20 of them an export did little else.
         const SQL: [&str; 7] = by_driver!(
             "SELECT id, req_id, key_prefix, model_name, concat_ws(',', created_at, \
              COALESCE(CAST(key_id AS TEXT), ''), COALESCE(CAST(user_id AS TEXT), ''), \
              COALESCE(CAST(org_id AS TEXT), ''), task, endpoint, CASE WHEN stream THEN 1 ELSE 0 END, prompt_tokens, \
              completion_tokens, COALESCE(CAST(cached_tokens AS TEXT), ''), CASE WHEN estimated THEN 1 ELSE 0 END, \
-             latency_ms, COALESCE(CAST(ttft_ms AS TEXT), ''), status_code, outcome)",
+             latency_ms, COALESCE(CAST(ttft_ms AS TEXT), ''), status_code, outcome, requests)",
             " AND (CAST($11 AS BIGINT) IS NULL OR id < $12) ORDER BY id DESC LIMIT $13"
         );
         let wanted = Wanted::new(filter);

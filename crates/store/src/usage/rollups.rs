@@ -8,7 +8,7 @@ use gantry_domain::{
     Timestamp,
     endpoint::Endpoint,
     model::Task,
-    usage::{FIRST_ERROR_STATUS, Outcome, first_id_at},
+    usage::{Outcome, first_id_at},
 };
 use sqlx::Row;
 
@@ -179,7 +179,7 @@ impl Tx {
     ) -> StoreResult<()> {
         const SQL: [&str; 7] = by_driver!(
             "SELECT created_at, key_id, key_prefix, user_id, org_id, model_name, task, status_code, outcome, \
-             prompt_tokens, completion_tokens, cached_tokens, estimated, latency_ms, ttft_ms, endpoint",
+             prompt_tokens, completion_tokens, cached_tokens, estimated, latency_ms, ttft_ms, endpoint, requests",
             ""
         );
         let sql = SQL[wanted.driver() as usize];
@@ -204,15 +204,10 @@ impl Tx {
                 };
                 let endpoint = Endpoint::from_path(row.try_get(15)?).ok_or_else(broken)?;
                 let tokens = (row.try_get(9)?, row.try_get(10)?, row.try_get(11)?);
-                let sums = UsageSums {
-                    errors: (status >= FIRST_ERROR_STATUS).into(),
-                    estimated: row.try_get::<bool, _>(12)?.into(),
-                    latency_ms: latency,
-                    streamed: ttft.is_some().into(),
-                    ttft_ms: ttft.unwrap_or(0),
-                    ..UsageSums::of_one(tokens, endpoint)
-                };
-                let times = Times::One { latency, ttft };
+                let requests: i64 = row.try_get(16)?;
+                let sums = UsageSums::of_row(requests, tokens, endpoint);
+                let sums = sums.with(status, row.try_get(12)?, (latency, ttft));
+                let times = Times::One { latency, ttft, requests };
                 visit(at, CellRef { dims, sums, window: (0, 0), times }).ok_or_else(broken)?;
             }
             Ok::<_, StoreError>(())

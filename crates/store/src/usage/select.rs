@@ -35,6 +35,7 @@ row! {
         ttft_ms: Option<i64>,
         status_code: i32,
         outcome: String,
+        requests: i64,
     }
 }
 
@@ -63,6 +64,7 @@ impl TryFrom<UsageRecord> for UsageRow {
             estimated: row.estimated,
             latency_ms: row.latency_ms,
             ttft_ms: row.ttft_ms,
+            requests: row.requests,
         })
     }
 }
@@ -71,11 +73,12 @@ impl TryFrom<UsageRecord> for UsageRow {
 macro_rules! columns {
     () => {
         "id, req_id, created_at, key_id, key_prefix, user_id, org_id, model_name, task, endpoint, stream, \
-         prompt_tokens, completion_tokens, cached_tokens, estimated, latency_ms, ttft_ms, status_code, outcome"
+         prompt_tokens, completion_tokens, cached_tokens, estimated, latency_ms, ttft_ms, status_code, outcome, \
+         requests"
     };
 }
 pub(super) use columns;
-pub(super) const N_COLUMNS: usize = 19;
+pub(super) const N_COLUMNS: usize = 20;
 
 /// All conditions, as [`bind!`] binds them.
 macro_rules! matching {

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use gantry_domain::{KeyId, OrgId, Timestamp};
+use gantry_domain::{KeyId, OrgId, Timestamp, UserId};
 
 use super::{
     UsageFilter,
@@ -12,16 +12,21 @@ use super::{
 };
 use crate::{StoreResult, Tx};
 
-/// Tokens that count against budgets, of one key (or of all sessions, without one) in one organisation.
+/// Tokens that count against budgets, of one key (or of all sessions, without one) of one user in one organisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokensSpent {
     pub key_id: Option<KeyId>,
+    /// `None` for a key of the organisation itself.
+    pub user_id: Option<UserId>,
     pub org_id: Option<OrgId>,
     /// Of the requests of the day.
     pub day: i64,
     /// Of the requests of the month.
     pub month: i64,
 }
+
+/// Ids of a key, a user and an organisation.
+type Holders = (Option<i64>, Option<i64>, Option<i64>);
 
 impl Tx {
     /// What requests of `month`, and of the `day` within it, spent: tokens of prompts and completions, but for those
@@ -33,7 +38,7 @@ impl Tx {
     ) -> StoreResult<Vec<TokensSpent>> {
         let everything = UsageFilter::default();
         let wanted = Wanted::new(&everything);
-        let mut spent: BTreeMap<(Option<i64>, Option<i64>), (i64, i64)> = BTreeMap::new();
+        let mut spent: BTreeMap<Holders, (i64, i64)> = BTreeMap::new();
         // A part for itself, so that one that begins or ends within an hour is exact, too.
         for (from, to) in [(month.start, day.start), (day.start, day.end), (day.end, month.end)] {
             let of_day = (from, to) == (day.start, day.end);
@@ -41,7 +46,7 @@ impl Tx {
             let plan = self.usage_plan(part, Grain::Days).await?;
             self.each_usage_cell(&plan, &wanted, false, |_, cell| {
                 let tokens = cell.sums.total_tokens().saturating_sub(cell.sums.free_tokens);
-                let holder = (cell.dims.key.map(|(id, _)| id), cell.dims.org_id);
+                let holder = (cell.dims.key.map(|(id, _)| id), cell.dims.user_id, cell.dims.org_id);
                 let (day, month) = spent.entry(holder).or_default();
                 *day = day.saturating_add(if of_day { tokens } else { 0 });
                 *month = month.saturating_add(tokens);
@@ -49,8 +54,9 @@ impl Tx {
             })
             .await?;
         }
-        let row = |((key, org), (day, month)): ((Option<i64>, Option<i64>), (i64, i64))| TokensSpent {
+        let row = |((key, user, org), (day, month)): (Holders, (i64, i64))| TokensSpent {
             key_id: key.map(KeyId),
+            user_id: user.map(UserId),
             org_id: org.map(OrgId),
             day,
             month,

@@ -19,6 +19,7 @@ fn entry(action: Action, object: &str) -> AuditEntry {
         before: Some(json!({ "name": "ä\u{0}\"\\" })),
         after: Some(json!({ "ratio": 0.1, "n": 1e21, "none": null })),
         origin: Origin {
+            token: None,
             ip: Some("::1".to_owned()),
             request_id: Some("r".to_owned()),
             user_agent: Some("agent\0 ☃".to_owned()),
@@ -138,7 +139,8 @@ on_both! {
         db.tamper("UPDATE audit SET object_type = '' WHERE seq = 2").await.unwrap();
         let mut tx = db.store.read().await.unwrap();
         let wanted = "row `2` of table `audit` does not decode: object_type";
-        assert_eq!(tx.audit_rows(&AuditFilter::default(), 9, 0).await.unwrap_err().to_string(), wanted);
+        let (rows, _) = tx.audit_rows(&AuditFilter::default(), 9, 0).await.unwrap();
+        assert!(rows.iter().all(|it| it.seq != 2) && !rows.is_empty(), "a list comes without it");
         assert_eq!(tx.audit_after(0, 9).await.unwrap_err().to_string(), wanted);
         assert_eq!(tx.audit_after(0, 1).await.unwrap().len(), 1);
         drop(tx);

@@ -17,7 +17,8 @@ fn chat(n: i64, user: UserId) -> ChatSession {
         user_id: user,
         title: "New chat".to_owned(),
         model_name: "org/m".to_owned(),
-        engine: EngineKind::Vllm,
+        // The second is with an engine of the registry.
+        engine: (n != 2).then_some(EngineKind::Vllm),
         constraints: json!({ "max_model_len": n }).as_object().unwrap().clone(),
         created_at: at(n),
         updated_at: at(n),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use gantry_domain::{
-    KeyId, OrgId, Timestamp,
+    KeyId, OrgId, Role, Timestamp, UserId,
     endpoint::Endpoint,
     limit::{LimitMode, Limits, period::Period},
     usage::{UsageRow, id_at},
 };
-use gantry_store::{OrgChange, OrgFilter, Sort, TokensSpent, Tx};
+use gantry_store::{NewKey, OrgChange, OrgFilter, Sort, TokensSpent, Tx, UserChange};
 
 use crate::{
     harness::{Database, NOW, at, new_key, on_both},
@@ -27,13 +27,14 @@ async fn assert_spent(db: &Database, rows: &[&UsageRow], dice: &mut Dice) {
     let mut want: BTreeMap<_, (i64, i64)> = BTreeMap::new();
     for row in rows.iter().filter(|it| month.contains(&it.created_at)) {
         let tokens = if row.endpoint.runs_model() { row.prompt_tokens + row.completion_tokens } else { 0 };
-        let sum = want.entry((row.key_id, row.org_id)).or_default();
+        let sum = want.entry((row.key_id, row.user_id, row.org_id)).or_default();
         sum.0 += if day.contains(&row.created_at) { tokens } else { 0 };
         sum.1 += tokens;
     }
     let mut tx = db.store.read().await.unwrap();
     let spent = tx.tokens_spent(month, day).await.unwrap();
-    let found = spent.into_iter().map(|it| ((it.key_id, it.org_id), (it.day, it.month))).collect();
+    let found =
+        spent.into_iter().map(|it| ((it.key_id, it.user_id, it.org_id), (it.day, it.month))).collect();
     assert_eq!(want, found, "{now}");
 }
 
@@ -72,9 +73,34 @@ on_both! {
         assert_eq!(tx.update_org(org.id, &change).await.unwrap().unwrap().limits, fewer);
     }
 
+    async fn limits_and_models_of_a_user_are_kept_and_seen_with_the_keys(db: &Database) {
+        let org = db.org("Acme").await;
+        let ann = db.user(org.id, "ann", Role::User).await;
+        assert_eq!((ann.limits, &ann.models), (Limits::default(), &None));
+        let mut tx = db.store.write().await.unwrap();
+        let of_ann = NewKey { user_id: Some(ann.id), ..new_key(org.id, 1, "") };
+        let key = tx.insert_key(&of_ann, NOW).await.unwrap();
+        let limits = Limits { rpm_limit: Some(3), budget_tokens_month: Some(9), ..Limits::default() };
+        let models = Some(vec!["a, \"b\"".to_owned(), "c".to_owned()]);
+        let change = UserChange { limits: Some(limits), models: Some(models.clone()), ..UserChange::default() };
+        let changed = tx.update_user(ann.id, &change).await.unwrap().unwrap();
+        assert_eq!((changed.limits, &changed.models), (limits, &models));
+        let key = tx.key(key.id).await.unwrap().unwrap();
+        assert_eq!((key.user_limits, &key.user_models), (limits, &models));
+        // What a change does not speak of stays.
+        let renamed = UserChange { username: Some("anne".to_owned()), ..UserChange::default() };
+        let renamed = tx.update_user(ann.id, &renamed).await.unwrap().unwrap();
+        assert_eq!((renamed.limits, &renamed.models), (limits, &models));
+        let free = UserChange { limits: Some(Limits::default()), models: Some(None), ..UserChange::default() };
+        let free = tx.update_user(ann.id, &free).await.unwrap().unwrap();
+        assert_eq!((free.limits, free.models), (Limits::default(), None));
+    }
+
     async fn tokens_are_summed_by_holder_and_period(db: &Database) {
         let of = |ms, number, key: Option<i64>, org| UsageRow {
             key_id: key.map(KeyId),
+            // Whose key it is: 2 is the organisation's own.
+            user_id: key.filter(|it| *it != 2).map(UserId),
             org_id: Some(OrgId(org)),
             prompt_tokens: 10,
             completion_tokens: 1,
@@ -97,7 +123,7 @@ on_both! {
         tx.insert_usage(&rows).await.unwrap();
         let spent = tx.tokens_spent(at(0)..at(10_000), at(5_000)..at(6_500)).await.unwrap();
         let want = |key: Option<i64>, org, day, month| TokensSpent {
-            key_id: key.map(KeyId), org_id: Some(OrgId(org)), day, month,
+            key_id: key.map(KeyId), user_id: key.filter(|it| *it != 2).map(UserId), org_id: Some(OrgId(org)), day, month,
         };
         assert_eq!(spent, [
             want(None, 1, 0, 11), want(None, 2, 0, 11), want(Some(1), 1, 11, 33), want(Some(2), 1, 11, 11),

@@ -24,9 +24,13 @@ mod opening;
 #[cfg(test)]
 mod parity;
 #[cfg(test)]
+mod seal;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod supervision;
+#[cfg(test)]
+mod tokens;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

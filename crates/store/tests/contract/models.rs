@@ -4,8 +4,8 @@ use gantry_domain::{
     ModelId,
     diagnosis::{Diagnosis, Fix, Severity},
     model::{
-        Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, RolledBack, State,
-        Task, Wanted,
+        Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, RolledBack, Starts,
+        State, Task, Wanted,
         lifecycle::{Failure, InstanceId},
     },
 };
@@ -14,6 +14,18 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 
 use crate::harness::{Database, NOW, at, on_both};
+
+fn entry(name: &str, urls: &[&str], ms: i64) -> RegistryEntry {
+    RegistryEntry {
+        served_name: name.to_owned(),
+        urls: urls.iter().map(|it| (*it).to_owned()).collect(),
+        task: Task::Generate,
+        upstream_model: None,
+        api_key: None,
+        sealed_api_key: None,
+        created_at: at(ms),
+    }
+}
 
 pub(crate) fn draft(served_name: &str) -> ModelDraft {
     let config = json!({"repo_id": "Qwen/Qwen3-8B", "gpu_memory_utilization": 0.92, "ü": [1, null, "\u{0}"]});
@@ -24,6 +36,7 @@ pub(crate) fn draft(served_name: &str) -> ModelDraft {
         engine: EngineKind::Llamacpp,
         archived: false,
         hub_token: Some("hf_secret".to_owned().into()),
+        sealed_hub_token: None,
         config: ModelConfig::from_stored(config.as_object().unwrap().clone()),
     }
 }
@@ -111,23 +124,24 @@ on_both! {
         let mut tx = db.store.write().await.unwrap();
         for name in ["odd", "even"] {
             tx.insert_model(&draft(name), NOW).await.unwrap();
-            let url = format!("http://{name}");
-            let (served_name, created_at) = (name.to_owned(), NOW);
-            let entry = RegistryEntry { served_name, url, task: Task::Embed, api_key: None, created_at };
-            tx.upsert_registry(&entry).await.unwrap();
+            tx.upsert_registry(&entry(name, &["http://here"], 0)).await.unwrap();
         }
         tx.commit().await.unwrap();
         db.tamper("UPDATE models SET phase = '{}' WHERE served_name = 'odd'").await.unwrap();
         let mut tx = db.store.read().await.unwrap();
-        assert!(matches!(tx.models(false).await.unwrap_err(), StoreError::Corrupt { .. }));
+        let shown = tx.models(false).await.unwrap();
+        assert_eq!(shown.iter().map(|it| it.id.0).collect::<Vec<_>>(), [2], "a list comes without it");
         let models = tx.readable_models().await.unwrap();
         assert_eq!(models.rows.iter().map(|it| it.id.0).collect::<Vec<_>>(), [2]);
         assert_eq!(models.bad[0].to_string(), "row `1` of table `models` does not decode: phase");
         let all = tx.models_for_reconcile().await.unwrap();
         assert_eq!((all.rows.len(), all.bad.iter().map(StoreError::row).collect()), (1, vec![Some("1")]));
-        // The schema refuses what would not decode here.
+        drop(tx);
+        db.tamper("UPDATE registry SET urls = '[]' WHERE served_name = 'odd'").await.unwrap();
+        let mut tx = db.store.read().await.unwrap();
         let registry = tx.readable_registry().await.unwrap();
-        assert_eq!((registry.rows.len(), registry.bad.len()), (2, 0));
+        assert_eq!(registry.rows.iter().map(|it| it.served_name.as_str()).collect::<Vec<_>>(), ["even"]);
+        assert_eq!(registry.bad[0].to_string(), "row `odd` of table `registry` does not decode: urls");
     }
 
     async fn a_phase_is_recorded_for_its_generation_only(db: &Database) {
@@ -141,17 +155,17 @@ on_both! {
             Phase::Loading { generation: 1, instance: instance.clone(), since: NOW, until: at(5) },
             Phase::Running { generation: 1, instance, port: 40_001, since: NOW },
             Phase::Stopping { generation: 1, since: NOW, until: at(5) },
-            Phase::Failed { generation: 1, failure, at: NOW },
+            Phase::Failed { generation: 1, failure, at: NOW, ran_sec: 3, unwatched: true },
             Phase::Stopped { generation: 1, lost: true },
         ] {
-            assert!(tx.record_phase(&model, &phase).await.unwrap());
+            assert!(tx.record_phase(&model, &phase, "boot").await.unwrap());
             assert_eq!(tx.model(id).await.unwrap().unwrap().phase, phase);
         }
         tx.command(id, Wanted::Stopped, None, NOW).await.unwrap();
         let late = Phase::Starting { generation: 1, since: NOW };
-        assert!(!tx.record_phase(&model, &late).await.unwrap());
+        assert!(!tx.record_phase(&model, &late, "boot").await.unwrap());
         let gone = Model { id: ModelId(99), ..model };
-        assert!(!tx.record_phase(&gone, &late).await.unwrap());
+        assert!(!tx.record_phase(&gone, &late, "boot").await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         assert_eq!((model.generation, model.phase), (2, Phase::Stopped { generation: 1, lost: true }));
     }
@@ -190,9 +204,9 @@ on_both! {
         // What came up again without a command runs without one, too.
         assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
         let runs = Phase::Running { generation: 3, instance: InstanceId("c".to_owned()), port: 1, since: NOW };
-        assert!(tx.record_phase(&model, &Phase::Starting { generation: 3, since: NOW }).await.unwrap());
+        assert!(tx.record_phase(&model, &Phase::Starting { generation: 3, since: NOW }, "boot").await.unwrap());
         assert!(tx.model(id).await.unwrap().unwrap().diagnosis.is_some());
-        assert!(tx.record_phase(&model, &runs).await.unwrap());
+        assert!(tx.record_phase(&model, &runs, "boot").await.unwrap());
         assert_eq!(tx.model(id).await.unwrap().unwrap().diagnosis, None);
         // The last entry of the timeline tells of something else than a failure.
         let event = ModelEvent { to: State::Running, reason: None, ..failed(Some("after 2 s")) };
@@ -222,7 +236,7 @@ on_both! {
         assert!(tx.command(id, Wanted::Running, None, at(2)).await.unwrap().is_none());
         assert!(tx.update_model(id, &draft("qwen"), at(2)).await.unwrap().is_none());
         let phase = Phase::Stopped { generation: 2, lost: false };
-        assert!(tx.record_phase(&marked, &phase).await.unwrap());
+        assert!(tx.record_phase(&marked, &phase, "boot").await.unwrap());
         let all = tx.models_for_reconcile().await.unwrap().rows;
         let all: Vec<_> = all.iter().map(|(model, deleting)| (model.id, &model.phase, *deleting)).collect();
         assert_eq!(all, [(kept.id, &Phase::NEW, false), (id, &phase, true)]);
@@ -271,24 +285,19 @@ on_both! {
     }
 
     async fn external_engines_are_entered_by_name(db: &Database) {
-        let entry = |name: &str, url: &str, ms| RegistryEntry {
-            served_name: name.to_owned(),
-            url: url.to_owned(),
-            task: Task::Generate,
-            api_key: None,
-            created_at: at(ms),
-        };
         let mut tx = db.store.write().await.unwrap();
-        tx.upsert_registry(&entry("b", "http://one", 1)).await.unwrap();
-        tx.upsert_registry(&entry("a", "http://two", 2)).await.unwrap();
+        tx.upsert_registry(&entry("b", &["http://one"], 1)).await.unwrap();
+        tx.upsert_registry(&entry("a", &["http://two"], 2)).await.unwrap();
         let again = RegistryEntry {
             task: Task::Embed,
+            upstream_model: Some("org/b".to_owned()),
             api_key: Some("sk-1".to_owned().into()),
-            ..entry("b", "http://three", 3)
+            ..entry("b", &["http://three", "https://four/v1"], 3)
         };
         tx.upsert_registry(&again).await.unwrap();
         let all = tx.registry().await.unwrap();
-        assert_eq!((all[0].served_name.as_str(), all[0].url.as_str()), ("b", "http://three"));
+        assert_eq!((all[0].served_name.as_str(), all[0].upstream_model.as_deref()), ("b", Some("org/b")));
+        assert_eq!(all[0].urls, ["http://three", "https://four/v1"]);
         assert_eq!((all[0].task, all[0].created_at), (Task::Embed, at(1)));
         assert_eq!(all[0].api_key.as_ref().map(ExposeSecret::expose_secret), Some("sk-1"));
         assert_eq!((all.len(), all[1].served_name.as_str(), all[1].api_key.is_none()), (2, "a", true));
@@ -305,7 +314,7 @@ on_both! {
         let instance = InstanceId("c0ffee".to_owned());
         let starting = |generation| Phase::Starting { generation, since: NOW };
         let model = tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap();
-        assert!(tx.record_phase(&model, &starting(1)).await.unwrap());
+        assert!(tx.record_phase(&model, &starting(1), "boot").await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         let good = Blueprint::of(&model);
         assert_eq!((model.launched.as_ref(), &model.last_good, &model.apply), (Some(&good), &None, &None));
@@ -314,14 +323,14 @@ on_both! {
         let edit = ModelDraft { task: Task::Generate, config: ModelConfig::default(), ..draft("qwen") };
         tx.update_model(id, &edit, NOW).await.unwrap();
         let running = Phase::Running { generation: 1, instance, port: 40_001, since: NOW };
-        assert!(tx.record_phase(&model, &running).await.unwrap());
+        assert!(tx.record_phase(&model, &running, "boot").await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         assert_eq!((model.last_good.as_ref(), model.task), (Some(&good), Task::Generate));
 
         let apply = Apply { at: at(3), swap: true, rollback: true, rolled_back: None };
         let model = tx.command(id, Wanted::Running, Some(&apply), at(3)).await.unwrap().unwrap();
         assert_eq!(model.apply.as_ref(), Some(&apply));
-        assert!(tx.record_phase(&model, &starting(2)).await.unwrap());
+        assert!(tx.record_phase(&model, &starting(2), "boot").await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         assert_eq!(model.launched, Some(Blueprint::of(&model)));
         let replaced = RolledBack { reason: "container_exited: 1".to_owned(), diagnosis: None, replaced: Blueprint::of(&model) };
@@ -332,10 +341,61 @@ on_both! {
 
         // Ready again: requests no longer wait, but what happened stays known until the next command.
         let running = Phase::Running { generation: 3, instance: InstanceId("d0".to_owned()), port: 1, since: NOW };
-        assert!(tx.record_phase(&after, &running).await.unwrap());
+        assert!(tx.record_phase(&after, &running, "boot").await.unwrap());
         let done = tx.model(id).await.unwrap().unwrap().apply.unwrap();
         assert_eq!((done.swap, done.rolled_back.is_some()), (false, true));
         tx.command(id, Wanted::Stopped, None, NOW).await.unwrap();
         assert_eq!(tx.model(id).await.unwrap().unwrap().apply, None);
+    }
+
+    async fn what_is_started_without_a_command_goes_on_as_it_was(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = tx.insert_model(&draft("qwen"), NOW).await.unwrap().id;
+        let starting = |generation| Phase::Starting { generation, since: NOW };
+        let model = tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap();
+        assert_eq!(model.starts, None);
+        assert!(tx.record_phase(&model, &starting(1), "one").await.unwrap());
+        let model = tx.model(id).await.unwrap().unwrap();
+        assert_eq!(model.starts, Some(Starts { boot: Some("one".to_owned()), again: Vec::new() }));
+        let good = Blueprint::of(&model);
+
+        // Edited since, and not applied.
+        let edit = ModelDraft { config: ModelConfig::default(), ..draft("qwen") };
+        tx.update_model(id, &edit, NOW).await.unwrap();
+        let starts = Starts { again: vec![at(5)], ..model.starts.clone().unwrap() };
+        let after = tx.start_again(&model, &starts).await.unwrap().unwrap();
+        assert_eq!((after.generation, after.starts.as_ref()), (2, Some(&starts)));
+        assert!(tx.start_again(&model, &starts).await.unwrap().is_none(), "somebody was faster");
+        assert!(tx.record_phase(&after, &starting(2), "two").await.unwrap());
+        let model = tx.model(id).await.unwrap().unwrap();
+        assert_eq!(model.launched, Some(good));
+        assert_eq!(model.starts, Some(Starts { boot: Some("two".to_owned()), again: vec![at(5)] }));
+
+        // A command begins anew.
+        let apply = Apply { at: at(6), swap: true, rollback: true, rolled_back: None };
+        let model = tx.command(id, Wanted::Running, Some(&apply), at(6)).await.unwrap().unwrap();
+        assert_eq!(model.starts, None);
+        assert!(tx.give_up_roll_back(&model).await.unwrap());
+        let stopped = tx.command(id, Wanted::Stopped, None, NOW).await.unwrap().unwrap();
+        assert_eq!(stopped.apply, None);
+        assert!(!tx.give_up_roll_back(&model).await.unwrap());
+        assert!(tx.start_again(&stopped, &starts).await.unwrap().is_none(), "it is to be stopped");
+    }
+
+    async fn a_name_leads_to_one_place(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        tx.exclusive().await.unwrap();
+        let config = json!({ "lora_adapters": ["tuned=a/b"] });
+        let config = ModelConfig::from_stored(config.as_object().unwrap().clone());
+        let with_adapter = ModelDraft { engine: EngineKind::Vllm, config, ..draft("base") };
+        let id = tx.insert_model(&with_adapter, NOW).await.unwrap().id;
+        tx.upsert_registry(&entry("away", &["http://one"], 0)).await.unwrap();
+        assert_eq!(tx.taken_name(None, "free", &["also-free"]).await.unwrap(), None);
+        assert_eq!(tx.taken_name(Some(id), "base", &["tuned"]).await.unwrap(), None, "its own");
+        let taken = |it: Option<(&'static str, String)>| it.unwrap();
+        let (field, whose) = taken(tx.taken_name(None, "tuned", &[]).await.unwrap());
+        assert_eq!((field, whose.contains("an adapter of the model")), ("served_name", true), "{whose}");
+        assert_eq!(taken(tx.taken_name(None, "free", &["base"]).await.unwrap()).0, "lora_adapters");
+        assert_eq!(taken(tx.taken_name(None, "away", &[]).await.unwrap()).0, "served_name");
     }
 }

@@ -49,6 +49,23 @@ on_both! {
         assert!(tx.session(&[5; 32]).await.unwrap().is_none());
     }
 
+    async fn the_sessions_of_an_organisation_that_end_last_are_kept(db: &Database) {
+        let org = db.org("Acme").await;
+        let ann = db.user(org.id, "ann", Role::User).await;
+        let bob = db.user(org.id, "bob", Role::User).await;
+        let eve = db.user(db.org("Other").await.id, "eve", Role::User).await;
+        let mut tx = db.store.write().await.unwrap();
+        for (number, user, end) in [(1, &ann, 40), (2, &ann, 10), (3, &bob, 30), (4, &bob, 20), (5, &eve, 5)] {
+            tx.insert_session(&session(number, user.id, at(end))).await.unwrap();
+        }
+        assert_eq!(tx.org_user_count(org.id).await.unwrap(), 2);
+        assert_eq!(tx.trim_org_sessions(org.id, 4).await.unwrap(), 0);
+        assert_eq!(tx.trim_org_sessions(org.id, 2).await.unwrap(), 2);
+        for (number, is_there) in [(1, true), (2, false), (3, true), (4, false), (5, true)] {
+            assert_eq!(tx.session(&[number; 32]).await.unwrap().is_some(), is_there, "{number}");
+        }
+    }
+
     async fn the_sessions_that_end_last_are_kept(db: &Database) {
         let org = db.org("Acme").await;
         let ann = db.user(org.id, "ann", Role::User).await;

@@ -33,7 +33,7 @@ on_both! {
 
         let mut tx = db.store.write().await.unwrap();
         tx.fence(epoch);
-        assert!(tx.record_phase(&model, &starting(NOW)).await.unwrap());
+        assert!(tx.record_phase(&model, &starting(NOW), "boot").await.unwrap());
         tx.commit().await.unwrap();
 
         let mut tx = db.store.write().await.unwrap();
@@ -42,7 +42,7 @@ on_both! {
         tx.commit().await.unwrap();
         let mut tx = db.store.write().await.unwrap();
         tx.fence(epoch);
-        assert!(tx.record_phase(&model, &starting(at(5))).await.unwrap());
+        assert!(tx.record_phase(&model, &starting(at(5)), "boot").await.unwrap());
         assert!(matches!(tx.commit().await, Err(StoreError::Overtaken)));
         let mut tx = db.store.write().await.unwrap();
         assert_eq!(tx.model(model.id).await.unwrap().unwrap().phase, starting(NOW));

@@ -31,6 +31,7 @@ pub(crate) fn row(created_at: Timestamp, number: u128) -> UsageRow {
         ttft_ms: Some(7),
         status_code: 200,
         outcome: Outcome::Ok,
+        requests: 1,
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) fn any_row(dice: &mut Dice, number: u128, days: i64) -> UsageRow {
     let (status_code, outcome) = dice.of(&ENDINGS);
     let task = dice.of(&[Task::Generate, Task::Generate, Task::Embed]);
     let size = 1 << dice.roll(20);
+    // Only what was refused is counted together.
+    let requests = if status_code == 429 { 1 + dice.roll(50) } else { 1 };
     UsageRow {
         key_id: (key > 0).then_some(KeyId(key)),
         key_prefix: (key > 0).then(|| format!("gty_{key:08}")),
@@ -81,6 +83,7 @@ pub(crate) fn any_row(dice: &mut Dice, number: u128, days: i64) -> UsageRow {
         ttft_ms: dice.of(&[None, Some(dice.0 as i64 & 0xfff)]),
         status_code,
         outcome,
+        requests,
         ..row(when, number)
     }
 }
@@ -134,29 +137,28 @@ fn matches(filter: &UsageFilter, row: &UsageRow) -> bool {
 fn sums<'a>(rows: impl IntoIterator<Item = &'a UsageRow>) -> UsageSums {
     let mut sums = UsageSums::default();
     for row in rows {
+        let counted = row.prompt_tokens + row.completion_tokens;
         sums.add(&UsageSums {
-            requests: 1,
-            errors: (row.status_code >= 400).into(),
+            rows: 1,
+            requests: row.requests,
+            errors: if row.status_code >= 400 { row.requests } else { 0 },
             prompt_tokens: row.prompt_tokens,
             completion_tokens: row.completion_tokens,
             cached_tokens: row.cached_tokens.unwrap_or(0),
-            free_tokens: if row.endpoint.runs_model() {
-                0
-            } else {
-                row.prompt_tokens + row.completion_tokens
-            },
-            estimated: row.estimated.into(),
-            latency_ms: row.latency_ms,
-            streamed: row.ttft_ms.is_some().into(),
-            ttft_ms: row.ttft_ms.unwrap_or(0),
+            free_tokens: if row.endpoint.runs_model() { 0 } else { counted },
+            estimated: if row.estimated { row.requests } else { 0 },
+            latency_ms: row.latency_ms * row.requests,
+            streamed: if row.ttft_ms.is_some() { row.requests } else { 0 },
+            ttft_ms: row.ttft_ms.unwrap_or(0) * row.requests,
         });
     }
     sums
 }
 
-fn histogram(values: impl Iterator<Item = i64>) -> Histogram {
+/// Of values, and how often each was seen.
+fn histogram(values: impl Iterator<Item = (i64, i64)>) -> Histogram {
     let mut histogram = Histogram::default();
-    values.for_each(|it| histogram.record(it));
+    values.for_each(|(it, n)| (0..n).for_each(|_| histogram.record(it)));
     histogram
 }
 
@@ -183,16 +185,22 @@ async fn assert_says_what_the_rows_say(
     let (page, total) = tx.usage(filter, limit, offset).await.unwrap();
     let expected: Vec<UsageRow> =
         matching.iter().skip(offset as usize).take(limit as usize).map(|it| (*it).clone()).collect();
-    assert_eq!((page, total), (expected, all.requests), "{filter:?}");
+    assert_eq!((page, total), (expected, all.rows), "{filter:?}");
 
     let mut walked = Vec::new();
     let mut before = None;
-    while let Some(last) =
-        tx.usage_before(filter, before, 97, |it| walked.push((it.id, it.latency_ms))).await.unwrap()
+    while let Some(last) = tx
+        .usage_before(filter, before, 97, |it| walked.push((it.id, it.latency_ms, it.requests)))
+        .await
+        .unwrap()
     {
         before = Some(last);
     }
-    assert_eq!(walked, matching.iter().map(|it| (it.id, it.latency_ms)).collect::<Vec<_>>(), "{filter:?}");
+    assert_eq!(
+        walked,
+        matching.iter().map(|it| (it.id, it.latency_ms, it.requests)).collect::<Vec<_>>(),
+        "{filter:?}"
+    );
 
     for (by, id) in [
         (GroupBy::Key, (|it: &UsageRow| it.key_id.map(|it| it.0)) as fn(&UsageRow) -> Option<i64>),
@@ -208,7 +216,7 @@ async fn assert_says_what_the_rows_say(
         for group in found {
             let members = &expected[&group.id];
             assert_eq!(group.sums, sums(members.iter().copied()), "{by:?} {filter:?}");
-            let times = histogram(members.iter().map(|it| it.latency_ms));
+            let times = histogram(members.iter().map(|it| (it.latency_ms, it.requests)));
             let percentiles = (times.percentile(0.5).unwrap(), times.percentile(0.95).unwrap());
             assert_eq!((group.p50_ms, group.p95_ms), percentiles);
         }
@@ -223,8 +231,9 @@ async fn assert_says_what_the_rows_say(
         (TimeKind::Ttft, |it| it.ttft_ms),
     ] {
         let times = tx.usage_times(filter, kind).await.unwrap();
-        let values: Vec<i64> = matching.iter().filter_map(|it| value(it)).collect();
-        assert_eq!(times.sum_ms, values.iter().sum::<i64>(), "{filter:?}");
+        let values: Vec<(i64, i64)> =
+            matching.iter().filter_map(|it| Some((value(it)?, it.requests))).collect();
+        assert_eq!(times.sum_ms, values.iter().map(|(it, n)| it * n).sum::<i64>(), "{filter:?}");
         assert_eq!(times.histogram, histogram(values.into_iter()), "{kind:?} {filter:?}");
     }
 
@@ -400,9 +409,11 @@ on_both! {
         let mut tx = db.store.write().await.unwrap();
         let entry = RegistryEntry {
             served_name: "registered".to_owned(),
-            url: "http://127.0.0.1:1".to_owned(),
+            urls: vec!["http://127.0.0.1:1".to_owned()],
             task: Task::Generate,
+            upstream_model: None,
             api_key: None,
+            sealed_api_key: None,
             created_at: at(0),
         };
         tx.upsert_registry(&entry).await.unwrap();
@@ -572,12 +583,10 @@ on_both! {
         assert_eq!(users.iter().map(|it| it.id).collect::<Vec<_>>(), [None]);
         let (keys, _) = tx.usage_groups(&all, GroupBy::Key, BY_REQUESTS, (9, 0), None).await.unwrap();
         let found: Vec<_> = keys.iter().map(|it| (it.id, it.name.as_deref(), it.key_prefix.as_deref())).collect();
-        let prefix = Some("gty_Ab000001");
-        assert_eq!(found, [(Some(key.id.0), Some("ci"), prefix), (None, None, None), (Some(999), None, prefix)]);
-        // For another organisation none of them has a name.
-        let elsewhere = Some(OrgId(org.id.0 + 1));
+        assert_eq!(found, [(Some(key.id.0), Some("ci"), Some("gty_Ab000001")), (None, None, None), (Some(999), None, Some("gty_Ab000001"))]);
+        // None of them has a name for another organisation.
         for (by, name) in [(GroupBy::User, "ada"), (GroupBy::Key, "ci"), (GroupBy::Org, "Acme")] {
-            for (scope, known) in [(Some(org.id), Some(name)), (elsewhere, None)] {
+            for (scope, known) in [(Some(org.id), Some(name)), (Some(OrgId(org.id.0 + 1)), None)] {
                 let (groups, _) = tx.usage_groups(&all, by, BY_REQUESTS, (9, 0), scope).await.unwrap();
                 assert_eq!(groups.iter().find_map(|it| it.name.as_deref()), known, "{by:?} {scope:?}");
             }

@@ -34,8 +34,10 @@ pub(super) const FOLLOWS: &[(State, State)] = {
         // Its container vanished while no gateway ran.
         (Loading, Stopped),
         (Running, Stopped),
-        // What could not be stopped in time is gone after all.
+        // What could not be stopped in time is gone after all; or so is, when a gateway comes up, what was kept of it.
         (Failed, Stopped),
+        // By its `autostart`.
+        (Stopped, Starting),
     ]
 };
 

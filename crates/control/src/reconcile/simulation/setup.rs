@@ -29,7 +29,7 @@ use crate::{
 
 /// How the engine of a model behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Engine {
+pub(in crate::reconcile) enum Engine {
     Loads,
     Ready,
     Hangs,
@@ -38,7 +38,7 @@ pub(super) enum Engine {
     CanNotBeAsked,
 }
 
-pub(super) type Engines = Arc<Mutex<BTreeMap<ModelId, Engine>>>;
+pub(in crate::reconcile) type Engines = Arc<Mutex<BTreeMap<ModelId, Engine>>>;
 
 struct Probes {
     engines: Engines,
@@ -70,12 +70,12 @@ impl Prober for Probes {
 }
 
 /// A gateway in its prime, with what it sees of the world.
-pub(super) fn gateway(
+pub(in crate::reconcile) fn gateway(
     store: Store,
     clock: Clock,
     fake: &Fake,
     engines: &Engines,
-    machine: Arc<crate::machine::Machine>,
+    (machine, boot): (Arc<crate::machine::Machine>, String),
 ) -> Arc<Control> {
     let breaker = breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) };
     Arc::new(Control {
@@ -83,6 +83,8 @@ pub(super) fn gateway(
         store,
         clock: clock.clone(),
         steady: clock.clone(),
+        boot,
+        listeners: None,
         prober: Arc::new(Probes { engines: Arc::clone(engines), fake: fake.clone() }),
         runtime: Arc::new(fake.clone()),
         shared: Arc::new(Shared::new(Catalog::default(), clock)),
@@ -96,6 +98,7 @@ pub(super) fn gateway(
         machine,
         images: crate::preview::Images::default(),
         orphans_stopped: 0.into(),
+        restarts: crate::restarts::Restarts::default(),
         samples: Arc::default(),
         upstreams: crate::upstreams::Upstreams::default(),
         phases: tokio::sync::broadcast::channel(16).0,
@@ -109,17 +112,21 @@ fn config(breaker: breaker::Settings) -> Config {
             data_dir: "/nowhere".into(),
             configured: "/nowhere".into(),
             roots: Vec::new(),
+            homes: gantry_domain::models_dir::Homes::default(),
         },
         hub_cache_dir: "/nowhere".into(),
         data_dir: "/nowhere".into(),
         hub_endpoint: None,
-        primary_image: IMAGE.to_owned(),
-        secondary_image: IMAGE.to_owned(),
+        images: gantry_domain::image::AllowedImages {
+            defaults: [IMAGE.to_owned(), IMAGE.to_owned()],
+            ..Default::default()
+        },
         programs: None,
         primary_startup: Duration::from_mins(10),
         secondary_startup: Duration::from_mins(5),
         internal_key: "key".into(),
         offline: true,
+        media_hosts: Vec::new(),
         offline_auto: false,
         require_precache: false,
         pull_timeout: Duration::from_mins(1),

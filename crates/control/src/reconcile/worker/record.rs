@@ -14,7 +14,7 @@ use super::Worker;
 use crate::{Control, diagnose};
 
 /// Timeline entries that are kept of a model.
-const KEPT_EVENTS: i64 = 500;
+pub(super) const KEPT_EVENTS: i64 = 500;
 
 impl Worker {
     /// Stores a phase with its place in the timeline, unless the operator was faster; then tells everybody.
@@ -55,7 +55,7 @@ impl Worker {
         }
         if to == State::Failed {
             warn!(model = model.id.0, from = %from, reason, "model failed");
-        } else {
+        } else if from != to {
             info!(model = model.id.0, from = %from, to = %to, reason, "model state");
         }
         if to != State::Running {
@@ -76,6 +76,8 @@ impl Worker {
     async fn roll_back_now(&self) -> StoreResult<bool> {
         let now = self.control.clock.now();
         let mut tx = self.control.store.write().await?;
+        // Nobody takes a name meanwhile that the settings before have.
+        tx.exclusive().await?;
         self.control.supervision.fence(&mut tx)?;
         // Settings that somebody changes now are replaced by both: what is noted as replaced must be what is.
         if !tx.lock_model(self.id).await? {
@@ -84,6 +86,20 @@ impl Worker {
         // Read again, for its diagnosis.
         let Some((model, false)) = tx.model_for_reconcile(self.id).await? else { return Ok(false) };
         let (Some(apply), Some(good)) = (&model.apply, model.rollback_to()) else { return Ok(false) };
+        let before = good.put_into(&model);
+        if let Some((_, whose)) =
+            tx.taken_name(Some(model.id), &before.served_name, &before.adapters()).await?
+        {
+            tx.give_up_roll_back(&model).await?;
+            let detail =
+                Some(format!("not rolled back, since a name of the settings before is taken: {whose}"));
+            let (state, reason) = model.state();
+            let event = ModelEvent { at: now, from: state, to: state, reason, detail };
+            tx.insert_event(model.id, &event).await?;
+            self.control.publisher.commit(&self.control, tx).await?;
+            warn!(model = model.id.0, whose, "not rolled back: a name of the settings before is taken");
+            return Ok(true);
+        }
         let rolled_back = RolledBack {
             reason: model.state().1.unwrap_or_default(),
             diagnosis: model.diagnosis.clone(),
@@ -113,7 +129,7 @@ async fn write(
     let ((from, _), (to, reason)) = (model.state(), after.state());
     let mut tx = control.store.write().await?;
     control.supervision.fence(&mut tx)?;
-    if !tx.record_phase(model, &after.phase).await? {
+    if !tx.record_phase(model, &after.phase, &control.boot).await? {
         return Ok(None);
     }
     if from != to || reason.is_some() {

@@ -1,6 +1,7 @@
 //! Fields that both engines have.
 
 use super::{Default, Emit::Special, Field, Kind};
+use crate::model::lifecycle::again::DEFAULT_LIMIT;
 
 pub(super) const FIELDS: &[Field] = &[
     Field::new("mode", "source", Kind::OneOf(&["online", "offline"]), Special,
@@ -29,6 +30,19 @@ pub(super) const FIELDS: &[Field] = &[
         "Longest time in `loading` before the model counts as failed. Unset: 600 for vLLM, 300 for llama.cpp.")
         .becomes("none: the gateway waits")
         .unit("s"),
+    Field::new("restart_policy", "lifecycle", Kind::OneOf(&["never", "on_failure"]), Special,
+        "`on_failure`: a model that fails is started again, after 1 s, then 5 s, 30 s, 2 min and 10 min, except where \
+         that can't help (a file, an image or an engine that is not there). `never`: it stays `failed` until somebody \
+         starts it.")
+        .becomes("none: the gateway acts by it at once").default(Default::Text("never")),
+    Field::new("restart_limit", "lifecycle", Kind::Int { min: 1, max: 60 }, Special,
+        "With `restart_policy` `on_failure`: restarts within an hour after which the model stays `failed`. Those before a \
+         run of 10 minutes do not count.")
+        .becomes("none: the gateway acts by it at once").default(Default::Int(DEFAULT_LIMIT)),
+    Field::new("autostart", "lifecycle", Kind::Bool, Special,
+        "When the gateway starts and the engine of a model that was to run has ended meanwhile, as after a restart of the \
+         machine, the model is started again.")
+        .becomes("none: the gateway acts by it at once").default(Default::Bool(false)),
     Field::new("request_timeout_sec", "engine", Kind::Int { min: 1, max: 86_400 }, Special,
         "Longest wait for the first byte of an answer.")
         .becomes("none: the gateway waits").unit("s").default(Default::Int(600)),
@@ -41,6 +55,14 @@ pub(super) const FIELDS: &[Field] = &[
     Field::new("selected_gpus", "hardware", Kind::IntList { min: 0, max: 63 }, Special,
         "Indexes of the GPUs that the container may use. Unset: all.")
         .becomes("none: GPUs of the container"),
+    Field::new("memory_limit_gib", "hardware", Kind::Int { min: 1, max: 65_536 }, Special,
+        "RAM that the container may use, `/dev/shm` and files in RAM included; an engine that needs more is ended. Unset: \
+         no limit but the machine's. Where engines are processes it has no effect.")
+        .becomes("none: a limit of the container").unit("GiB"),
+    Field::new("read_only_root", "hardware", Kind::Bool, Special,
+        "The container can't change its own files; only `/tmp` (in RAM) and the hub cache are writable. Unset: true for \
+         llama.cpp, false for vLLM, whose compilers write elsewhere too. Where engines are processes it has no effect.")
+        .becomes("none: a property of the container"),
     Field::new("chat_template", "chat", Kind::Lines { max: 65_536 }, Special,
         "Jinja chat template, or (llama.cpp) the name of a built-in one.")
         .becomes("`--chat-template`; llama.cpp <b7400: `--jinja` before it")

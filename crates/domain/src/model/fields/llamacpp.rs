@@ -3,7 +3,7 @@
 use super::{
     Default,
     Emit::{Flag, Since, Special, Switch},
-    Field, Kind, V_FIRST, V_LAST, Version,
+    Field, Kind, Own, V_FIRST, V_LAST, Version,
 };
 use crate::model::EngineKind::Llamacpp;
 
@@ -49,18 +49,24 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Llamacpp)
     .unit("tokens")
-    .default(Default::Int(8192)),
+    .default(Default::Int(8192))
+    .own(Own::Other("what the model was trained for, in builds of 2025 4096"))
+    .tuned_to_generate(
+        Default::Int(32_768),
+        "requests that are answered together share the context, and agents need long ones; the cache takes more memory",
+    ),
     Field::new(
         "ngl",
         "hardware",
         Kind::Int { min: 0, max: 9999 },
         Flag("--n-gpu-layers"),
-        "Layers that are kept on GPUs; 999 is all, or with `fit_memory` `on` all that fit. The default counts only where \
-         the container gets GPUs.",
+        "Layers that are kept on GPUs; 999 is all that fit, or with `fit_memory` `off` and builds before b7400 all. The \
+         default counts only where the container gets GPUs.",
     )
     .of(Llamacpp)
     .unit("layers")
-    .default(Default::Int(999)),
+    .default(Default::Int(999))
+    .own(Own::Other("all that fit from b7400, none in older builds")),
     Field::new(
         "batch_size",
         "batching",
@@ -71,7 +77,12 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Llamacpp)
     .unit("tokens")
-    .default(Default::Int(512)),
+    .default_to_generate(Default::Int(512))
+    .own(Own::Other("2048"))
+    .tuned_to_generate(
+        Default::Int(2048),
+        "long prompts are read in fewer steps; the buffers of the calculation grow little",
+    ),
     Field::new(
         "ubatch_size",
         "batching",
@@ -91,7 +102,8 @@ pub(super) const FIELDS: &[Field] = &[
     )
         .becomes("`--threads`, at most the CPUs of the machine")
     .of(Llamacpp)
-    .default(Default::Int(32)),
+    .default(Default::Int(32))
+    .own(Own::Other("one for each core of the machine")),
     Field::new(
         "parallel_slots",
         "batching",
@@ -134,15 +146,26 @@ pub(super) const FIELDS: &[Field] = &[
     )
         .becomes("`--flash-attn VALUE` from b6343; `--flash-attn` <b6343")
     .of(Llamacpp)
-    .default(Default::Text("on")),
+    .default(Default::Text("on"))
+    .own(Own::Other("`auto`, in builds before b6343 `off`")),
     Field::new("mlock", "memory", Kind::Bool, Special, "Locks the weights in RAM.")
         .becomes("with `no_mmap`: `--load-mode` from b10114; `--mlock` <b10114")
         .of(Llamacpp)
-        .default(Default::Bool(true)),
+        .default(Default::Bool(true))
+        .own(Own::Other("`false`"))
+        .tuned(
+            Default::Bool(false),
+            "weights take no RAM that other programs can't have; pages that are not used for long may have to be read again",
+        ),
     Field::new("no_mmap", "memory", Kind::Bool, Special, "Reads the weights instead of mapping the file.")
         .becomes("with `mlock`: `--load-mode` from b10114; `--no-mmap` <b10114")
         .of(Llamacpp)
-        .default(Default::Bool(true)),
+        .default(Default::Bool(true))
+        .own(Own::Other("`false`"))
+        .tuned(
+            Default::Bool(false),
+            "a file that was read before is mapped from the system's cache, so that starts are faster",
+        ),
     Field::new(
         "load_mode",
         "memory",
@@ -161,7 +184,12 @@ pub(super) const FIELDS: &[Field] = &[
     )
         .becomes("`--numa`, not for `none`")
     .of(Llamacpp)
-    .default(Default::Text("isolate")),
+    .default(Default::Text("isolate"))
+    .own(Own::Other("`none`"))
+    .tuned(
+        Default::Text("none"),
+        "threads may run on all processors, not only on those of the memory node where the engine began",
+    ),
     Field::new(
         "rope_freq_base",
         "context",
@@ -175,9 +203,12 @@ pub(super) const FIELDS: &[Field] = &[
         "context",
         Kind::Float { min: 0.001, max: 1000.0 },
         Flag("--rope-freq-scale"),
-        "Frequency scale of RoPE. Unset: 1.0.",
+        "Frequency scale of RoPE. 1.0 is not sent: it stands for what the model's file says, which is 1.0 unless the model \
+         was made for another scale.",
     )
-    .of(Llamacpp),
+    .of(Llamacpp)
+    .default(Default::Float(1.0))
+    .own(Own::LeftOut),
     Field::new("cache_type_k", "memory", CACHE_TYPES, Flag("--cache-type-k"), "Element type of the K cache.")
         .of(Llamacpp),
     Field::new(
@@ -211,10 +242,13 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::OneOf(&["on", "off"]),
         Since(&[(FIT, V_LAST, Flag("--fit"))]),
-        "`on`: the engine chooses how many layers go to the GPUs, unless `ngl` is below 999, and shrinks other settings \
-         that are not set until they fit. Unset: all layers are asked for.",
+        "`on`: the engine chooses how many layers go to the GPUs, unless `ngl` is below 999, so that a file that is larger \
+         than the GPUs runs with the rest of its layers in RAM. It is what builds from b7400 do by themselves, and is not \
+         sent; older builds can't. `off`: all layers go to the GPUs, or as many as `ngl` says.",
     )
-    .of(Llamacpp),
+    .of(Llamacpp)
+    .default(Default::Text("on"))
+    .own(Own::LeftOut),
     Field::new(
         "draft_model_path",
         "speculative",
@@ -236,7 +270,8 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Llamacpp)
     .unit("tokens")
-    .default(Default::Int(16)),
+    .default(Default::Int(16))
+    .own(Own::Other("3, in builds before the summer of 2026 16")),
     Field::new(
         "draft_p_min",
         "speculative",
@@ -248,7 +283,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Least probability at which a drafted token is tried.",
     )
     .of(Llamacpp)
-    .default(Default::Float(0.5)),
+    .default(Default::Float(0.5))
+    .own(Own::Other("0, in older builds 0.75 to 0.9")),
     Field::new("mmproj", "adapters", Kind::Path, Special, "Projector file of a multimodal model.")
         .becomes("`--mmproj` from b5331")
         .of(Llamacpp),

@@ -3,7 +3,7 @@
 use super::{
     Default,
     Emit::{Choice, Flag, Positive, Since, Special, Switch, Words},
-    Field, Kind, V_FIRST, V_LAST,
+    Field, Kind, Own, V_FIRST, V_LAST,
 };
 use crate::model::EngineKind::Vllm;
 
@@ -16,7 +16,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Type of weights and activations.",
     )
     .of(Vllm)
-    .default(Default::Text("auto")),
+    .default(Default::Text("auto"))
+    .own(Own::Same),
     Field::new(
         "quantization",
         "precision",
@@ -50,7 +51,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Share of each GPU's memory that the engine may use; without GPUs, where the default does not count, of the RAM.",
     )
     .of(Vllm)
-    .default(Default::Float(0.9)),
+    .default(Default::Float(0.9))
+    .own(Own::Other("0.92 from 0.20.0, 0.9 <0.20.0")),
     Field::new(
         "max_model_len",
         "memory",
@@ -68,7 +70,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Sequences that are generated together.",
     )
     .of(Vllm)
-    .default(Default::Int(256)),
+    .default(Default::Int(256))
+    .own(Own::Other("1024 on GPUs from 70 GiB (not A100), 128 without GPUs, else 256")),
     Field::new(
         "max_num_batched_tokens",
         "batching",
@@ -78,7 +81,12 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Vllm)
     .unit("tokens")
-    .default(Default::Int(2048)),
+    .default(Default::Int(2048))
+    .own(Own::Other("8192 on H100-class GPUs, 16384 on GPUs from 160 GiB, else 2048"))
+    .tuned(
+        Default::Int(8192),
+        "long prompts take fewer steps of the engine; the memory of the calculation grows, so that less is left for the cache",
+    ),
     Field::new(
         "kv_cache_dtype",
         "memory",
@@ -87,7 +95,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Element type of the KV cache.",
     )
     .of(Vllm)
-    .default(Default::Text("auto")),
+    .default(Default::Text("auto"))
+    .own(Own::Same),
     Field::new(
         "kv_cache_memory_bytes",
         "memory",
@@ -98,17 +107,19 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Vllm)
     .unit("bytes"),
-    // The specification's default, 16, is the engine's own where the attention backend allows it; several backends
-    // insist on 32, 64 or 128 and refuse to start with an explicit 16, so it is sent only when it was set.
+    // Several attention backends insist on 32, 64 or 128 and refuse to start when they are told 16.
     Field::new(
         "block_size",
         "memory",
         Kind::IntOneOf(&[1, 8, 16, 32]),
         Flag("--block-size"),
-        "Tokens in a block of the KV cache. Unset: the engine's choice, usually 16.",
+        "Tokens in a block of the KV cache. 16 is not sent, since the engine takes it by itself where its attention backend \
+         can: some need more.",
     )
     .of(Vllm)
-    .unit("tokens"),
+    .unit("tokens")
+    .default(Default::Int(16))
+    .own(Own::LeftOut),
     Field::new(
         "enforce_eager",
         "batching",
@@ -121,7 +132,12 @@ pub(super) const FIELDS: &[Field] = &[
         "Runs without CUDA graphs: starts faster, generates slower.",
     )
     .of(Vllm)
-    .default(Default::Bool(true)),
+    .default(Default::Bool(true))
+    .own(Own::Other("`false`: CUDA graphs are used"))
+    .tuned(
+        Default::Bool(false),
+        "CUDA graphs make each token cheaper; starts take longer, and the graphs take some memory of the GPU",
+    ),
     Field::new(
         "cuda_graph_sizes",
         "batching",

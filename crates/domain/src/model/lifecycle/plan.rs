@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    BAD_PROBES, Failure, Health, Instance, InstanceId, InstanceStatus, Observed, Phase, Step, Wanted,
+    Again, BAD_PROBES, Failure, Health, Instance, InstanceId, InstanceStatus, Observed, Phase, Step, Wanted,
+    again,
 };
 use crate::Timestamp;
 
@@ -76,6 +77,16 @@ fn plan_running(o: &Observed<'_>) -> Step {
         {
             return Step::Remove(old.id.clone());
         }
+        // The gateway ended between a failure and the end of its engine, which gets its grace. `Launch` removes what is
+        // still there after that.
+        (Some(old), Phase::Starting { since, .. })
+            if current
+                && old.generation != o.generation
+                && is_live(old)
+                && o.now < since.plus(o.deadlines.stop) =>
+        {
+            return Step::Remove(old.id.clone());
+        }
         // `Launch` removes what is left over of an earlier start; only a live one goes through `stopping`.
         (Some(old), Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. })
             if old.generation != o.generation && !is_stop_failure(o.phase) =>
@@ -86,18 +97,37 @@ fn plan_running(o: &Observed<'_>) -> Step {
         (instance, _) => instance,
     };
     match (o.phase, instance) {
-        // A start that failed, or a container that was lost: settled until the operator's next command.
-        (Phase::Failed { .. } | Phase::Stopped { .. }, None) if current => Step::Wait,
+        (Phase::Failed { .. } | Phase::Stopped { .. }, None) if current => settled(o),
         (Phase::Failed { failure, .. }, Some(it)) if current => match it.status {
             // Kept for its logs, but a failed engine must not go on holding memory.
             InstanceStatus::Running { .. } => Step::Halt(it.id.clone(), failed(o, failure.clone())),
-            _ => Step::Wait,
+            _ => settled(o),
         },
         (Phase::Starting { .. }, None) if current => Step::Launch,
         (Phase::Loading { .. }, None) if current => lost(o, |detail| Failure::ContainerExited { detail }),
         (Phase::Running { .. }, None) if current => lost(o, |detail| Failure::EngineUnhealthy { detail }),
         (_, None) => Step::Record(Phase::Starting { generation: o.generation, since: o.now }),
         (phase, Some(it)) => follow(o, phase, it),
+    }
+}
+
+/// A start that failed, or a container that was lost: settled until the operator's next command, unless the record says
+/// that it is started again.
+fn settled(o: &Observed<'_>) -> Step {
+    if let Some(cause) = again::due(o) {
+        return Step::Restart(cause);
+    }
+    match o.phase {
+        // The specification: no container when the gateway comes up, whatever the state was.
+        Phase::Failed { failure, .. }
+            if o.boot
+                && o.instance.is_none()
+                && failure.had_container()
+                && !matches!(o.rules.after(o.phase), Again::At(_)) =>
+        {
+            Step::Record(Phase::Stopped { generation: o.generation, lost: true })
+        }
+        _ => Step::Wait,
     }
 }
 
@@ -111,11 +141,11 @@ fn follow(o: &Observed<'_>, phase: &Phase, it: &Instance) -> Step {
         }
         (InstanceStatus::Exited { code, out_of_memory }, Phase::Running { .. }) => {
             let detail = format!("container {}", exit_text(*code, *out_of_memory));
-            Step::Record(failed(o, Failure::EngineUnhealthy { detail }))
+            Step::Record(ended(o, Failure::EngineUnhealthy { detail }))
         }
         (InstanceStatus::Exited { code, out_of_memory }, _) => {
             let detail = exit_text(*code, *out_of_memory);
-            Step::Record(failed(o, Failure::ContainerExited { detail }))
+            Step::Record(ended(o, Failure::ContainerExited { detail }))
         }
         (InstanceStatus::Running { .. }, Phase::Loading { until, .. })
             if is_ahead(o, *until, o.deadlines.startup) =>
@@ -240,7 +270,29 @@ fn is_stop_failure(phase: &Phase) -> bool {
 }
 
 fn failed(o: &Observed<'_>, failure: Failure) -> Phase {
-    Phase::Failed { generation: o.generation, failure, at: o.now }
+    let ran_sec = match o.phase {
+        Phase::Running { since, .. } => o.now.since(*since).as_secs(),
+        _ => 0,
+    };
+    Phase::Failed { generation: o.generation, failure, at: o.now, ran_sec, unwatched: false }
+}
+
+/// The same for an engine that ended by itself, perhaps before this gateway came up.
+fn ended(o: &Observed<'_>, failure: Failure) -> Phase {
+    let mut phase = failed(o, failure);
+    if let Phase::Failed { unwatched, ran_sec, .. } = &mut phase {
+        *unwatched = match o.phase {
+            Phase::Starting { since, .. } | Phase::Loading { since, .. } | Phase::Running { since, .. } => {
+                o.boot && *since < o.watched_since
+            }
+            _ => false,
+        };
+        // When it ended is not known.
+        if *unwatched {
+            *ran_sec = 0;
+        }
+    }
+    phase
 }
 
 fn exit_text(code: i64, out_of_memory: bool) -> String {

@@ -1,5 +1,7 @@
 //! The transition table, row by row, and random histories against a world that obeys the plan.
 
+mod again;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -44,6 +46,7 @@ fn observe<'a>(phase: &'a Phase, instance: Option<&'a Instance>, health: Health)
         now: at(10),
         deadlines: DEADLINES,
         in_flight: 0,
+        rules: Rules::NONE,
     }
 }
 
@@ -249,7 +252,7 @@ fn without_the_runtime_what_runs_is_left_alone_and_a_start_fails() {
 fn what_a_start_without_the_runtime_left_running_is_removed_when_it_is_back() {
     let old = up(1);
     let failure = Failure::StartFailed { detail: "no socket".into() };
-    let failed = Phase::Failed { generation: 2, failure, at: at(5) };
+    let failed = Phase::Failed { generation: 2, failure, at: at(5), ran_sec: 0, unwatched: false };
     let o = Observed { generation: 2, ..observe(&failed, Some(&old), Health::Unknown) };
     assert_eq!(plan(&o), Step::Remove(id("c1")));
     assert_eq!(plan(&Observed { instance: None, ..o }), Step::Wait, "and the failure stays");
@@ -258,7 +261,7 @@ fn what_a_start_without_the_runtime_left_running_is_removed_when_it_is_back() {
 #[test]
 fn without_the_runtime_no_command_stays_in_stopping_for_ever() {
     let failure = Failure::ContainerExited { detail: "exit code 1".into() };
-    let failed = Phase::Failed { generation: 1, failure, at: at(0) };
+    let failed = Phase::Failed { generation: 1, failure, at: at(0), ran_sec: 0, unwatched: false };
     let starting = Phase::Starting { generation: 1, since: at(0) };
     for before in [failed, starting, loading(), serving(), Phase::NEW] {
         for (wanted, generation) in [(Wanted::Stopped, 2), (Wanted::Running, 2)] {
@@ -294,6 +297,7 @@ enum Event {
     Start,
     Stop,
     GatewayRestarts,
+    MachineRestarts,
     LaunchRefused,
 }
 
@@ -307,6 +311,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Start),
         Just(Event::Stop),
         Just(Event::GatewayRestarts),
+        Just(Event::MachineRestarts),
         Just(Event::LaunchRefused),
     ]
 }
@@ -323,9 +328,36 @@ struct World {
     now: Timestamp,
     made: u32,
     launch_refused: bool,
+    /// Without the starts.
+    rules: Rules<'static>,
+    starts: Starts,
+    /// Every start that nobody asked for.
+    again: Vec<Timestamp>,
 }
 
+/// Restarts within an hour in the property test.
+const LIMIT: usize = 3;
+
 impl World {
+    fn again(&mut self, cause: Cause) -> Result<(), TestCaseError> {
+        prop_assert_eq!(self.wanted, Wanted::Running);
+        let may = match cause {
+            Cause::Failure => self.rules.on_failure,
+            Cause::Autostart => self.rules.autostart && self.boot,
+        };
+        prop_assert!(may, "{:?}", cause);
+        let ran = match self.phase {
+            Phase::Failed { ran_sec, .. } => Duration::from_secs(ran_sec),
+            _ => Duration::ZERO,
+        };
+        self.starts = self.starts.and_again(self.now, ran);
+        prop_assert!(self.starts.again.len() <= LIMIT);
+        self.again.push(self.now);
+        self.generation += 1;
+        self.boot = false;
+        Ok(())
+    }
+
     fn pass(&mut self) -> Result<(), TestCaseError> {
         let mut probed = Health::Unknown;
         for _ in 0..12 {
@@ -340,13 +372,20 @@ impl World {
                 now: self.now,
                 deadlines: DEADLINES,
                 in_flight: 0,
+                rules: Rules { starts: Some(&self.starts), ..self.rules },
             });
             match step {
+                Step::Restart(cause) => self.again(cause)?,
                 Step::Wait => {
                     self.boot = false;
                     return Ok(());
                 }
-                Step::Record(phase) => self.phase = phase,
+                Step::Record(phase) => {
+                    if matches!(phase, Phase::Starting { .. }) {
+                        self.rules.rebooted = false;
+                    }
+                    self.phase = phase;
+                }
                 Step::Halt(halted, phase) => {
                     let it = self.container.as_mut().filter(|it| it.id == halted);
                     let it = it.ok_or_else(|| TestCaseError::fail("halts what is not there"))?;
@@ -358,7 +397,13 @@ impl World {
                 }
                 Step::Launch if std::mem::take(&mut self.launch_refused) => {
                     let failure = Failure::StartFailed { detail: "refused".into() };
-                    self.phase = Phase::Failed { generation: self.generation, failure, at: self.now };
+                    self.phase = Phase::Failed {
+                        generation: self.generation,
+                        failure,
+                        at: self.now,
+                        ran_sec: 0,
+                        unwatched: false,
+                    };
                     self.container = None;
                 }
                 Step::Launch => {
@@ -379,15 +424,21 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever happens in whatever order: it settles, what runs is what was wanted, a stop leaves nothing, and one
-    /// command makes at most one container.
+    /// Whatever happens in whatever order: it settles, what runs is what was wanted, a stop leaves nothing, one command
+    /// makes at most one container, and nothing is started again that may not be, nor too often.
     #[test]
-    fn any_history_settles(events in prop::collection::vec(event(), 0..40)) {
+    fn any_history_settles(
+        events in prop::collection::vec(event(), 0..40),
+        on_failure in any::<bool>(),
+        autostart in any::<bool>(),
+    ) {
         let mut world = World {
             wanted: Wanted::Stopped, generation: 0, phase: Phase::NEW, container: None,
             health: Health::Closed { detail: "refused".into() }, boot: false, watched_since: at(0),
             now: at(0), made: 0,
             launch_refused: false,
+            rules: Rules { on_failure, autostart, limit: LIMIT, ..Rules::NONE },
+            starts: Starts::default(), again: Vec::new(),
         };
         let mut starts = 0;
         for event in events.into_iter().chain([Event::Stop]) {
@@ -400,9 +451,22 @@ proptest! {
                 },
                 Event::ContainerRemovedByHand => world.container = None,
                 Event::GatewayRestarts => { world.boot = true; world.watched_since = world.now; }
+                Event::MachineRestarts => {
+                    if let Some(it) = &mut world.container {
+                        it.status = InstanceStatus::Exited { code: 137, out_of_memory: false };
+                    }
+                    (world.boot, world.watched_since, world.rules.rebooted) = (true, world.now, true);
+                }
                 Event::LaunchRefused => world.launch_refused = true,
-                Event::Start => { world.wanted = Wanted::Running; world.generation += 1; starts += 1; }
-                Event::Stop => { world.wanted = Wanted::Stopped; world.generation += 1; }
+                Event::Start => {
+                    (world.wanted, world.starts) = (Wanted::Running, Starts::default());
+                    world.generation += 1;
+                    starts += 1;
+                }
+                Event::Stop => {
+                    (world.wanted, world.starts) = (Wanted::Stopped, Starts::default());
+                    world.generation += 1;
+                }
             }
             world.pass()?;
             let state = state(world.wanted, world.generation, &world.phase).0;
@@ -413,6 +477,9 @@ proptest! {
                 matches!(it.status, InstanceStatus::Running { .. })
             }), "a failed model holds memory");
         }
+        let again = world.again.len();
+        prop_assert!(again == 0 || on_failure || autostart);
+        let starts = starts + u32::try_from(again).unwrap();
         prop_assert!(world.made <= starts, "{} containers for {starts} starts", world.made);
         prop_assert!(world.container.is_none());
         prop_assert_eq!(world.phase, Phase::Stopped { generation: world.generation, lost: false });

@@ -2,7 +2,7 @@
 
 use gantry_domain::{
     ModelId,
-    engine::{Launch, PORT},
+    engine::{Confinement, Launch, PORT},
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -19,6 +19,11 @@ fn launch() -> Launch {
         shm_bytes: Some(1 << 30),
         mounts_hub_cache: true,
         locks_memory: true,
+        confinement: Confinement {
+            memory_bytes: Some(32 << 30),
+            read_only_root: true,
+            ..Confinement::default()
+        },
         warnings: Vec::new(),
     }
 }
@@ -33,7 +38,8 @@ fn request(launch: &Launch, memlock: bool) -> Value {
         hub_cache_dir: Path::new("/big/hub"),
         key_fingerprint: "bb",
     };
-    serde_json::to_value(body(&spec, &Owner { instance: "db-1".to_owned() }, memlock)).unwrap()
+    let owner = Owner { instance: "db-1".to_owned() };
+    serde_json::to_value(body(&spec, &owner, ("1000:1001", "gantry-db-1"), memlock)).unwrap()
 }
 
 #[test]
@@ -43,7 +49,8 @@ fn the_whole_request() {
         "Image": "engine:1",
         "Entrypoint": ["serve"],
         "Cmd": ["--port", "8000"],
-        "Env": ["CUDA_DEVICE_ORDER=PCI_BUS_ID", "KEY=s3cret"],
+        "User": "1000:1001",
+        "Env": ["HOME=/tmp", "USER=gantry", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "KEY=s3cret"],
         "ExposedPorts": ["8000/tcp"],
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {
@@ -59,7 +66,11 @@ fn the_whole_request() {
                 {"Type": "bind", "Source": "/big/hub", "Target": "/hub-cache", "ReadOnly": false},
             ],
             "CapDrop": ["ALL"],
-            "CapAdd": ["DAC_OVERRIDE"],
+            "NetworkMode": "gantry-db-1",
+            "Memory": 34_359_738_368_i64,
+            "MemorySwap": 34_359_738_368_i64,
+            "ReadonlyRootfs": true,
+            "Tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
             "SecurityOpt": ["no-new-privileges"],
             "PidsLimit": 8192,
             "ShmSize": 1_073_741_824,
@@ -78,11 +89,19 @@ fn the_whole_request() {
 
 #[test]
 fn what_a_launch_does_not_ask_for_is_not_in_the_request() {
-    let bare =
-        Launch { gpus: Vec::new(), shm_bytes: None, mounts_hub_cache: false, entrypoint: None, ..launch() };
+    let bare = Launch {
+        gpus: Vec::new(),
+        shm_bytes: None,
+        mounts_hub_cache: false,
+        entrypoint: None,
+        confinement: Confinement::default(),
+        ..launch()
+    };
     let request = request(&bare, false);
     let host = &request["HostConfig"];
-    for absent in ["DeviceRequests", "ShmSize", "Ulimits"] {
+    for absent in
+        ["DeviceRequests", "ShmSize", "Ulimits", "Memory", "MemorySwap", "ReadonlyRootfs", "Tmpfs", "CapAdd"]
+    {
         assert!(host.get(absent).is_none_or(Value::is_null), "{absent}: {}", host[absent]);
     }
     assert!(request.get("Entrypoint").is_none_or(Value::is_null));

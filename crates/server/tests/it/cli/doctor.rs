@@ -2,11 +2,11 @@
 
 use std::{os::unix::fs::PermissionsExt, path::Path};
 
-use gantry_testkit::{Database, docker};
+use gantry_testkit::{Database, Options, docker};
 use serde_json::Value;
 
 use super::{Ran, Shell};
-use crate::support::gateway;
+use crate::support::{gateway, start};
 
 fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
     let mut checks = report["checks"].as_array().unwrap().iter();
@@ -37,6 +37,46 @@ async fn a_running_gateway_and_its_database_are_found() {
             assert_eq!(check["fix"].is_string(), bad, "what is wrong can be mended: {check}");
             assert_eq!(check["means"].as_str().is_some_and(|it| !it.is_empty()), bad, "{check}");
         }
+    }
+}
+
+#[tokio::test]
+async fn beside_a_gateway_that_runs_it_needs_no_settings() {
+    for database in Database::all("cli: doctor without settings") {
+        let home = tempfile::TempDir::new().unwrap();
+        program(home.path(), "llama-server", "exit 0");
+        let command = home.path().join("llama-server").display().to_string();
+        let options = Options::processes().on(database).env("SECONDARY_ENGINE_COMMAND", &command);
+        let mut gateway = start(options).await;
+        let shell = Shell::at(&gateway.url);
+        let ran = shell.run(&["doctor", "--json"]).ends(0);
+        let report = ran.json();
+        let found = |name: &str| check(&report, name)["found"].as_str().unwrap().to_owned();
+        let settings = found("settings");
+        assert!(settings.contains(&format!("process {}", gateway.pid())), "{settings}");
+        assert!(found("data_dir").starts_with(gateway.data_dir().to_str().unwrap()), "{report}");
+        assert!(found("models_dir").starts_with(gateway.models_dir().to_str().unwrap()), "{report}");
+        assert_eq!(found("secondary_program"), format!("{command} for llamacpp"));
+        assert_eq!(check(&report, "database")["status"], "ok", "{report}");
+        let names: Vec<_> = report["checks"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        for absent in ["containers", "same_gateway", "settings_here", "file_system"] {
+            assert!(!names.iter().any(|it| *it == absent), "{absent}: {report}");
+        }
+        assert!(!ran.out.contains("owner-password"), "secrets stay with the gateway");
+
+        // What this shell has is not what counts.
+        let mut command = shell.command(&["doctor", "--json"]);
+        let report =
+            Ran::of(command.env("SECONDARY_ENGINE_COMMAND", "/nowhere").output().unwrap()).ends(0).json();
+        let here = check(&report, "settings_here");
+        assert!(here["found"].as_str().unwrap().starts_with("SECONDARY_ENGINE_COMMAND"), "{here}");
+        assert_eq!(check(&report, "secondary_program")["status"], "ok", "{report}");
+
+        // The next life of the gateway has a door too.
+        gateway.kill_and_restart().await;
+        let report = Shell::at(&gateway.url).run(&["doctor", "--json"]).ends(0).json();
+        let settings = check(&report, "settings")["found"].as_str().unwrap().to_owned();
+        assert!(settings.contains(&format!("process {}", gateway.pid())), "{settings}");
     }
 }
 

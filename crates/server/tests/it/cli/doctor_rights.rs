@@ -143,11 +143,26 @@ async fn files_that_another_user_left_in_the_folder_are_told() {
 async fn another_gateway_than_the_one_that_runs_is_told() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::at(&gateway.url);
-    let report = shell.run(&["doctor", "--json"]).json();
+    let report = shell.run(&["doctor", "--json", "--data-dir", "elsewhere"]).json();
     let found = check(&report, "same_gateway");
     assert_eq!(found["status"], "warn", "{report}");
-    assert!(found["found"].as_str().unwrap().contains(".local/share/gantry"), "{found}");
-    assert!(found["fix"].as_str().unwrap().contains("DATA_DIR="), "{found}");
+    assert!(found["found"].as_str().unwrap().ends_with("DATA_DIR elsewhere"), "{found}");
+    assert!(found["fix"].as_str().unwrap().contains("leave DATA_DIR out"), "{found}");
+    assert!(check(&report, "data_dir")["found"].as_str().unwrap().contains("elsewhere"), "{report}");
+}
+
+#[tokio::test]
+async fn a_gateway_tells_its_settings_to_its_own_user_only() {
+    if !gantry_testkit::root_with("cli: doctor beside the gateway of another user", &[]) {
+        return;
+    }
+    let gateway = gateway(Database::Sqlite).await;
+    let nobody = Nobody::new();
+    let report = nobody.run(&["doctor", "--json", "--url", &gateway.url]).json();
+    let found = check(&report, "same_gateway");
+    assert_eq!(found["status"], "warn", "{report}");
+    assert_eq!(found["fix"], "sudo -u root gantry doctor", "{found}");
+    assert!(!report.to_string().contains(gateway.data_dir().to_str().unwrap()), "{report}");
 }
 
 #[tokio::test]

@@ -74,6 +74,59 @@ async fn records_are_made_from_options_and_from_records() {
 }
 
 #[tokio::test]
+async fn a_model_is_made_from_its_file_alone_and_advice_can_be_pasted() {
+    let options = Options::default().env("CONTAINER_HOST", "unix:///nonexistent.sock");
+    let gateway = start(options).await;
+    crate::dry_run::add_fixtures(&gateway.models_dir());
+    let shell = Shell::of_owner(&gateway);
+    // A slip leaves nothing behind, so that the same line works once it is right.
+    let slip = shell.run(&["models", "create", "--path", "tiny-bert-rerank.gguf", "--start"]).ends(6);
+    assert!(
+        slip.err.contains("there is no `tiny-bert-rerank.gguf`") && slip.err.contains("--force"),
+        "{}",
+        slip.err
+    );
+    assert_eq!(shell.run(&["models", "list", "--json"]).ends(0).json(), json!([]));
+    let found = shell.run(&["models", "inspect", "tiny-bert-rerank-F16.gguf"]).ends(0).out;
+    let line = "gantry models create --engine llamacpp --path tiny-bert-rerank-F16.gguf --task embed -s pooling=rank";
+    assert!(found.contains(line), "{found}");
+    let made = shell.run(&["models", "create", "--path", "tiny-bert-rerank-F16.gguf"]).ends(0);
+    assert!(made.err.contains("not given: engine_type=llamacpp task=embed pooling=rank"), "{}", made.err);
+    // The values that are better than the defaults, as a line for this model.
+    let paste = "gantry models set tiny-bert-rerank-F16 -s mlock=false";
+    assert!(made.err.contains(paste), "{}", made.err);
+    let shown = shell.run(&["models", "show", "tiny-bert-rerank-F16"]).ends(0).out;
+    assert!(!shown.contains("threads") && shown.contains("pooling"), "{shown}");
+
+    // Who knows better is told, and not let start by mistake.
+    let args = [
+        "models",
+        "create",
+        "--path",
+        "tiny-bert-rerank-F16.gguf",
+        "--task",
+        "generate",
+        "--served-name",
+        "wrong",
+    ];
+    let made = shell.run(&args).ends(0);
+    let cure = "gantry models set wrong -s task=embed -s pooling=rank";
+    assert!(made.err.contains(cure), "{}", made.err);
+    let refused = shell.run(&["models", "start", "wrong"]).ends(7);
+    assert!(refused.err.contains("for reranking") && refused.err.contains("--force"), "{}", refused.err);
+    let again = shell.run(&args).ends(7);
+    let path = "gantry models set 2 --task generate --path tiny-bert-rerank-F16.gguf && gantry models start 2 --wait";
+    assert!(again.err.contains(path), "{}", again.err);
+    // The line that was printed works.
+    let words: Vec<&str> = cure.split(' ').skip(1).collect();
+    let cured = shell.run(&[&words[..], &["--json"]].concat()).ends(0).json();
+    assert_eq!((&cured["task"], &cured["pooling"]), (&json!("embed"), &json!("rank")));
+
+    let tuned = ["models", "create", "--path", "tiny-llama-chat", "--tuned", "--json"];
+    assert_eq!(shell.run(&tuned).ends(0).json()["enforce_eager"], false);
+}
+
+#[tokio::test]
 async fn every_problem_is_printed_with_its_field() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
@@ -140,8 +193,8 @@ async fn a_model_is_started_watched_used_and_stopped() {
         .run(&[&args[..], &["-s", "device=cpu", "--start", "--wait", "--timeout", "120"]].concat())
         .ends(0);
     assert!(made.out.starts_with("sim is running (after "), "{}", made.out);
-    let again = shell.run(&["models", "start", "sim"]).ends(7);
-    assert!(again.err.contains("invalid_state"), "{}", again.err);
+    let again = shell.run(&["models", "start", "sim"]).ends(0);
+    assert_eq!(again.out, "sim is already running\n");
     let tested = shell.run(&["models", "test", "sim"]).ends(0).out;
     assert!(tested.starts_with("sim answers ("), "{tested}");
     assert_eq!(shell.run(&["models", "test", "sim", "--json"]).ends(0).json()["success"], true);

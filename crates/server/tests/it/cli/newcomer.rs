@@ -18,7 +18,7 @@ fn bare() -> Options {
 async fn a_simulator_is_not_taken_for_a_model() {
     let gateway = start(bare()).await;
     let shell = Shell::of_owner(&gateway);
-    std::fs::create_dir(gateway.models_dir().join("m")).unwrap();
+    std::fs::create_dir_all(gateway.models_dir().join("m")).unwrap();
     let args =
         ["models", "create", "--served-name", "qwen", "--engine", "vllm", "--path", "m", "-s", "device=cpu"];
     let made = shell.run(&[&args[..], &["--start", "--wait", "--timeout", "300"]].concat()).ends(0);
@@ -71,7 +71,7 @@ async fn a_start_that_makes_no_engine_shows_no_log_of_one_before() {
 async fn a_number_that_is_an_id_and_a_name_changes_neither_model() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
-    std::fs::create_dir(gateway.models_dir().join("m")).unwrap();
+    std::fs::create_dir_all(gateway.models_dir().join("m")).unwrap();
     let make = |name: &str| {
         let args = ["models", "create", "--served-name", name, "--engine", "vllm", "--path", "m", "--json"];
         shell.run(&args).ends(0).json()["id"].to_string()
@@ -123,8 +123,8 @@ async fn the_folder_for_archives_is_there_and_is_named() {
     let shell = Shell::of_owner(&gateway);
     let exports = gateway.data_dir().join("exports");
     assert!(exports.is_dir(), "it is made at the start");
-    let refused = shell.run(&["images", "load", "image.tar"]).ends(6).err;
-    assert!(refused.contains(exports.to_str().unwrap()), "{refused}");
+    let refused = shell.run(&["images", "load", "image.tar"]).ends(5).err;
+    assert!(refused.contains("EXPORT_DIRS") && refused.contains("gantry settings"), "{refused}");
 }
 
 #[tokio::test]
@@ -176,4 +176,16 @@ async fn help_says_what_a_setting_means_and_links_lead_somewhere() {
     let rows = super::Ran::of(command.env_remove("HOME").output().unwrap()).ends(0).json();
     let row = rows.as_array().unwrap().iter().find(|it| it["name"] == "DATA_DIR").unwrap().clone();
     assert_eq!(row["value"], "/.local/share/gantry");
+}
+
+#[tokio::test]
+async fn a_models_folder_that_is_not_there_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let models = dir.path().join("not-there");
+    for told in [true, false] {
+        let options = Options::default().env("MODELS_DIR", models.to_str().unwrap());
+        let log = start(options).await.log();
+        let says = log.contains("MODELS_DIR names a folder that is not there") && log.contains("not-there");
+        assert_eq!(says, told, "{log}");
+    }
 }

@@ -210,6 +210,67 @@ async fn an_owner_who_lost_his_password_gets_a_new_one() {
 }
 
 #[tokio::test]
+async fn the_first_owner_is_made_on_the_machine_while_the_gateway_runs() {
+    for database in Database::all("cli: owner create") {
+        let gateway = start(Options { owner: false, ..Options::default().on(database) }).await;
+        let shell = Shell::at(&gateway.url);
+        let flags = settings_of(&gateway);
+        let create = |more: &[&str], input: &str| -> Ran {
+            shell.run_with(&[&["owner", "create"], more, &words(&flags)].concat(), input)
+        };
+        // Until then nobody can sign in, and is told what to do.
+        let refused = shell.run_with(&["login", "ada"], "long-enough-1\n").ends(4);
+        assert!(
+            refused.err.contains("no owner yet") && refused.err.contains("gantry owner create"),
+            "{}",
+            refused.err
+        );
+        let lost = shell.run_with(&[&["owner", "reset-password"][..], &words(&flags)].concat(), "x").ends(1);
+        assert!(lost.err.contains("gantry owner create"), "{}", lost.err);
+
+        for (args, input, why) in [
+            (&["ada"][..], "short\n", "8 to 256"),
+            (&[" ada"], "long-enough-1\n", "`username`"),
+            (&["ada", "--org", ""], "long-enough-1\n", "`org_name`"),
+            (&["ada", "--password-file", "none"], "", "can't read the password from none"),
+        ] {
+            let refused = create(args, input).ends(1);
+            assert!(refused.err.contains(why), "{}", refused.err);
+        }
+        create(&[], "long-enough-1\n").ends(2);
+        fs::write(shell.home.path().join("password"), "from-a-file-1\n").unwrap();
+        let made = create(&["ada", "--org", "Acme", "--password-file", "password"], "").ends(0);
+        assert!(made.out.is_empty() && made.err.contains("ada is the owner now"), "{}", made.err);
+        assert!(!made.err.contains("from-a-file-1"), "{}", made.err);
+        // The gateway knows at once.
+        shell.run_with(&["login", "ada"], "from-a-file-1\n").ends(0);
+        let owner = gateway.sign_in("ada", "from-a-file-1").await;
+        let orgs = owner.get("/admin/orgs").await.expect(200);
+        assert_eq!((orgs.as_array().unwrap().len(), &orgs[0]["name"]), (1, &json!("Acme")));
+        let rows = owner.get("/admin/audit?action=owner.bootstrap").await.expect(200);
+        assert_eq!(
+            (&rows[0]["actor_type"], &rows[0]["user_agent"]),
+            (&json!("settings"), &json!("gantry owner create"))
+        );
+        // Once.
+        let again = create(&["eve"], "long-enough-1\n").ends(1);
+        assert!(again.err.contains("there is an owner already"), "{}", again.err);
+        let wrong = shell.run_with(&["login", "ada"], "wrong-password\n").ends(4);
+        assert!(wrong.err.contains("the user name or the password is wrong"), "{}", wrong.err);
+    }
+}
+
+#[test]
+fn an_owner_is_not_made_where_there_is_no_database() {
+    let shell = Shell::at("http://127.0.0.1:1");
+    let dir = shell.home.path().join("data");
+    let args = ["owner", "create", "ada", "--data-dir", dir.to_str().unwrap()];
+    let refused = shell.run_with(&args, "long-enough-1\n").ends(1);
+    assert!(refused.err.contains("`gantry serve`"), "{}", refused.err);
+    assert!(!dir.exists(), "nothing was made");
+}
+
+#[tokio::test]
 async fn a_bootstrap_password_that_is_not_used_is_told() {
     let mut gateway = gateway(Database::Sqlite).await;
     assert!(!gateway.log().contains("ADMIN_BOOTSTRAP_PASSWORD is not used"), "{}", gateway.log());

@@ -96,7 +96,7 @@ async fn who_is_refused_is_told_why() {
     // A role that may not.
     shell.run_with(&["users", "create", "joe"], "joes-password\n").ends(0);
     shell.run_with(&["login", "joe"], "joes-password\n").ends(0);
-    let ran = shell.run(&["models", "list", "--json"]).ends(4);
+    let ran = shell.run(&["models", "show", "1", "--json"]).ends(4);
     assert!(ran.out.is_empty(), "{}", ran.out);
     assert_eq!((&ran.error()["error"]["code"], &ran.error()["exit_code"]), (&"forbidden".into(), &4.into()));
     shell.run(&["keys", "list", "--own"]).ends(0);

@@ -17,7 +17,7 @@ use crate::support::{GANTRY, gateway, start};
 const SHOWN: Duration = Duration::from_mins(3);
 
 /// Runs `args` at a terminal of 60 columns; see [`at_terminal_of`].
-async fn at_terminal(
+pub(super) async fn at_terminal(
     shell: &Shell,
     args: &str,
     keys: &[(&str, &str)],
@@ -101,6 +101,22 @@ async fn a_password_is_asked_for_and_not_shown() {
     let keys = [("Password: ", "abc\u{3}")];
     let Some((shown, well)) = at_terminal(&shell, "login owner", &keys, &[]).await else { return };
     assert!(!well && shown.contains(" echo"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_password_that_is_set_is_asked_for_twice() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let keys =
+        [("Password of the new user: ", "joes-password\n"), ("The same once more: ", "joes-pasword\n")];
+    let Some((shown, well)) = at_terminal(&shell, "users create joe", &keys, &[]).await else { return };
+    assert!(!well && shown.contains("the two passwords differ"), "{shown}");
+    assert_eq!(shell.run(&["users", "list", "--search", "joe", "--json"]).ends(0).json(), json!([]));
+    let keys =
+        [("Password of the new user: ", "joes-password\n"), ("The same once more: ", "joes-password\n")];
+    let Some((shown, well)) = at_terminal(&shell, "users create joe", &keys, &[]).await else { return };
+    assert!(well && !shown.contains("joes-password"), "{shown}");
+    gateway.sign_in("joe", "joes-password").await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gantry_testkit::{Gateway, Managed, Options, docker_cli, simulated, simulator};
+use gantry_testkit::{Gateway, Managed, Options, docker, docker_cli, simulated, simulator};
 use serde_json::json;
 
 use super::{GANTRY, gateway};
@@ -74,20 +74,49 @@ async fn an_engine_that_loads_for_too_long_is_given_up() {
 }
 
 #[tokio::test]
+async fn an_image_that_is_no_longer_allowed_does_not_start_again() {
+    if !docker("docker_lifecycle: list of images") {
+        return;
+    }
+    let options = Options::containers().env("OFFLINE_MODE", "true");
+    let mut gateway =
+        Gateway::start(GANTRY, options.env("ENGINE_IMAGE_ALLOWLIST", "registry.test/team/vllm")).await;
+    let owner = gateway.owner().await;
+    let mut body = simulated("vllm", "m", &[]);
+    body["engine_image"] = json!("registry.test/team/vllm:1");
+    let model = Managed::create(&owner, &body).await;
+    assert!(gateway.terminate());
+    gateway.set_env("ENGINE_IMAGE_ALLOWLIST", "registry.test/another/*");
+    gateway.restart().await;
+    let owner = gateway.owner().await;
+    let preview = owner.post(&model.path("dry-run"), &json!({})).await.expect(200);
+    assert_eq!(preview["valid"], false, "{preview}");
+    assert!(preview["warnings"].to_string().contains("Image not allowed"), "{preview}");
+    model.start(&owner).await;
+    assert_eq!(
+        model.fails(&owner).await,
+        "start_failed: image registry.test/team/vllm:1 is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it"
+    );
+    let logs = owner.get(&model.path("logs?diagnose=true")).await.expect(200);
+    assert_eq!(logs["diagnosis"]["error_type"], "image_not_allowed", "{logs}");
+}
+
+#[tokio::test]
 async fn an_image_that_cannot_be_had_is_refused_at_once() {
     if !simulator(GANTRY, "docker_lifecycle: missing image") {
         return;
     }
-    let gateway = Gateway::start(GANTRY, Options::containers().env("OFFLINE_MODE", "true")).await;
+    let gateway = Gateway::start(GANTRY, Options::containers()).await;
     let owner = gateway.owner().await;
-    let image = "gantry/engine-sim-vllm:9.9.9";
+    let image = "localhost/gantry-engine-sim-vllm:9.9.9";
     let mut body = simulated("vllm", "m", &[]);
     body["engine_image"] = json!(image);
     let model = Managed::create(&owner, &body).await;
     let refused = model.command(&owner, "start").await;
     assert_eq!((refused.status, refused.code()), (503, "image_not_available"));
-    let reason =
-        format!("start_failed: image {image} is not available locally and the system is in offline mode");
+    let reason = format!(
+        "start_failed: image {image} is not available locally and simulators are never pulled: `gantry engine-sim image` makes it"
+    );
     assert_eq!(refused.json["error"]["message"], reason);
     assert_eq!(model.fails(&owner).await, reason);
     assert!(model.inspect().is_none());

@@ -1,6 +1,9 @@
 //! From created to deleted.
 
-use gantry_testkit::{Managed, simulated, simulator};
+use std::os::unix::fs::MetadataExt;
+
+use gantry_testkit::{Gateway, Managed, Options, docker_cli, simulated, simulator};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{GANTRY, gateway};
@@ -56,6 +59,33 @@ async fn a_model_is_started_serves_and_is_stopped() {
 }
 
 #[tokio::test]
+async fn an_engine_can_be_another_user_and_is_held_to_what_the_record_says() {
+    if !simulator(GANTRY, "docker_lifecycle: limits of a container") {
+        return;
+    }
+    let options = Options::containers().env("ENGINE_CONTAINER_USER", "2000:2001");
+    let gateway = Gateway::start(GANTRY, options).await;
+    let owner = gateway.owner().await;
+    let mut body = simulated("vllm", "m", &[]);
+    body["memory_limit_gib"] = json!(2);
+    body["read_only_root"] = json!(true);
+    let model = Managed::run(&owner, &body).await;
+    assert_eq!(owner.chat("m").await.status, 200);
+    let seen = model.inspect().unwrap();
+    let host = &seen["HostConfig"];
+    assert_eq!(seen["Config"]["User"], "2000:2001");
+    assert_eq!((&host["Memory"], &host["ReadonlyRootfs"]), (&json!(2_i64 << 30), &json!(true)), "{host}");
+    assert!(host["Tmpfs"]["/tmp"].as_str().unwrap().contains("exec"), "{host}");
+    // Somebody clears up between two starts.
+    model.command(&owner, "stop").await.expect(202);
+    model.reaches(&owner, "stopped").await;
+    docker_cli(&["network", "rm", &format!("gantry-{}-local", gateway.instance())]);
+    model.start(&owner).await;
+    model.reaches(&owner, "running").await;
+    assert_eq!(owner.chat("m").await.status, 200);
+}
+
+#[tokio::test]
 async fn the_container_is_confined_and_holds_the_key_in_its_environment_only() {
     if !simulator(GANTRY, "docker_lifecycle: confinement") {
         return;
@@ -82,7 +112,18 @@ async fn the_container_is_confined_and_holds_the_key_in_its_environment_only() {
         let host = &seen["HostConfig"];
         assert_eq!(host["RestartPolicy"]["Name"], "no");
         assert_eq!(host["Init"], true);
-        assert_eq!(host["CapDrop"], json!(["ALL"]));
+        assert_eq!((&host["CapDrop"], &host["CapAdd"]), (&json!(["ALL"]), &Value::Null));
+        let own = std::fs::metadata("/proc/self").unwrap();
+        assert_eq!(seen["Config"]["User"], format!("{}:{}", own.uid(), own.gid()));
+        // Local files: a network without internet, in which engines don't reach each other.
+        let network = format!("gantry-{}-local", gateway.instance());
+        assert_eq!(host["NetworkMode"], network);
+        let format = "{{json .Options}}";
+        let options: Value =
+            serde_json::from_str(&docker_cli(&["network", "inspect", &network, "--format", format])).unwrap();
+        assert_eq!(options["com.docker.network.bridge.enable_icc"], "false", "{options}");
+        assert_eq!(options["com.docker.network.bridge.enable_ip_masquerade"], "false", "{options}");
+        assert_eq!(host["ReadonlyRootfs"], kind == "secondary");
         assert_eq!(host["SecurityOpt"], json!(["no-new-privileges"]));
         assert_eq!(host["Privileged"], false);
         assert_eq!(host["DeviceRequests"], Value::Null);
@@ -99,9 +140,13 @@ async fn the_container_is_confined_and_holds_the_key_in_its_environment_only() {
         assert_eq!(labels["gantry.spec_hash"].as_str().unwrap().len(), 64);
 
         let env = seen["Config"]["Env"].take();
-        let held = format!("{variable}={key}");
+        let own =
+            gantry_domain::engine::instance_key(&key.as_str().into(), gantry_domain::ModelId(model.id), 1);
+        let own = own.expose_secret();
+        let held = format!("{variable}={own}");
         assert!(env.as_array().unwrap().iter().any(|it| *it == held), "{env}");
-        assert!(!seen.to_string().contains(&key), "{seen}");
+        assert!(!seen.to_string().contains(own), "{seen}");
+        assert!(!env.to_string().contains(&key), "the internal key stays with the gateway");
     }
 }
 

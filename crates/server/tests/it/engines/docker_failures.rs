@@ -120,7 +120,7 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
         ),
         case("name-taken", json!({}), "container_name_in_use", None),
         case("timeout", hangs_for_long, "startup_timeout", Some("startup_timeout_sec")).offers(json!(10)),
-        case("killed", hangs, "killed", Some("context_size")).offers(json!(1024)),
+        case("killed", hangs, "killed", None),
         case("out-of-memory", greedy, "host_out_of_memory", Some("context_size")).offers(json!(499_968)),
     ];
     let models = engine.make_all(&cases, &llama("", GOOD)).await;
@@ -151,6 +151,6 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
     fs::rename(&dir, dir.with_extension("away")).unwrap();
     let case = case("no-models-dir", json!({}), "models_dir_missing", None);
     let model = Managed::create(owner, &llama(case.name, GOOD)).await;
-    model.start(owner).await;
+    assert_eq!(model.command(owner, "start").await.code(), "model_file_missing");
     case.check(owner, &model, Duration::from_mins(1)).await.unwrap();
 }

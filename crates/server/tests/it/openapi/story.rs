@@ -24,7 +24,7 @@ pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway) {
     record.send("changeUser", &owner, &format!("PATCH {user_path}"), json!({ "role": "org_admin" })).await;
     record.send("listUsers", &owner, "GET /admin/users?sort=username&limit=2", None).await;
     record.send("lookUpUsers", &owner, "GET /admin/users/lookup", None).await;
-    account(record, gateway).await;
+    account(record, gateway, &owner).await;
     keys(record, &owner, id(&ada)).await;
     routing(record, gateway, &owner).await;
     models(record, &owner).await;
@@ -50,11 +50,12 @@ async fn probes(record: &mut Recorder, anybody: &Client) {
     record.send("getReadiness", anybody, "GET /readyz", None).await;
     record.send("getOpenApi", anybody, "GET /openapi.json", None).await;
     record.send("getDocs", anybody, "GET /docs", None).await;
+    record.send("getSetup", anybody, "GET /auth/setup", None).await;
     let owner = json!({ "username": "owner", "password": "owner-password", "org_name": "Home" });
     record.send("bootstrapOwner", anybody, "POST /admin/bootstrap-owner", owner).await;
 }
 
-async fn account(record: &mut Recorder, gateway: &Gateway) {
+async fn account(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     let client = gateway.client();
     let sign_in = json!({ "username": "ada", "password": PASSWORD });
     record.send("signIn", &client, "POST /auth/login", sign_in).await;
@@ -66,6 +67,14 @@ async fn account(record: &mut Recorder, gateway: &Gateway) {
     let key = record.send("createOwnKey", &ada, "POST /auth/keys", key).await;
     record.send("listOwnKeys", &ada, "GET /auth/keys", None).await;
     record.send("revokeOwnKey", &ada, &format!("DELETE /auth/keys/{}", id(&key)), None).await;
+    let token = json!({ "name": "nightly", "scopes": "keys:read,usage:read" });
+    let token = record.send("createOwnToken", &ada, "POST /auth/tokens", token).await;
+    record.send("listOwnTokens", &ada, "GET /auth/tokens", None).await;
+    record.send("revokeOwnToken", &ada, &format!("DELETE /auth/tokens/{}", id(&token)), None).await;
+    let token = json!({ "name": "backup", "scopes": "*:read" });
+    let token = ada.post("/auth/tokens", &token).await.expect(201);
+    record.send("listTokens", owner, "GET /admin/tokens", None).await;
+    record.send("revokeToken", owner, &format!("DELETE /admin/tokens/{}", id(&token)), None).await;
     let chat = json!({ "model_name": "m", "engine_type": "vllm" });
     let chat = record.send("createChat", &ada, "POST /v1/chat/sessions", chat).await;
     let path = format!("/v1/chat/sessions/{}", chat["id"].as_str().unwrap());
@@ -120,6 +129,11 @@ async fn routing(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     record.send("getUsageLatency", owner, "GET /admin/usage/latency?outcome=ok", None).await;
     record.send("getUsageTtft", owner, "GET /admin/usage/ttft", None).await;
     record.send("exportUsage", owner, "GET /admin/usage/export", None).await;
+    record.send("listOwnUsage", owner, "GET /auth/usage?limit=2", None).await;
+    record.send("aggregateOwnUsage", owner, "GET /auth/usage/aggregate?group_by=key", None).await;
+    record.send("getOwnUsageSeries", owner, "GET /auth/usage/series?bucket=hour&hours=2", None).await;
+    record.send("getOwnLimits", owner, "GET /auth/limits", None).await;
+    record.send("listOwnModels", owner, "GET /auth/models", None).await;
     record.send("checkUsage", owner, "GET /admin/usage/integrity", None).await;
     record.send("listRunningModels", owner, "GET /v1/models/running", None).await;
     let names = json!({ "served_names": ["m"] });
@@ -128,6 +142,9 @@ async fn routing(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     let entry = json!({ "served_name": "elsewhere", "url": "http://10.0.0.5:8000" });
     record.send("addRegistryEntry", owner, "POST /admin/models/registry", entry).await;
     record.send("listRegistry", owner, "GET /admin/models/registry", None).await;
+    let change =
+        json!({ "urls": ["http://10.0.0.5:8000", "http://10.0.0.6:8000"], "upstream_model": "qwen" });
+    record.send("changeRegistryEntry", owner, "PATCH /admin/models/registry/elsewhere", change).await;
     record.send("removeRegistryEntry", owner, "DELETE /admin/models/registry/elsewhere", None).await;
     let path = "DELETE /admin/models/registry?served_name=m";
     record.send("removeRegistryEntryByQuery", owner, path, None).await;

@@ -23,7 +23,7 @@ async fn processes_are_named_by_readyz_and_by_the_log() {
     assert_eq!((&ready["status"], &ready["runtime"]), (&"ready".into(), &"process".into()), "{ready}");
     let log = gateway.log();
     assert!(log.contains("engines run as processes: CONTAINER_RUNTIME says so"), "{log}");
-    assert!(log.contains("the simulator runs in its place"), "{log}");
+    assert!(log.contains("PRIMARY_ENGINE_COMMAND names the simulator"), "{log}");
 }
 
 #[tokio::test]

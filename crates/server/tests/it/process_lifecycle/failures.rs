@@ -159,10 +159,11 @@ async fn what_a_process_cannot_be_given_is_refused_by_name() {
         start(Options::processes().env("SECONDARY_ENGINE_COMMAND", "/no/such/llama-server -x")).await;
     let owner = gateway.owner().await;
     fs::write(gateway.models_dir().join("m.gguf"), "x").unwrap();
-    let body = json!({ "served_name": "absent", "engine_type": "llamacpp", "local_path": "m.gguf" });
+    let body =
+        json!({ "served_name": "absent", "engine_type": "llamacpp", "local_path": "m.gguf", "force": true });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
     assert_eq!((&preview["valid"], &preview["image_cached"]), (&json!(false), &json!(false)), "{preview}");
-    assert_eq!(preview["warnings"][0]["title"], "Program not found", "{preview}");
+    assert_eq!(preview["warnings"][0]["title"], "The engine is not installed", "{preview}");
     let absent = Managed::create(&owner, &body).await;
     absent.start(&owner).await;
     let reason = absent.fails(&owner).await;
@@ -192,7 +193,7 @@ async fn a_file_that_may_not_be_reached_is_told_from_one_that_is_not_there() {
     let models = gateway.models_dir();
     fs::create_dir(models.join("closed")).unwrap();
     fs::write(models.join("closed/m.gguf"), "GGUF").unwrap();
-    let body = |name: &str, path: &str| json!({ "served_name": name, "engine_type": "llamacpp", "local_path": path });
+    let body = |name: &str, path: &str| json!({ "served_name": name, "engine_type": "llamacpp", "local_path": path, "force": true });
     let closed = Managed::create(&owner, &body("closed", "closed/m.gguf")).await;
     let round = Managed::create(&owner, &body("round", "round/m.gguf")).await;
     let absent = Managed::create(&owner, &body("absent", "absent/m.gguf")).await;
@@ -207,9 +208,12 @@ async fn a_file_that_may_not_be_reached_is_told_from_one_that_is_not_there() {
         (&round, "`round/m.gguf` can't be reached: ", "model_file_unreachable"),
         (&absent, "there is no `absent/m.gguf` below the models base directory", "model_file_not_found"),
     ] {
-        model.start(&owner).await;
+        let refused = model.command(&owner, "start").await;
+        assert_eq!((refused.status, refused.code()), (422, "model_file_missing"), "{refused:?}");
+        assert_eq!(refused.json["error"]["param"], "local_path");
         let said = model.fails(&owner).await;
         assert!(said.starts_with(&format!("start_failed: `local_path`: {reason}")), "{said}");
+        assert_eq!(refused.json["error"]["message"], said);
         let logs = owner.get(&model.path("logs?diagnose=true")).await.expect(200);
         assert_eq!(logs["diagnosis"]["error_type"], diagnosis, "{logs}");
     }

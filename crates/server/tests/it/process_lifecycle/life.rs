@@ -77,7 +77,7 @@ async fn a_dry_run_shows_the_command_of_this_machine() {
     let gateway = gateway().await;
     let owner = gateway.owner().await;
     let mut body = simulated("vllm", "m", &[]);
-    body["engine_image"] = json!("gantry/engine-sim-vllm:0.32.0");
+    body["engine_image"] = json!("localhost/gantry-engine-sim-vllm:0.32.0");
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
     assert_eq!((&preview["simulator"], &preview["image_cached"]), (&json!(true), &json!(true)), "{preview}");
     assert_eq!(preview["engine_version"], "0.32.0");
@@ -97,7 +97,7 @@ async fn a_dry_run_shows_the_command_of_this_machine() {
     let fields: Vec<&str> =
         preview["warnings"].as_array().unwrap().iter().map(|it| word(&it["field"])).collect();
     assert_eq!(fields[..2], ["engine_image", "extra_env"], "{preview}");
-    assert_eq!(preview["image"], "gantry/engine-sim-vllm:0.32.0");
+    assert!(word(&preview["image"]).ends_with("engine-sim --flavour vllm"), "{preview}");
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn stopping_ends_the_whole_tree_of_processes() {
     let options = Options::processes().env("PRIMARY_ENGINE_COMMAND", wrapper.to_str().unwrap());
     let gateway = start(options.env("STOP_TIMEOUT_SEC", "2")).await;
     let owner = gateway.owner().await;
-    std::fs::create_dir(gateway.models_dir().join("m")).unwrap();
+    std::fs::create_dir_all(gateway.models_dir().join("m")).unwrap();
     let body = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "device": "cpu" });
     let model = Managed::run(&owner, &body).await;
     assert_eq!(owner.chat("m").await.status, 200);
@@ -152,7 +152,7 @@ async fn a_gateway_that_ends_while_it_stops_an_engine_ends_in_order() {
     // More than a gateway once gave its workers.
     let mut gateway = start(options.env("STOP_TIMEOUT_SEC", "14")).await;
     let owner = gateway.owner().await;
-    std::fs::create_dir(gateway.models_dir().join("m")).unwrap();
+    std::fs::create_dir_all(gateway.models_dir().join("m")).unwrap();
     let body = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "device": "cpu" });
     let model = Managed::run(&owner, &body).await;
     model.command(&owner, "stop").await.expect(202);
@@ -270,5 +270,29 @@ async fn requests_fail_at_once_while_a_model_is_applied_where_the_operator_says_
     assert_eq!((refused.status, refused.code()), (503, "model_not_running"), "{}", refused.text);
     assert_ne!(model.record(&owner).await["state"], "running");
     model.command(&owner, "stop").await.expect(202);
+    model.reaches(&owner, "stopped").await;
+}
+
+#[tokio::test]
+async fn a_stream_that_a_stop_ends_says_so() {
+    let options = Options::processes().env("STOP_TIMEOUT_SEC", "1");
+    let gateway = start(options).await;
+    let owner = gateway.owner().await;
+    let model = Managed::run(&owner, &simulated("llamacpp", "m", &[("HANG_AFTER_TOKENS", "3")])).await;
+    let mut body = gantry_testkit::chat("m");
+    body["stream"] = json!(true);
+    let mut stream = owner.stream("/v1/chat/completions", &body).await;
+    let first = stream.next().await.unwrap().expect("it begins");
+    assert!(!first.contains("error"), "{first}");
+    model.command(&owner, "stop").await.expect(202);
+    let mut last = first;
+    while let Some(event) = stream.next().await.unwrap() {
+        last = event;
+    }
+    let error: Value = serde_json::from_str(&last).unwrap();
+    assert_eq!(
+        (&error["error"]["code"], &error["error"]["message"]),
+        (&json!("model_not_running"), &json!("the model was stopped before its answer was complete")),
+    );
     model.reaches(&owner, "stopped").await;
 }

@@ -6,11 +6,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::ImageError;
+use crate::ImageError;
 
 /// Files and links to put into an image, by their absolute path there.
 #[derive(Debug, Default)]
-pub(super) struct Libraries {
+pub(crate) struct Libraries {
     pub files: BTreeMap<String, PathBuf>,
     pub links: BTreeMap<String, String>,
     /// For `LD_LIBRARY_PATH`.
@@ -19,7 +19,7 @@ pub(super) struct Libraries {
 
 /// The libraries of `exe`: from the memory map if it is this very program, else as its loader
 /// lists them. A static program has none.
-pub(super) fn of(exe: &Path) -> Result<Libraries, ImageError> {
+pub(crate) fn of(exe: &Path) -> Result<Libraries, ImageError> {
     let unknown = || ImageError::Libraries(exe.to_owned());
     let Some(loader) = interpreter(exe)? else { return Ok(Libraries::default()) };
     let same = |a: &Path| a.canonicalize().ok().zip(exe.canonicalize().ok()).is_some_and(|(a, b)| a == b);
@@ -98,7 +98,7 @@ fn is_library(path: &str) -> bool {
 /// The loader a program names (`PT_INTERP`); `None` for a static one.
 ///
 /// Read by hand: 64-bit little-endian ELF is all that the image is for.
-pub(super) fn interpreter(exe: &Path) -> Result<Option<String>, ImageError> {
+pub(crate) fn interpreter(exe: &Path) -> Result<Option<String>, ImageError> {
     const INTERP: u32 = 3;
     let unreadable = |source| ImageError::Read { path: exe.to_owned(), source };
     let unknown = || ImageError::Libraries(exe.to_owned());

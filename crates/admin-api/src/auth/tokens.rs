@@ -1,0 +1,118 @@
+//! `/auth/tokens`: a user's own tokens for the admin API.
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::{
+    Timestamp,
+    account_token::{DEFAULT_LIFETIME, MAX_LIFETIME, TokenScopes},
+    audit::Action,
+    key::{Token, TokenKind},
+};
+use gantry_store::{NewToken, TokenFilter, TokenHolder};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    App,
+    app::Parts,
+    audit::record,
+    error::Outcome,
+    extract::{Created, Fields, Id, Listed, Object, Params, read},
+    keys::words,
+    policy::{Caller, areas},
+    tokens::{self, TokenView},
+};
+
+/// Tokens of one user that have not expired. More than anybody has scripts.
+const MAX_OWN: i64 = 50;
+
+/// A new token: the only answer that has the token itself.
+#[derive(Debug, Serialize)]
+struct NewTokenView {
+    #[serde(flatten)]
+    view: TokenView,
+    token: String,
+}
+
+/// What a body asks for.
+struct Form {
+    name: String,
+    scopes: TokenScopes,
+    expires_at: Timestamp,
+}
+
+impl Form {
+    fn read(body: Object, now: Timestamp) -> Outcome<Self> {
+        let mut fields = Fields::new(body);
+        let name = fields.required("name", &read::named(100), read::name(100));
+        let all = areas();
+        let example =
+            format!("a text such as models:read,keys:write; the areas are {} and *", all.join(", "));
+        let given = fields.required("scopes", &example, words);
+        let mut scopes = None;
+        if let Some(given) = given {
+            match TokenScopes::parse(&given.join(","), &all) {
+                Ok(read) => scopes = Some(read),
+                Err(error) => fields.problem("scopes", error.to_string()),
+            }
+        }
+        let last = now.plus(MAX_LIFETIME);
+        let allowed = format!(
+            "an RFC 3339 time in the future, at most {} days from now",
+            MAX_LIFETIME.as_secs() / 86_400
+        );
+        let soon = |it: &Value| read::time(it).filter(|at| *at > now && *at <= last);
+        let expires_at = fields.optional("expires_at", &allowed, soon);
+        fields.finish()?;
+        // Both are there, or `finish` had said so.
+        let (Some(name), Some(scopes)) = (name, scopes) else {
+            return Err(gantry_domain::ApiError::internal().into());
+        };
+        Ok(Self { name, scopes, expires_at: expires_at.unwrap_or_else(|| now.plus(DEFAULT_LIFETIME)) })
+    }
+}
+
+/// List the own tokens
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<Listed<TokenView>> {
+    let page = params.page()?;
+    params.finish()?;
+    let filter = TokenFilter { user_id: Some(caller.user.id), ..TokenFilter::default() };
+    tokens::listed(&app, &filter, page).await
+}
+
+/// Create a token for the admin API
+///
+/// It acts as its user. The token itself is shown in this answer only.
+pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
+    let now = app.clock.now();
+    let Form { name, scopes, expires_at } = Form::read(body, now)?;
+    let token = Token::generate(TokenKind::Account, &mut rand::rng());
+    let new = NewToken {
+        user_id: caller.user.id,
+        name,
+        prefix: token.shown().to_owned(),
+        token_hash: token.hash(),
+        scopes,
+        expires_at,
+    };
+    let mut tx = app.store.write().await?;
+    // Of two at once the later one must count the earlier one.
+    tx.exclusive().await?;
+    if tx.count_live_tokens(caller.user.id, now).await? >= MAX_OWN {
+        return Err(Parts::invalid_state(format!("you have {MAX_OWN} tokens: revoke some first")));
+    }
+    let made = tx.insert_token(&new, now).await?;
+    let id = made.id;
+    let holder = TokenHolder { token: made, user: caller.user.clone(), org_enabled: true };
+    let view = TokenView::new(holder, now);
+    tx.audit(&caller.did(Action::TokenCreate, id).created(record(&view)), now).await?;
+    tx.commit().await?;
+    Ok(Created(NewTokenView { view, token: token.expose().to_owned() }))
+}
+
+/// Revoke an own token
+pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+    let mut tx = app.store.write().await?;
+    let filter = TokenFilter { user_id: Some(caller.user.id), ..tokens::of(id) };
+    let holder = tokens::find(&mut tx, filter).await?;
+    tokens::revoke_found(&app, tx, &caller, holder).await
+}

@@ -1,0 +1,126 @@
+//! Memory for the bodies of requests that people and their tools send. Each is read as a whole before its handler runs, and
+//! whoever holds the last byte back keeps it in memory: without a bound, as many as there are connections.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use gantry_domain::{ApiError, ErrorCode, UserId};
+
+/// So much of each body is not counted: nearly all bodies are smaller, and lie in the buffer of their connection anyway.
+const FREE: usize = 16 << 10;
+/// Bytes of all bodies of one user: two or three of the largest there may be.
+const OF_USER: usize = 8 << 20;
+const ALL: usize = 64 << 20;
+/// Bodies come and go within moments.
+const RETRY_AFTER_SEC: u64 = 1;
+
+/// How much is taken. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct BodyRoom(Arc<Mutex<Taken>>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_user: HashMap<UserId, usize>,
+}
+
+/// What one body takes, in bytes; free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    of: BodyRoom,
+    /// Bodies of nobody in particular are names and passwords, which are small.
+    user: Option<UserId>,
+    taken: usize,
+}
+
+impl BodyRoom {
+    pub(crate) fn room(&self, user: Option<UserId>) -> Room {
+        Room { of: self.clone(), user, taken: 0 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Room {
+    /// The body has `length` bytes by now.
+    ///
+    /// # Errors
+    /// 503 `request_memory_full`; what it took is free again.
+    pub(crate) fn grow(&mut self, length: usize) -> Result<(), ApiError> {
+        let (Some(user), more) = (self.user, length.saturating_sub(FREE).saturating_sub(self.taken)) else {
+            return Ok(());
+        };
+        if more == 0 {
+            return Ok(());
+        }
+        let mut taken = self.of.lock();
+        let own = taken.by_user.get(&user).copied().unwrap_or_default();
+        let message = if own + more > OF_USER {
+            "the bodies that you send at the same time are too many or too large"
+        } else if taken.all + more > ALL {
+            "the gateway's memory for request bodies is full"
+        } else {
+            taken.all += more;
+            taken.by_user.insert(user, own + more);
+            self.taken += more;
+            return Ok(());
+        };
+        drop(taken);
+        self.give_back();
+        Err(ApiError::new(ErrorCode::RequestMemoryFull, message).retry_after(RETRY_AFTER_SEC))
+    }
+
+    fn give_back(&mut self) {
+        let n = std::mem::take(&mut self.taken);
+        let Some(user) = self.user.filter(|_| n > 0) else { return };
+        let mut taken = self.of.lock();
+        taken.all = taken.all.saturating_sub(n);
+        if let Some(own) = taken.by_user.get_mut(&user) {
+            *own = own.saturating_sub(n);
+            if *own == 0 {
+                taken.by_user.remove(&user);
+            }
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_leaves_room_for_others_and_all_is_given_back() {
+        let all = BodyRoom::default();
+        let (mut rooms, large) = (Vec::new(), 3 << 20);
+        let mut fill = |user| {
+            let fits = |room: &mut Room| room.grow(large / 2).and_then(|()| room.grow(large)).is_ok();
+            let mut room = all.room(Some(UserId(user)));
+            let fit = fits(&mut room);
+            rooms.push(room);
+            fit
+        };
+        assert_eq!([1; 4].map(&mut fill), [true, true, false, false]);
+        for user in 2..=11 {
+            fill(user);
+            fill(user);
+        }
+        assert!(!fill(99), "they are all there is");
+        assert!(all.lock().all <= ALL);
+        let mut small = all.room(Some(UserId(1)));
+        small.grow(FREE).unwrap();
+        rooms.clear();
+        drop(small);
+        let taken = all.lock();
+        assert_eq!((taken.all, taken.by_user.len()), (0, 0));
+    }
+}

@@ -1,0 +1,173 @@
+//! `/admin/tokens`, the view that `/auth/tokens` shares, and what a token in a request is worth.
+
+pub mod uses;
+
+use axum::{Json, extract::State, response::IntoResponse};
+use gantry_domain::{
+    OrgId, Timestamp, TokenId, UserId,
+    account_token::{AccountToken, Right},
+    audit::{Action, Origin, ViaToken},
+    key::{self, KeyStatus, TokenKind},
+};
+use gantry_store::{TokenFilter, TokenHolder, Tx};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    App,
+    app::Parts,
+    error::Outcome,
+    extract::{Id, Listed, Params, deleted},
+    policy::{Caller, Grant, unauthenticated},
+    users,
+};
+
+/// A token as lists show it.
+#[derive(Debug, Serialize)]
+pub(crate) struct TokenView {
+    id: TokenId,
+    name: String,
+    prefix: String,
+    scopes: String,
+    user_id: UserId,
+    username: String,
+    org_id: OrgId,
+    created_at: String,
+    expires_at: String,
+    last_used_at: Option<String>,
+    status: KeyStatus,
+}
+
+impl TokenView {
+    pub(crate) fn new(holder: TokenHolder, now: Timestamp) -> Self {
+        let status = status(&holder, now);
+        let TokenHolder { token, user, org_enabled: _ } = holder;
+        let AccountToken { id, user_id, name, prefix, scopes, created_at, expires_at, last_used_at } = token;
+        Self {
+            id,
+            name,
+            prefix,
+            scopes: scopes.to_string(),
+            user_id,
+            username: user.username,
+            org_id: user.org_id,
+            created_at: created_at.rfc3339(),
+            expires_at: expires_at.rfc3339(),
+            last_used_at: last_used_at.map(Timestamp::rfc3339),
+            status,
+        }
+    }
+}
+
+/// What a token is worth at `now`. A revoked one is gone.
+fn status(holder: &TokenHolder, now: Timestamp) -> KeyStatus {
+    if holder.token.expires_at <= now {
+        KeyStatus::Expired
+    } else if holder.user.enabled && holder.org_enabled {
+        KeyStatus::Active
+    } else {
+        KeyStatus::HolderDisabled
+    }
+}
+
+/// Whom a token in a request acts for.
+///
+/// # Errors
+/// 401 `unauthenticated`: it is not known (any more), or has expired.
+pub(crate) async fn caller(app: &App, token: &str) -> Outcome<Caller> {
+    if !key::is_well_formed(TokenKind::Account, token) {
+        return Err(unauthenticated("the token is incomplete or mistyped: its checksum does not fit"));
+    }
+    let now = app.clock.now();
+    let hash = key::hash(token.as_bytes());
+    let known = app.store.read_quick().await?.token(&hash).await?;
+    let Some(holder) = known else { return Err(unauthenticated("the token is not known, or was revoked")) };
+    match status(&holder, now) {
+        KeyStatus::Active => {}
+        KeyStatus::Expired => return Err(unauthenticated("the token has expired: make a new one")),
+        _ => return Err(unauthenticated("the user of this token is disabled")),
+    }
+    let TokenHolder { token, user, .. } = holder;
+    app.token_uses.note(token.id, now);
+    let via = ViaToken { id: token.id, prefix: token.prefix };
+    let origin = Origin { token: Some(via), ..Origin::default() };
+    Ok(Caller { user, grant: Grant::Token { hash, scopes: token.scopes }, origin })
+}
+
+/// Whether a token with this hash still stands in for its user.
+pub(crate) async fn holds(app: &App, hash: &[u8; 32]) -> bool {
+    let Ok(mut tx) = app.store.read_quick().await else { return false };
+    match tx.token(hash).await {
+        Ok(Some(holder)) => status(&holder, app.clock.now()) == KeyStatus::Active,
+        Ok(None) | Err(_) => false,
+    }
+}
+
+/// In words, for a refusal: `models:write`.
+pub(crate) fn scope_word(area: &str, right: Right) -> String {
+    format!("{area}:{}", right.as_str())
+}
+
+/// List tokens of users
+pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
+    let page = params.page()?;
+    let org = params.id("org_id")?.map(OrgId);
+    let user_id = params.id("user_id")?.map(UserId);
+    params.finish()?;
+    if org.is_some_and(|org| !caller.sees(org)) {
+        return Ok(Listed(Vec::new(), 0));
+    }
+    let filter = TokenFilter { id: None, org_id: caller.scope().or(org), user_id };
+    listed(&app, &filter, page).await
+}
+
+pub(crate) async fn listed(
+    app: &App,
+    filter: &TokenFilter,
+    page: crate::extract::Page,
+) -> Outcome<Listed<TokenView>> {
+    let (holders, total) = app.store.read().await?.tokens(filter, page.limit, page.offset).await?;
+    let now = app.clock.now();
+    Ok(Listed(holders.into_iter().map(|it| TokenView::new(it, now)).collect(), total))
+}
+
+/// Revoke a token of a user
+///
+/// It stops working at once, and is gone from the list.
+pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+    let mut tx = app.store.write().await?;
+    let holder = find(&mut tx, TokenFilter { org_id: caller.scope(), ..of(id) }).await?;
+    users::within_reach(&caller, &holder.user)?;
+    revoke_found(&app, tx, &caller, holder).await
+}
+
+/// The filter of one token.
+pub(crate) fn of(id: i64) -> TokenFilter {
+    TokenFilter { id: Some(TokenId(id)), ..TokenFilter::default() }
+}
+
+/// The one token of this filter.
+///
+/// # Errors
+/// 404 `not_found`.
+pub(crate) async fn find(tx: &mut Tx, filter: TokenFilter) -> Outcome<TokenHolder> {
+    let found = tx.tokens(&filter, 1, 0).await?.0.into_iter().next();
+    found.ok_or_else(|| Parts::not_found("token", filter.id.map_or(0, |it| it.0)))
+}
+
+/// Deletes a token that was found in `tx`, which is committed.
+pub(crate) async fn revoke_found(
+    app: &App,
+    mut tx: Tx,
+    caller: &Caller,
+    holder: TokenHolder,
+) -> Outcome<Json<Value>> {
+    let (id, now) = (holder.token.id, app.clock.now());
+    if !tx.delete_token(id).await? {
+        return Err(Parts::not_found("token", id));
+    }
+    let view = crate::audit::record(TokenView::new(holder, now));
+    tx.audit(&caller.did(Action::TokenRevoke, id).deleted(view), now).await?;
+    tx.commit().await?;
+    Ok(deleted(id))
+}

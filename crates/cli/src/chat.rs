@@ -1,0 +1,260 @@
+//! `chat`: one question, or a conversation at the terminal, with a model behind the gateway.
+
+use std::{
+    cell::RefCell,
+    io::{self, IsTerminal, Read, Write},
+};
+
+use clap::{Arg, ArgMatches, Command};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Cx,
+    args::{connected, int, number, option, place, text, texts},
+    complete,
+    events::Events,
+    exit::{Failure, Outcome},
+    http::{Client, Login},
+    out::{Foreign, Tone},
+    target::variable,
+};
+
+const PATH: &str = "/v1/chat/completions";
+/// Stands for standard input among the words of a question.
+const STDIN: &str = "-";
+/// Longest text that is read from standard input, in bytes; gateways take no larger bodies.
+const LONGEST: u64 = 64 << 20;
+
+pub(crate) fn command() -> Command {
+    connected(Command::new("chat").about("Talks with a running model"))
+        .arg(complete::models(place("MODEL", "Served name of the model")))
+        .arg(Arg::new("PROMPT").num_args(1..).help(
+            "What to ask, once; `-` among the words stands for standard input. Left out: standard input, at a terminal a \
+             conversation",
+        ))
+        .args([
+            option("system", "TEXT", "What the model is told before the conversation"),
+            number("max-tokens", "N", "Longest answer, in tokens"),
+            option("key", "KEY", "An API key instead of the session; others may see it here: better GANTRY_API_KEY"),
+        ])
+        .after_help(
+            "gantry chat qwen\n\
+             gantry chat qwen 'What is a gantry?'\n\
+             git diff | gantry chat qwen 'Write a commit message for this:' -\n\
+             \n\
+             In a conversation /new begins anew, and /bye or Ctrl-D ends it. Ctrl-C stops an answer.",
+        )
+}
+
+pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let mut talk = Talk::new(cx, matches)?;
+    let words = texts(matches, "PROMPT");
+    if words.is_empty() && io::stdin().is_terminal() {
+        if cx.out.json {
+            return Err(Failure::Usage("with --json there is one question: say what to ask".to_owned()));
+        }
+        return talk.converse().await;
+    }
+    let question = question(&words)?;
+    talk.say(&question);
+    if cx.out.json {
+        let answer = talk.client.patient_call(Method::POST, PATH, Some(&talk.body(false))).await?;
+        return cx.out.value(&answer.json);
+    }
+    match talk.answer().await? {
+        End::Complete => Ok(()),
+        End::Stopped => Err(Failure::Interrupted),
+    }
+}
+
+/// The words, with standard input in the place of a `-`, or of all of them if there are none.
+fn question(words: &[&str]) -> Outcome<String> {
+    if !words.is_empty() && !words.contains(&STDIN) {
+        return Ok(words.join(" "));
+    }
+    let wrong = |error: io::Error| Failure::Usage(format!("can't read the standard input: {error}"));
+    let mut piped = String::new();
+    io::stdin().lock().take(LONGEST).read_to_string(&mut piped).map_err(wrong)?;
+    let mut question = String::new();
+    for (n, word) in words.iter().enumerate() {
+        if *word == STDIN {
+            question.push_str(if n > 0 { "\n\n" } else { "" });
+            question.push_str(&piped);
+        } else {
+            question.push_str(if n > 0 { " " } else { "" });
+            question.push_str(word);
+        }
+    }
+    let question = if words.is_empty() { piped } else { question };
+    if question.trim().is_empty() {
+        return Err(Failure::Usage("there is nothing to ask: standard input is empty".to_owned()));
+    }
+    Ok(question)
+}
+
+/// How an answer ended.
+enum End {
+    Complete,
+    /// By Ctrl-C.
+    Stopped,
+}
+
+struct Talk<'a> {
+    cx: &'a Cx,
+    client: Client,
+    /// The request without its messages.
+    request: Map<String, Value>,
+    /// Of the beginning: the system's, if there is one.
+    n_fixed: usize,
+    messages: Vec<Value>,
+}
+
+impl<'a> Talk<'a> {
+    fn new(cx: &'a Cx, matches: &ArgMatches) -> Outcome<Self> {
+        let key = text(matches, "key").map(str::to_owned).or_else(|| variable("GANTRY_API_KEY"));
+        let login = match (key, &cx.client.login) {
+            (Some(key), _) => Login::Bearer(key.trim().to_owned().into()),
+            (None, Login::Bearer(_)) => {
+                return Err(Failure::Usage(
+                    "a token is for the admin API, not for models: give an API key in GANTRY_API_KEY"
+                        .to_owned(),
+                ));
+            }
+            (None, other) => other.clone(),
+        };
+        let mut request = Map::new();
+        request.insert("model".to_owned(), text(matches, "MODEL").into());
+        if let Some(n) = int(matches, "max-tokens") {
+            request.insert("max_tokens".to_owned(), n.into());
+        }
+        let system = text(matches, "system").map(|it| json!({ "role": "system", "content": it }));
+        let messages: Vec<Value> = system.into_iter().collect();
+        Ok(Self {
+            cx,
+            client: Client::new(cx.client.place.clone(), login),
+            request,
+            n_fixed: messages.len(),
+            messages,
+        })
+    }
+
+    fn say(&mut self, text: &str) {
+        self.messages.push(json!({ "role": "user", "content": text }));
+    }
+
+    fn body(&self, stream: bool) -> Value {
+        let mut body = self.request.clone();
+        body.insert("messages".to_owned(), self.messages.clone().into());
+        body.insert("stream".to_owned(), stream.into());
+        body.into()
+    }
+
+    /// Prints what the model says to the messages so far, as it comes, and takes it into them.
+    async fn answer(&mut self) -> Outcome<End> {
+        let (mut events, said) = (Events::default(), RefCell::new(String::new()));
+        let mut shown = Shown { out: Foreign::new(&self.cx.out), thinking: false };
+        let take = |bytes: &[u8]| {
+            for event in events.take(bytes) {
+                if !event["error"].is_null() {
+                    let why = event["error"]["message"].as_str().unwrap_or("the answer broke off");
+                    return Err(Failure::Failed(crate::out::clean(why)));
+                }
+                let delta = &event["choices"][0]["delta"];
+                let part = |name: &str| delta[name].as_str().unwrap_or_default();
+                shown.thoughts(self.cx, part("reasoning_content"));
+                shown.words(part("content"))?;
+                said.borrow_mut().push_str(part("content"));
+            }
+            Ok(())
+        };
+        let body = self.body(true);
+        // Dropping the stream closes the connection, upon which the gateway stops the engine.
+        let end = tokio::select! {
+            done = self.client.stream_of(Method::POST, PATH, Some(&body), take) => done.map(|()| End::Complete),
+            _ = tokio::signal::ctrl_c() => Ok(End::Stopped),
+        };
+        self.cx.out.line("")?;
+        let said = said.into_inner();
+        if end.is_ok() {
+            self.messages.push(json!({ "role": "assistant", "content": said }));
+        }
+        end
+    }
+
+    async fn converse(&mut self) -> Outcome<()> {
+        self.cx.out.note("/new begins anew, /bye or Ctrl-D ends; Ctrl-C stops an answer");
+        loop {
+            let prompt = self.cx.out.paint(Tone::Bold, ">>> ");
+            let line = tokio::select! {
+                line = tokio::task::spawn_blocking(move || read_line(&prompt)) => line,
+                _ = tokio::signal::ctrl_c() => {
+                    self.cx.out.note("");
+                    return Err(Failure::Interrupted);
+                }
+            };
+            let wrong = |error: io::Error| Failure::Failed(format!("can't read from the terminal: {error}"));
+            let Some(line) = line.map_err(io::Error::other).and_then(|it| it).map_err(wrong)? else {
+                self.cx.out.note("");
+                return Ok(());
+            };
+            match line.trim() {
+                "" => continue,
+                "/bye" | "/exit" | "/quit" => return Ok(()),
+                "/new" => {
+                    self.messages.truncate(self.n_fixed);
+                    self.cx.out.note("the conversation begins anew");
+                    continue;
+                }
+                _ => self.say(&line),
+            }
+            match self.answer().await {
+                Ok(_) => {}
+                Err(failure) if failure.ends_all() => return Err(failure),
+                Err(failure) => {
+                    crate::complain(&failure, &self.cx.out);
+                    // It can be asked again.
+                    self.messages.pop();
+                }
+            }
+        }
+    }
+}
+
+/// What stands on the terminal of one answer.
+struct Shown<'a> {
+    out: Foreign<'a>,
+    /// The model has thought, and not said anything yet.
+    thinking: bool,
+}
+
+impl Shown<'_> {
+    fn words(&mut self, text: &str) -> Outcome<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.thinking) {
+            let _ = writeln!(io::stderr().lock(), "\n");
+        }
+        self.out.take(text.as_bytes())
+    }
+
+    /// What a model thinks is no part of its answer: it is shown to a person only.
+    fn thoughts(&mut self, cx: &Cx, text: &str) {
+        if !text.is_empty() && io::stdout().is_terminal() && io::stderr().is_terminal() {
+            self.thinking = true;
+            let _ =
+                write!(io::stderr().lock(), "{}", cx.out.paint(Tone::Dim, &crate::out::clean_lines(text)));
+        }
+    }
+}
+
+/// A line without its end; `None` at the end of the input. Editing is the terminal's.
+fn read_line(prompt: &str) -> io::Result<Option<String>> {
+    let mut err = io::stderr().lock();
+    write!(err, "{prompt}")?;
+    err.flush()?;
+    let mut line = String::new();
+    let n = io::stdin().read_line(&mut line)?;
+    Ok((n > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
+}

@@ -1,0 +1,230 @@
+//! What a word of the command line may become. The shell's script runs this program with [`VARIABLE`] set at each Tab, and
+//! gets verbs, options, fields, and the names that the gateway knows.
+//!
+//! A Tab must not hang and must not fail: a gateway that does not answer at once has no names. Names that a shell could
+//! take for more than a word are left out, since others choose them.
+
+use std::{collections::BTreeMap, ffi::OsStr, time::Duration};
+
+use clap::{Arg, ArgMatches};
+use clap_complete::{
+    CompleteEnv,
+    engine::{ArgValueCompleter, CompletionCandidate},
+    env::Shells,
+};
+use gantry_domain::model::{
+    EngineKind,
+    fields::{self, Kind},
+};
+use serde_json::Value;
+
+use crate::{
+    args::command,
+    exit::{Failure, Outcome},
+    http::Client,
+    session::Sessions,
+    target::{self, Target},
+};
+
+/// Set by the shell's script when it asks.
+const VARIABLE: &str = "GANTRY_COMPLETE";
+pub(crate) const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
+/// What a person at the keyboard does not notice.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// More are no help.
+const MOST: usize = 500;
+
+/// Answers a shell that asks; `false` if none does, and this is a command.
+///
+/// # Errors
+/// The shell is not known, or standard output is closed.
+pub fn completed(args: &[String]) -> Result<bool, std::io::Error> {
+    let here = std::env::current_dir().ok();
+    CompleteEnv::with_factory(command)
+        .var(VARIABLE)
+        .bin("gantry")
+        .completer("gantry")
+        .try_complete(args, here.as_deref())
+        .map_err(std::io::Error::other)
+}
+
+/// The script for a shell.
+pub(crate) fn script(shell: &str) -> Outcome<Vec<u8>> {
+    let known = Shells::builtins();
+    let wrong = || Failure::Usage(format!("there is no completion for the shell `{shell}`"));
+    let mut script = Vec::new();
+    known.completer(shell).ok_or_else(wrong)?.write_registration(
+        VARIABLE,
+        "gantry",
+        "gantry",
+        "gantry",
+        &mut script,
+    )?;
+    Ok(script)
+}
+
+/// Where names come from: a list of the API, and which of its fields is the word and which explains it.
+struct Source {
+    path: &'static str,
+    word: &'static str,
+    about: &'static str,
+}
+
+const fn source(path: &'static str, word: &'static str, about: &'static str) -> Source {
+    Source { path, word, about }
+}
+
+/// Each kind of name: lists one after the other, until one answers. The second is for those who may not ask for the first.
+const MODELS: &[Source] = &[
+    source("/admin/models?limit=500", "served_name", "state"),
+    source("/auth/models", "served_name", "state"),
+];
+const KEYS: &[Source] =
+    &[source("/admin/keys?limit=500", "name", "prefix"), source("/auth/keys?limit=500", "name", "prefix")];
+const ORGS: &[Source] = &[source("/admin/orgs?limit=500", "name", "id")];
+const TOKENS: &[Source] = &[source("/auth/tokens?limit=500", "name", "prefix")];
+const USERS: &[Source] = &[source("/admin/users?limit=500", "username", "role")];
+
+pub(crate) fn models(arg: Arg) -> Arg {
+    named(arg, MODELS)
+}
+
+pub(crate) fn keys(arg: Arg) -> Arg {
+    named(arg, KEYS)
+}
+
+pub(crate) fn orgs(arg: Arg) -> Arg {
+    named(arg, ORGS)
+}
+
+pub(crate) fn tokens(arg: Arg) -> Arg {
+    named(arg, TOKENS)
+}
+
+pub(crate) fn users(arg: Arg) -> Arg {
+    named(arg, USERS)
+}
+
+fn named(arg: Arg, sources: &'static [Source]) -> Arg {
+    arg.add(ArgValueCompleter::new(|current: &OsStr| {
+        let found = asked(sources).unwrap_or_default();
+        candidates(current, found.into_iter().map(|(word, about)| (word, Some(about))))
+    }))
+}
+
+/// Names of contexts, which need no gateway.
+pub(crate) fn contexts(arg: Arg) -> Arg {
+    arg.add(ArgValueCompleter::new(|current: &OsStr| {
+        let known = target::contexts().and_then(|it| it.read()).unwrap_or_default().contexts;
+        candidates(current, known.into_iter().map(|(name, url)| (name, Some(url))))
+    }))
+}
+
+/// `FIELD=`, and behind it the values that the field may have.
+pub(crate) fn assignments(arg: Arg) -> Arg {
+    arg.add(ArgValueCompleter::new(|current: &OsStr| {
+        let engine = word_after("--engine").and_then(|it| EngineKind::parse(&it));
+        let rows = || fields::all().filter(|it| engine.is_none_or(|engine| it.applies_to(engine)));
+        let text = current.to_string_lossy();
+        match text.split_once('=') {
+            None => {
+                let names = rows().map(|it| (format!("{}=", it.name), Some(it.help.to_owned())));
+                candidates(current, names.collect::<BTreeMap<_, _>>().into_iter())
+            }
+            Some((name, _)) => {
+                let values = rows().filter(|it| it.name == name).flat_map(|it| values(it.kind, it.examples));
+                candidates(current, values.map(|it| (format!("{name}={it}"), None)))
+            }
+        }
+    }))
+}
+
+fn values(kind: Kind, examples: &'static [&'static str]) -> Vec<String> {
+    match kind {
+        Kind::Bool => vec!["true".to_owned(), "false".to_owned()],
+        Kind::OneOf(words) => words.iter().map(ToString::to_string).collect(),
+        Kind::IntOneOf(numbers) => numbers.iter().map(ToString::to_string).collect(),
+        _ => examples.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Those that begin with what stands there.
+fn candidates(
+    current: &OsStr,
+    found: impl Iterator<Item = (String, Option<String>)>,
+) -> Vec<CompletionCandidate> {
+    let begin = current.to_string_lossy();
+    let fits = |(word, _): &(String, Option<String>)| word.starts_with(&*begin) && is_one_word(word);
+    found
+        .filter(fits)
+        .take(MOST)
+        .map(|(word, about)| {
+            CompletionCandidate::new(word).help(about.map(|it| crate::out::clean(&it).into()))
+        })
+        .collect()
+}
+
+/// Whether a shell takes it for a word and nothing else.
+fn is_one_word(text: &str) -> bool {
+    let plain = |it: char| it.is_alphanumeric() || "-_./:@+,=%".contains(it);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(plain)
+}
+
+/// The words of a kind with what explains them, as the gateway of this command line has them.
+fn asked(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
+    let words: Vec<String> = ["url", "context"]
+        .into_iter()
+        .filter_map(|name| Some([format!("--{name}"), word_after(&format!("--{name}"))?]))
+        .flatten()
+        .collect();
+    let matches = options(&words)?;
+    let (target, sessions) = (Target::of(&matches)?, Sessions::of_user()?);
+    let login = target.login(&matches, &sessions)?;
+    let client = Client::new(target.place, login);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let list = runtime.block_on(async {
+        let look = async {
+            for source in sources {
+                if let Ok(answer) = client.get(source.path).await {
+                    return Some((source, answer));
+                }
+            }
+            None
+        };
+        tokio::time::timeout(PATIENCE, look).await.ok().flatten()
+    });
+    // A name that is being resolved is not waited for.
+    runtime.shutdown_background();
+    let Some((source, answer)) = list else { return Ok(BTreeMap::new()) };
+    let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+    Ok(answer.list().iter().map(|it| (text(&it[source.word]), text(&it[source.about]))).collect())
+}
+
+/// The options that say which gateway, read apart from the unfinished rest of the line.
+fn options(words: &[String]) -> Outcome<ArgMatches> {
+    let command = crate::args::connected(clap::Command::new("gantry"));
+    let words = std::iter::once("gantry").chain(words.iter().map(String::as_str));
+    command.try_get_matches_from(words).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// The word behind an option on the line that is being written.
+fn word_after(option: &str) -> Option<String> {
+    let words: Vec<String> = std::env::args().collect();
+    let at = words.iter().rposition(|it| it == option)?;
+    words.get(at + 1).cloned().filter(|it| !it.is_empty() && !it.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_can_not_become_a_command_of_the_shell() {
+        for fine in ["qwen", "org/model-7b", "name:12", "名前", "a=b"] {
+            assert!(is_one_word(fine), "{fine}");
+        }
+        for wrong in ["", "-rf", "$(reboot)", "a;b", "a b", "`a`", "a\nb", "a|b", "a>b", "~x", "*"] {
+            assert!(!is_one_word(wrong), "{wrong}");
+        }
+    }
+}

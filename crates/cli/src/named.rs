@@ -1,0 +1,72 @@
+//! Keys and tokens by id, prefix or name.
+
+use serde_json::Value;
+
+use crate::{
+    Cx,
+    exit::{Failure, Outcome},
+    out::{cell, clean},
+    people::{among, read},
+};
+
+/// What is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noun {
+    Key,
+    Token,
+}
+
+impl Noun {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Token => "token",
+        }
+    }
+}
+
+/// The record of the list at `base` that was named. Names need not be unique: of several the one that is in force is meant.
+///
+/// # Errors
+/// There is none, or there are several; their ids and prefixes are said.
+pub(crate) async fn named(cx: &Cx, base: &str, noun: Noun, given: &str) -> Outcome<Value> {
+    let (id, name) = read(given)?;
+    let by_id = match id {
+        // An id can't be asked for.
+        Some(id) => among(cx, base, &[], |it| it["id"] == id).await?.pop(),
+        None => None,
+    };
+    let mut by_name = Vec::new();
+    if let Some(name) = name.filter(|_| by_id.is_none()) {
+        let same = |it: &Value| it["prefix"] == name || it["name"] == name;
+        // There are few tokens, and their lists can't be searched.
+        let narrow: Vec<_> = (noun == Noun::Key).then(|| ("q", name.to_owned())).into_iter().collect();
+        by_name = among(cx, base, &narrow, same).await?;
+        for (field, value) in [("prefix", name), ("status", "active")] {
+            if by_name.iter().any(|it| it[field] == value) {
+                by_name.retain(|it| it[field] == value);
+            }
+        }
+    }
+    let (noun, given) = (noun.as_str(), clean(given));
+    match (by_id, by_name.as_slice()) {
+        (Some(one), _) => Ok(one),
+        (None, [one]) => Ok(one.clone()),
+        (None, []) => Err(Failure::NotFound(format!(
+            "there is no {noun} `{given}`; `gantry {noun}s list` shows those that there are"
+        ))),
+        (None, several) => {
+            let line = |it: &Value| {
+                let [id, prefix, status] = ["id", "prefix", "status"].map(|name| cell(&it[name]));
+                format!("\n  id {id}, prefix {prefix}, {status}, of {}", cell(holder(it)))
+            };
+            let lines: String = several.iter().map(line).collect();
+            Err(Failure::Usage(format!("several {noun}s are called `{given}`: say the id or prefix{lines}")))
+        }
+    }
+}
+
+/// Whose it is: a user, or an organisation as a whole.
+pub(crate) fn holder(record: &Value) -> &Value {
+    if record["username"].is_null() { &record["org_name"] } else { &record["username"] }
+}

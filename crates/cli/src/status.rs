@@ -1,0 +1,145 @@
+//! `status`: how a gateway is, on one screen; and `version`.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use clap::Command;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Cx,
+    args::connected,
+    exit::{Exit, Failure, Outcome},
+    http::Answer,
+    models::remark,
+    out::{Tone, cell, clean},
+};
+
+/// How long `version` waits for a gateway to say its own.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Failed requests that are shown.
+const N_ERRORS: usize = 5;
+
+pub(crate) fn command() -> Command {
+    connected(Command::new("status").about("Shows how the gateway is: readiness, models by state, last errors"))
+        .after_help(
+            "Ends with 0 if the gateway is ready and no model failed, with 1 if something is wrong, with 3 if no gateway answers. \
+             Models and errors are shown to those who may see them; without a session the gateway alone.",
+        )
+}
+
+pub(crate) fn version_command() -> Command {
+    connected(
+        Command::new("version").about("Prints the version of this program, and of the gateway if it answers"),
+    )
+}
+
+pub(crate) async fn version(cx: &Cx) -> Outcome<()> {
+    let own = env!("CARGO_PKG_VERSION");
+    let health = tokio::time::timeout(PATIENCE, cx.client.get("/health")).await;
+    let gateway =
+        health.ok().and_then(Result::ok).map(|it| it.json["version"].clone()).filter(Value::is_string);
+    let url = cx.client.place.url();
+    let known = gateway.as_ref().map(|version| json!({ "url": url, "version": version }));
+    cx.out.either(&json!({ "version": own, "gateway": known }), || {
+        cx.out.line(&format!("gantry {own}"))?;
+        if let Some(version) = &gateway {
+            return cx.out.line(&format!("gateway {} at {url}", cell(version)));
+        }
+        cx.out.note(&format!("no gateway answers at {url}"));
+        Ok(())
+    })
+}
+
+pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
+    let health = cx.client.get("/health").await?.json;
+    if !health["version"].is_string() {
+        let url = cx.client.place.url();
+        return Err(Failure::Failed(format!("something else than Gantry answers at {url}")));
+    }
+    let ready = match cx.client.get("/readyz").await {
+        // It says why in the same way.
+        Err(Failure::Refused(it)) if it.status == 503 && it.body["checks"].is_object() => it.body,
+        other => other?.json,
+    };
+    let (models, errors) = (models(cx).await?, errors(cx).await?);
+    let failed: Vec<&Value> =
+        models.iter().flatten().filter(|it| it["state"] == "failed" && it["archived"] != true).collect();
+    let mut states = BTreeMap::new();
+    for model in models.iter().flatten() {
+        *states.entry(cell(&model["state"])).or_insert(0_u64) += 1;
+    }
+    let reasons: Map<String, Value> =
+        failed.iter().map(|it| (cell(&it["served_name"]), remark(it).into())).collect();
+    let report = json!({
+        "url": cx.client.place.url(),
+        "version": health["version"],
+        "status": ready["status"],
+        "runtime": ready["runtime"],
+        "checks": ready["checks"],
+        "models": models.as_ref().map(|_| &states),
+        "failed": reasons,
+        "errors": errors,
+    });
+    let is_ready = ready["status"] == "ready";
+    cx.out.either(&report, || print(cx, &report, is_ready))?;
+    if is_ready && failed.is_empty() { Ok(()) } else { Err(Failure::Told(Exit::Failed)) }
+}
+
+fn print(cx: &Cx, report: &Value, is_ready: bool) -> Outcome<()> {
+    let tone = if is_ready { Tone::Good } else { Tone::Bad };
+    let state = cx.out.paint(tone, &cell(&report["status"]));
+    cx.out.line(&format!(
+        "{}  {state}, version {}, engines by {}",
+        clean(report["url"].as_str().unwrap_or_default()),
+        cell(&report["version"]),
+        cell(&report["runtime"])
+    ))?;
+    for (name, it) in report["checks"].as_object().into_iter().flatten().filter(|(_, it)| *it != "ok") {
+        cx.out.line(&format!("  {}: {}", clean(name), cell(it)))?;
+    }
+    match report["models"].as_object() {
+        None => cx.out.note("models and errors are not shown: `gantry login` as an administrator"),
+        Some(states) if states.is_empty() => cx.out.line("no model yet: gantry models create --help")?,
+        Some(states) => {
+            let parts = states
+                .iter()
+                .map(|(state, n)| format!("{n} {}", cx.out.paint(Tone::of_state(state), &clean(state))));
+            cx.out.line(&format!("models: {}", parts.collect::<Vec<_>>().join(", ")))?;
+        }
+    }
+    for (name, why) in report["failed"].as_object().into_iter().flatten() {
+        cx.out.line(&format!("  {}: {}", clean(name), cell(why)))?;
+    }
+    let errors = report["errors"].as_array().map_or(&[][..], Vec::as_slice);
+    if !errors.is_empty() {
+        cx.out.line("last failed requests of 24 hours:")?;
+    }
+    for it in errors {
+        let [model, endpoint, status, outcome] =
+            ["model_name", "endpoint", "status_code", "outcome"].map(|name| cell(&it[name]));
+        cx.out.line(&format!(
+            "  {}  {model}  {endpoint}  {status} {outcome}",
+            cx.out.time(&it["created_at"])
+        ))?;
+    }
+    Ok(())
+}
+
+/// What only some may see: `None` for the others.
+fn allowed(answer: Outcome<Answer>) -> Outcome<Option<Vec<Value>>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer.list().to_vec())),
+        Err(Failure::Refused(it)) if matches!(it.status, 401 | 403 | 404) => Ok(None),
+        // The gateway is there, and its readiness says more than this does.
+        Err(Failure::Refused(it)) if it.status >= 500 => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+async fn models(cx: &Cx) -> Outcome<Option<Vec<Value>>> {
+    allowed(cx.client.get("/admin/models?limit=1000").await)
+}
+
+async fn errors(cx: &Cx) -> Outcome<Option<Vec<Value>>> {
+    allowed(cx.client.get(&format!("/admin/usage?status=5xx&hours=24&limit={N_ERRORS}")).await)
+}

@@ -1,0 +1,102 @@
+//! Which gateway a command talks to, and as whom: `--url` or `--context`, else `GANTRY_CONTEXT` or `GANTRY_URL`, else the
+//! context in use, else the gateway of this machine.
+
+use std::collections::BTreeMap;
+
+use clap::ArgMatches;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    args::text,
+    exit::{Failure, Outcome},
+    http::{DEFAULT_URL, Login, Place},
+    out::clean,
+    private_file::PrivateFile,
+    session::Sessions,
+};
+
+/// Gateways with names.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Contexts {
+    /// The one in use; `None`: the gateway of this machine.
+    #[serde(default)]
+    pub(crate) current: Option<String>,
+    /// Addresses by name.
+    #[serde(default)]
+    pub(crate) contexts: BTreeMap<String, String>,
+}
+
+pub(crate) fn contexts() -> Outcome<PrivateFile<Contexts>> {
+    PrivateFile::of_user("contexts.json", "remove it, and add the contexts again with `gantry context add`")
+}
+
+/// One gateway, by address or by name.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) place: Place,
+    pub(crate) context: Option<String>,
+}
+
+impl Target {
+    pub(crate) fn of(matches: &ArgMatches) -> Outcome<Self> {
+        let given = |name| text(matches, name).map(str::to_owned).filter(|it: &String| !it.is_empty());
+        match (given("url"), given("context")) {
+            (Some(_), Some(_)) => {
+                Err(Failure::Usage("either --url or --context says which gateway: not both".to_owned()))
+            }
+            (Some(url), None) => Self::at(&url),
+            (None, Some(name)) => Self::named(&name),
+            (None, None) => match (variable("GANTRY_CONTEXT"), variable("GANTRY_URL")) {
+                (Some(name), _) => Self::named(&name),
+                (None, Some(url)) => Self::at(&url),
+                // Without a home there are no contexts.
+                (None, None) => {
+                    match contexts().ok().map(|it| it.read()).transpose()?.and_then(|it| it.current) {
+                        Some(name) => Self::named(&name),
+                        None => Self::at(DEFAULT_URL),
+                    }
+                }
+            },
+        }
+    }
+
+    pub(crate) fn at(url: &str) -> Outcome<Self> {
+        Ok(Self { place: Place::parse(url)?, context: None })
+    }
+
+    fn named(name: &str) -> Outcome<Self> {
+        let known = contexts()?.read()?.contexts;
+        let Some(url) = known.get(name) else {
+            let name = clean(name);
+            return Err(Failure::NotFound(format!(
+                "there is no context `{name}`: `gantry context list` shows those that there are, `gantry context add {name} URL` \
+                 makes it"
+            )));
+        };
+        Ok(Self { place: Place::parse(url)?, context: Some(name.to_owned()) })
+    }
+
+    /// Under what its session is kept. Two contexts may have one address, and a context another address than before:
+    /// neither gets a session of the other.
+    pub(crate) fn key(&self) -> String {
+        match &self.context {
+            Some(name) => format!("{} ({name})", self.place.url()),
+            None => self.place.url(),
+        }
+    }
+
+    /// `--token`, else `GANTRY_TOKEN`, else what `gantry login` kept.
+    pub(crate) fn login(&self, matches: &ArgMatches, sessions: &Sessions) -> Outcome<Login> {
+        let token = text(matches, "token").map(str::to_owned).or_else(|| variable("GANTRY_TOKEN"));
+        match token {
+            Some(token) => Ok(Login::Bearer(SecretString::from(token.trim().to_owned()))),
+            None => sessions.login(&self.key()),
+        }
+    }
+}
+
+/// A variable of the environment that says something.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty())
+}

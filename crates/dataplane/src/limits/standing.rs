@@ -1,0 +1,43 @@
+//! What is left of an account's limits, for those who ask.
+
+use std::time::Instant;
+
+use gantry_domain::{
+    Timestamp,
+    limit::{Standing, Used, gcra, period::Period},
+};
+
+use super::{Account, Limiter, Rate, nanos, state::Bucket};
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Account {
+    /// How far its limits are used up at `now`, as far as this gateway knows.
+    pub fn standing(&self, limiter: &Limiter, (now, at): (Instant, Timestamp)) -> Standing {
+        let now = nanos(now);
+        let shares = limiter.shares(&self.state, now);
+        let rate = |rate: &Option<Rate>, bucket: &Bucket| {
+            let rate = rate.as_ref()?;
+            let remaining = gcra::remaining(bucket.tat(), now, rate.per_minute) / shares;
+            let reset = gcra::ahead(bucket.tat(), now).div_ceil(SECOND);
+            Some(Used::new(rate.per_minute, rate.per_minute.saturating_sub(remaining), Some(reset)))
+        };
+        let (others_running, others_streams) = self.state.others();
+        let running = |limit: Option<i64>, own: u32, others: u32| {
+            Some(Used::new(limit?.unsigned_abs(), u64::from(own) + u64::from(others), None))
+        };
+        let budget = |wanted: Period| {
+            let (period, limit) = self.budgets().find(|it| it.0 == wanted)?;
+            let reset = period.end(at).since(at).as_millis().div_ceil(1000) as u64;
+            Some(Used::new(limit, self.state.spendings.spent(period, at), Some(reset)))
+        };
+        Standing {
+            rpm_limit: rate(&self.rpm, &self.state.requests),
+            tpm_limit: rate(&self.tpm, &self.state.tokens),
+            max_concurrency: running(self.limits.max_concurrency, self.state.running(), others_running),
+            max_streams: running(self.limits.max_streams, self.state.streams(), others_streams),
+            budget_tokens_day: budget(Period::Day),
+            budget_tokens_month: budget(Period::Month),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Who listens on a port of loopback: asked of the kernel once for each new connection to an engine, after it is made.
+//!
+//! A question costs some microseconds and never waits: the kernel answers while it takes it. Asked before, the port could
+//! change hands in between; asked after, whoever has the port has the connection. Linux: `sock_diag(7)`, else `/proc`.
+
+use std::{
+    io::{self, ErrorKind, Read},
+    net::Ipv4Addr,
+};
+
+use gantry_domain::listeners::Listeners;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// `AF_NETLINK`, `NETLINK_SOCK_DIAG`, `SOCK_DIAG_BY_FAMILY`, `NLM_F_REQUEST`, `NLMSG_ERROR` of `linux/netlink.h` and
+/// `linux/sock_diag.h`.
+const NETLINK: i32 = 16;
+const SOCK_DIAG: i32 = 4;
+const BY_FAMILY: u16 = 20;
+const REQUEST: u16 = 1;
+const ERROR: u16 = 2;
+/// `AF_INET`, `IPPROTO_TCP` and, of sockets, `TCP_LISTEN`.
+const INET: u8 = 2;
+const TCP: u8 = 6;
+const LISTEN: u8 = 10;
+/// Bytes of `nlmsghdr`, and of it with `inet_diag_req_v2`.
+const HEAD: usize = 16;
+const QUESTION: usize = HEAD + 56;
+/// `errno`: no such socket.
+const NOT_FOUND: i32 = 2;
+
+/// Makes sure that `port` of loopback is in the hands of one of `allowed`.
+///
+/// # Errors
+/// [`ErrorKind::PermissionDenied`]: it is in others' hands. Others: the kernel can't be asked.
+pub fn check(port: u16, allowed: &Listeners) -> io::Result<()> {
+    let owner = owner(port)?;
+    if allowed.allow(owner) {
+        return Ok(());
+    }
+    tracing::warn!(
+        port,
+        user = owner,
+        "the port of an engine is in another program's hands: nothing is sent to it"
+    );
+    Err(io::Error::new(ErrorKind::PermissionDenied, "the engine's port is in another program's hands"))
+}
+
+/// The user of the socket that takes connections to `127.0.0.1:port`; `None` if there is none.
+///
+/// # Errors
+/// The kernel can't be asked.
+pub fn owner(port: u16) -> io::Result<Option<u32>> {
+    // A sandbox may forbid this kind of socket.
+    asked(port).or_else(|_| listed(port))
+}
+
+fn asked(port: u16) -> io::Result<Option<u32>> {
+    let socket = Socket::new(Domain::from(NETLINK), Type::DGRAM, Some(Protocol::from(SOCK_DIAG)))?;
+    socket.set_nonblocking(true)?;
+    if socket.send(&question(port))? != QUESTION {
+        return Err(ErrorKind::WriteZero.into());
+    }
+    let mut answer = [0; 512];
+    let length = (&socket).read(&mut answer)?;
+    understood(answer.get(..length).unwrap_or_default())
+}
+
+fn question(port: u16) -> [u8; QUESTION] {
+    let mut bytes = [0; QUESTION];
+    let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+    put(0, &(QUESTION as u32).to_ne_bytes());
+    put(4, &BY_FAMILY.to_ne_bytes());
+    put(6, &REQUEST.to_ne_bytes());
+    put(8, &1_u32.to_ne_bytes());
+    put(HEAD, &[INET, TCP]);
+    put(HEAD + 4, &u32::MAX.to_ne_bytes());
+    // From here it is a socket's identity: its own port and address, no peer, any interface, no cookie.
+    put(HEAD + 8, &port.to_be_bytes());
+    put(HEAD + 12, &Ipv4Addr::LOCALHOST.octets());
+    put(HEAD + 48, &u32::MAX.to_ne_bytes());
+    put(HEAD + 52, &u32::MAX.to_ne_bytes());
+    bytes
+}
+
+/// The user in an `inet_diag_msg`.
+fn understood(answer: &[u8]) -> io::Result<Option<u32>> {
+    let word = |at: usize| -> io::Result<u32> {
+        let bytes = answer.get(at..at + 4).and_then(|it| it.try_into().ok());
+        bytes.map(u32::from_ne_bytes).ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    };
+    let kind = answer.get(4..6).and_then(|it| it.try_into().ok()).map(u16::from_ne_bytes);
+    match kind {
+        Some(ERROR) => match word(HEAD)?.cast_signed().wrapping_neg() {
+            NOT_FOUND => Ok(None),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        },
+        Some(BY_FAMILY) if answer.get(HEAD + 1) == Some(&LISTEN) => word(HEAD + 64).map(Some),
+        Some(BY_FAMILY) => Ok(None),
+        _ => Err(ErrorKind::InvalidData.into()),
+    }
+}
+
+/// The same from the kernel's tables.
+fn listed(port: u16) -> io::Result<Option<u32>> {
+    let four = std::fs::read_to_string("/proc/net/tcp")?;
+    // Without IPv6 there is none.
+    let six = std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
+    Ok([four, six].iter().find_map(|table| table.lines().skip(1).find_map(|line| user_of(line, port))))
+}
+
+/// The user of a line, if it is a socket that listens on `port` of loopback or of every address:
+/// `0: 0100007F:6B1D 00000000:0000 0A … 1000 0 4711 …`.
+fn user_of(line: &str, port: u16) -> Option<u32> {
+    let mut words = line.split_whitespace();
+    let (address, at) = words.nth(1)?.split_once(':')?;
+    let takes = matches!(
+        address,
+        "0100007F"
+            | "00000000"
+            | "00000000000000000000000000000000"
+            | "0000000000000000FFFF00000100007F"
+            | "0000000000000000FFFF000000000000"
+    );
+    let listens = words.nth(1)? == "0A";
+    let user = words.nth(3)?.parse().ok()?;
+    (takes && listens && u16::from_str_radix(at, 16) == Ok(port)).then_some(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn both_ways_tell_whose_a_listener_is_and_where_none_is() {
+        let own = rustix::process::geteuid().as_raw();
+        for at in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+            let Ok(listener) = TcpListener::bind(at) else { continue };
+            let port = listener.local_addr().unwrap().port();
+            assert_eq!(asked(port).unwrap(), Some(own), "{at}");
+            assert_eq!(listed(port).unwrap(), Some(own), "{at}");
+            // A connection does not change whose it is.
+            let _client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            assert_eq!(owner(port).unwrap(), Some(own), "{at}");
+            drop(listener);
+            assert_eq!((asked(port).unwrap(), listed(port).unwrap()), (None, None), "{at}");
+        }
+    }
+
+    #[test]
+    fn only_those_who_may_are_let_through() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let own = rustix::process::geteuid().as_raw();
+        let allowed = |users: &[u32], none| Listeners { users: users.to_vec(), none };
+        assert!(check(port, &allowed(&[own], false)).is_ok());
+        let refused = check(port, &allowed(&[own + 1], true)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+        drop(listener);
+        assert!(check(port, &allowed(&[own], true)).is_ok());
+        assert!(check(port, &allowed(&[own], false)).is_err());
+    }
+}

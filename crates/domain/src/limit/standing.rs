@@ -1,0 +1,32 @@
+//! How far limits are used up at one moment.
+
+use serde::Serialize;
+
+/// One limit and what is left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Used {
+    pub limit: u64,
+    pub used: u64,
+    pub remaining: u64,
+    /// Seconds, rounded up, until nothing of it is used: of a rate by itself, of a budget by its period. `None` for what
+    /// runs at the same time.
+    pub reset_sec: Option<u64>,
+}
+
+impl Used {
+    pub fn new(limit: u64, used: u64, reset_sec: Option<u64>) -> Self {
+        Self { limit, used, remaining: limit.saturating_sub(used), reset_sec }
+    }
+}
+
+/// What a key, a user or an organisation has used of each of its limits; `None` is without limit. The names are those of
+/// [`super::Limits`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Standing {
+    pub rpm_limit: Option<Used>,
+    pub tpm_limit: Option<Used>,
+    pub max_concurrency: Option<Used>,
+    pub max_streams: Option<Used>,
+    pub budget_tokens_day: Option<Used>,
+    pub budget_tokens_month: Option<Used>,
+}

@@ -1,0 +1,157 @@
+//! Whom `doctor` looks at: the gateway that runs on this machine, with the settings that it says it has, else one that
+//! would be started here.
+
+use std::{env, path::Path};
+
+use clap::ArgMatches;
+use gantry_cli::doctor::{self, Check, Limits};
+use gantry_settings::{Entry, Origin, Settings, Sources};
+use rustix::process::getuid;
+
+use super::reachable;
+use crate::door::{self, Answer, Told};
+
+/// What to do where a gateway runs that has no door, as older ones have none.
+const SAY_SETTINGS: &str = "give its settings here too, such as `env DATA_DIR=… MODELS_DIR=… gantry doctor`; `make run` has its own \
+                            (scripts/run.sh), a service those of its unit (/etc/gantry/gantry.env)";
+
+pub(super) struct Subject {
+    pub(super) settings: Settings,
+    /// The gateway that runs, if the settings are its.
+    pub(super) running: Option<Box<Told>>,
+    /// The folders and programs of the settings are those that this program sees.
+    pub(super) shares_files: bool,
+    pub(super) url: String,
+    /// What was found out on the way.
+    pub(super) checks: Vec<Check>,
+    /// What to do if the gateway that runs has another data directory than the settings say; `None` where that was told.
+    pub(super) if_other: Option<&'static str>,
+}
+
+impl Subject {
+    pub(super) fn limits(&self) -> Limits {
+        self.running.as_ref().map_or_else(Limits::own, |it| it.limits)
+    }
+
+    /// Whether the value of a setting is in force, and not told.
+    pub(super) fn hides(&self, name: &str) -> bool {
+        self.running.as_ref().is_some_and(|it| it.hides(name))
+    }
+
+    /// Asks the gateway at the address that is given, else at that of the settings of this shell.
+    pub(super) async fn find(settings: Settings, entries: &[Entry], matches: &ArgMatches) -> Self {
+        let named =
+            env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty());
+        let url = matches.get_one::<String>("url").cloned().or(named);
+        let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.gateway_listen)));
+        let n_given = entries.iter().filter(|it| it.origin != Origin::Default).count();
+        let own = Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()));
+        let mut subject = Self {
+            settings,
+            running: None,
+            shares_files: true,
+            url,
+            checks: vec![own],
+            if_other: Some(SAY_SETTINGS),
+        };
+        let answer = match doctor::local_port(&subject.url) {
+            Some(port) => door::ask(port).await,
+            None => Answer::Nobody,
+        };
+        match answer {
+            Answer::Nobody => {}
+            Answer::Refused(uid) => {
+                let user = doctor::user_name(uid);
+                subject.if_other = None;
+                subject.checks.push(Check::warn(
+                    "same_gateway",
+                    format!("the gateway that runs is of the user {user}: it tells its settings to that user and to root"),
+                    "The checks below are about the settings of this shell, not about that gateway.",
+                    &format!("sudo -u {user} gantry doctor"),
+                ));
+            }
+            Answer::Told(told, uid) => subject.take(told, uid, entries),
+        }
+        subject
+    }
+
+    /// Takes the settings of the gateway that runs, unless somebody asks about another data directory.
+    fn take(&mut self, told: Box<Told>, uid: u32, entries: &[Entry]) {
+        if is_other(entries, &told.data_dir) {
+            self.if_other =
+                Some("leave DATA_DIR out to check the gateway that runs, or stop it to start this one");
+            return;
+        }
+        let mut texts: Vec<_> =
+            told.given.iter().filter_map(|it| Some((it.name.clone(), it.text.clone()?))).collect();
+        texts.push(("DATA_DIR".to_owned(), told.data_dir.to_string_lossy().into_owned()));
+        let sources = Sources { flags: texts.into_iter().collect(), ..Sources::default() };
+        let settings = match Settings::load(&sources) {
+            Ok((settings, _)) => settings,
+            Err(error) => {
+                let found = format!("those of the gateway that runs (version {}): {error}", told.version);
+                let means = "This program does not know its settings: the checks below are about those of this shell.";
+                self.checks.push(Check::warn("settings", found, means, "use the program of that version"));
+                self.if_other = None;
+                return;
+            }
+        };
+        let (user, pid, n) = (doctor::user_name(uid), told.pid, told.given.len());
+        self.checks = vec![Check::ok(
+            "settings",
+            format!("those of the gateway that runs (process {pid}, user {user}); {n} of them given"),
+        )];
+        self.checks.extend(not_in_force(entries, &told));
+        if getuid().is_root() && uid != 0 {
+            self.checks.push(Check::warn(
+                "user",
+                format!("this is root, the gateway runs as {user}"),
+                &format!("Root may use every folder and Docker: whether {user} may is not known from here."),
+                &format!("sudo -u {user} gantry doctor"),
+            ));
+        }
+        self.shares_files = told.shares_files();
+        if self.shares_files {
+            // What the paths among its settings are relative to. Where this user may not go they stay unknown.
+            let _ = env::set_current_dir(&told.working_dir);
+        } else {
+            self.checks.push(Check::warn(
+                "file_system",
+                format!("its DATA_DIR {} is not what has that name here", told.data_dir.display()),
+                "It runs in a container: its folders, its engines' programs and its SQLite database are not checked.",
+                "ask inside: docker exec CONTAINER gantry doctor",
+            ));
+        }
+        self.settings = settings;
+        self.running = Some(told);
+        self.if_other = None;
+    }
+}
+
+/// Whether somebody asks about another data directory than this.
+fn is_other(entries: &[Entry], data_dir: &Path) -> bool {
+    let given = entries.iter().find(|it| it.name == "DATA_DIR" && it.origin != Origin::Default);
+    let Some(given) = given.and_then(|it| it.text.as_ref()) else { return false };
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    real(Path::new(given)) != real(data_dir)
+}
+
+/// Settings of this shell that the gateway does not have.
+fn not_in_force(entries: &[Entry], told: &Told) -> Option<Check> {
+    let in_force = |name: &str| told.given.iter().find(|it| it.name == name).and_then(|it| it.text.as_ref());
+    let other = |it: &&Entry| {
+        it.origin != Origin::Default
+            && it.name != "DATA_DIR"
+            && it.text.is_some()
+            && it.text.as_ref() != in_force(&it.name)
+    };
+    let names: Vec<_> = entries.iter().filter(other).map(|it| it.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        Check::warn(
+            "settings_here",
+            format!("{} of this shell: the gateway that runs has another value", names.join(", ")),
+            "The checks are about the gateway that runs.",
+            "restart the gateway with these settings if they are meant for it, else leave them out here",
+        )
+    })
+}

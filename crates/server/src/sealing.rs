@@ -1,0 +1,106 @@
+//! The keys of secrets in the database, and `gantry secrets rotate`.
+
+use std::{io::Write, path::Path, process::ExitCode};
+
+use anyhow::{Context, ensure};
+use clap::ArgMatches;
+use gantry_settings::Settings;
+use gantry_store::{Seal, Store};
+use secrecy::{ExposeSecret, SecretString};
+use tracing::{error, info};
+
+use crate::{data_dir, secrets};
+
+/// File in `DATA_DIR/secrets`: one key a line, the first one encrypts.
+const FILE: &str = "database-keys";
+
+/// The keys that the settings or the data directory give; a new one is made where there is none.
+pub(crate) fn load(settings: &Settings, data_dir: &Path) -> anyhow::Result<Seal> {
+    let given = settings.secrets_key.as_ref().map(|it| &it.0);
+    let dir = data_dir.join("secrets");
+    let keys = secrets::load_or_make(&dir, FILE, given)?;
+    Seal::parse(&keys).with_context(|| match given {
+        Some(_) => "SECRETS_KEY can't be used".to_owned(),
+        None => format!("can't use the secret file {}", dir.join(FILE).display()),
+    })
+}
+
+/// Encrypts what lies in clear, from before there were keys, or under an older key; says what can't be read.
+pub(crate) async fn at_start(store: &Store) -> anyhow::Result<()> {
+    let done = store.reseal().await.context("can't encrypt the secrets in the database")?;
+    if done.sealed > 0 {
+        info!(n = done.sealed, "secrets in the database were encrypted with the present key");
+    }
+    for what in done.unreadable {
+        error!(
+            "can't decrypt {what}: this gateway lacks that key; put it into DATA_DIR/secrets/{FILE}, or set the secret again"
+        );
+    }
+    Ok(())
+}
+
+/// `gantry secrets rotate`: a new key, and everything encrypted with it.
+pub(crate) fn run(
+    matches: &ArgMatches,
+    load_settings: impl FnOnce(&ArgMatches) -> anyhow::Result<Settings>,
+) -> anyhow::Result<ExitCode> {
+    let (_, sub) = matches.subcommand().context("say `rotate`")?;
+    let settings = load_settings(sub)?;
+    ensure!(
+        settings.secrets_key.is_none(),
+        "SECRETS_KEY gives the keys: put a new one in front of it there, with a comma between, and restart every gateway; \
+         the first one to start encrypts everything with it"
+    );
+    let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
+    let dir = data_dir.join("secrets");
+    ensure!(
+        dir.join(FILE).try_exists().unwrap_or(false),
+        "there is no {}: run this with the settings of the gateway, as its user",
+        dir.join(FILE).display()
+    );
+    // A gateway that runs knows the old keys only.
+    let _lock = data_dir::lock(&data_dir)?;
+    let database = settings.database();
+    let _database_lock = match database.expose().strip_prefix("sqlite://") {
+        Some(file) => Some(data_dir::lock_database(Path::new(file))?),
+        None => None,
+    };
+    let old = secrets::load_or_make(&dir, FILE, None)?;
+    Seal::parse(&old).with_context(|| format!("can't use the secret file {}", dir.join(FILE).display()))?;
+    let keys: SecretString =
+        format!("{}\n{}\n", secrets::random().expose_secret(), old.expose_secret().trim()).into();
+    let seal = Seal::parse(&keys)?;
+    let id = seal.id().unwrap_or_default().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let text = runtime.block_on(async {
+        let refused = "can't open the database";
+        // Refuses any schema but this program's.
+        Store::open_to_read(database.expose()).await.context(refused)?.close().await;
+        let store = Store::open(database.expose()).await.context(refused)?.with_seal(seal);
+        // The key first: rows that nothing can read any more must not be.
+        secrets::replace(&dir, FILE, &keys)?;
+        let text = rotate(&store, sub.get_flag("forget-lost"), &id).await;
+        store.close().await;
+        text
+    })?;
+    writeln!(std::io::stdout(), "{text}").context("standard output is closed")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn rotate(store: &Store, forget: bool, id: &str) -> anyhow::Result<String> {
+    let done = store.reseal().await.context("can't encrypt the secrets in the database")?;
+    let mut lines = vec![format!("{} secrets are encrypted with the new key {id}", done.sealed)];
+    if forget {
+        let mut tx = store.write().await?;
+        let gone = tx.forget_unreadable().await?;
+        tx.commit().await?;
+        lines.extend(gone.into_iter().map(|it| format!("deleted, since no key here opens it: {it}")));
+    } else {
+        let left = done.unreadable.into_iter();
+        lines.extend(left.map(|it| format!("can't be decrypted, and stays as it is: {it}")));
+    }
+    lines.push(format!(
+        "other gateways on this database need the new DATA_DIR/secrets/{FILE} before they start again"
+    ));
+    Ok(lines.join("\n"))
+}

@@ -1,0 +1,53 @@
+//! `chat`: a question, a pipe, a conversation.
+
+use gantry_testkit::Gateway;
+use serde_json::json;
+
+use super::{Ran, Shell, terminal::at_terminal, with_engine};
+
+async fn with_model() -> (Gateway, tempfile::TempDir, Shell) {
+    let (gateway, engine) = with_engine().await;
+    let shell = Shell::of_owner(&gateway);
+    shell.make(&["qwen"]);
+    shell.run(&["models", "start", "qwen", "--wait", "--timeout", "300"]).ends(0);
+    (gateway, engine, shell)
+}
+
+#[tokio::test]
+async fn one_question_is_answered_with_the_session_or_a_key() {
+    let (gateway, _engine, shell) = with_model().await;
+    let asked = shell.run(&["chat", "qwen", "What", "is", "it?", "--max-tokens", "8"]).ends(0);
+    assert!(asked.out.trim().len() > 5 && asked.err.is_empty(), "{:?} {}", asked.out, asked.err);
+    let piped = shell.run_with(&["chat", "qwen", "Sum up:", "-"], "many words").ends(0);
+    assert!(piped.out.trim().len() > 5, "{}", piped.out);
+    let whole =
+        shell.run_with(&["chat", "qwen", "--json", "--system", "Be short."], "many words").ends(0).json();
+    assert_eq!(whole["choices"][0]["message"]["role"], "assistant", "{whole}");
+
+    let key = shell.run(&["keys", "create", "k"]).ends(0).out;
+    let stranger = Shell::at(&gateway.url);
+    stranger.run(&["chat", "qwen", "hello"]).ends(4);
+    let mut command = stranger.command(&["chat", "qwen", "hello"]);
+    Ran::of(command.env("GANTRY_API_KEY", key.trim()).output().unwrap()).ends(0);
+    let refused = stranger.run(&["chat", "qwen", "hello", "--key", "gty_wrong"]).ends(4);
+    assert!(!refused.err.is_empty() && !refused.err.contains("gantry login"), "{}", refused.err);
+    let none = shell.run(&["chat", "none", "hello", "--json"]).ends(5);
+    assert_eq!(none.error()["error"]["code"], json!("model_not_found"));
+    shell.run_with(&["chat", "qwen"], "  \n").ends(2);
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_until_its_end() {
+    let (_gateway, _engine, shell) = with_model().await;
+    let keys =
+        [(">>> ", "hello\n"), ("hello\r\n", "/new\n"), ("begins anew\r", "again\n"), ("again\r\n", "/bye\n")];
+    let Some((shown, well)) = at_terminal(&shell, "chat qwen --max-tokens 4", &keys, &[]).await else {
+        return;
+    };
+    assert!(well, "{shown}");
+    let asked = async || {
+        let used = shell.run(&["usage", "list", "--model", "qwen", "--json"]).ends(0).json();
+        (used.as_array().unwrap().len() == 2).then_some(())
+    };
+    gantry_testkit::eventually("both questions are metered", gantry_testkit::PATIENCE, asked).await;
+}

@@ -1,0 +1,300 @@
+//! Secrets in rows are encrypted with a key that is not in the database: ChaCha20-Poly1305, of the crate `ring`, which TLS
+//! uses anyway.
+//!
+//! What is stored is `gantry-sealed:1:<key id>:<base64url of nonce, ciphertext and tag>`. The nonce is random, 96 bits: with
+//! a few thousand secrets two of them never meet. The column is authenticated too, so that what was sealed for one column
+//! does not open in another. Values of before that, in clear, are read as they are; [`Store::reseal`] seals them.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use ring::{
+    aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    digest,
+    rand::{SecureRandom, SystemRandom},
+};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{
+    Store, StoreError, StoreResult, Tx,
+    tx::{Touched, on_db},
+};
+
+const PREFIX: &str = "gantry-sealed:1:";
+/// Digits of a key: 256 bits in hexadecimal.
+const DIGITS: usize = 64;
+
+/// The keys of this gateway: the first one seals, all of them open.
+#[derive(Default)]
+pub struct Seal(Vec<SealKey>);
+
+struct SealKey {
+    /// The first 8 hexadecimal digits of the key's SHA-256: says which key a value needs, and nothing about the key.
+    id: String,
+    key: LessSafeKey,
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|it| &it.id)).finish()
+    }
+}
+
+/// Why keys can't be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("key number {0} is not of 64 hexadecimal digits")]
+pub struct InvalidKey(usize);
+
+/// Where a secret lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    HubToken,
+    ApiKey,
+    Shared,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Self::HubToken => "models.hub_token",
+            Self::ApiKey => "registry.api_key",
+            Self::Shared => "meta.secret",
+        }
+    }
+}
+
+/// A stored secret, as far as this gateway can read it.
+pub(crate) enum Opened {
+    Clear(SecretString),
+    /// As it is stored: it needs a key that this gateway does not have.
+    Sealed(String),
+}
+
+impl Opened {
+    /// The secret; or what is stored instead.
+    pub(crate) fn parts(self) -> (Option<SecretString>, Option<String>) {
+        match self {
+            Self::Clear(secret) => (Some(secret), None),
+            Self::Sealed(stored) => (None, Some(stored)),
+        }
+    }
+}
+
+impl Seal {
+    /// Reads keys of 64 hexadecimal digits with commas, blanks or line ends between; the first one is to seal.
+    ///
+    /// # Errors
+    /// One of them has another form, or there is none.
+    pub fn parse(text: &SecretString) -> Result<Self, InvalidKey> {
+        let words = text.expose_secret().split([',', ' ', '\n', '\r', '\t']).filter(|it| !it.is_empty());
+        let keys: Vec<SealKey> = words
+            .enumerate()
+            .map(|(at, word)| SealKey::parse(word).ok_or(InvalidKey(at + 1)))
+            .collect::<Result<_, _>>()?;
+        if keys.is_empty() { Err(InvalidKey(1)) } else { Ok(Self(keys)) }
+    }
+
+    /// Id of the key that seals.
+    pub fn id(&self) -> Option<&str> {
+        self.0.first().map(|it| it.id.as_str())
+    }
+
+    /// What is stored of a secret. Without a key (tools that write no secrets) it stays as it is.
+    pub(crate) fn close(&self, place: Place, secret: &SecretString) -> StoreResult<String> {
+        let Some(SealKey { id, key }) = self.0.first() else { return Ok(secret.expose_secret().to_owned()) };
+        let failed = |_| StoreError::Seal;
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).map_err(failed)?;
+        let mut sealed = secret.expose_secret().as_bytes().to_vec();
+        let aad = Aad::from(place.name());
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
+            .map_err(failed)?;
+        Ok(format!("{PREFIX}{id}:{}", BASE64.encode([&nonce[..], &sealed].concat())))
+    }
+
+    pub(crate) fn open(&self, place: Place, stored: String) -> Opened {
+        if !stored.starts_with(PREFIX) {
+            return Opened::Clear(stored.into());
+        }
+        match self.opened(place, &stored) {
+            Some(secret) => Opened::Clear(secret),
+            None => Opened::Sealed(stored),
+        }
+    }
+
+    fn opened(&self, place: Place, stored: &str) -> Option<SecretString> {
+        let (id, sealed) = stored.strip_prefix(PREFIX)?.split_once(':')?;
+        let mut sealed = BASE64.decode(sealed).ok()?;
+        let (nonce, _) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let key = &self.0.iter().find(|it| it.id == id)?.key;
+        let clear = key.open_within(nonce, Aad::from(place.name()), &mut sealed, NONCE_LEN..).ok()?;
+        Some(String::from_utf8(clear.to_vec()).ok()?.into())
+    }
+
+    /// Whether the value is sealed with the key that seals now.
+    fn is_current(&self, stored: &str) -> bool {
+        key_of(stored).is_some_and(|id| Some(id) == self.id())
+    }
+}
+
+/// Id of the key that a stored value needs; `None` for one in clear.
+pub(crate) fn key_of(stored: &str) -> Option<&str> {
+    Some(stored.strip_prefix(PREFIX)?.split_once(':')?.0)
+}
+
+impl SealKey {
+    fn parse(digits: &str) -> Option<Self> {
+        if digits.len() != DIGITS || !digits.is_ascii() {
+            return None;
+        }
+        let bytes: Vec<u8> = (0..DIGITS / 2)
+            .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok())
+            .collect::<Option<_>>()?;
+        let hash = digest::digest(&digest::SHA256, &bytes);
+        let id = hash.as_ref().iter().take(4).fold(String::new(), |id, byte| format!("{id}{byte:02x}"));
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes).ok()?;
+        Some(Self { id, key: LessSafeKey::new(key) })
+    }
+}
+
+/// What [`Store::reseal`] found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Resealed {
+    /// Secrets that were in clear, or sealed with an older key, and are sealed with the first one now.
+    pub sealed: usize,
+    /// In words, with the id of the key that each of them needs.
+    pub unreadable: Vec<String>,
+}
+
+impl Store {
+    /// Seals with the first key what is in clear or sealed with another one. What can't be opened stays as it is.
+    pub async fn reseal(&self) -> StoreResult<Resealed> {
+        let mut tx = self.write().await?;
+        tx.exclusive().await?;
+        let done = tx.reseal_rows().await?;
+        if done.sealed == 0 {
+            tx.rollback().await?;
+        } else {
+            tx.commit().await?;
+        }
+        Ok(done)
+    }
+}
+
+impl Tx {
+    async fn reseal_rows(&mut self) -> StoreResult<Resealed> {
+        let mut done = Resealed::default();
+        for (place, name, stored) in self.sealed_rows().await? {
+            if self.3.is_current(&stored) {
+                continue;
+            }
+            match self.3.open(place, stored) {
+                Opened::Clear(secret) => {
+                    let sealed = self.3.close(place, &secret)?;
+                    self.put_sealed(place, &name, Some(&sealed)).await?;
+                    done.sealed += 1;
+                }
+                Opened::Sealed(stored) => done.unreadable.push(in_words(place, &name, &stored)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Deletes the secrets that can't be opened with the keys of this gateway; what they were, in words.
+    pub async fn forget_unreadable(&mut self) -> StoreResult<Vec<String>> {
+        let mut gone = Vec::new();
+        for (place, name, stored) in self.sealed_rows().await? {
+            if let Opened::Sealed(stored) = self.3.open(place, stored) {
+                self.put_sealed(place, &name, None).await?;
+                gone.push(in_words(place, &name, &stored));
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Every secret: where it lies, the id or name of its row, and what is stored.
+    async fn sealed_rows(&mut self) -> StoreResult<Vec<(Place, String, String)>> {
+        const MODELS: &str =
+            "SELECT CAST(id AS TEXT), hub_token FROM models WHERE hub_token IS NOT NULL ORDER BY id";
+        const REGISTRY: &str =
+            "SELECT served_name, api_key FROM registry WHERE api_key IS NOT NULL ORDER BY served_name";
+        const META: &str = "SELECT key, value FROM meta WHERE key LIKE 'secret/%' ORDER BY key";
+        let mut all = Vec::new();
+        for (place, sql) in [(Place::HubToken, MODELS), (Place::ApiKey, REGISTRY), (Place::Shared, META)] {
+            let rows: Vec<(String, String)> = on_db!(self, |conn| sqlx::query_as(sql).fetch_all(conn).await)?;
+            all.extend(rows.into_iter().map(|(name, stored)| (place, name, stored)));
+        }
+        Ok(all)
+    }
+
+    async fn put_sealed(&mut self, place: Place, name: &str, sealed: Option<&str>) -> StoreResult<()> {
+        const MODEL: &str = "UPDATE models SET hub_token = $2 WHERE CAST(id AS TEXT) = $1";
+        const REGISTRY: &str = "UPDATE registry SET api_key = $2 WHERE served_name = $1";
+        const META: &str = "UPDATE meta SET value = $2 WHERE key = $1";
+        const NO_META: &str = "DELETE FROM meta WHERE key = $1 AND $2 IS NULL";
+        self.1 = Touched::Catalog;
+        let sql = match (place, sealed) {
+            (Place::HubToken, _) => MODEL,
+            (Place::ApiKey, _) => REGISTRY,
+            (Place::Shared, Some(_)) => META,
+            (Place::Shared, None) => NO_META,
+        };
+        on_db!(self, |conn| sqlx::query(sql).bind(name).bind(sealed).execute(conn).await.map(drop))?;
+        Ok(())
+    }
+}
+
+fn in_words(place: Place, name: &str, stored: &str) -> String {
+    let what = match place {
+        Place::HubToken => format!("the hub token of model {name}"),
+        Place::ApiKey => format!("the api_key of the registry entry `{name}`"),
+        Place::Shared => format!("`{name}`, which all gateways share"),
+    };
+    format!("{what} (key {})", key_of(stored).unwrap_or("unknown"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seal(digits: &[&str]) -> Seal {
+        let text: Vec<String> = digits.iter().map(|it| it.repeat(DIGITS / it.len())).collect();
+        Seal::parse(&text.join("\n").into()).unwrap()
+    }
+
+    fn opens(seal: &Seal, place: Place, stored: &str) -> Option<String> {
+        let (secret, _) = seal.open(place, stored.to_owned()).parts();
+        secret.map(|it| it.expose_secret().to_owned())
+    }
+
+    #[test]
+    fn what_is_sealed_opens_with_its_key_in_its_place_and_unchanged() {
+        let one = seal(&["1"]);
+        let stored = one.close(Place::HubToken, &"hf_secret".to_owned().into()).unwrap();
+        assert!(!stored.contains("hf_secret") && one.is_current(&stored), "{stored}");
+        assert_ne!(stored, one.close(Place::HubToken, &"hf_secret".to_owned().into()).unwrap());
+        assert_eq!(opens(&one, Place::HubToken, &stored).as_deref(), Some("hf_secret"));
+        assert_eq!(opens(&one, Place::ApiKey, &stored), None);
+        assert_eq!(opens(&seal(&["2"]), Place::HubToken, &stored), None);
+        let both = seal(&["2", "1"]);
+        assert_eq!(opens(&both, Place::HubToken, &stored).as_deref(), Some("hf_secret"));
+        assert!(!both.is_current(&stored));
+        let last = if stored.ends_with('A') { "B" } else { "A" };
+        for broken in [&stored[..stored.len() - 4], &format!("{}{last}", &stored[..stored.len() - 2]), PREFIX]
+        {
+            assert_eq!(opens(&one, Place::HubToken, broken), None, "{broken}");
+        }
+        assert_eq!(opens(&one, Place::HubToken, "hf_in_clear").as_deref(), Some("hf_in_clear"));
+    }
+
+    #[test]
+    fn keys_are_64_digits_each() {
+        for (text, at) in [("", 1), ("12", 1), ("g", 1)] {
+            assert_eq!(Seal::parse(&text.to_owned().into()).unwrap_err(), InvalidKey(at), "{text}");
+        }
+        let second = format!("{}, {}", "a".repeat(64), "b".repeat(63));
+        assert_eq!(Seal::parse(&second.into()).unwrap_err(), InvalidKey(2));
+        assert_eq!(format!("{:?}", seal(&["1"])).len(), 12, "ids only");
+    }
+}
