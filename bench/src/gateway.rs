@@ -78,6 +78,7 @@ pub(crate) async fn start(
 }
 
 /// How the gateway is started in a folder; its data are in `gantry/data` there.
+#[derive(Debug, Clone)]
 pub(crate) struct Launch {
     binary: PathBuf,
     dir: PathBuf,
@@ -87,6 +88,8 @@ pub(crate) struct Launch {
     password: String,
     /// `REDIS_URL`.
     pub(crate) redis_url: Option<String>,
+    /// `DATABASE_URL`.
+    pub(crate) database_url: Option<String>,
 }
 
 impl Launch {
@@ -98,7 +101,7 @@ impl Launch {
         let [addr, metrics] = free_addresses()?;
         // Letters of both cases, a sign and digits, whatever the password rules ask for.
         let password = format!("Bench-{:032x}", rand::random::<u128>());
-        Ok(Self { binary, dir, placement, addr, metrics, password, redis_url: None })
+        Ok(Self { binary, dir, placement, addr, metrics, password, redis_url: None, database_url: None })
     }
 
     pub(crate) fn spawn(&self) -> Result<Running> {
@@ -118,6 +121,9 @@ impl Launch {
             .env("RUST_LOG", "warn");
         if let Some(url) = &self.redis_url {
             command.env("REDIS_URL", url);
+        }
+        if let Some(url) = &self.database_url {
+            command.env("DATABASE_URL", url);
         }
         Running::start("gantry", &mut command, &self.dir)
     }

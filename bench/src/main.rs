@@ -35,6 +35,7 @@ mod reconcile;
 mod reply;
 mod report;
 mod shot;
+mod soak;
 mod stats;
 
 #[derive(Parser)]
@@ -60,6 +61,8 @@ enum Command {
     Limits(limits::Options),
     /// Measure what looking after many models costs, with simulated engines in Docker.
     Reconcile(reconcile::Options),
+    /// Load one gateway for an hour and see whether its memory stays flat.
+    Soak(soak::Options),
     /// Measure the usage endpoints on a database that `usage_fill` made.
     Admin(admin::Options),
 }
@@ -106,6 +109,7 @@ async fn main() -> ExitCode {
         Command::Compare(options) => Box::pin(compare::run(options)).await,
         Command::Limits(options) => Box::pin(limits::run(options)).await,
         Command::Reconcile(options) => Box::pin(reconcile::run(options)).await,
+        Command::Soak(options) => Box::pin(soak::run(options)).await,
         Command::Admin(options) => Box::pin(admin::run(options)).await,
     };
     let Err(error) = done else { return ExitCode::SUCCESS };

@@ -9,7 +9,12 @@ use std::{
     time::Duration,
 };
 
-use hyper::{server::conn::http1::Builder, service::service_fn};
+use http::Request;
+use hyper::{
+    body::{Body, Incoming},
+    server::conn::http1::Builder,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
@@ -45,6 +50,8 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
 pub(crate) struct Conduct {
     pub address: IpAddr,
     asked: Cell<bool>,
+    /// Its last request had a body.
+    sends: Cell<bool>,
     /// It has to make room.
     ended: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -54,6 +61,11 @@ impl Conduct {
     /// Whether it has brought a request.
     pub(crate) fn has_asked(&self) -> bool {
         self.asked.get()
+    }
+
+    /// Whether its last request had a body, of which some may be under way.
+    pub(crate) fn may_be_sending(&self) -> bool {
+        self.sends.get()
     }
 
     pub(crate) fn end(&self) {
@@ -86,17 +98,18 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: G
     let conduct = Rc::new(Conduct {
         address: addr.ip(),
         asked: Cell::default(),
+        sends: Cell::default(),
         ended: Cell::default(),
         waker: RefCell::default(),
     });
     let asks = Rc::clone(&conduct);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |request: Request<Incoming>| {
         asks.asked.set(true);
+        asks.sends.set(!request.body().is_end_stream());
         service::handle(&inner, request, Peer { addr }, guest)
     });
-    let mut http = std::pin::pin!(
-        worker.http.serve_connection(TokioIo::new(Shaping::new(stream, Rc::clone(&worker))), service)
-    );
+    let stream = Shaping::new(stream, Rc::clone(&worker), Rc::clone(&conduct));
+    let mut http = std::pin::pin!(worker.http.serve_connection(TokioIo::new(stream), service));
     let mut guard = None;
     let mut told = false;
     let ended = std::future::poll_fn(|cx| {

@@ -26,6 +26,7 @@ mod fallback;
 mod forward;
 mod inference;
 pub mod limits;
+mod linger;
 pub mod listener;
 mod malformed;
 mod meter;

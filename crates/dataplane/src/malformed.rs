@@ -18,7 +18,14 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{answer, inference, pace::Pace, worker::Worker};
+use crate::{
+    answer,
+    conn::Conduct,
+    inference,
+    linger::Linger,
+    pace::Pace,
+    worker::{Phase, Worker},
+};
 
 /// How hyper writes a head without a body.
 const EMPTY: &str = "content-length: 0\r\n";
@@ -57,12 +64,14 @@ pub(crate) struct Shaping {
     /// What is written in place of so many bytes, and how much of it was.
     replaced: Option<(Vec<u8>, usize, usize)>,
     pace: Pace,
+    conduct: Rc<Conduct>,
+    linger: Option<Linger>,
 }
 
 impl Shaping {
-    pub(crate) fn new(stream: TcpStream, worker: Rc<Worker>) -> Self {
+    pub(crate) fn new(stream: TcpStream, worker: Rc<Worker>, conduct: Rc<Conduct>) -> Self {
         let pace = Pace::new(worker.config.write_timeout);
-        Self { stream, worker, replaced: None, pace }
+        Self { stream, worker, replaced: None, pace, conduct, linger: None }
     }
 
     /// Writes the replacement of `head`, if it needs one; `None` if it does not.
@@ -136,7 +145,14 @@ impl AsyncWrite for Shaping {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        if this.linger.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+            if !this.conduct.may_be_sending() || this.worker.phase() >= Phase::Drain {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        this.linger.get_or_insert_with(Linger::begin).poll(&mut this.stream, cx).map(Ok)
     }
 }
 

@@ -151,3 +151,21 @@ async fn neither_a_session_nor_many_keys_of_one_user_or_organisation_take_all_th
     taken(0).await;
     gateway.rows(5).await;
 }
+
+/// A socket that is closed while bytes arrive answers with a reset, and that takes from the client what it has not read.
+#[tokio::test]
+async fn a_client_that_sends_all_of_a_refused_body_reads_the_refusal() {
+    let engine = Engine::start().await;
+    let gateway = Gateway::with(catalog(engine.addr, vec![("a", key_entry(1))]), |config| {
+        config.max_body = LENGTH;
+    });
+    // More than the buffers of both sockets hold.
+    let long = "x".repeat(24 << 20);
+    for (key, status) in [("a", 413), ("unknown", 401)] {
+        let mut client = gateway.client().await;
+        client.send(&post(CHAT, key, "", &long)).await;
+        let got = client.answer().await;
+        assert_eq!((got.status, got.complete), (status, true), "{}", got.body);
+        client.until_closed().await;
+    }
+}

@@ -205,8 +205,15 @@ async fn serves(name: &str, begin: fn(&Gateway, TempDir, u16) -> Option<Proxy>) 
     let large = proxy.dir.path().join("large");
     std::fs::write(&large, vec![b' '; 33 << 20]).unwrap();
     let data = format!("@{}", large.display());
-    let arguments = ["-H", bearer.as_str(), "-H", "content-type: application/json", "--data-binary", &data];
-    assert_eq!(proxy.ask("/v1/chat/completions", &arguments).0, 413);
+    let json = ["--http1.1", "-H", "content-type: application/json", "--data-binary", &data];
+    let arguments = [&["-H", bearer.as_str()], &json[..]].concat();
+    eventually("too large a body is refused with 413", PATIENCE, async || {
+        // Caddy resets some connections whose bodies it has not read, before curl has its answer: then there is none.
+        let (status, answer) = proxy.ask("/v1/chat/completions", &arguments);
+        assert!(matches!(status, 0 | 100 | 413), "{status}: {answer}");
+        (status == 413).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
