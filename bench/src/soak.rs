@@ -94,7 +94,10 @@ struct Report {
 
 /// Runs the load and writes the figures.
 pub(crate) async fn run(options: Options) -> Result<()> {
-    ensure!(options.minutes > options.settle, "the load has to last longer than the minutes that do not count");
+    ensure!(
+        options.minutes > options.settle,
+        "the load has to last longer than the minutes that do not count"
+    );
     // Nothing is pinned: an hour of this may share the machine with other work.
     let placement = Placement { is_pinned: false, is_realtime: false };
     let dir = tempfile::tempdir().context("no temporary directory")?;
@@ -187,7 +190,11 @@ fn summary(report: &Report) -> String {
     let _ = writeln!(
         text,
         "after minute {}: {:.1} to {:.1} MiB (± {half:.1}; goal ± 2: {verdict}), {:+.1} MiB per hour; {} descriptors at the end",
-        report.settle_minutes, report.lowest_mib, report.highest_mib, report.slope_mib_per_hour, report.descriptors,
+        report.settle_minutes,
+        report.lowest_mib,
+        report.highest_mib,
+        report.slope_mib_per_hour,
+        report.descriptors,
     );
     text
 }
@@ -275,7 +282,8 @@ impl People {
     }
 
     async fn chat(&self, model: &str, key: &str) -> Result<String> {
-        let body = json!({ "model": model, "messages": [{ "role": "user", "content": "hi" }], "max_tokens": 8 });
+        let body =
+            json!({ "model": model, "messages": [{ "role": "user", "content": "hi" }], "max_tokens": 8 });
         let call = Call::post(self.gateway, "/v1/chat/completions", body);
         let answer = Call { bearer: Some(key), ..call }.send().await?;
         Ok(answer.status.as_str().to_owned())
@@ -313,11 +321,8 @@ impl People {
         let call = Call { cookie: Some(&session), ..Call::post(self.gateway, "/admin/keys", wanted) };
         let made = call.expect_success().await?.json()?;
         let path = format!("/admin/keys/{}", made["id"]);
-        let call = Call {
-            cookie: Some(&session),
-            method: http::Method::DELETE,
-            ..Call::get(self.gateway, &path)
-        };
+        let call =
+            Call { cookie: Some(&session), method: http::Method::DELETE, ..Call::get(self.gateway, &path) };
         Ok(call.send().await?.status.as_str().to_owned())
     }
 
