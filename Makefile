@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-lifecycle demo-usage image fuzz package test-package
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle demo-usage image fuzz package test-package
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -51,6 +51,9 @@ bench-idle: ## measure what a gateway without work costs, and a sample of the ma
 
 demo-usage: ## two million generated requests, and who used most of them
 	@scripts/demo-usage.sh
+
+bench-soak: ## an hour of mixed load: does memory stay flat?
+	@scripts/bench-soak.sh
 
 bench-lifecycle: ## measure what looking after 50 models costs
 	@scripts/bench-lifecycle.sh
