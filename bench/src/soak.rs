@@ -119,7 +119,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         window,
         || Ok(()),
     );
-    let others = others(people.clone(), options.rate * (1.0 - PLAIN_PART), lasts);
+    let others = others(Arc::clone(&people), options.rate * (1.0 - PLAIN_PART), lasts);
     let samples = async {
         let mut rss_mib = Vec::new();
         let mut minute = Vec::new();
@@ -202,9 +202,9 @@ fn summary(report: &Report) -> String {
 /// Takes connections and a request from each, and closes them without an answer.
 async fn cut_connections(listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
-        // A model's health is asked for at times, too: all the same to this engine.
         let mut buffer = [0; 4096];
-        stream.read(&mut buffer).await.ok();
+        // Closed by the other side is as good.
+        let _ = stream.read(&mut buffer).await;
     }
 }
 
@@ -339,7 +339,7 @@ async fn others(people: Arc<People>, rate_per_s: f64, lasts: Duration) -> Result
     let (began, mut under_way, mut n) = (Instant::now(), JoinSet::new(), 0);
     while began.elapsed() < lasts {
         clock.tick().await;
-        let people = people.clone();
+        let people = Arc::clone(&people);
         under_way.spawn(async move { people.send(n).await });
         n += 1;
         while under_way.try_join_next().is_some() {}
