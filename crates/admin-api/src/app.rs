@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, KeyId, ModelId, ModelsDir, OrgId, UserId,
+    ApiError, Clock, ErrorCode, KeyId, LogWindow, ModelId, ModelsDir, OrgId, UserId,
     diagnosis::Watch,
     engine::{EngineVersion, LaunchWarning},
     engine_metrics::EngineMetrics,
@@ -147,10 +147,10 @@ pub type LogStream = BoxStream<'static, String>;
 
 /// What the admin API needs of running engines; the reconciler's side implements it.
 pub trait Engines: Send + Sync + 'static {
-    /// Last `tail` lines of the model's container, and how it ended.
-    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<EngineLog, ApiError>>;
+    /// Lines of the model's engine, and how it ended.
+    fn logs(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<EngineLog, ApiError>>;
     /// The same, and what follows.
-    fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>>;
+    fn follow(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<LogStream, ApiError>>;
     /// One small request straight to the engine.
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
     /// The machine that engines run on.

@@ -16,7 +16,7 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::{Stream, StreamExt, stream};
-use gantry_domain::ModelId;
+use gantry_domain::{LogWindow, ModelId};
 use serde_json::{Value, json};
 use tokio::{
     sync::broadcast::{Receiver, error::RecvError},
@@ -62,7 +62,7 @@ pub(crate) async fn events(
         None => None,
         Some(id) => {
             let model = models::find(&app, id.0).await?;
-            Some((id, app.engines.follow(&model, LOG_TAIL).await?))
+            Some((id, app.engines.follow(&model, LogWindow::last(LOG_TAIL)).await?))
         }
     };
     app.feed.look(&app).await?;

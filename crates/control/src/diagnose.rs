@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use gantry_domain::{
+    LogWindow,
     diagnosis::{self, Diagnosis, Input, Watch},
     model::{
         Model, Phase,
@@ -112,7 +113,7 @@ async fn end(control: &Control, model: &Model) -> RuntimeResult<End> {
     if found.instance.generation != model.generation {
         return Ok(End::default());
     }
-    let log = control.runtime.logs(&found.instance.id, TAIL).await?;
+    let log = control.runtime.logs(&found.instance.id, LogWindow::last(TAIL)).await?;
     Ok(match found.instance.status {
         InstanceStatus::Exited { code, out_of_memory } => End { log, exit_code: Some(code), out_of_memory },
         _ => End { log, ..End::default() },

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::BoxStream;
 use gantry_domain::{
-    ApiError, ErrorCode,
+    ApiError, ErrorCode, LogWindow,
     engine::key_of,
     engine_metrics::{self, EngineMetrics},
     model::{EngineKind, Model, Phase, Task, lifecycle::Instance},
@@ -36,14 +36,18 @@ impl Control {
         engine_http::Local { port, allowed: self.listeners.as_deref() }
     }
 
-    /// The last `tail` lines of the model's container, and what it is; `None` when it has none.
+    /// The lines of the model's engine that are wanted, and what it is; `None` when it has none.
     ///
     /// # Errors
     /// The container runtime does not answer.
-    pub async fn logs(&self, model: &Model, tail: usize) -> Result<Option<(String, Instance)>, ApiError> {
+    pub async fn logs(
+        &self,
+        model: &Model,
+        window: LogWindow,
+    ) -> Result<Option<(String, Instance)>, ApiError> {
         let found = self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))?;
         let Some(found) = found else { return Ok(None) };
-        let text = self.runtime.logs(&found.instance.id, tail).await.map_err(|it| refused(&it))?;
+        let text = self.runtime.logs(&found.instance.id, window).await.map_err(|it| refused(&it))?;
         Ok(Some((text, found.instance)))
     }
 
@@ -51,11 +55,15 @@ impl Control {
     ///
     /// # Errors
     /// The container runtime does not answer, or there is no container.
-    pub async fn follow(&self, model: &Model, tail: usize) -> Result<BoxStream<'static, String>, ApiError> {
+    pub async fn follow(
+        &self,
+        model: &Model,
+        window: LogWindow,
+    ) -> Result<BoxStream<'static, String>, ApiError> {
         match self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))? {
             None => Err(ApiError::new(ErrorCode::InvalidState, "the model has no container to read from")),
             Some(found) => {
-                self.runtime.follow_logs(&found.instance.id, tail).await.map_err(|it| refused(&it))
+                self.runtime.follow_logs(&found.instance.id, window).await.map_err(|it| refused(&it))
             }
         }
     }

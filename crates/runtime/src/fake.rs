@@ -14,7 +14,7 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
-    Clock, ModelId,
+    Clock, LogWindow, ModelId,
     listeners::Listeners,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
@@ -291,10 +291,10 @@ impl Runtime for Fake {
         .boxed()
     }
 
-    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>> {
+    fn logs<'a>(&'a self, id: &'a InstanceId, window: LogWindow) -> BoxFuture<'a, RuntimeResult<String>> {
         async move {
             self.call(Action::Logs, |world| {
-                Ok(world.tail(id, tail).into_iter().map(|line| line + "\n").collect())
+                Ok(world.tail(id, window.tail).into_iter().map(|line| line + "\n").collect())
             })
             .await
         }
@@ -304,11 +304,11 @@ impl Runtime for Fake {
     fn follow_logs<'a>(
         &'a self,
         id: &'a InstanceId,
-        tail: usize,
+        window: LogWindow,
     ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>> {
         async move {
             self.call(Action::FollowLogs, |world| {
-                let past = stream::iter(world.tail(id, tail));
+                let past = stream::iter(world.tail(id, window.tail));
                 Ok(match world.follow(id) {
                     Some(future) => past.chain(received(future)).boxed(),
                     None => past.boxed(),

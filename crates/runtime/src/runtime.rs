@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ModelId, Timestamp,
+    LogWindow, ModelId, Timestamp,
     engine::Launch,
     listeners::Listeners,
     model::lifecycle::{Instance, InstanceId},
@@ -120,15 +120,15 @@ pub trait Runtime: Send + Sync + 'static {
     /// Removes the container, running or not. Gone is success.
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, RuntimeResult<()>>;
 
-    /// The last `tail` lines of stdout and stderr in the order they came: without escape sequences, a progress bar's
+    /// The lines of stdout and stderr that are wanted, in the order they came: without escape sequences, a progress bar's
     /// `\r` ends a line, at most 4 KiB a line and 8 MiB in all. A container that is gone has no lines.
-    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>>;
+    fn logs<'a>(&'a self, id: &'a InstanceId, window: LogWindow) -> BoxFuture<'a, RuntimeResult<String>>;
 
     /// The same lines one by one, then those to come; ends with the container or the connection.
     fn follow_logs<'a>(
         &'a self,
         id: &'a InstanceId,
-        tail: usize,
+        window: LogWindow,
     ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>>;
 
     /// What is known of an image; `None` if it is not on the machine.

@@ -25,7 +25,7 @@ use gantry_admin_api::{
 use gantry_control::{Control, live::Drift};
 use gantry_dataplane::{Other, limits::Holder};
 use gantry_domain::{
-    ApiError, ErrorCode, ModelId,
+    ApiError, ErrorCode, LogWindow, ModelId,
     engine_metrics::EngineMetrics,
     host::RouteHealth,
     limit::{Limits, Standing, period::Period},
@@ -118,10 +118,10 @@ fn of(holder: LimitHolder) -> Holder {
 }
 
 impl Engines for Adapter {
-    fn logs(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<EngineLog, ApiError>> {
+    fn logs(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<EngineLog, ApiError>> {
         let (control, model) = (Arc::clone(&self.control), model.clone());
         async move {
-            Ok(match control.logs(&model, tail).await? {
+            Ok(match control.logs(&model, window).await? {
                 None => EngineLog::default(),
                 Some((text, instance)) => {
                     let (exit_code, out_of_memory) = match instance.status {
@@ -137,9 +137,9 @@ impl Engines for Adapter {
         .boxed()
     }
 
-    fn follow(&self, model: &Model, tail: usize) -> BoxFuture<'static, Result<LogStream, ApiError>> {
+    fn follow(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<LogStream, ApiError>> {
         let (control, model) = (Arc::clone(&self.control), model.clone());
-        async move { control.follow(&model, tail).await }.boxed()
+        async move { control.follow(&model, window).await }.boxed()
     }
 
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport> {

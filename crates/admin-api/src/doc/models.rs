@@ -399,6 +399,7 @@ pub(crate) fn logs() -> Doc {
              `follow` a stream of server-sent events, each `{\"line\": …}`, until the session ends.",
         )
         .query("tail", super::schema::defaulted(whole(1, 20_000), 1000), "Lines of the log.")
+        .query("since", time(), "Only what was printed then or later, to the second.")
         .query("follow", query_flag(), "Go on, as server-sent events.")
         .query("diagnose", query_flag(), "Say why the model does not run.")
         .ok(log)

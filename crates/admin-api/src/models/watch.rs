@@ -9,7 +9,7 @@ use axum::{
 };
 use futures_util::StreamExt;
 use gantry_domain::{
-    diagnosis,
+    LogWindow, Timestamp, diagnosis,
     host::RouteHealth,
     model::{Model, ModelEvent, Phase, State as ModelState},
 };
@@ -104,13 +104,14 @@ pub(crate) async fn logs(
     mut params: Params,
 ) -> Outcome<Response> {
     let tail = params.number("tail", TAIL.0, TAIL.1)? as usize;
+    let since = params.parsed("since", "an RFC 3339 time", Timestamp::parse_rfc3339)?;
     let follow = params.flag("follow")?;
     let diagnose = params.flag("diagnose")?;
     params.finish()?;
     let model = find(&app, id).await?;
     if follow {
         let seat = app.seats.take(caller.grant.key())?;
-        let lines = app.engines.follow(&model, tail).await?;
+        let lines = app.engines.follow(&model, LogWindow { tail, since }).await?;
         let events = follow::events(app.0, caller.grant, lines).map(move |event| {
             let _held = &seat;
             event
@@ -119,7 +120,7 @@ pub(crate) async fn logs(
         return Ok((headers, Body::from_stream(events)).into_response());
     }
     // One more than wanted tells whether there were more.
-    let log = app.engines.logs(&model, tail + 1).await?;
+    let log = app.engines.logs(&model, LogWindow { tail: tail + 1, since }).await?;
     let lines: Vec<&str> = log.text.lines().collect();
     let truncated = lines.len() > tail;
     let kept = &lines[lines.len().saturating_sub(tail)..];

@@ -11,10 +11,13 @@ use crate::{
     exit::{Failure, Outcome},
     http::query,
     out::{Out, Table, Tone, cell, clean},
+    times::{past, zone},
 };
 
 /// Lines of a log unless it is said otherwise.
 const TAIL: i64 = 200;
+/// The most that the gateway gives.
+const MOST: i64 = 20_000;
 /// Shown at the top, not as settings.
 const HEAD: &[&str] = &[
     "id",
@@ -235,8 +238,11 @@ pub(super) async fn test(cx: &Cx, model: &Value) -> Outcome<()> {
 }
 
 pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcome<()> {
-    let tail = int(matches, "tail").unwrap_or(TAIL);
-    let path = format!("/admin/models/{}/logs?tail={tail}", id(model));
+    let since = text(matches, "since").map(|it| past(it, crate::now(), &zone(cx.out.utc)));
+    let tail = int(matches, "tail").unwrap_or(if since.is_some() { MOST } else { TAIL });
+    let mut pairs = vec![("tail", tail.to_string())];
+    pairs.extend(since.map(|it| ("since", it)));
+    let path = format!("/admin/models/{}/logs{}", id(model), query(&pairs));
     if has(matches, "follow") {
         let mut events = Events::default();
         return cx

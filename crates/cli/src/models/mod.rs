@@ -95,7 +95,12 @@ pub(crate) fn command() -> Command {
                     .long("tail")
                     .value_name("N")
                     .value_parser(value_parser!(i64).range(1..=20_000))
-                    .help("The last N lines (200 unless given)"),
+                    .help("The last N lines (200 unless given; with --since all, but at most 20,000)"),
+                option(
+                    "since",
+                    "TIME",
+                    "What was printed from then on: a span (10m, 2h), today, a date, or an RFC 3339 time",
+                ),
                 flag("diagnose", "Also says why it does not run, and what to change")
                     .conflicts_with("follow"),
             ]),

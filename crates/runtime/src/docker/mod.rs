@@ -31,7 +31,7 @@ use bollard::{
     },
 };
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{ModelId, listeners::Listeners, model::lifecycle::InstanceId};
+use gantry_domain::{LogWindow, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
@@ -355,16 +355,16 @@ impl Runtime for Docker {
         self.remove_container(&id.0).boxed()
     }
 
-    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>> {
-        self.read_logs(&id.0, tail).boxed()
+    fn logs<'a>(&'a self, id: &'a InstanceId, window: LogWindow) -> BoxFuture<'a, RuntimeResult<String>> {
+        self.read_logs(&id.0, window).boxed()
     }
 
     fn follow_logs<'a>(
         &'a self,
         id: &'a InstanceId,
-        tail: usize,
+        window: LogWindow,
     ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>> {
-        self.log_stream(&id.0, tail).boxed()
+        self.log_stream(&id.0, window).boxed()
     }
 
     fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, RuntimeResult<Option<ImageInfo>>> {

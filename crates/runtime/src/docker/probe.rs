@@ -11,6 +11,7 @@ use bollard::{
     },
 };
 use futures_util::StreamExt;
+use gantry_domain::LogWindow;
 use tokio::time::timeout;
 
 use super::{
@@ -47,7 +48,7 @@ impl Docker {
         started.map_err(|error| self.meaning(action, &error))?;
         // An exit code other than 0 is an error of bollard's; what was printed counts.
         let _ended = client.wait_container(&id, None::<WaitContainerOptions>).next().await;
-        let text = self.read_logs(&id, LINES).await;
+        let text = self.read_logs(&id, LogWindow::last(LINES)).await;
         leftover.remove().await;
         text
     }

@@ -9,7 +9,7 @@ use bollard::{
     query_parameters::{EventsOptionsBuilder, LogsOptions, LogsOptionsBuilder},
 };
 use futures_util::{StreamExt, stream, stream::BoxStream};
-use gantry_domain::{Clock, ModelId};
+use gantry_domain::{Clock, LogWindow, ModelId};
 use tokio::time::timeout;
 
 use super::{ASK, Docker, LOGS, error::status, label};
@@ -46,10 +46,10 @@ impl Readers {
 }
 
 impl Docker {
-    pub(super) async fn read_logs(&self, id: &str, tail: usize) -> RuntimeResult<String> {
+    pub(super) async fn read_logs(&self, id: &str, window: LogWindow) -> RuntimeResult<String> {
         let read = async {
-            let mut outputs = self.client().await?.logs(id, Some(options(tail, false))).boxed();
-            let (mut readers, mut text) = (Readers::default(), Tail::new(tail));
+            let mut outputs = self.client().await?.logs(id, Some(options(window, false))).boxed();
+            let (mut readers, mut text) = (Readers::default(), Tail::new(window.tail));
             while let Some(output) = outputs.next().await {
                 match output {
                     Ok(output) => readers.push(output, |line| text.push(line)),
@@ -66,14 +66,14 @@ impl Docker {
     pub(super) async fn log_stream(
         &self,
         id: &str,
-        tail: usize,
+        window: LogWindow,
     ) -> RuntimeResult<BoxStream<'static, String>> {
         // Asks first: a stream's own failure could only be told at its first line, which may be hours away.
         if self.look(id).await?.is_none() {
             return Ok(stream::empty().boxed());
         }
         let client = self.client().await?.clone().with_timeout(ASK);
-        Ok(lines(client.logs(id, Some(options(tail, true))).boxed()))
+        Ok(lines(client.logs(id, Some(options(window, true))).boxed()))
     }
 
     pub(super) async fn event_stream(&self) -> RuntimeResult<BoxStream<'static, ModelId>> {
@@ -94,8 +94,11 @@ impl Docker {
     }
 }
 
-fn options(tail: usize, follow: bool) -> LogsOptions {
-    LogsOptionsBuilder::default().stdout(true).stderr(true).follow(follow).tail(&tail.to_string()).build()
+fn options(window: LogWindow, follow: bool) -> LogsOptions {
+    let options = LogsOptionsBuilder::default().stdout(true).stderr(true).follow(follow);
+    // Docker's 0 is no limit; before 1970 and after 2038 nothing was printed.
+    let since = window.since.map_or(0, |it| i32::try_from(it.0.div_euclid(1000).max(0)).unwrap_or(i32::MAX));
+    options.tail(&window.tail.to_string()).since(since).build()
 }
 
 /// Docker repeats a container's labels in its events.

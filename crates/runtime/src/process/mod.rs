@@ -14,6 +14,7 @@ mod program;
 mod record;
 mod shim;
 mod system;
+mod times;
 
 use std::{
     io,
@@ -23,7 +24,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{Clock, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
+use gantry_domain::{Clock, LogWindow, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
 use rustix::process::Signal;
 use tokio::{sync::broadcast, time::timeout};
 
@@ -357,10 +358,10 @@ impl Runtime for Process {
         .boxed()
     }
 
-    fn logs<'a>(&'a self, id: &'a InstanceId, tail: usize) -> BoxFuture<'a, RuntimeResult<String>> {
+    fn logs<'a>(&'a self, id: &'a InstanceId, window: LogWindow) -> BoxFuture<'a, RuntimeResult<String>> {
         async move {
             let Some(it) = self.by_id(id).await? else { return Ok(String::new()) };
-            blocking("read the logs", move || output::read(&it.dir, tail)).await
+            blocking("read the logs", move || output::read(&it.dir, window)).await
         }
         .boxed()
     }
@@ -368,11 +369,11 @@ impl Runtime for Process {
     fn follow_logs<'a>(
         &'a self,
         id: &'a InstanceId,
-        tail: usize,
+        window: LogWindow,
     ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>> {
         async move {
             Ok(match self.by_id(id).await? {
-                Some(it) => output::follow(it.dir, tail),
+                Some(it) => output::follow(it.dir, window),
                 None => stream::empty().boxed(),
             })
         }

@@ -11,7 +11,12 @@ use std::{
 
 use futures_util::{StreamExt, stream, stream::BoxStream};
 
-use super::record::Dir;
+use gantry_domain::{Clock, LogWindow, Timestamp};
+
+use super::{
+    record::Dir,
+    times::{self, Times},
+};
 use crate::log_lines::{LineReader, MAX_TEXT, Tail};
 
 /// The same as for containers.
@@ -33,24 +38,33 @@ pub(super) struct Log {
     file: Option<File>,
     written: u64,
     max: u64,
+    times: Times,
+    clock: Clock,
 }
 
 impl Log {
     pub(super) fn new(dir: &Dir) -> Self {
-        Self { dir: dir.0.clone(), file: None, written: 0, max: MAX_FILE }
+        Self::in_folder(&dir.0, MAX_FILE, Clock::default())
+    }
+
+    fn in_folder(dir: &Path, max: u64, clock: Clock) -> Self {
+        Self { dir: dir.to_owned(), file: None, written: 0, max, times: Times::default(), clock }
     }
 
     /// What can't be written is lost: a full disk must not stop an engine.
     pub(super) fn write(&mut self, bytes: &[u8]) {
-        if self.written >= self.max {
+        if self.written >= self.max || self.times.is_full() {
             self.rotate();
         }
         if self.file.is_none() {
             let mut options = OpenOptions::new();
             self.file = options.create(true).append(true).mode(0o600).open(path(&self.dir, 0)).ok();
             self.written = self.file.as_ref().and_then(|it| it.metadata().ok()).map_or(0, |it| it.len());
+            self.times =
+                self.file.as_ref().map_or_else(Times::default, |it| Times::open(&path(&self.dir, 0), it));
         }
         if let Some(file) = &mut self.file {
+            self.times.note(self.written, self.clock.now());
             match file.write_all(bytes) {
                 Ok(()) => self.written += bytes.len() as u64,
                 Err(_) => self.file = None,
@@ -61,7 +75,9 @@ impl Log {
     fn rotate(&mut self) {
         for age in (1..FILES).rev() {
             // The older one may not exist yet.
-            let _ = fs::rename(path(&self.dir, age - 1), path(&self.dir, age));
+            let (younger, older) = (path(&self.dir, age - 1), path(&self.dir, age));
+            let _ = fs::rename(&younger, &older);
+            let _ = fs::rename(times::path(&younger), times::path(&older));
         }
         self.file = None;
     }
@@ -80,18 +96,18 @@ impl Log {
     }
 }
 
-/// The last `tail` lines. Blocking.
-pub(super) fn read(dir: &Dir, tail: usize) -> io::Result<String> {
+/// The lines that are wanted. Blocking.
+pub(super) fn read(dir: &Dir, window: LogWindow) -> io::Result<String> {
     let mut follower = Follower::new(dir.clone());
-    let mut text = Tail::new(tail);
-    follower.past(|line| text.push(line))?;
+    let mut text = Tail::new(window.tail);
+    follower.past(window.since, |line| text.push(line))?;
     follower.finish().into_iter().for_each(|line| text.push(line));
     Ok(text.into_text())
 }
 
-/// The last `tail` lines, and those to come until the engine has ended.
-pub(super) fn follow(dir: Dir, tail: usize) -> BoxStream<'static, String> {
-    let start = (Some(Follower::new(dir)), VecDeque::new(), Some(tail));
+/// The lines that are wanted, and those to come until the engine has ended.
+pub(super) fn follow(dir: Dir, window: LogWindow) -> BoxStream<'static, String> {
+    let start = (Some(Follower::new(dir)), VecDeque::new(), Some(window));
     stream::unfold(start, async |(follower, mut ready, mut past)| {
         let mut follower = follower;
         loop {
@@ -115,6 +131,16 @@ pub(super) fn follow(dir: Dir, tail: usize) -> BoxStream<'static, String> {
     .boxed()
 }
 
+/// Goes to the first line that begins at byte `from` or behind it: a line that a cut goes through is no whole one.
+fn to_line(file: &mut File, from: u64) -> io::Result<()> {
+    if let Some(before) = from.checked_sub(1) {
+        file.seek(SeekFrom::Start(before))?;
+        let part = rest_of_line(&mut *file)?;
+        file.seek(SeekFrom::Start(before + part))?;
+    }
+    Ok(())
+}
+
 /// How many bytes of a line are left, with its end; to the end of the file if it has none. Reads on beyond them.
 fn rest_of_line(from: impl Read) -> io::Result<u64> {
     BufReader::with_capacity(BUFFER, from).skip_until(b'\n').map(|it| it as u64)
@@ -132,15 +158,15 @@ impl Follower {
         Self { dir, file: None, lines: LineReader::default() }
     }
 
-    /// New lines, and whether there will be no more. The first look goes back `past` lines.
-    fn look(&mut self, past: Option<usize>) -> (Vec<String>, bool) {
+    /// New lines, and whether there will be no more. The first look goes back as far as `past` says.
+    fn look(&mut self, past: Option<LogWindow>) -> (Vec<String>, bool) {
         // Asked first: what was printed before the end is in the files by then.
         let alive = self.dir.is_held().unwrap_or(false);
         let mut lines = Vec::new();
         let read = match past {
-            Some(tail) => {
-                let mut kept = Tail::new(tail);
-                let read = self.past(|line| kept.push(line));
+            Some(window) => {
+                let mut kept = Tail::new(window.tail);
+                let read = self.past(window.since, |line| kept.push(line));
                 lines.extend(kept.into_text().lines().map(str::to_owned));
                 read
             }
@@ -153,31 +179,30 @@ impl Follower {
         (lines, ended)
     }
 
-    /// As much as a text may hold of what is there now.
-    fn past(&mut self, mut each: impl FnMut(String)) -> io::Result<()> {
+    /// As much as a text may hold of what is there now and was printed at `since` or later.
+    fn past(&mut self, since: Option<Timestamp>, mut each: impl FnMut(String)) -> io::Result<()> {
         let mut files = Vec::new();
         let mut bytes = 0;
         for age in 0..FILES {
-            match File::open(path(&self.dir.0, age)) {
-                Ok(file) => {
-                    bytes += file.metadata()?.len();
-                    files.push(file);
-                }
+            let path = path(&self.dir.0, age);
+            let file = match File::open(&path) {
+                Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) => return Err(error),
-            }
-            if bytes >= MAX_TEXT as u64 {
+            };
+            let length = file.metadata()?.len();
+            let from = since.map_or(Ok(0), |it| times::offset(&path, &file, it))?;
+            bytes += length.saturating_sub(from);
+            files.push((file, from));
+            if bytes >= MAX_TEXT as u64 || from > 0 {
                 break;
             }
         }
-        let skip = bytes.saturating_sub(MAX_TEXT as u64);
-        if let (Some(oldest), 1..) = (files.last_mut(), skip) {
-            oldest.seek(SeekFrom::Start(skip))?;
-            // The line that the cut went through is no whole one.
-            let part = rest_of_line(&mut *oldest)?;
-            oldest.seek(SeekFrom::Start(skip + part))?;
+        if let Some((_, from)) = files.last_mut() {
+            *from += bytes.saturating_sub(MAX_TEXT as u64);
         }
-        while let Some(file) = files.pop() {
+        while let Some((mut file, from)) = files.pop() {
+            to_line(&mut file, from)?;
             self.file = Some(file);
             self.rest(&mut each)?;
         }
@@ -235,7 +260,7 @@ mod tests {
     use super::*;
 
     fn log(dir: &Path, max: u64) -> Log {
-        Log { dir: dir.to_owned(), file: None, written: 0, max }
+        Log::in_folder(dir, max, Clock::default())
     }
 
     fn lines(from: usize, to: usize) -> Vec<String> {
@@ -255,7 +280,7 @@ mod tests {
         let sizes: Vec<u64> =
             (0..=FILES).filter_map(|it| fs::metadata(path(dir.path(), it)).ok()).map(|it| it.len()).collect();
         assert!(sizes.len() == FILES && sizes.iter().all(|it| *it < 1020), "{sizes:?}");
-        let text = read(&Dir(dir.path().to_owned()), 150).unwrap();
+        let text = read(&Dir(dir.path().to_owned()), LogWindow::last(150)).unwrap();
         assert_eq!(text.lines().collect::<Vec<_>>(), lines(850, 1000));
     }
 
@@ -266,13 +291,57 @@ mod tests {
         print(&mut log, 0, 10);
         let mut follower = Follower::new(Dir(dir.path().to_owned()));
         let mut seen = Vec::new();
-        follower.past(|it| seen.push(it)).unwrap();
+        follower.past(None, |it| seen.push(it)).unwrap();
         // Not a file, most of one, and almost as much as is kept.
         for (from, to) in [(10, 20), (20, 70), (70, 170)] {
             print(&mut log, from, to);
             follower.more(&mut |it| seen.push(it)).unwrap();
         }
         assert_eq!(seen, lines(0, 170));
+    }
+
+    #[test]
+    fn only_lines_since_a_moment_are_read_over_rotation() {
+        let dir = tempfile::tempdir().unwrap();
+        let seconds = std::sync::Arc::new(std::sync::atomic::AtomicI64::new(1000));
+        let at = std::sync::Arc::clone(&seconds);
+        let clock = Clock::new(move || Timestamp(at.load(std::sync::atomic::Ordering::Relaxed) * 1000 + 7));
+        let mut log = Log::in_folder(dir.path(), 400, clock);
+        // Ten lines a second, 70 or 80 bytes: the files are rotated within seconds, and the oldest is gone.
+        for second in 0..16 {
+            seconds.store(1000 + second as i64, std::sync::atomic::Ordering::Relaxed);
+            print(&mut log, second * 10, second * 10 + 10);
+        }
+        let folder = Dir(dir.path().to_owned());
+        let since = |ms: i64, tail: usize| {
+            let text = read(&folder, LogWindow { tail, since: Some(Timestamp(ms)) }).unwrap();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        for second in 6..16 {
+            assert_eq!(
+                since((1000 + second) * 1000, usize::MAX),
+                lines(second as usize * 10, 160),
+                "{second}"
+            );
+            assert_eq!(since((1000 + second) * 1000 + 999, 5), lines(155, 160), "to the second: {second}");
+        }
+        assert_eq!(since(1_016_000, usize::MAX), lines(0, 0));
+        assert_eq!(
+            since(0, usize::MAX),
+            read(&folder, LogWindow::last(usize::MAX)).unwrap().lines().collect::<Vec<_>>()
+        );
+        // A follower that begins after the last line sees the next one.
+        let mut follower = Follower::new(folder.clone());
+        follower.past(Some(Timestamp(1_016_000)), |it| panic!("{it}")).unwrap();
+        print(&mut log, 160, 161);
+        let mut seen = Vec::new();
+        follower.more(&mut |it| seen.push(it)).unwrap();
+        assert_eq!(seen, lines(160, 161));
+        // The log of a gateway that wrote no times is shown whole.
+        for age in 0..FILES {
+            fs::remove_file(times::path(&path(dir.path(), age))).unwrap();
+        }
+        assert!(since(1_016_000, usize::MAX).len() > 100);
     }
 
     #[test]
@@ -296,7 +365,7 @@ mod tests {
         let line = "x".repeat(100);
         let text = format!("{line}\n").repeat(MAX_TEXT / 101 + 50_000);
         fs::write(path(dir.path(), 0), text).unwrap();
-        let read = read(&Dir(dir.path().to_owned()), usize::MAX).unwrap();
+        let read = read(&Dir(dir.path().to_owned()), LogWindow::last(usize::MAX)).unwrap();
         assert!(read.lines().all(|it| it == line) && read.len() > MAX_TEXT - 1000, "{}", read.len());
     }
 }

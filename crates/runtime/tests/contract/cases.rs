@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use gantry_domain::model::lifecycle::{InstanceId, InstanceStatus};
+use gantry_domain::{
+    Clock, LogWindow,
+    model::lifecycle::{InstanceId, InstanceStatus},
+};
 use gantry_runtime::{Found, ImageProbe, RuntimeError};
 
 use crate::machine::{Behaviour, Machine, new_owner, poll};
@@ -94,7 +97,7 @@ pub(crate) async fn a_killed_container_reports_137(m: &Machine) {
 pub(crate) async fn a_graceful_stop_ends_with_the_engines_own_code(m: &Machine) {
     let a = m.name();
     let id = m.start(&a, Behaviour::Prints(&["up"])).await.unwrap();
-    poll(async || (m.runtime.logs(&id, 1).await.unwrap() == "up\n").then_some(())).await;
+    poll(async || (m.runtime.logs(&id, LogWindow::last(1)).await.unwrap() == "up\n").then_some(())).await;
     let grace = Duration::from_hours(1);
     let stopped = tokio::time::timeout(Duration::from_mins(2), m.runtime.stop(&id, grace)).await;
     stopped.expect("it does not wait until the grace is over").unwrap();
@@ -104,7 +107,7 @@ pub(crate) async fn a_graceful_stop_ends_with_the_engines_own_code(m: &Machine) 
 pub(crate) async fn a_stubborn_engine_is_killed_after_the_grace(m: &Machine) {
     let a = m.name();
     let id = m.start(&a, Behaviour::Stubborn).await.unwrap();
-    poll(async || (!m.runtime.logs(&id, 1).await.unwrap().is_empty()).then_some(())).await;
+    poll(async || (!m.runtime.logs(&id, LogWindow::last(1)).await.unwrap().is_empty()).then_some(())).await;
     let before = Instant::now();
     m.runtime.stop(&id, Duration::from_secs(1)).await.unwrap();
     assert!(before.elapsed() >= Duration::from_secs(1), "{:?}", before.elapsed());
@@ -130,26 +133,51 @@ pub(crate) async fn logs_are_the_last_lines(m: &Machine) {
     let a = m.name();
     let id = m.start(&a, Behaviour::Prints(&["one", "two", "three"])).await.unwrap();
     let all = poll(async || {
-        let text = m.runtime.logs(&id, 100).await.unwrap();
+        let text = m.runtime.logs(&id, LogWindow::last(100)).await.unwrap();
         (text.lines().count() == 3).then_some(text)
     });
     assert_eq!(all.await, "one\ntwo\nthree\n");
-    assert_eq!(m.runtime.logs(&id, 2).await.unwrap(), "two\nthree\n");
+    assert_eq!(m.runtime.logs(&id, LogWindow::last(2)).await.unwrap(), "two\nthree\n");
     m.runtime.stop(&id, GRACE).await.unwrap();
-    assert_eq!(m.runtime.logs(&id, 1).await.unwrap(), "three\n");
+    assert_eq!(m.runtime.logs(&id, LogWindow::last(1)).await.unwrap(), "three\n");
+}
+
+/// Not on the fake one, whose lines have no time.
+pub(crate) async fn logs_begin_at_a_moment(m: &Machine) {
+    let a = m.name();
+    let script = "trap 'exit 0' TERM; echo one; sleep 6; echo two; while :; do sleep 0.05; done";
+    let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
+    let of = async |since| m.runtime.logs(&id, LogWindow { tail: 9, since: Some(since) }).await.unwrap();
+    let begin = poll(async || {
+        (m.runtime.logs(&id, LogWindow::last(9)).await.unwrap() == "one\n").then_some(Clock::default().now())
+    });
+    let begin = begin.await;
+    let text = poll(async || {
+        Some(m.runtime.logs(&id, LogWindow::last(9)).await.unwrap()).filter(|it| it.ends_with("two\n"))
+    });
+    assert_eq!(text.await, "one\ntwo\n");
+    assert_eq!(of(begin.plus(Duration::from_secs(1))).await, "two\n");
+    assert_eq!(of(begin.minus(Duration::from_secs(60))).await, "one\ntwo\n");
+    assert_eq!(of(begin.plus(Duration::from_secs(600))).await, "");
+    let window = LogWindow { tail: 9, since: Some(begin.plus(Duration::from_secs(1))) };
+    let mut lines = m.runtime.follow_logs(&id, window).await.unwrap();
+    assert_eq!(lines.next().await.as_deref(), Some("two"));
 }
 
 pub(crate) async fn logs_of_a_gone_container_are_empty(m: &Machine) {
     let gone = InstanceId("0".repeat(64));
-    assert_eq!(m.runtime.logs(&gone, 10).await.unwrap(), "");
-    assert_eq!(m.runtime.follow_logs(&gone, 10).await.unwrap().next().await, None);
+    assert_eq!(m.runtime.logs(&gone, LogWindow::last(10)).await.unwrap(), "");
+    assert_eq!(m.runtime.follow_logs(&gone, LogWindow::last(10)).await.unwrap().next().await, None);
 }
 
 pub(crate) async fn followed_logs_end_with_the_container(m: &Machine) {
     let a = m.name();
     let id = m.start(&a, Behaviour::Prints(&["one", "two"])).await.unwrap();
-    poll(async || (m.runtime.logs(&id, 9).await.unwrap().lines().count() == 2).then_some(())).await;
-    let mut lines = m.runtime.follow_logs(&id, 1).await.unwrap();
+    poll(async || {
+        (m.runtime.logs(&id, LogWindow::last(9)).await.unwrap().lines().count() == 2).then_some(())
+    })
+    .await;
+    let mut lines = m.runtime.follow_logs(&id, LogWindow::last(1)).await.unwrap();
     assert_eq!(lines.next().await.as_deref(), Some("two"));
     m.kill(&a).await;
     let end = tokio::time::timeout(GRACE, lines.next()).await;

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use futures_util::StreamExt;
-use gantry_domain::model::lifecycle::InstanceStatus;
+use gantry_domain::{LogWindow, model::lifecycle::InstanceStatus};
 use gantry_runtime::RuntimeError;
 
 use crate::machine::{Behaviour, Machine, nowhere, poll};
@@ -50,7 +50,7 @@ async fn models_are_read_only_and_the_hub_cache_is_not() {
     launch.mounts_hub_cache = true;
     let id = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap();
     m.ended(&a).await;
-    let text = m.runtime.logs(&id, 10).await.unwrap();
+    let text = m.runtime.logs(&id, LogWindow::last(10)).await.unwrap();
     assert!(text.starts_with("42") && text.contains("refused") && text.ends_with("done\n"), "{text}");
     assert_eq!(std::fs::read_to_string(m.hub.path().join("new")).unwrap(), "y\n");
     assert!(!m.models.path().join("new").exists());
@@ -73,7 +73,7 @@ async fn an_engine_reads_the_models_that_the_gateways_user_may_read_and_no_other
     };
     let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
     assert_eq!(m.ended(&a).await, (0, false));
-    assert_eq!(m.runtime.logs(&id, 10).await.unwrap(), "42refused\n");
+    assert_eq!(m.runtime.logs(&id, LogWindow::last(10)).await.unwrap(), "42refused\n");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_missing_program_is_an_exit_that_the_logs_explain() {
     launch.entrypoint = Some(vec!["/no/such/program".to_owned()]);
     let id = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap();
     assert_eq!(m.ended(&a).await, (127, false));
-    let text = m.runtime.logs(&id, 10).await.unwrap();
+    let text = m.runtime.logs(&id, LogWindow::last(10)).await.unwrap();
     assert!(text.contains("/no/such/program"), "{text}");
 }
 
@@ -170,9 +170,10 @@ async fn real_output_becomes_clean_lines() {
     let script = r"printf '\033[32mgreen\033[0m\n'; sleep 0.3; echo problem >&2; sleep 0.3; printf 'load 1\rload 2\r'; printf 'no end'";
     let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
     m.ended(&a).await;
-    let text = m.runtime.logs(&id, 100).await.unwrap();
+    let text = m.runtime.logs(&id, LogWindow::last(100)).await.unwrap();
     assert_eq!(text, "green\nproblem\nload 1\nload 2\nno end\n");
-    let followed: Vec<String> = m.runtime.follow_logs(&id, 100).await.unwrap().collect().await;
+    let followed: Vec<String> =
+        m.runtime.follow_logs(&id, LogWindow::last(100)).await.unwrap().collect().await;
     assert_eq!(followed.join("\n") + "\n", text);
 }
 
@@ -183,7 +184,7 @@ async fn followed_lines_arrive_while_the_container_runs() {
     let script =
         "echo one; while [ ! -e /models/go ]; do sleep 0.05; done; echo two; while :; do sleep 0.05; done";
     let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
-    let mut lines = m.runtime.follow_logs(&id, 10).await.unwrap();
+    let mut lines = m.runtime.follow_logs(&id, LogWindow::last(10)).await.unwrap();
     assert_eq!(lines.next().await.as_deref(), Some("one"));
     std::fs::write(m.models.path().join("go"), "").unwrap();
     assert_eq!(lines.next().await.as_deref(), Some("two"));
@@ -213,4 +214,10 @@ async fn an_image_that_is_asked_sees_neither_network_nor_devices_nor_models() {
     assert!(said.contains("lo:") && !said.contains("eth0"), "{said}");
     assert!(said.contains("CapEff:\t0000000000000000") && said.contains("NoNewPrivs:\t1"), "{said}");
     assert!(said.contains("none"), "{said}");
+}
+
+#[tokio::test]
+async fn logs_begin_at_a_moment() {
+    let Some(m) = Machine::docker().await else { return };
+    crate::cases::logs_begin_at_a_moment(&m).await;
 }

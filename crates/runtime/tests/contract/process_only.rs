@@ -3,7 +3,7 @@
 use std::{fs, net::TcpListener, process::Command, time::Duration};
 
 use futures_util::StreamExt;
-use gantry_domain::model::lifecycle::InstanceStatus;
+use gantry_domain::{LogWindow, model::lifecycle::InstanceStatus};
 use gantry_runtime::{ImageProbe, Runtime, RuntimeError};
 
 use crate::{
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 async fn printed(m: &Machine, named: &Named, lines: usize) -> Vec<String> {
     let id = m.found(named).await.instance.id;
     poll(async || {
-        let text = m.runtime.logs(&id, 1000).await.unwrap();
+        let text = m.runtime.logs(&id, LogWindow::last(1000)).await.unwrap();
         let all: Vec<String> = text.lines().map(str::to_owned).collect();
         (all.len() >= lines).then_some(all)
     })
@@ -47,7 +47,7 @@ async fn an_engine_outlives_the_gateway_and_is_found_by_the_next() {
     assert_eq!(hint.expect("the end of an adopted engine is told"), Some(a.model));
     let ended = next.find(&a.name).await.unwrap().unwrap();
     assert_eq!(ended.instance.status, InstanceStatus::Exited { code: 137, out_of_memory: false });
-    assert_eq!(next.logs(&id, 10).await.unwrap(), "up\n");
+    assert_eq!(next.logs(&id, LogWindow::last(10)).await.unwrap(), "up\n");
 }
 
 #[tokio::test]
@@ -311,7 +311,7 @@ async fn lines_are_followed_as_they_come_and_the_last_one_is_not_lost() {
     let script = "echo first; while [ ! -e go ]; do sleep 0.02; done; echo second; printf 'no line end' >&2";
     let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
     printed(&m, &a, 1).await;
-    let mut lines = m.runtime.follow_logs(&id, 10).await.unwrap();
+    let mut lines = m.runtime.follow_logs(&id, LogWindow::last(10)).await.unwrap();
     assert_eq!(lines.next().await.as_deref(), Some("first"));
     fs::write(m.processes().run_dir().join(&a.name).join("go"), "").unwrap();
     let rest = tokio::time::timeout(GRACE, lines.collect::<Vec<_>>()).await;
@@ -328,7 +328,7 @@ async fn a_program_that_cannot_be_run_is_an_exit_that_the_logs_explain() {
     fs::write(m.processes().dir.path().join("simulator"), "#!/no/such/interpreter\n").unwrap();
     let id = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap();
     assert_eq!(m.ended(&a).await, (127, false));
-    let text = m.runtime.logs(&id, 10).await.unwrap();
+    let text = m.runtime.logs(&id, LogWindow::last(10)).await.unwrap();
     assert!(text.contains("can't start"), "{text}");
 }
 
@@ -384,4 +384,9 @@ async fn archives_of_images_are_refused() {
     let m = Machine::process();
     let error = m.runtime.load(std::path::Path::new("/x.tar"), std::sync::Arc::default()).await.unwrap_err();
     assert!(error.to_string().ends_with("engines are processes here, so images mean nothing"), "{error}");
+}
+
+#[tokio::test]
+async fn logs_begin_at_a_moment() {
+    crate::cases::logs_begin_at_a_moment(&Machine::process()).await;
 }
