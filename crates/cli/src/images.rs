@@ -77,7 +77,7 @@ async fn load(cx: &Cx, path: &str) -> Outcome<()> {
 async fn status(cx: &Cx) -> Outcome<()> {
     let answer = cx.client.get("/admin/system/container-images").await?;
     cx.out.either(&answer.json, || {
-        let mut table = Table::new(&["IMAGE", "FOR", "CACHED", "MB>", "CREATED"]);
+        let mut table = Table::new(&["IMAGE", "FOR", "CACHED", "MiB>", "CREATED"]);
         let mut row = |image: &Value, whom: String| {
             let cached = image["cached"] == true;
             let tone = if cached { Tone::Good } else { Tone::Busy };

@@ -275,7 +275,7 @@ fn refused(error: &RuntimeError, instead: bool) -> Check {
 async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings: &Settings) -> Check {
     match docker.image(image).await {
         Ok(Some(info)) => {
-            Check::ok(name, format!("{image} is on this machine ({} MB)", info.size_bytes / 1_000_000))
+            Check::ok(name, format!("{image} is on this machine ({} MiB)", info.size_bytes >> 20))
         }
         Ok(None) if settings.offline_mode => Check::warn(
             name,

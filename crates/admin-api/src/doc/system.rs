@@ -40,7 +40,7 @@ pub(super) fn folders() -> Vec<(&'static str, Value)> {
     let group = [
         ("quant_type", text()),
         ("files", list(text())),
-        ("total_size_mb", number()),
+        ("total_size_mb", described(number(), "MiB.")),
         ("is_multipart", flag()),
         ("status", status()),
         ("metadata", nullable(object(metadata))),
@@ -56,7 +56,7 @@ pub(super) fn folders() -> Vec<(&'static str, Value)> {
     let safetensors = [
         ("architecture", nullable(text())),
         ("model_type", nullable(text())),
-        ("total_size_mb", number()),
+        ("total_size_mb", described(number(), "MiB.")),
         ("file_count", count()),
         ("status", status()),
         ("path", text()),
@@ -148,7 +148,7 @@ fn image() -> Vec<(&'static str, Value)> {
     vec![
         ("image", text()),
         ("cached", flag()),
-        ("size_mb", nullable(number())),
+        ("size_mb", nullable(described(number(), "MiB."))),
         ("created", nullable(text())),
     ]
 }

@@ -150,7 +150,7 @@ fn view(reference: &str, image: Option<&Option<Image>>) -> Value {
     json!({
         "image": reference,
         "cached": image.is_some(),
-        "size_mb": image.map(|it| (it.size_bytes as f64 / 1e6 * 10.0).round() / 10.0),
+        "size_mb": image.map(|it| (it.size_bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0),
         "created": image.and_then(|it| it.created.as_deref()),
     })
 }

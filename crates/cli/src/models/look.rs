@@ -104,8 +104,8 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         let cached = if preview["image_cached"] == true { "on this machine" } else { "not on this machine" };
         let gb = |it: &Value| match it.as_f64() {
             None => "unknown".to_owned(),
-            Some(it) if it < 1.0 => format!("{:.0} MB", (it * 1024.0).max(1.0)),
-            Some(it) => format!("{it:.1} GB"),
+            Some(it) if it < 1.0 => format!("{:.0} MiB", (it * 1024.0).max(1.0)),
+            Some(it) => format!("{it:.1} GiB"),
         };
         let none = preview["vram_estimate"]["gpu_indexes"].as_array().is_some_and(Vec::is_empty);
         let memory = if none { "memory (no GPU)" } else { "GPU memory" };
@@ -177,7 +177,7 @@ pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
         if let Some(line) = create_line(&recommended["settings"]) {
             cx.out.line(&line)?;
         }
-        let mut table = Table::new(&["GGUF", "QUANT", "FILES>", "MB>", "STATUS", "TASK"]);
+        let mut table = Table::new(&["GGUF", "QUANT", "FILES>", "MiB>", "STATUS", "TASK"]);
         for group in found["gguf_groups"].as_array().into_iter().flatten() {
             table.row([
                 cell(&group["path"]),

@@ -90,7 +90,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "Repo id must use alphanumeric chars",
         ],
         "Model folder not found",
-        "the container has no such folder[: `{path}`]",
+        "the engine finds no such folder[: `{path}`]",
         &[
             change_path("local_path", "set it to a folder below the models base directory"),
             tip("check that the models base directory is the one that holds the model"),

@@ -42,7 +42,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             "error loading model: failed to open {path}: No such file or directory",
         ],
         "File not found",
-        "the container has no file `{path}`",
+        "the engine finds no file `{path}`",
         &[
             change_path("local_path", "set `{field}` to a file below the models base directory"),
             tip("check that the models base directory is the one that holds the model"),

@@ -76,7 +76,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "llamacpp_argument_file_not_found",
         &["error while handling argument \"{flag}\": error: failed to open file '{path}'"],
         "File not found",
-        "the container has no file `{path}`",
+        "the engine finds no file `{path}`",
         &[set_flag(Unset, "set `{field}` to a file below the models base directory, or unset it")],
     ),
     log(

@@ -143,7 +143,7 @@ fn without_gpu(args: &mut Args<'_>, skip: &mut Vec<&str>) {
             let cure =
                 format!("set `ngl` to 0 or unset it; for a GPU, `device` may not be cpu: {}", super::NO_GPU);
             let cure = Cure::Advice(cure);
-            args.warn_with("ngl", "the container gets no GPU, so all layers stay in RAM", cure);
+            args.warn_with("ngl", "the engine gets no GPU, so all layers stay in RAM", cure);
         }
     }
 }

@@ -158,7 +158,7 @@ pub(super) const FIELDS: &[Field] = &[
         "Weights of each GPU that are kept in CPU memory.",
     )
     .of(Vllm)
-    .unit("GB"),
+    .unit("GiB"),
     Field::new(
         "swap_space_gb",
         "memory",
@@ -170,7 +170,7 @@ pub(super) const FIELDS: &[Field] = &[
         "CPU memory into which the KV cache may spill.",
     )
     .of(Vllm)
-    .unit("GB"),
+    .unit("GiB"),
     Field::new(
         "enable_prefix_caching",
         "batching",
