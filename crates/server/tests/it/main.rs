@@ -54,6 +54,7 @@ mod kept_out;
 mod keys;
 #[cfg(test)]
 mod late_bodies;
+mod left_reads;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A fresh database for each test, and what every test needs in it.
 
-use std::{fs::OpenOptions, io::Write as _};
+use std::{fs::OpenOptions, io::Write as _, path::Path};
 
 use gantry_domain::{
     OrgId, Role, Timestamp,
@@ -9,7 +9,8 @@ use gantry_domain::{
 };
 use gantry_store::{DatabaseKind, NewKey, NewUser, Store};
 use sqlx::{
-    AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection, sqlite::SqliteConnectOptions,
+    AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection, migrate::Migrator,
+    sqlite::SqliteConnectOptions,
 };
 use uuid::Uuid;
 
@@ -76,6 +77,12 @@ pub(crate) fn postgres_url() -> Option<String> {
     url
 }
 
+/// The first versions of the schema in a folder.
+async fn until(version: i64, folder: &Path) -> Migrator {
+    let all = Migrator::new(folder).await.unwrap();
+    Migrator::with_migrations(all.iter().filter(|it| it.version <= version).cloned().collect())
+}
+
 impl Database {
     pub(crate) async fn sqlite() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -106,7 +113,7 @@ impl Database {
         }
     }
 
-    pub(crate) fn dir(&self) -> &std::path::Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.dir.as_ref().unwrap().path()
     }
 
@@ -125,6 +132,28 @@ impl Database {
         }
     }
 
+    /// Leaves an empty database with the schema of an older version, which [`Database::tamper`] can fill. The store is closed.
+    pub(crate) async fn go_back_to(&self, version: i64) {
+        self.store.close().await;
+        let of = |kind: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(kind);
+        match self.store.kind() {
+            DatabaseKind::Sqlite => {
+                let file = self.dir().join("gantry.db");
+                std::fs::remove_file(&file).unwrap();
+                let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+                let mut conn = SqliteConnection::connect_with(&options).await.unwrap();
+                until(version, &of("sqlite")).await.run_direct(None, &mut conn, false).await.unwrap();
+            }
+            DatabaseKind::Postgres => {
+                let mut conn = PgConnection::connect(&self.url).await.unwrap();
+                let (_, schema) = self.schema.as_ref().unwrap();
+                let empty = AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}"));
+                sqlx::raw_sql(empty).execute(&mut conn).await.unwrap();
+                until(version, &of("postgres")).await.run_direct(None, &mut conn, false).await.unwrap();
+            }
+        }
+    }
+
     /// `table.column` of our own tables, sorted.
     pub(crate) async fn columns(&self) -> Vec<String> {
         const SQLITE: &str = "SELECT m.name || '.' || p.name FROM sqlite_master m JOIN pragma_table_info(m.name) p \
@@ -132,7 +161,11 @@ impl Database {
         const POSTGRES: &str = "SELECT table_name::text || '.' || column_name::text \
                                 FROM information_schema.columns \
                                 WHERE table_schema = current_schema() AND table_name NOT LIKE '%sqlx%'";
-        self.texts(SQLITE, POSTGRES).await
+        self.texts(match self.store.kind() {
+            DatabaseKind::Sqlite => SQLITE,
+            DatabaseKind::Postgres => POSTGRES,
+        })
+        .await
     }
 
     /// Names of our own indexes, sorted, without those that the databases make for primary keys.
@@ -140,20 +173,25 @@ impl Database {
         const SQLITE: &str = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL";
         const POSTGRES: &str = "SELECT indexname::text FROM pg_indexes \
                                 WHERE schemaname = current_schema() AND indexname NOT LIKE '%_pkey'";
-        self.texts(SQLITE, POSTGRES).await
+        self.texts(match self.store.kind() {
+            DatabaseKind::Sqlite => SQLITE,
+            DatabaseKind::Postgres => POSTGRES,
+        })
+        .await
     }
 
-    async fn texts(&self, sqlite: &'static str, postgres: &'static str) -> Vec<String> {
+    /// The first column of what a query finds, sorted.
+    pub(crate) async fn texts(&self, sql: &'static str) -> Vec<String> {
         let mut found: Vec<String> = match self.store.kind() {
             DatabaseKind::Sqlite => {
                 let options = SqliteConnectOptions::new().filename(self.dir().join("gantry.db"));
                 let mut conn = SqliteConnection::connect_with(&options).await.unwrap();
-                let rows = sqlx::query(sqlite).fetch_all(&mut conn).await.unwrap();
+                let rows = sqlx::query(sql).fetch_all(&mut conn).await.unwrap();
                 rows.iter().map(|row| row.get(0)).collect()
             }
             DatabaseKind::Postgres => {
                 let mut conn = PgConnection::connect(&self.url).await.unwrap();
-                let rows = sqlx::query(postgres).fetch_all(&mut conn).await.unwrap();
+                let rows = sqlx::query(sql).fetch_all(&mut conn).await.unwrap();
                 rows.iter().map(|row| row.get(0)).collect()
             }
         };

@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
+use gantry_domain::model::Task;
 use gantry_store::{DatabaseKind, Store, StoreError};
+use secrecy::ExposeSecret as _;
 
 use crate::harness::{Database, NOW, on_both};
 
@@ -69,6 +71,41 @@ on_both! {
         let mut tx = db.store.read().await.unwrap();
         let error = tx.insert_org("Acme", NOW).await.unwrap_err();
         assert!(matches!(error, StoreError::Database(_)), "{error:?}");
+    }
+
+    async fn what_an_older_version_wrote_is_read(db: &Database) {
+        // Before registry entries had several addresses, and chats could be with an engine of no known type.
+        db.go_back_to(8).await;
+        for sql in [
+            "INSERT INTO registry (served_name, url, task, api_key, created_at) \
+             VALUES ('a', 'http://10.0.0.1:8000/\"x\"', 'generate', 'sk-old', 7), ('b', 'http://b:1', 'embed', NULL, 8)",
+            "INSERT INTO orgs (name, name_lower, enabled, created_at) VALUES ('Acme', 'acme', TRUE, 1)",
+            "INSERT INTO users (org_id, username, username_lower, password_hash, role, enabled, created_at) \
+             VALUES (1, 'Ada', 'ada', '-', 'owner', TRUE, 1)",
+            "INSERT INTO chat_sessions (id, user_id, title, model_name, engine_type, constraints, created_at, updated_at) \
+             VALUES ('0192f0c1-0000-7000-8000-000000000000', 1, 't', 'a', 'vllm', '{}', 1, 1)",
+        ] {
+            db.tamper(sql).await.unwrap();
+        }
+        let store = Store::open(&db.url).await.unwrap();
+        let mut tx = store.read().await.unwrap();
+        let entries = tx.registry().await.unwrap();
+        let seen: Vec<_> = entries
+            .iter()
+            .map(|it| (it.served_name.as_str(), it.urls.clone(), it.upstream_model.clone(), it.task, it.created_at.0))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("a", vec![r#"http://10.0.0.1:8000/"x""#.to_owned()], None, Task::Generate, 7),
+                ("b", vec!["http://b:1".to_owned()], None, Task::Embed, 8),
+            ]
+        );
+        assert_eq!(entries[0].api_key.as_ref().unwrap().expose_secret(), "sk-old");
+        tx.rollback().await.unwrap();
+        store.close().await;
+        let engines = db.texts("SELECT engine_type FROM chat_sessions").await;
+        assert_eq!(engines, ["vllm"]);
     }
 
     async fn a_newer_schema_is_refused_and_kept(db: &Database) {
