@@ -63,7 +63,7 @@ async fn a_start_that_makes_no_engine_shows_no_log_of_one_before() {
     let since = |time: &str| shell.run(&["models", "logs", "m", "--since", time]);
     assert_eq!(since("1h").ends(0).out.trim_end(), log["logs"].as_str().unwrap());
     assert_eq!(since("2099-01-01T00:00:00Z").ends(0).out, "");
-    let refused = since("noon").ends(2).err;
+    let refused = since("noon").ends(6).err;
     assert!(refused.contains("`since`"), "{refused}");
     std::fs::remove_file(&program).unwrap();
     let failed = shell.run(&["models", "start", "m", "--wait", "--timeout", "300"]);
