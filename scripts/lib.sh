@@ -52,8 +52,16 @@ install_packages() {
         "${sudo[@]}" apt-get -qq update >&2 || say "apt-get update failed, going on with the lists that are there"
         APT_UPDATED=1
     fi
+    # Only the programs are wanted: this keeps packages from starting their services (and is respected by all of them).
+    local policy=/usr/sbin/policy-rc.d installed=0
+    if [ -e "$policy" ]; then policy=; else
+        printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
+        "${sudo[@]}" chmod 755 "$policy"
+    fi
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" \
-        </dev/null >/dev/null
+        </dev/null >/dev/null || installed=$?
+    [ -z "$policy" ] || "${sudo[@]}" rm -f "$policy"
+    return "$installed"
 }
 
 # free_port: prints a port of 127.0.0.1 that nothing listens on, below the range the kernel gives out.

@@ -221,14 +221,13 @@ stop_redis() { kill "$REDIS_PID" 2>/dev/null && wait "$REDIS_PID"; }
 
 # A registry for pulls, a clock that can be set, Prometheus and its tool: tests that lack them skip themselves.
 services_tools() {
-    # Only the programs are wanted: run level 1 keeps the package from starting its service.
-    have docker-registry || RUNLEVEL=1 install_packages docker-registry || skip tools "docker-registry is missing"
+    have docker-registry || install_packages docker-registry || skip tools "docker-registry is missing"
     if ! have prometheus || ! have promtool; then
-        RUNLEVEL=1 install_packages prometheus || skip tools "prometheus is missing"
+        install_packages prometheus || skip tools "prometheus is missing"
     fi
     # Reverse proxies, for the files in deploy/proxy.
-    have nginx || RUNLEVEL=1 install_packages nginx || skip tools "nginx is missing"
-    have caddy || RUNLEVEL=1 install_packages caddy || skip tools "caddy is missing"
+    have nginx || install_packages nginx || skip tools "nginx is missing"
+    have caddy || install_packages caddy || skip tools "caddy is missing"
     have curl || install_packages curl || skip tools "curl is missing"
     [ -e /usr/lib/x86_64-linux-gnu/faketime ] || install_packages libfaketime || skip tools "libfaketime is missing"
 }

@@ -41,7 +41,8 @@ install_ok() { dpkg -i "/packages/$1.deb"; }
 
 check "the package installs" install_ok one
 check "the service is ready" ready
-check "its version is the package's" grep -q "\"version\":\"" <(curl -s "$url/health")
+version() { curl -s "$url/health" | grep -o '"version":"[^"]*"' | cut -d'"' -f4; }
+check "its version is the program's" is "$(version)" "$(gantry --version | cut -d' ' -f2)"
 check "the user has no shell" is "$(getent passwd gantry | cut -d: -f6,7)" /var/lib/gantry:/usr/sbin/nologin
 check "the data is the user's alone" is "$(stat -c '%U:%G %a' /var/lib/gantry)" "gantry:gantry 750"
 check "the settings are root's, and the service reads them" is "$(stat -c '%U:%G %a' /etc/gantry/gantry.env)" "root:gantry 640"
@@ -76,8 +77,10 @@ check "the owner is still there" login
 
 check "the service runs without Docker's group" is "$(id -nG gantry)" gantry
 check "Docker's package installs" install_ok docker
-check "the service may use Docker then" within 30 grep -qw docker <(id -nG gantry)
-check "and has been restarted for it" within 60 grep -q "$(getent group docker | cut -d: -f3)" "/proc/$(pid)/status"
+may_use_docker() { id -nG gantry | grep -qw docker; }
+check "the service may use Docker then" within 30 may_use_docker
+has_docker() { grep -Eq "^Groups:.*\\b$(getent group docker | cut -d: -f3)\\b" "/proc/$(pid)/status"; }
+check "and has been restarted for it" within 60 has_docker
 
 # ---- engines that are processes ----
 
@@ -117,9 +120,11 @@ check "with the same owner" login
 
 # ---- purge ----
 
+install -d -o gantry -g gantry /var/lib/gantry/backup-1 /var/lib/gantry/more-models
 check "the package is purged" dpkg -P gantry
 check "settings and database are gone" test ! -e /etc/gantry -a ! -e /var/lib/gantry/gantry.db -a ! -e /var/lib/gantry/secrets
 check "model weights are not" test -f /var/lib/gantry/models/tiny.gguf
+check "nor is what the administrator put there" test -d /var/lib/gantry/backup-1 -a -d /var/lib/gantry/more-models
 rm -rf /var/lib/gantry
 check "it installs a third time" install_ok one
 check "it is ready a third time" ready

@@ -167,6 +167,8 @@ pub trait Engines: Send + Sync + 'static {
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
     /// Whether the model runs on the simulator instead of an engine: its record or a setting names it.
     fn is_simulated(&self, model: &Model) -> bool;
+    /// The boot id of the machine; empty if it is not known.
+    fn boot(&self) -> String;
     /// What a start of a model of `engine` whose `engine_image` is `wished` uses: an image, or the name of a program.
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.

@@ -16,7 +16,7 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::{Stream, StreamExt, stream};
-use gantry_domain::{LogWindow, ModelId};
+use gantry_domain::{LogWindow, ModelId, account_token::Right};
 use serde_json::{Value, json};
 use tokio::{
     sync::broadcast::{Receiver, error::RecvError},
@@ -57,6 +57,10 @@ pub(crate) async fn events(
 ) -> Outcome<impl IntoResponse> {
     let logs = params.id("logs")?.map(ModelId);
     params.finish()?;
+    if logs.is_some() {
+        // The log of an engine is part of its model, here as below `/admin/models`.
+        caller.grant.reaches("models", Right::Read)?;
+    }
     let seat = app.seats.take(caller.grant.key())?;
     let logs = match logs {
         None => None,

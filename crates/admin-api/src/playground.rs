@@ -54,7 +54,7 @@ pub(crate) async fn running(
     let page = params.page()?;
     params.finish()?;
     let healthy = |name: &str| app.engines.route_health(name).is_some_and(RouteHealth::is_ok);
-    let allowed = |name: &String| caller.user.models.as_ref().is_none_or(|names| names.contains(name));
+    let allowed = |name: &str| may_call(&caller, name);
     let routes = app.engines.live_routes().into_iter();
     let routes = routes.filter(|it| healthy(&it.served_name) && allowed(&it.served_name));
     let entry = |it: LiveRoute| RunningModel {
@@ -65,6 +65,11 @@ pub(crate) async fn running(
         state: "running",
     };
     Ok(page.of(routes.map(entry).collect()))
+}
+
+/// Whether an administrator allows this name to the user.
+fn may_call(caller: &Caller, name: &str) -> bool {
+    caller.user.models.as_ref().is_none_or(|names| names.iter().any(|it| it == name))
 }
 
 /// Answer of `constraints`. Lengths are in tokens.
@@ -90,6 +95,7 @@ pub(crate) struct Constraints {
 /// was entered by hand, what it reports.
 pub(crate) async fn constraints(
     app: State<App>,
+    caller: Caller,
     path: Result<Path<String>, PathRejection>,
     params: Params,
 ) -> Outcome<Json<Constraints>> {
@@ -97,6 +103,12 @@ pub(crate) async fn constraints(
     let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?.0;
     // The listener hands over what ends so, and nothing else.
     let name = path.strip_suffix("/constraints").unwrap_or(&path);
+    let none =
+        || ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model");
+    // As in the list: what the caller may not call does not exist for them.
+    if !may_call(&caller, name) {
+        return Err(none().into());
+    }
     let mut models = app.store.read().await?.models(false).await?;
     let named = |it: &Model| it.served_name == name || it.as_launched().adapters().contains(&name);
     // A model's own name comes first, as in routing.
@@ -104,8 +116,7 @@ pub(crate) async fn constraints(
     let Some(at) = own.or_else(|| models.iter().position(named)) else {
         let mut routes = app.engines.live_routes().into_iter();
         let route = routes.find(|it| it.served_name == name && it.engine.is_none());
-        let none = || ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name");
-        return Ok(Json(elsewhere(route.ok_or_else(|| none().with_param("model"))?)));
+        return Ok(Json(elsewhere(route.ok_or_else(none)?)));
     };
     let model = models.swap_remove(at);
     // The gateway puts the record's defaults into requests at once; all else is as it was when the engine started.

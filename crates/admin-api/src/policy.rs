@@ -21,7 +21,8 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::{
     App, audit,
     error::{Outcome, Problem},
-    extract, guard, routes, session, tokens,
+    extract, guard, routes, session,
+    tokens::{self, standing::Standing},
 };
 
 /// Who may call a route.
@@ -108,6 +109,8 @@ pub(crate) enum Grant {
         /// SHA-256 of the token.
         hash: [u8; 32],
         scopes: TokenScopes,
+        /// What its user was at admission.
+        standing: Standing,
     },
 }
 
@@ -123,7 +126,18 @@ impl Grant {
     pub(crate) async fn holds(&self, app: &App) -> bool {
         match self {
             Self::Session(hash) => session::holds(app, hash).await,
-            Self::Token { hash, .. } => tokens::holds(app, hash).await,
+            Self::Token { hash, standing, .. } => standing.holds(app, hash).await,
+        }
+    }
+
+    /// Whether it reaches beyond the scope of its route: sessions do, a token where its scopes say so.
+    ///
+    /// # Errors
+    /// 403 `insufficient_scope`.
+    pub(crate) fn reaches(&self, area: &str, right: Right) -> Outcome<()> {
+        match self {
+            Self::Session(_) => Ok(()),
+            Self::Token { scopes, .. } => in_scope(scopes, area, right),
         }
     }
 }
@@ -215,7 +229,8 @@ enum Credential {
 }
 
 impl Credential {
-    /// Whoever sends a token means it: a cookie that a browser adds by itself counts for less. Other kinds of
+    /// If a request has both a token and a session cookie, the token is used: browsers send cookies by themselves. Other
+    /// kinds of
     /// `Authorization` are for the data plane.
     fn of(headers: &HeaderMap) -> Self {
         let bearer = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(|it| {
@@ -338,7 +353,14 @@ fn within_scopes(asked: &Asked, scopes: &TokenScopes) -> Outcome<()> {
         Access::Public | Access::InPerson(_) => return Err(in_person()),
     };
     let right = right_of(&asked.method);
-    if path == WHO_AM_I || scopes.allows(area, right) {
+    if path == WHO_AM_I {
+        return Ok(());
+    }
+    in_scope(scopes, area, right)
+}
+
+fn in_scope(scopes: &TokenScopes, area: &str, right: Right) -> Outcome<()> {
+    if scopes.allows(area, right) {
         return Ok(());
     }
     let message =

@@ -107,6 +107,7 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
     let replaced = find(&mut tx, &served_name).await?;
     // Never to another address than the ones that it was given for.
     let kept = replaced.as_ref().filter(|old| given.api_key.is_none() && has_all(old, &urls));
+    let new_key = matches!(given.api_key, Some(Some(_)));
     let entry = RegistryEntry {
         sealed_api_key: kept.and_then(|it| it.sealed_api_key.clone()),
         api_key: given.api_key.unwrap_or_else(|| kept?.api_key.clone()),
@@ -116,7 +117,7 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
         upstream_model: given.upstream_model.flatten(),
         created_at: app.clock.now(),
     };
-    let view = store(&app, &caller, tx, replaced.as_ref(), &entry).await?;
+    let view = store(&app, &caller, tx, replaced.as_ref(), (&entry, new_key)).await?;
     let status = if replaced.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, view))
 }
@@ -148,11 +149,12 @@ pub(crate) async fn change(
     if let Some(upstream_model) = given.upstream_model {
         entry.upstream_model = upstream_model;
     }
+    let new_key = matches!(given.api_key, Some(Some(_)));
     if let Some(api_key) = given.api_key {
         entry.api_key = api_key;
         entry.sealed_api_key = None;
     }
-    store(&app, &caller, tx, Some(&old), &entry).await
+    store(&app, &caller, tx, Some(&old), (&entry, new_key)).await
 }
 
 /// Whether the entry has all of these addresses: its key may go there, and to no other one.
@@ -160,19 +162,24 @@ fn has_all(entry: &RegistryEntry, urls: &[String]) -> bool {
     urls.iter().all(|it| entry.urls.contains(it))
 }
 
-/// Stores an entry, puts it into force and has it probed; what the list says of it then.
+/// Stores an entry, perhaps with a key that was sent with it, puts it into force and has it probed; what the list says
+/// of it then.
 async fn store(
     app: &App,
     caller: &Caller,
     mut tx: Tx,
     replaced: Option<&RegistryEntry>,
-    entry: &RegistryEntry,
+    (entry, new_key): (&RegistryEntry, bool),
 ) -> Outcome<Json<Value>> {
     tx.upsert_registry(entry).await?;
     let did = caller.did(Action::RegistryAdd, &entry.served_name);
     let did = match replaced {
         None => did.created(stored(entry)),
-        Some(old) => did.changed(&stored(old), &stored(entry)),
+        Some(old) => {
+            let changed = did.changed(&stored(old), &stored(entry));
+            // Of another key in place of one the fields above would say nothing.
+            if new_key { changed.noting("api_key_given", true) } else { changed }
+        }
     };
     tx.audit(&did, app.clock.now()).await?;
     tx.commit().await?;

@@ -162,7 +162,10 @@ impl<'a> Talk<'a> {
                 }
                 let delta = &event["choices"][0]["delta"];
                 let part = |name: &str| delta[name].as_str().unwrap_or_default();
-                shown.thoughts(self.cx, part("reasoning_content"));
+                // llama.cpp's word, and that of vLLM.
+                for name in ["reasoning_content", "reasoning"] {
+                    shown.thoughts(self.cx, part(name));
+                }
                 shown.words(part("content"))?;
                 said.borrow_mut().push_str(part("content"));
             }

@@ -208,7 +208,8 @@ impl Failure {
 fn refused(it: &Refusal) -> String {
     let mut text = match it.code.as_str() {
         "unauthenticated" if it.of_token => format!("gantry: {} (unauthenticated)\n", it.message),
-        "unauthenticated" => {
+        // `/v1` takes a session, too.
+        "unauthenticated" | "invalid_api_key" if !it.of_token => {
             return "gantry: you are not signed in, or the session has ended: run `gantry login`\n"
                 .to_owned();
         }

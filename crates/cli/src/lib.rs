@@ -93,6 +93,17 @@ pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     })
 }
 
+/// The address of the gateway that the command line or the environment names; `None` if they name none.
+///
+/// # Errors
+/// They make no sense; why stands on standard error.
+pub fn named_gateway(matches: &ArgMatches) -> Result<Option<String>, Exit> {
+    Target::given(matches).map(|it| it.map(|it| it.place.url())).map_err(|failure| {
+        complain(&failure, &Out::new(false, false));
+        failure.exit()
+    })
+}
+
 fn complain(failure: &Failure, out: &Out) {
     use std::io::Write;
     let text = match failure {

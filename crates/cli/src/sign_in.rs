@@ -186,6 +186,12 @@ async fn end(cx: &Cx, session: Login) {
 
 pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
     let (url, login) = (cx.client.place.url(), &cx.client.login);
+    // The session that was kept ends also where a token of the environment is used in its place.
+    if let Login::Bearer(_) = login
+        && let kept @ Login::Session(_) = cx.sessions.drop(&cx.key)?
+    {
+        end(cx, kept).await;
+    }
     let ended = match login {
         Login::Session(_) => cx.client.post("/auth/logout", None).await.map(drop),
         // A token may be in use elsewhere: `gantry tokens revoke` ends it.

@@ -40,23 +40,29 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn of(matches: &ArgMatches) -> Outcome<Self> {
+        if let Some(given) = Self::given(matches)? {
+            return Ok(given);
+        }
+        // Without a home there are no contexts.
+        match contexts().ok().map(|it| it.read()).transpose()?.and_then(|it| it.current) {
+            Some(name) => Self::named(&name),
+            None => Self::at(DEFAULT_URL),
+        }
+    }
+
+    /// The one that the command line or the environment names; the context in use is left aside.
+    pub(crate) fn given(matches: &ArgMatches) -> Outcome<Option<Self>> {
         let given = |name| text(matches, name).map(str::to_owned).filter(|it: &String| !it.is_empty());
         match (given("url"), given("context")) {
             (Some(_), Some(_)) => {
                 Err(Failure::Usage("either --url or --context says which gateway: not both".to_owned()))
             }
-            (Some(url), None) => Self::at(&url),
-            (None, Some(name)) => Self::named(&name),
+            (Some(url), None) => Self::at(&url).map(Some),
+            (None, Some(name)) => Self::named(&name).map(Some),
             (None, None) => match (variable("GANTRY_CONTEXT"), variable("GANTRY_URL")) {
-                (Some(name), _) => Self::named(&name),
-                (None, Some(url)) => Self::at(&url),
-                // Without a home there are no contexts.
-                (None, None) => {
-                    match contexts().ok().map(|it| it.read()).transpose()?.and_then(|it| it.current) {
-                        Some(name) => Self::named(&name),
-                        None => Self::at(DEFAULT_URL),
-                    }
-                }
+                (Some(name), _) => Self::named(&name).map(Some),
+                (None, Some(url)) => Self::at(&url).map(Some),
+                (None, None) => Ok(None),
             },
         }
     }

@@ -46,7 +46,10 @@ pub fn real(dir: &Path) -> PathBuf {
 /// The home directories that this machine's list of users has (passwd(5)). Blocks.
 pub fn homes() -> Homes {
     let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut homes = Homes { own: std::env::home_dir().map(|it| real(&it)), others: Vec::new() };
+    let mut homes = Homes {
+        own: std::env::home_dir().map(|it| real(&it)).filter(|it| it.parent().is_some()),
+        others: Vec::new(),
+    };
     let own = rustix::process::geteuid().as_raw().to_string();
     for line in list.lines() {
         let mut fields = line.split(':').skip(2);

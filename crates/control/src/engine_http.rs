@@ -40,11 +40,7 @@ impl Local<'_> {
     /// # Errors
     /// [`NoAnswer::Closed`]: nobody listens there, or somebody else than the engine. Nothing is sent then.
     pub async fn open(self) -> Result<Connection, NoAnswer> {
-        let connection = Connection::open(self.port).await?;
-        if let Some(allowed) = self.allowed {
-            listener::check(self.port, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
-        }
-        Ok(connection)
+        Connection::open(self).await
     }
 }
 
@@ -94,12 +90,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to `port` of loopback.
+    /// Connects to an engine of ours.
     ///
     /// # Errors
-    /// [`NoAnswer::Closed`]: nobody listens there.
-    pub async fn open(port: u16) -> Result<Self, NoAnswer> {
+    /// [`NoAnswer::Closed`]: nobody listens there, or somebody else than the engine. Nothing is sent then.
+    async fn open(Local { port, allowed }: Local<'_>) -> Result<Self, NoAnswer> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
+        if let Some(allowed) = allowed {
+            let own = stream.local_addr().map_err(no_connection)?;
+            listener::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
+        }
         let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
         Self::over(TokioIo::new(Stream::Plain(stream)), host).await

@@ -52,6 +52,11 @@ impl Live {
         change(self.map().entry(id).or_default());
     }
 
+    /// Another gateway decides from now on.
+    pub(crate) fn forget_given_up(&self) {
+        self.map().values_mut().for_each(|it| it.given_up = false);
+    }
+
     pub(crate) fn forget(&self, id: ModelId) {
         self.map().remove(&id);
     }

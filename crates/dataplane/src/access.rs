@@ -69,7 +69,7 @@ pub(crate) struct Inference<'a> {
     pub key_prefix: Option<&'a str>,
 }
 
-/// Lines about requests of nobody who is known that were refused, between two ticks; further ones are counted together.
+/// Lines about requests without a valid key or session, between two ticks; further ones are counted together.
 const OWN_LINES: u32 = 10;
 /// Clients and statuses that are told apart then.
 const TOLD_APART: usize = 16;
@@ -82,7 +82,7 @@ pub(crate) struct Buffer {
     unknown: RefCell<Unknown>,
 }
 
-/// Refused requests of nobody who is known, since the last tick.
+/// Requests that were refused for want of a valid key or session, since the last tick.
 #[derive(Debug, Default)]
 struct Unknown {
     /// Those that had a line.
@@ -150,7 +150,8 @@ impl Buffer {
 
     pub(crate) fn write(&self, line: &Line<'_>) {
         let Some(log) = self.log.as_ref().filter(|_| self.wants(line.status)) else { return };
-        let unknown = line.inference.is_none() && (400..500).contains(&line.status);
+        // What people who are signed in are refused tells who tries what: each has its line.
+        let unknown = line.inference.is_none() && line.status == 401;
         if unknown && !self.unknown.borrow_mut().passes(line) {
             return;
         }

@@ -133,7 +133,8 @@ pub(crate) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr) -> Opti
     net::client_ip(peer, &config.trusted_proxies, forwarded)
 }
 
-/// Finds out who asks. `changes` is true for what a foreign web page must not be able to trigger without a cookie either.
+/// Finds out who asks. `changes`: the request does something. It is then refused from other sites' pages even where no key
+/// is needed.
 ///
 /// # Errors
 /// 401 `invalid_api_key`, or 403 `cross_site_request`.

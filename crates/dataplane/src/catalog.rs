@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    fmt, io,
+    fmt,
     net::Ipv4Addr,
     sync::{
         Arc,
@@ -237,7 +237,7 @@ pub struct Upstream {
     connector: Arc<Connector>,
     host: HeaderValue,
     auth: Option<HeaderValue>,
-    /// The port of loopback that it listens on, and whose programs may do so.
+    /// Port on 127.0.0.1, and the users who may own the socket that listens there. `None`: not checked.
     guard: Option<(u16, Arc<Listeners>)>,
     uris: [Uri; Endpoint::ALL.len()],
     models_uri: Uri,
@@ -339,14 +339,6 @@ impl Upstream {
         self
     }
 
-    /// Makes sure that what listens at its address is the engine, as far as it says who may.
-    ///
-    /// # Errors
-    /// See [`listener::check`].
-    pub(crate) fn check_listener(&self) -> io::Result<()> {
-        self.guard.as_ref().map_or(Ok(()), |(port, allowed)| listener::check(*port, allowed))
-    }
-
     /// Silence of up to `floor` while requests wait is never taken for a stall.
     #[must_use]
     pub fn with_stall_floor(mut self, floor: Duration) -> Self {
@@ -384,13 +376,19 @@ impl Upstream {
         &self.url
     }
 
-    /// Makes a connection to it.
+    /// Makes a connection to it, and makes sure that the engine is at the other end, as far as it says who may.
     ///
     /// # Errors
-    /// It can't be reached, or can't prove its name.
+    /// It can't be reached, or can't prove its name, or another program has its port.
     pub async fn connect(&self) -> Result<TokioIo<Stream>, ConnectError> {
         let Address { tls, host, port } = &self.address;
-        self.connector.connect(*tls, host, *port).await
+        let stream = self.connector.connect(*tls, host, *port).await?;
+        // Before a byte is sent: the engine may have ended, and somebody else taken its port.
+        if let Some((port, allowed)) = &self.guard {
+            let own = stream.inner().tcp().local_addr().map_err(ConnectError::Io)?;
+            listener::check(*port, own, allowed).map_err(ConnectError::Io)?;
+        }
+        Ok(stream)
     }
 
     /// What it is called in `Host`.

@@ -48,7 +48,8 @@ impl Untried {
     /// Asks one engine after the other for leave, those whose probes fail last. Those that were asked are tried.
     ///
     /// # Errors
-    /// 502 `model_unavailable`: none lets it in, or none is left. It says what the one says that will be the first to.
+    /// 502 `model_unavailable`: none lets it in, or none is left. Of several refusals, the one with the shortest
+    /// `Retry-After` is given.
     pub(crate) fn enter(
         &mut self,
         all: &[Arc<Upstream>],

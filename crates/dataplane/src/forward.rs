@@ -145,7 +145,7 @@ impl Failure {
 }
 
 /// Sends the request, on a pooled connection if there is one. It is sent once more, on a new connection, if nothing of
-/// it was written; to an engine that can't be reached only if it `is_last` of those that could take the request.
+/// it was written; an engine that can't be reached is tried again only if the route has no other one left (`is_last`).
 ///
 /// # Errors
 /// See [`Failure`].

@@ -248,7 +248,7 @@ async fn prepare(
     let Some(route) = catalog.routes.get(peeked.model.as_ref()) else {
         meter.requested(&peeked.model);
         drop(catalog);
-        // Its row takes as much room as any other, so that it counts among the requests of its key.
+        // Requests for unknown models count against `rpm_limit`, because each writes a usage row.
         meter.admit(Demand { tokens: None, stream: false })?;
         return Err(no_such_model(&peeked.model).into());
     };

@@ -148,9 +148,12 @@ impl AsyncWrite for Shaping {
         let this = &mut *self;
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-            if !this.conduct.may_be_sending() || this.worker.phase() >= Phase::Drain {
+            if !this.conduct.may_be_sending() {
                 return Poll::Ready(Ok(()));
             }
+        }
+        if this.worker.phase() >= Phase::Drain {
+            return Poll::Ready(Ok(()));
         }
         this.linger.get_or_insert_with(Linger::begin).poll(&mut this.stream, cx).map(Ok)
     }

@@ -236,6 +236,10 @@ impl Meter {
     /// What a client is told whose engine the gateway itself ended; `None` if the engine broke off by itself.
     pub(crate) fn ended_on_purpose(&self) -> Option<ApiError> {
         let (Name::Routed(route), Some(upstream)) = (&self.name, self.upstream()) else { return None };
+        // The gateway ends no engine that runs elsewhere.
+        if matches!(route.target, RouteTarget::AnyOf(_)) {
+            return None;
+        }
         let catalog = self.worker.shared.catalog.load();
         let stopped = "the model was stopped before its answer was complete";
         let applied = "the model was applied, and its engine stopped before its answer was complete";
@@ -247,7 +251,6 @@ impl Meter {
             None | Some(RouteTarget::Down { state: State::Stopping | State::Stopped }) => {
                 ApiError::new(ErrorCode::ModelNotRunning, stopped)
             }
-            // The gateway ends no engine that runs elsewhere.
             Some(RouteTarget::AnyOf(_) | RouteTarget::Down { .. } | RouteTarget::Elsewhere) => return None,
         })
     }

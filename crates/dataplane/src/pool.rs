@@ -112,8 +112,6 @@ impl Link {
     /// What the operating system says, or which check of the engine's certificate failed.
     pub(crate) async fn connect(upstream: &Upstream) -> io::Result<Box<Self>> {
         let stream = upstream.connect().await?.into_inner();
-        // Before a byte is sent: the engine may have ended, and somebody else taken its port.
-        upstream.check_listener()?;
         let sent = Rc::new(Cell::new(Sent::Nothing));
         let socket = Socket { stream, sent: Rc::clone(&sent) };
         let mut builder = http1::Builder::new();
@@ -165,7 +163,8 @@ struct Socket {
 
 impl Socket {
     /// To be called before a write. The runtime may not have seen yet that an idle connection was closed, and the kernel
-    /// would take the bytes all the same: a request that is lost so could not be told from one that the engine read.
+    /// would take the bytes all the same: we would then not know whether the engine got the request, and could not safely
+    /// send it again.
     ///
     /// # Errors
     /// It was closed, or something came that nobody asked for (under TLS, the announcement of the end).

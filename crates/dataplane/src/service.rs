@@ -47,7 +47,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer
             Box::pin(std::future::ready(refused(worker, &request, endpoint, &error)))
         }
         endpoint if !is_understood(&request) => {
-            let message = "the body must come without a transfer coding but one `chunked`";
+            let message = "the only `Transfer-Encoding` allowed is a single `chunked`";
             let error = ApiError::new(ErrorCode::InvalidRequest, message);
             let mut answer = refused(worker, &request, endpoint, &error);
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -9,7 +9,7 @@
 pub struct Listeners {
     /// As the gateway sees their ids.
     pub users: Vec<u32>,
-    /// A port without a listener can be an engine's all the same: the kernel itself leads to it, by translating addresses.
+    /// Docker without its proxy forwards the port by translating addresses. Then no process listens on it, and that is fine.
     pub none: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::Timestamp;
 pub struct LogWindow {
     /// How many lines at most.
     pub tail: usize,
-    /// To the second: lines of the same second before it are there, too. `None`: from the beginning.
+    /// Rounded down to whole seconds, so some lines may be up to a second older. `None`: from the beginning.
     pub since: Option<Timestamp>,
 }
 

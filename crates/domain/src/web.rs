@@ -15,7 +15,7 @@ const MAX_ASKED: usize = 2048;
 const EXPOSED: &str = "x-total-count, x-request-id, request-id, retry-after, retry-after-ms, x-ratelimit-limit-requests, \
                        x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, \
                        x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, x-should-retry, \
-                       x-gantry-budget-warning";
+                       x-gantry-budget-warning, x-gantry-simulator";
 
 /// Every origin, see [`Web::new`].
 const ANY: &str = "*";

@@ -218,6 +218,10 @@ impl Engines for Adapter {
         .boxed()
     }
 
+    fn boot(&self) -> String {
+        self.control.boot.clone()
+    }
+
     fn is_simulated(&self, model: &Model) -> bool {
         self.control.config.is_simulated(model)
     }

@@ -41,10 +41,14 @@ pub(crate) fn run(
             return Ok(doctor::report(&[check], matches));
         }
     };
+    let url = match gantry_cli::named_gateway(matches) {
+        Ok(url) => url,
+        Err(exit) => return Ok(exit),
+    };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
     let checks = runtime.block_on(async {
-        let mut subject = Subject::find(settings, &entries, matches).await;
+        let mut subject = Subject::find(settings, &entries, url).await;
         let mut checks = std::mem::take(&mut subject.checks);
         checks.extend(all(&subject).await);
         checks

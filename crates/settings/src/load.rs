@@ -222,7 +222,7 @@ fn system_file(path: &str, named: bool) -> Result<BTreeMap<String, String>, Sett
 fn env_file(path: &Path) -> io::Result<Result<String, String>> {
     // A link of somebody's may lead to a file of root's that is meant for something else.
     let link = fs::symlink_metadata(path)?;
-    // What is a pipe would be waited for.
+    // Reading a named pipe would block for ever.
     if !fs::metadata(path)?.is_file() {
         return Ok(Err("it is not a file".to_owned()));
     }
@@ -233,8 +233,9 @@ fn env_file(path: &Path) -> io::Result<Result<String, String>> {
     if let Some(stranger) = stranger {
         return Ok(Err(format!("it belongs to the user with the id {stranger}, not to yours or to root")));
     }
-    // A group of one's own is usual, and then its bit is.
-    let foreign = if found.gid() == group { 0o002 } else { 0o022 };
+    // Many systems give each user a private group: then group write permission lets nobody else write.
+    let private = group == user && found.gid() == group;
+    let foreign = if private { 0o002 } else { 0o022 };
     if found.mode() & foreign != 0 {
         return Ok(Err(format!(
             "others may write to it (mode {:o}); `chmod go-w .env`",

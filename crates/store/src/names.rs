@@ -5,7 +5,8 @@ use gantry_domain::ModelId;
 use crate::{StoreResult, Tx};
 
 impl Tx {
-    /// The first of a model's names that leads elsewhere already: the field that holds it, and a sentence that says
+    /// The first of the names that another model, adapter or registry entry already uses: the field that holds it, and a
+    /// sentence that says
     /// where. `id` is the model's own, if it has one. Holds until the transaction ends if that is [`Tx::exclusive`].
     pub async fn taken_name(
         &mut self,

@@ -7,7 +7,8 @@ use std::{
 
 use crate::{StoreError, StoreResult};
 
-/// What is wrong with the rows that lists left out since the program began. Of the process, as its log is.
+/// What is wrong with the rows that lists left out since the program began. Kept in memory for this process only, like its
+/// log.
 static LEFT_OUT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// Most of them that are remembered, so that a table full of them takes no memory without end.
 const REMEMBERED: usize = 10_000;

@@ -3,7 +3,8 @@
 //!
 //! What is stored is `gantry-sealed:1:<key id>:<base64url of nonce, ciphertext and tag>`. The nonce is random, 96 bits: with
 //! a few thousand secrets two of them never meet. The column is authenticated too, so that what was sealed for one column
-//! does not open in another. Values of before that, in clear, are read as they are; [`Store::reseal`] seals them.
+//! does not open in another. Values stored before encryption existed are plain text and are read as such; [`Store::reseal`]
+//! seals them.
 
 use std::fmt;
 

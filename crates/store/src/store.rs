@@ -352,7 +352,8 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
             .after_connect(move |conn, _| {
                 Box::pin(async move {
                     conn.execute(session).await?;
-                    // Some systems have it and can't do it. What else is wrong is told by the next statement.
+                    // Some platforms list this setting but reject it, so its error is ignored. A broken connection shows at
+                    // the next statement.
                     let _ = conn.execute(POSTGRES_LEFT).await;
                     Ok(())
                 })

@@ -7,7 +7,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    StoreError, StoreResult, Tx,
+    Readable, StoreError, StoreResult, Tx,
     sessions::OrgEnabled,
     tx::{Both, Turn, on_db, row},
     users::{UserRow, joined_user},
@@ -160,7 +160,7 @@ impl Tx {
             let query = sqlx::query_as(SQL).bind(id).bind(org).bind(user);
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        Ok((rows.into_iter().map(TokenHolder::try_from).collect::<StoreResult<_>>()?, total))
+        Ok((Readable::of(rows, TokenHolder::try_from)?.shown(), total))
     }
 
     /// How many tokens of a user have not expired at `now`.

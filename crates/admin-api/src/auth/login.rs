@@ -94,7 +94,7 @@ async fn enter(
     };
     let about = user.as_ref().map(|it| it.id.to_string()).unwrap_or_default();
     let Some(user) = user.filter(|_| same) else {
-        // Of many there are rows of some, which say how many others there were.
+        // During a flood of failures only some get an audit row; it says how many were left out before it.
         if let Some(left_out) = app.throttle.row_of_failure(app.steady.now()) {
             let mut entry = AuditEntry::new(Actor::Anonymous, from.0.clone(), Action::LoginFailed, about);
             if left_out > 0 {

@@ -1,13 +1,16 @@
 //! `/auth/tokens`: a user's own tokens for the admin API.
 
+use std::time::Duration;
+
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
-    Timestamp,
+    Timestamp, UserId,
     account_token::{DEFAULT_LIFETIME, MAX_LIFETIME, TokenScopes},
     audit::Action,
+    identity::{Session, User},
     key::{Token, TokenKind},
 };
-use gantry_store::{NewToken, TokenFilter, TokenHolder};
+use gantry_store::{AuditFilter, NewToken, TokenFilter, TokenHolder, Tx};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,12 +21,16 @@ use crate::{
     error::Outcome,
     extract::{Created, Fields, Id, Listed, Object, Params, read},
     keys::words,
-    policy::{Caller, areas},
+    policy::{self, Caller, areas},
     tokens::{self, TokenView},
 };
 
 /// Tokens of one user that have not expired. More than anybody has scripts.
 const MAX_OWN: i64 = 50;
+/// Tokens that a user makes within [`A_DAY`], revoked ones too. Each leaves rows in the audit log, and expired ones stay
+/// for a while, so that without this anybody could fill the database with them.
+const MAX_OWN_A_DAY: i64 = 200;
+const A_DAY: Duration = Duration::from_hours(24);
 
 /// A new token: the only answer that has the token itself.
 #[derive(Debug, Serialize)]
@@ -97,16 +104,46 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let mut tx = app.store.write().await?;
     // Of two at once the later one must count the earlier one.
     tx.exclusive().await?;
+    let user = still_signed_in(&mut tx, &caller, now).await?;
     if tx.count_live_tokens(caller.user.id, now).await? >= MAX_OWN {
         return Err(Parts::invalid_state(format!("you have {MAX_OWN} tokens: revoke some first")));
     }
+    if made_lately(&mut tx, caller.user.id, now).await? >= MAX_OWN_A_DAY {
+        return Err(Parts::invalid_state(format!(
+            "{MAX_OWN_A_DAY} tokens were made by you within a day: make the next one tomorrow"
+        )));
+    }
     let made = tx.insert_token(&new, now).await?;
     let id = made.id;
-    let holder = TokenHolder { token: made, user: caller.user.clone(), org_enabled: true };
+    let holder = TokenHolder { token: made, user, org_enabled: true };
     let view = TokenView::new(holder, now);
     tx.audit(&caller.did(Action::TokenCreate, id).created(record(&view)), now).await?;
     tx.commit().await?;
     Ok(Created(NewTokenView { view, token: token.expose().to_owned() }))
+}
+
+/// The user of the caller's session as they are now. If they were disabled or signed out since admission, all their tokens
+/// were ended, and this one must not be left over.
+async fn still_signed_in(tx: &mut Tx, caller: &Caller, now: Timestamp) -> Outcome<User> {
+    let known = tx.session(&caller.session()?).await?;
+    let holds = |(session, user, org_enabled): &(Session, User, bool)| {
+        user.enabled && *org_enabled && Session::is_current(session.created_at, session.expires_at, now)
+    };
+    known.filter(holds).map(|(_, user, _)| user).ok_or_else(policy::sign_in_first)
+}
+
+/// How many tokens the user made within a day. A token that is revoked is gone, but not the row of the audit log that
+/// says that it was made.
+async fn made_lately(tx: &mut Tx, user: UserId, now: Timestamp) -> Outcome<i64> {
+    let filter = AuditFilter {
+        from: Some(now.minus(A_DAY)),
+        // Not those of a clock that was ahead.
+        to: Some(now.plus(Duration::from_millis(1))),
+        actor_id: Some(user.0),
+        action: Some(Action::TokenCreate),
+        ..AuditFilter::default()
+    };
+    Ok(tx.audit_rows(&filter, 0, 0).await?.1)
 }
 
 /// Revoke an own token

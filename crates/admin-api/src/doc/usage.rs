@@ -170,7 +170,7 @@ pub(crate) fn export() -> Doc {
 }
 
 pub(crate) fn integrity() -> Doc {
-    let counts = || object(sums());
+    let counts = || object([("rows", count())].into_iter().chain(sums()));
     let mismatch = object([
         ("from", time()),
         ("to", time()),

@@ -108,7 +108,10 @@ async fn from_files(
     wish: Wish,
 ) -> Outcome<Option<u64>> {
     let (base, headers, rel) = (app.models_dir.get(), app.headers.clone(), path.to_owned());
-    let found = app.disk.inspect(move || folder::inspect_cached(&base, &rel, &headers.0)).await?;
+    let Ok(found) = app.disk.inspect(move || folder::inspect_cached(&base, &rel, &headers.0)).await else {
+        // A disk that does not answer holds up only what has to be read from it.
+        return Ok(None);
+    };
     let found = match found {
         Ok(found) => found,
         // It may come: its name tells the engine.

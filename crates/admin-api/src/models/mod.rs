@@ -90,7 +90,7 @@ fn full_view(app: &App, model: &Model) -> Value {
             "settings": it.replaced.config,
         })),
         "diagnosis": model.diagnosis,
-        "restart": restart(model, app.steady.now()),
+        "restart": restart(model, &app.engines.boot(), app.steady.now()),
         "archived": model.archived,
         "simulator": app.engines.is_simulated(&model.as_launched()),
         "hub_token_set": model.hub_token.is_some() || model.sealed_hub_token.is_some(),
@@ -117,8 +117,8 @@ fn full_view(app: &App, model: &Model) -> Value {
 }
 
 /// What the gateway does by itself after failures; `None` for a model that it leaves alone.
-fn restart(model: &Model, now: Timestamp) -> Option<Value> {
-    let again = Rules::of(model, "").after(&model.phase);
+fn restart(model: &Model, boot: &str, now: Timestamp) -> Option<Value> {
+    let again = Rules::of(model, boot).after(&model.phase);
     let is_steady = matches!(model.phase, Phase::Running { since, .. } if now.since(since) >= STEADY);
     let counts = |it: &&Timestamp| !is_steady && now.since(**it) < WINDOW;
     let times = model.starts.as_ref().map_or(&[][..], |it| &it.again);

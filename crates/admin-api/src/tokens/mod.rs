@@ -1,5 +1,6 @@
 //! `/admin/tokens`, the view that `/auth/tokens` shares, and what a token in a request is worth.
 
+pub(crate) mod standing;
 pub mod uses;
 
 use axum::{Json, extract::State, response::IntoResponse};
@@ -21,6 +22,7 @@ use crate::{
     policy::{Caller, Grant, unauthenticated},
     users,
 };
+use standing::Standing;
 
 /// A token as lists show it.
 #[derive(Debug, Serialize)]
@@ -91,16 +93,8 @@ pub(crate) async fn caller(app: &App, token: &str) -> Outcome<Caller> {
     app.token_uses.note(token.id, now);
     let via = ViaToken { id: token.id, prefix: token.prefix };
     let origin = Origin { token: Some(via), ..Origin::default() };
-    Ok(Caller { user, grant: Grant::Token { hash, scopes: token.scopes }, origin })
-}
-
-/// Whether a token with this hash still stands in for its user.
-pub(crate) async fn holds(app: &App, hash: &[u8; 32]) -> bool {
-    let Ok(mut tx) = app.store.read_quick().await else { return false };
-    match tx.token(hash).await {
-        Ok(Some(holder)) => status(&holder, app.clock.now()) == KeyStatus::Active,
-        Ok(None) | Err(_) => false,
-    }
+    let standing = Standing::of(&user);
+    Ok(Caller { user, grant: Grant::Token { hash, scopes: token.scopes, standing }, origin })
 }
 
 /// In words, for a refusal: `models:write`.

@@ -62,7 +62,7 @@ pub(crate) async fn export(
             pages.before = None;
             return Some((Err(io::ErrorKind::PermissionDenied.into()), pages));
         }
-        // For each page: who reads slowly keeps nothing from others, nor from themselves.
+        // A place is taken for each page and freed after it, so that a slow download blocks nobody.
         let Ok(_place) = pages.app.long_reads.begin(pages.user).await else {
             warn!("an export was cut off: too many reads of the same user wait");
             pages.before = None;

@@ -38,6 +38,8 @@ struct Mismatch {
 
 #[derive(Debug, Serialize)]
 struct Counts {
+    /// Refused requests may share rows.
+    rows: i64,
     requests: i64,
     errors: i64,
     prompt_tokens: i64,
@@ -46,8 +48,8 @@ struct Counts {
 
 impl From<UsageSums> for Counts {
     fn from(sums: UsageSums) -> Self {
-        let UsageSums { requests, errors, prompt_tokens, completion_tokens, .. } = sums;
-        Self { requests, errors, prompt_tokens, completion_tokens }
+        let UsageSums { rows, requests, errors, prompt_tokens, completion_tokens, .. } = sums;
+        Self { rows, requests, errors, prompt_tokens, completion_tokens }
     }
 }
 

@@ -65,10 +65,12 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
                 None => break,
             },
             () = crew.control.changed_elsewhere.notified() => crew.look_for_commands().await,
-            event = next(&mut events) => match event {
-                Some(id) => crew.look_at(id).await,
+            event = next(&mut events) => if let Some(id) = event {
+                crew.look_at(id).await;
+            } else {
                 // The next tick connects again.
-                None => events = None,
+                events = None;
+                tick.reset_after(UNTOLD.min(crew.control.config.reconcile_every));
             },
             Some(ended) = crew.running.join_next_with_id() => crew.ended(ended),
         }
@@ -77,6 +79,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
     while let Some(ended) = crew.running.join_next_with_id().await {
         crew.ended(ended);
     }
+    crew.control.live.forget_given_up();
 }
 
 async fn next(events: &mut Option<BoxStream<'static, ModelId>>) -> Option<ModelId> {

@@ -238,10 +238,10 @@ mod tests {
     fn the_hub_cache_is_for_its_user_alone_whoever_made_it() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let (made, found) = (dir.path().join("new/hub-cache"), dir.path().join("found"));
+        let (fresh, found) = (dir.path().join("new/hub-cache"), dir.path().join("found"));
         std::fs::create_dir(&found).unwrap();
         std::fs::set_permissions(&found, std::fs::Permissions::from_mode(0o777)).unwrap();
-        for path in [made, found] {
+        for path in [fresh, found] {
             private_dir(&path).unwrap();
             assert_eq!(mode(&path), 0o700, "{}", path.display());
         }

@@ -143,7 +143,7 @@ impl Worker {
                         return Some(None);
                     }
                     match sighting.filter(|it| self.looked_at.is_none_or(|last| it.at > last)) {
-                        Some(it) if is_quiet(&it) => {
+                        Some(it) if is_quiet(&self.control, &it) => {
                             self.note_drift(&it).await;
                             // The tick's look serves the probe too, which then costs no look of its own.
                             if self.probe_is_due(&it) {
@@ -478,11 +478,13 @@ impl Worker {
 }
 
 /// A container is as the record says, so that there is nothing to do but to probe it from time to time.
-fn is_quiet(it: &Sighting) -> bool {
+fn is_quiet(control: &Control, it: &Sighting) -> bool {
     let instance = it.found.as_ref().map(|found| &found.instance);
-    // A change of the record may have made a restart due.
-    let again = Rules::of(&it.model, "").after(&it.model.phase);
+    // A change of the record may have made a restart due, or none.
+    let again = Rules::of(&it.model, &control.boot).after(&it.model.phase);
+    let given_up = again == Again::GivenUp;
     !it.deleting
+        && control.live.of(it.model.id).given_up == given_up
         && !matches!(again, Again::At(_))
         && it.model.phase.generation() == it.model.generation
         && match (&it.model.phase, instance) {

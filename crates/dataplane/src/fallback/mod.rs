@@ -104,7 +104,11 @@ pub(crate) async fn serve(
     let tokens = meter.told(scanner.found(), true, size, estimate(size));
     let verdict = Some(Verdict::Success);
     meter.finish(&End { status: 200, outcome: Outcome::Ok, tokens, ttft: None, verdict });
-    answer::json(StatusCode::OK, &meter.request_id, chat)
+    let mut answer = answer::json(StatusCode::OK, &meter.request_id, chat);
+    if meter.is_simulated() {
+        answer::simulated(answer.headers_mut());
+    }
+    answer
 }
 
 const BROKE_OFF: &str = "the model's engine broke off its answer";

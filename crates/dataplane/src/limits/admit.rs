@@ -67,7 +67,8 @@ pub(crate) fn enter(limiter: &Limiter, guard: &Arc<Guard>, now: Instant) -> Resu
     let mut ticket = Ticket { guard: Arc::clone(guard), held, refused: [false; ACCOUNTS], metered: false };
     let now = nanos(now);
     ticket.each(limiter, now, |account, held| {
-        if !account.counts_running() {
+        // Accounts may share their state: what one has no limit for is not charged to the other.
+        if account.limits.max_concurrency.is_none() {
             return Ok(());
         }
         let shares = limiter.shares_to_decide(account, now);
@@ -98,7 +99,7 @@ impl Ticket {
         self.metered = demand.tokens.is_some();
         self.each(limiter, now, |account, held| {
             // Counted once for each request.
-            let counted = account.counts_running();
+            let counted = account.limits.max_concurrency.is_some();
             let shares = if counted {
                 limiter.shares(&account.state, now)
             } else {
@@ -169,7 +170,7 @@ fn take(
             limiter.allowed(Kind::Budget);
         }
     }
-    if demand.stream && account.counts_running() {
+    if demand.stream && limits.max_streams.is_some() {
         let others = if shares == 1 { state.others().1 } else { 0 };
         held.stream = place(&state.streams, limits.max_streams, others, shares);
         if !held.stream {

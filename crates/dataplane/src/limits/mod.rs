@@ -288,6 +288,11 @@ impl Limiter {
         }
     }
 
+    /// Whether what is known of other gateways' requests of this account is as new as decisions need it.
+    fn hears_others(&self, state: &AccountState, now: u64) -> bool {
+        self.link.as_ref().is_some_and(Link::is_up) && state.is_fresh(now)
+    }
+
     /// The same, for a decision: one without the shared state is counted.
     fn shares_to_decide(&self, account: &Account, now: u64) -> u64 {
         if self.link.as_ref().is_some_and(|it| !it.is_up()) && account.is_shared() {

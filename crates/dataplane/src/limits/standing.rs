@@ -15,14 +15,15 @@ impl Account {
     /// How far its limits are used up at `now`, as far as this gateway knows.
     pub fn standing(&self, limiter: &Limiter, (now, at): (Instant, Timestamp)) -> Standing {
         let now = nanos(now);
-        let shares = limiter.shares(&self.state, now);
         let rate = |rate: &Option<Rate>, bucket: &Bucket| {
             let rate = rate.as_ref()?;
-            let remaining = gcra::remaining(bucket.tat(), now, rate.per_minute) / shares;
+            let remaining = gcra::remaining(bucket.tat(), now, rate.per_minute);
             let reset = gcra::ahead(bucket.tat(), now).div_ceil(SECOND);
             Some(Used::new(rate.per_minute, rate.per_minute.saturating_sub(remaining), Some(reset)))
         };
-        let (others_running, others_streams) = self.state.others();
+        // What other gateways said is of no use once it is old.
+        let known = limiter.hears_others(&self.state, now);
+        let (others_running, others_streams) = if known { self.state.others() } else { (0, 0) };
         let running = |limit: Option<i64>, own: u32, others: u32| {
             Some(Used::new(limit?.unsigned_abs(), u64::from(own) + u64::from(others), None))
         };

@@ -141,9 +141,25 @@ fn to_line(file: &mut File, from: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// How many bytes of a line are left, with its end; to the end of the file if it has none. Reads on beyond them.
+/// How many bytes of a line are left, with its end (`\r` ends the lines of a progress bar); to the end of the file if it has
+/// none. Reads on beyond them.
 fn rest_of_line(from: impl Read) -> io::Result<u64> {
-    BufReader::with_capacity(BUFFER, from).skip_until(b'\n').map(|it| it as u64)
+    let mut from = BufReader::with_capacity(BUFFER, from);
+    let mut passed = 0;
+    loop {
+        let bytes = match from.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let end = memchr::memchr2(b'\n', b'\r', bytes);
+        let n = end.map_or(bytes.len(), |it| it + 1);
+        passed += n as u64;
+        if end.is_some() || n == 0 {
+            return Ok(passed);
+        }
+        from.consume(n);
+    }
 }
 
 /// Reads the files in the order in which they were written, over their rotation.
@@ -337,6 +353,12 @@ mod tests {
         let mut seen = Vec::new();
         follower.more(&mut |it| seen.push(it)).unwrap();
         assert_eq!(seen, lines(160, 161));
+        // A progress bar's lines have no line end but the last one.
+        seconds.store(1020, std::sync::atomic::Ordering::Relaxed);
+        log.write(b"10 %\r20 %\r");
+        seconds.store(1021, std::sync::atomic::Ordering::Relaxed);
+        log.write(b"30 %\rdone\n");
+        assert_eq!(since(1_021_000, 9), ["30 %", "done"]);
         // The log of a gateway that wrote no times is shown whole.
         for age in 0..FILES {
             fs::remove_file(times::path(&path(dir.path(), age))).unwrap();

@@ -3,7 +3,6 @@
 
 use std::{env, path::Path};
 
-use clap::ArgMatches;
 use gantry_cli::doctor::{self, Check, Limits};
 use gantry_settings::{Entry, Origin, Settings, Sources};
 use rustix::process::getuid;
@@ -39,10 +38,7 @@ impl Subject {
     }
 
     /// Asks the gateway at the address that is given, else at that of the settings of this shell.
-    pub(super) async fn find(settings: Settings, entries: &[Entry], matches: &ArgMatches) -> Self {
-        let named =
-            env::var_os("GANTRY_URL").and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty());
-        let url = matches.get_one::<String>("url").cloned().or(named);
+    pub(super) async fn find(settings: Settings, entries: &[Entry], url: Option<String>) -> Self {
         let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.gateway_listen)));
         let n_given = entries.iter().filter(|it| it.origin != Origin::Default).count();
         let own = Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()));

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::GANTRY;
 
 /// Names in capitals that are not settings: the service manager's, the shell's and compose's own.
-const OTHERS: &[&str] = &["DOCKER_GID"];
+const OTHERS: &[&str] = &["DOCKER_GID", "HTTPS_PROXY", "SSL_CERT_FILE", "PATH"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
@@ -89,6 +89,22 @@ fn of_compose() -> BTreeMap<String, String> {
             (name.to_owned(), value.trim_matches('"').to_owned())
         })
         .collect()
+}
+
+/// What a page tells people to write into the settings file.
+#[test]
+fn lines_to_paste_are_legal() {
+    let page = include_str!("../../../../docs/network.md");
+    let lines = page.lines().filter_map(|it| it.split_once('='));
+    let is_name = |it: &str| it.len() > 3 && it.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    let env: BTreeMap<String, String> =
+        lines.filter(|it| is_name(it.0)).map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    assert!(env.contains_key("TRUSTED_PROXIES") && env.contains_key("SESSION_COOKIE_SECURE"), "{env:?}");
+    let settings = settings(&env);
+    for (name, value) in &env {
+        let row = settings.iter().find(|it| it["name"] == name.as_str()).unwrap();
+        assert_eq!(row["value"], value.as_str(), "{name}");
+    }
 }
 
 /// Seconds that a setting has with these variables.

@@ -149,6 +149,10 @@ async fn serves(name: &str, begin: fn(&Gateway, TempDir, u16) -> Option<Proxy>) 
     };
     proxy.ready().await;
 
+    // A load balancer on this machine.
+    let (status, ready) = proxy.ask("/readyz", &[]);
+    assert_eq!((status, &ready["status"]), (200, &json!("ready")), "{ready}");
+
     // Who comes through a proxy is not somebody on this machine.
     let first = json!({ "username": "ada", "password": PASSWORD, "org_name": "Acme" });
     let (status, refused) = proxy.post("/admin/bootstrap-owner", &first, &[]);

@@ -9,7 +9,7 @@ use crate::{
     cli::tls,
     simulator::Simulator,
     support::{assert_error, assert_invalid, column, start},
-    team::{Team, make_key, make_model},
+    team::{Team, id, make_key, make_model},
 };
 
 fn entry(served_name: &str, url: &str) -> Value {
@@ -328,6 +328,12 @@ async fn an_entry_is_changed_in_part_and_its_key_goes_to_no_new_address() {
         assert_eq!(team.owner.chat("org/m").await.status, 200);
         let task = change(json!({ "task": "embed" })).await.expect(200);
         assert_eq!((&task["task"], &task["upstream_model"]), (&json!("embed"), &json!("m")));
+        // Of another key the log says at least that it was given.
+        change(json!({ "api_key": "other-key" })).await.expect(200);
+        let row = team.owner.get("/admin/audit?object_type=registry&limit=1").await;
+        assert!(!row.text.contains("other-key"), "{}", row.text);
+        let row = row.expect(200)[0].clone();
+        assert_eq!(row["after"], json!({ "api_key_given": true }), "{row}");
         assert_eq!(change(json!({ "api_key": null })).await.expect(200)["healthy"], false);
 
         assert_invalid(&change(json!({ "served_name": "other" })).await, &["served_name"]);
@@ -416,6 +422,14 @@ async fn the_chat_page_may_use_an_engine_that_was_entered_by_hand() {
         let unknown = team.owner.get("/v1/models/gone/constraints").await.expect(200);
         assert_eq!((&unknown["max_model_len"], &unknown["max_tokens_default"]), (&Value::Null, &json!(512)));
         assert_error(&team.owner.get("/v1/models/nobody/constraints").await, 404, "model_not_found");
+
+        // Who may call other models only is told of none but those.
+        let uwe = id(&team.user.get("/auth/me").await.expect(200)["user"]);
+        team.user.get("/v1/models/m/constraints").await.expect(200);
+        let only = json!({ "models": ["gone"] });
+        team.owner.patch(&format!("/admin/users/{uwe}"), &only).await.expect(200);
+        assert_error(&team.user.get("/v1/models/m/constraints").await, 404, "model_not_found");
+        team.user.get("/v1/models/gone/constraints").await.expect(200);
 
         let body = json!({ "model_name": "m", "engine_type": null, "constraints": constraints });
         let chat = team.owner.post("/v1/chat/sessions", &body).await.expect(201);

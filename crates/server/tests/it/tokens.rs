@@ -1,19 +1,21 @@
 //! Tokens of people for the admin API: what they open and what never, what ends them, and what is written down.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+use futures_util::future::join_all;
 use gantry_admin_api::{
     policy::{Access, area, areas, right_of},
     routes::routes,
 };
 use gantry_domain::{Clock, Timestamp};
-use gantry_testkit::{Client, Database, eventually};
+use gantry_testkit::{Client, Database, PATIENCE, eventually};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{
     matrix::{call, filled},
     support::{assert_error, assert_invalid, column},
-    team::{PASSWORD, Team, id, make_key, make_token, make_user},
+    team::{PASSWORD, Team, id, make_key, make_model, make_token, make_user},
 };
 
 /// Every 10 s is when uses are written.
@@ -84,6 +86,8 @@ async fn every_route_takes_the_tokens_of_its_scope_and_no_others() {
         "{all:?}"
     );
     let (_, everything) = script(&team.owner, "*:write").await;
+    // One for each set of scopes: nobody makes any number of tokens a day.
+    let mut scripts = HashMap::new();
     let mut checked = 0;
     for route in routes() {
         let (method, path) = (route.method.as_str(), filled(route.path, "999999", "no/such"));
@@ -100,13 +104,16 @@ async fn every_route_takes_the_tokens_of_its_scope_and_no_others() {
                 if right.as_str() == "write" {
                     short.push("*:read".to_owned());
                 }
-                for scopes in short.iter().filter(|_| route.path != "/auth/me") {
-                    let (made, client) = script(&team.owner, scopes).await;
+                for scopes in short.into_iter().filter(|_| route.path != "/auth/me") {
+                    let client = match scripts.remove(&scopes) {
+                        Some(made) => made,
+                        None => script(&team.owner, &scopes).await.1,
+                    };
                     let refused = call(&client, method, &path, None).await;
+                    scripts.insert(scopes, client);
                     assert_error(&refused, 403, "insufficient_scope");
                     let wanted = format!("{area}:{}", right.as_str());
                     assert!(refused.text.contains(&wanted), "{}", refused.text);
-                    team.owner.delete(&format!("/auth/tokens/{}", made["id"])).await.expect(200);
                 }
                 checked += 1;
             }
@@ -256,9 +263,79 @@ async fn administrators_see_and_revoke_the_tokens_of_those_they_manage() {
 async fn a_stream_ends_with_its_token() {
     let team = Team::on(Database::Sqlite).await;
     let (made, client) = script(&team.admin, "system:read").await;
+    let stream = events(&client).await;
+    team.admin.delete(&format!("/auth/tokens/{}", made["id"])).await.expect(200);
+    ends(stream).await;
+}
+
+#[tokio::test]
+async fn a_stream_of_a_token_ends_with_the_role_and_the_organisation_that_it_was_opened_with() {
+    for database in Database::all("a_stream_of_a_token_ends_with_the_role") {
+        let team = Team::on(database).await;
+        let ada = format!("/admin/users/{}", id(&team.admin.get("/auth/me").await.expect(200)["user"]));
+        let (_, client) = script(&team.admin, "system:read").await;
+        for (there, back) in [
+            (json!({ "role": "user" }), json!({ "role": "admin" })),
+            (json!({ "org_id": team.tenant }), json!({ "org_id": team.home })),
+        ] {
+            let stream = events(&client).await;
+            team.owner.patch(&ada, &there).await.expect(200);
+            ends(stream).await;
+            team.owner.patch(&ada, &back).await.expect(200);
+        }
+        // The token itself stays.
+        events(&client).await;
+    }
+}
+
+/// A stream that has begun.
+async fn events(client: &Client) -> reqwest::Response {
     let mut stream = client.request(reqwest::Method::GET, "/admin/events").send().await.unwrap();
     assert_eq!(stream.status(), 200);
     stream.chunk().await.unwrap().unwrap();
-    team.admin.delete(&format!("/auth/tokens/{}", made["id"])).await.expect(200);
-    while stream.chunk().await.is_ok_and(|it| it.is_some()) {}
+    stream
+}
+
+async fn ends(mut stream: reqwest::Response) {
+    let end = async { while stream.chunk().await.is_ok_and(|it| it.is_some()) {} };
+    timeout(PATIENCE, end).await.expect("it ends");
+}
+
+#[tokio::test]
+async fn the_log_of_an_engine_needs_the_scope_of_models_among_the_events_too() {
+    let team = Team::on(Database::Sqlite).await;
+    let path = format!("/admin/events?logs={}", make_model(&team.owner, "quiet").await);
+    let (_, system) = script(&team.admin, "system:write").await;
+    let refused = system.get(&path).await;
+    assert_error(&refused, 403, "insufficient_scope");
+    assert!(refused.text.contains("models:read"), "{}", refused.text);
+    // Nor does it learn which models there are.
+    assert_error(&system.get("/admin/events?logs=999999").await, 403, "insufficient_scope");
+    // With both it gets as far as a session does: the model does not run.
+    let (_, both) = script(&team.admin, "models:read,system:read").await;
+    assert_error(&both.get(&path).await, 409, "invalid_state");
+    assert_error(&team.admin.get(&path).await, 409, "invalid_state");
+}
+
+#[tokio::test]
+async fn tokens_are_made_and_revoked_only_so_often_a_day() {
+    for database in Database::all("tokens_are_made_and_revoked") {
+        let team = Team::on(database).await;
+        let come_and_go = async |_| {
+            let made = make_token(&team.user, "account:read").await;
+            team.user.delete(&format!("/auth/tokens/{}", made["id"])).await.expect(200);
+        };
+        for _ in 0..8 {
+            join_all((0..25).map(come_and_go)).await;
+        }
+        let more = json!({ "name": "one more", "scopes": "account:read" });
+        let one_more = team.user.post("/auth/tokens", &more).await;
+        assert_error(&one_more, 409, "invalid_state");
+        assert_eq!(
+            one_more.json["error"]["message"],
+            "200 tokens were made by you within a day: make the next one tomorrow"
+        );
+        // Others still make theirs.
+        make_token(&team.org_admin, "account:read").await;
+    }
 }

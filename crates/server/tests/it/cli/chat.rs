@@ -26,7 +26,8 @@ async fn one_question_is_answered_with_the_session_or_a_key() {
 
     let key = shell.run(&["keys", "create", "k"]).ends(0).out;
     let stranger = Shell::at(&gateway.url);
-    stranger.run(&["chat", "qwen", "hello"]).ends(4);
+    let told = stranger.run(&["chat", "qwen", "hello"]).ends(4).err;
+    assert!(told.contains("run `gantry login`"), "{told}");
     let mut command = stranger.command(&["chat", "qwen", "hello"]);
     Ran::of(command.env("GANTRY_API_KEY", key.trim()).output().unwrap()).ends(0);
     let refused = stranger.run(&["chat", "qwen", "hello", "--key", "gty_wrong"]).ends(4);

@@ -100,7 +100,7 @@ async fn a_port_that_is_taken_before_the_engine_listens_is_sent_nothing() {
     squatter.learnt_nothing();
     assert_eq!(model.record(&owner).await["state"], "loading");
     let log = gateway.log();
-    assert!(log.contains("is in another program's hands"), "{log}");
+    assert!(log.contains("another user's program is at an engine's port"), "{log}");
 }
 
 #[tokio::test]
