@@ -141,6 +141,8 @@ stop_docker() {
         rm -rf "$(docker_run_dir)"
         ip link delete "$(docker_bridge)" 2>/dev/null || true
     fi
+    # Closing is not enough: a process that a test left behind has the same open file.
+    flock -u 8
     exec 8>&-
 }
 

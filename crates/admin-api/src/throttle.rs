@@ -108,7 +108,8 @@ impl Throttle {
             failures.last = now;
             if matches!(who, Who::Address(_)) {
                 failures.recent.push_back(now);
-                while failures.recent.len() > IN_WINDOW {
+                // Attempts that are open may be taken back: a failure is not dropped for them.
+                while failures.recent.len() > IN_WINDOW + failures.open as usize {
                     failures.recent.pop_front();
                 }
             }
@@ -179,7 +180,7 @@ impl Memory {
             let since = now.since(it.last);
             let delay = delay(it.n.saturating_sub(open), free).min(longest).saturating_sub(since);
             let recent = it.recent.len().saturating_sub(open as usize);
-            let oldest = it.recent.front().filter(|_| recent >= IN_WINDOW);
+            let oldest = recent.checked_sub(IN_WINDOW).and_then(|at| it.recent.get(at));
             let window = oldest.map_or(Duration::ZERO, |it| WINDOW.saturating_sub(now.since(*it)));
             Some(delay.max(window))
         };
@@ -328,6 +329,19 @@ mod tests {
         assert!(free(&throttle, "ada", other, 7_000) && free(&throttle, "bob", ADA, 7_000));
         throttle.attempt("ada", ADA, Timestamp(10_000)).unwrap().succeeded();
         assert!(free(&throttle, "ada", ADA, 10_000));
+    }
+
+    #[test]
+    fn signing_in_buys_no_further_guesses_at_others() {
+        let throttle = Throttle::default();
+        throttle.attempt("mallory", ADA, Timestamp(0)).unwrap().succeeded();
+        let others = |at: usize| format!("user-{at}");
+        let guesses = (0..IN_WINDOW).filter(|at| guess(&throttle, &others(*at), ADA, 1_000).is_none());
+        assert_eq!(guesses.count(), IN_WINDOW);
+        for at in 0..5 {
+            throttle.attempt("mallory", ADA, Timestamp(2_000)).unwrap().succeeded();
+            assert!(guess(&throttle, &others(100 + at), ADA, 3_000).is_some());
+        }
     }
 
     #[test]

@@ -122,7 +122,8 @@ pub(crate) fn create_user() -> Doc {
         .about(
             "Nobody may give a higher role than their own. Without `org_id`, in one's own organisation. An organisation has at \
              most `ORG_USERS_MAX` users (409 `invalid_state`). Limits and models bind all keys and sessions of the user \
-             together, those that the user makes too.",
+             together, those that the user makes too. Keys of the organisation, which count for no user, are bound by the \
+             organisation's limits only.",
         )
         .body(request(
             &["username", "password"],

@@ -124,6 +124,9 @@ async fn what_cleared_its_environment_does_not_outlive_its_supervisor_either() {
     assert_eq!(m.ended(&a).await, (137, false));
     gone(worker).await;
     assert!(lives(other), "it is another engine's");
+    m.processes().kill_supervisor(&b.name);
+    assert_eq!(m.ended(&b).await, (137, false));
+    gone(other).await;
 }
 
 /// A file system in memory in place of the run directory; `None` without the right to mount one.
