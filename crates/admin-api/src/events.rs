@@ -123,8 +123,8 @@ impl Reader {
         })
     }
 
-    /// Many things may change in one moment, which is no fault of his. Who is too slow for the ring, too, is told so, so that
-    /// he knows why he has to come back: nothing is kept for him alone.
+    /// A reader that lags is caught up from the ring. If the ring no longer has what it missed, it gets `lag` and has to
+    /// reconnect: nothing is kept for single readers.
     fn catch_up(&mut self, missed: u64) -> String {
         if let Some(events) = self.app.feed.since(self.last) {
             self.last = events.last().map_or(self.last, |it| it.n);

@@ -192,7 +192,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Where a request of nobody in particular came from.
+/// Origin of a request without authentication.
 #[derive(Debug, Clone)]
 pub(crate) struct Stranger(pub(crate) Origin);
 

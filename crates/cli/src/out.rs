@@ -53,7 +53,7 @@ impl Tone {
 pub(crate) async fn reader_gone() {
     let stdout = io::stdout();
     loop {
-        // Of an error, such as that of a pipe without a reader, `poll` tells unasked.
+        // `poll` reports errors, such as a pipe without a reader, even if no events are asked for.
         let mut found = [PollFd::new(&stdout, PollFlags::empty())];
         if poll(&mut found, Some(&Timespec::default())).is_ok_and(|n| n > 0) {
             return;

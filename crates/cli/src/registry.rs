@@ -56,8 +56,7 @@ pub(crate) fn command() -> Command {
             flag("no-api-key", "It gets no key any more").conflicts_with("api-key-file"),
         ])
         .after_help(
-            "A new address needs the key again, if there is one: a key goes to no other address than those that it was given \
-             for.\n  gantry registry set qwen --address http://10.0.0.5:8000 --address http://10.0.0.7:8000",
+            "If you change the address, give the key again: a stored key is never sent to a new address.\n  gantry registry set qwen --address http://10.0.0.5:8000 --address http://10.0.0.7:8000",
         );
     let remove = Command::new("remove").visible_alias("rm").about("Removes an entry").arg(name());
     connected(Command::new("registry").about("Engines elsewhere: list, add, change, remove"))

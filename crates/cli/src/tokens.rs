@@ -37,8 +37,9 @@ pub(crate) fn command() -> Command {
             option("expires", "TIME", "Ends then: an RFC 3339 time, or a span such as 12h, 30d, 8w; 90d unless given"),
         ])
         .after_help(
-            "It acts as you, with your role of the moment, as far as its scopes reach: AREA:read or AREA:write, with the areas\n\
-             that a refusal lists. It can't sign in, make tokens, or call models. The token alone goes to standard output:\n  \
+            "It has the role that you have at the time of each request, limited to its scopes. A scope is AREA:read or\n\
+             AREA:write; a wrong one is answered with the list of areas. It can't sign in, make tokens, or call models.\n\
+             The token alone goes to standard output:\n  \
              GANTRY_TOKEN=$(gantry tokens create nightly --scopes usage:read --expires 30d)",
         );
     let revoke = aliased(Command::new("revoke"), "rm")

@@ -17,7 +17,7 @@ use crate::Control;
 
 /// How soon what other gateways have shipped counts here.
 const EVERY: Duration = Duration::from_secs(5);
-/// The database may be busy with it for one part in so many.
+/// This takes at most one part in this many of the database's time.
 const SPARE: u32 = 20;
 
 /// Asks the database at start, whenever a budget is new, and every now and then.

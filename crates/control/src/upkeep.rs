@@ -16,10 +16,11 @@ const REST_EVERY: u32 = 360;
 /// Rows deleted at once, so that writers wait only briefly.
 const DELETE_BATCH: i64 = 2_000;
 const DAY: Duration = Duration::from_hours(24);
-/// Further than a gateway that looks each hour sees its clock go; a gateway that was off for so long only waits a day.
+/// A jump of the clock that is larger than this is suspicious: a gateway that looks each hour does not see one. A gateway
+/// that was off for longer waits a day.
 const LEAP: Duration = Duration::from_hours(48);
 const DOUBT: Duration = DAY;
-/// An earlier time that holds for so long is no start without a clock.
+/// An earlier time is accepted after it has held for this long: the machine did not just start without a clock.
 const STANDS: Duration = Duration::from_hours(6);
 /// Keys of the table `meta`: times of the clock in ms.
 const CLOCK_SEEN: &str = "clock_seen";

@@ -186,7 +186,8 @@ pub(crate) fn judge(upstream: &Upstream, good: bool) {
     }
 }
 
-/// `None`: the gateway itself lacks what that takes. Of an engine entered by hand the key is its own, if it has one: the internal key stays with our containers.
+/// `None` if this process is out of descriptors or memory. Engines of the registry get their own key, if they have one,
+/// never the internal key.
 async fn ask(route: &Route, upstream: &Upstream) -> Option<Look> {
     let started = Instant::now();
     let asked = models(upstream, probe::TIMEOUT).await;

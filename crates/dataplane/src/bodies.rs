@@ -13,7 +13,7 @@ use gantry_domain::{ApiError, ErrorCode};
 
 use crate::{limits::Holder, who::Who};
 
-/// So much of each body is not counted: it lies in the buffer that a connection has in any case.
+/// Bytes of each body that are not counted: they lie in the buffer that a connection has in any case.
 pub(crate) const FREE: usize = 64 << 10;
 /// Bodies come and go within moments.
 const RETRY_AFTER_SEC: u64 = 1;
@@ -34,7 +34,7 @@ impl Bodies {
 
     /// For one body of `who`. All bodies together may take `max` bytes.
     pub(crate) fn room(&self, max: usize, who: Who) -> Room<'_> {
-        // Whoever it is, others find room beside him.
+        // No single caller may take all the room.
         let share = |holder: Option<Holder>, part: usize| holder.map(|it| (it, part));
         let holders = [
             share(who.key.map(Holder::Key), max / 2),

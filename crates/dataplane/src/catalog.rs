@@ -79,7 +79,7 @@ pub struct KeyEntry {
 }
 
 impl KeyEntry {
-    /// The same key where any key may do anything, see [`crate::Config::allow_all_keys`]: who asks is still known.
+    /// A copy with all scopes, for [`crate::Config::allow_all_keys`]. The identity is kept for metering.
     pub(crate) fn with_everything_allowed(&self) -> Self {
         Self {
             id: self.id,

@@ -93,7 +93,7 @@ pub struct Config {
     /// What requests to engines say under `Via`, unlike any other gateway. One that comes back with it is refused: an entry
     /// of the registry leads here.
     pub via: HeaderValue,
-    /// Development only: every bearer, or none, has all scopes. Who is known all the same is metered as himself.
+    /// Development only: no authentication, all scopes. Requests with a known key are still metered for it.
     pub allow_all_keys: bool,
     /// Directory of the usage spool, on a local disk; created if missing.
     pub spool_dir: PathBuf,

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{conn::Conduct, worker::Worker};
 
-/// So many silent connections are looked at for one of an address.
+/// How many idle connections are looked at, at most, for one of a given address.
 const LOOKS: usize = 256;
 
 /// Connections of all threads.

@@ -292,8 +292,8 @@ impl Meter {
         self.asked.written(time, self.stats().rate())
     }
 
-    /// What its row says of what the engine told, in an answer of so many bytes; `exact` unless something of that is the
-    /// gateway's own already, and `sent` is what the gateway would estimate for the completion.
+    /// Token counts for the row: those of the engine if they are plausible for an answer of `bytes`, else estimates. `sent`
+    /// is the gateway's estimate of the completion; `exact` is false if a part of `counts` is estimated already.
     pub(crate) fn told(&self, counts: Option<Counts>, exact: bool, bytes: u64, sent: u64) -> Tokens {
         let Some(counts) = counts else { return Tokens::Estimated { completion: sent } };
         let whole =

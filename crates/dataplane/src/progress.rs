@@ -37,9 +37,9 @@ use quarantine::Quarantine;
 
 /// Requests of a class after which it is known how long they are silent.
 pub const MIN_SEEN: u32 = 20;
-/// Silence of so many times the 99th percentile…
+/// A stream is stalled after a silence of this many times the 99th percentile of its pauses…
 const USUAL_FACTOR: u64 = 8;
-/// …and of so many times the longest is not usual.
+/// …that is also this many times the longest pause seen.
 const LONGEST_FACTOR: u64 = 2;
 /// An answer may take so many times the 99th percentile of the time for its tokens.
 const PACE_FACTOR: u64 = 2;

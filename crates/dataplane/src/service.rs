@@ -139,8 +139,8 @@ impl Future for Handling {
     }
 }
 
-/// What [`elsewhere`] does, with a line in the access log, and a span if it is about `/v1`. Probes of load balancers
-/// have none.
+/// Handles a path that is not inference, and writes its access-log line, and a span if it is below `/v1`. Probes of load
+/// balancers get neither.
 async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Response<Answer> {
     let route = worker.spans.sampler().and_then(|_| route(request.uri().path()));
     if (!worker.access.wants(200) && route.is_none()) || tells_health(request.uri().path()) {

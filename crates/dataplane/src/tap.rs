@@ -59,7 +59,7 @@ pub(crate) struct Tap {
     idle: Duration,
     delimited: bool,
     scanner: Scanner,
-    /// What the engine counts only the first one of.
+    /// Lengths of all choices, when the engine counts only the first.
     choices: Option<Box<Choices>>,
     /// For a stream.
     events: Option<Events>,

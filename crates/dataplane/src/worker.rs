@@ -50,9 +50,9 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Run,
-    /// Not ready for more, as `/readyz` says; all is served still, and connections end after the next answer.
+    /// `/readyz` says not ready. Requests are still served; each connection ends after its next answer.
     Leave,
-    /// Connections end after the request that they work on, idle ones now. New ones are only told so.
+    /// Connections end after the request that they work on, idle ones at once. New ones get 503.
     Drain,
     /// Requests end now.
     Cut,
@@ -317,8 +317,8 @@ fn is_almost_full(dir: &Path) -> bool {
     })
 }
 
-/// Runs a thread until it is told to end. `inherited`: whoever comes after it accepts from the same socket. At
-/// `all_closed` the threads meet that have no connections any more.
+/// Runs a thread until it is told to end. `inherited`: another process goes on accepting on the same socket. `all_closed`:
+/// barrier for threads whose connections have all ended.
 pub(crate) fn run(
     runtime: LocalRuntime,
     worker: &Rc<Worker>,

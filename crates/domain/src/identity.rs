@@ -47,8 +47,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The clock may be set back by so much while a session made before is still believed in. One from further ahead was
-    /// made under a wrong clock, and would outlive its time.
+    /// A session that was made further in the future than this is refused: it was made under a wrong clock, and would live
+    /// too long.
     pub const CLOCK_SLACK: Duration = Duration::from_hours(2);
 
     /// Whether a session of these times is one of now.

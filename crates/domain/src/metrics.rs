@@ -79,7 +79,7 @@ metrics! {
     STALLS = Counter "gantry_stalls_total" ["model"] "How often the engine fell silent while requests waited.";
     CONNECTS = Counter "gantry_upstream_connects_total" [] "Connections made to engines.";
     RETRIES = Counter "gantry_upstream_retries_total" ["cause"]
-        "Requests sent once more, of which the engine had nothing: it was `unreachable`, had `closed` the connection, or another one got them (`elsewhere`).";
+        "Requests sent once more, none of whose bytes the engine had: it was `unreachable`, it had `closed` the connection, or another engine got them (`elsewhere`).";
     USAGE_SHIPPED = Counter "gantry_usage_shipped_total" [] "Usage rows brought from the spool to the database.";
     USAGE_REPLAYED = Counter "gantry_usage_replayed_total" [] "Those of them that were there already.";
     USAGE_FAILURES = Counter "gantry_usage_ship_failures_total" [] "Batches that the database did not take.";

@@ -17,10 +17,9 @@ use gantry_runtime::{Runtime, RuntimeError, RuntimeResult};
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
-/// A question, and what it brought, is good for so long. One that has no answer by then is dropped: an answer that lay
-/// there unread would tell of a time long ago.
+/// How long an answer is used again. A question without an answer by then is dropped: its answer would be out of date.
 const KEPT: Duration = Duration::from_secs(2);
-/// So long after it was asked the runtime counts as silent. Who asks then is told so without a wait.
+/// After this long without an answer the runtime counts as unresponsive, and callers no longer wait.
 const WAIT: Duration = Duration::from_secs(1);
 /// The last question, and what it brought.
 pub(crate) struct RuntimeLook {

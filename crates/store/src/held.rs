@@ -14,10 +14,10 @@ use crate::{StoreError, StoreResult};
 /// For beginning a transaction: the connection has answered just before.
 const BEGIN: Duration = Duration::from_secs(5);
 
-/// One that is dropped while the server owes an answer, because it was waited for in vain or whoever asked was cancelled,
-/// is closed, and its place in the pool is free: it may be dead without having been closed, and what the answer would be
-/// about is not known. (sqlx would take it back, and wait for that answer for ever. Of a transaction whose `BEGIN` was
-/// cancelled it knows nothing: 0.9.0, sqlx-postgres/src/transaction.rs.)
+/// A connection that is dropped while a statement is under way (the wait timed out, or the caller was cancelled) is closed
+/// and not given back to the pool: it may be dead, and nobody would know which statement a late answer belongs to. (sqlx
+/// would take it back and wait for that answer for ever, and it knows nothing of a transaction whose `BEGIN` was cancelled:
+/// 0.9.0, sqlx-postgres/src/transaction.rs.)
 pub(crate) struct Held {
     pub(crate) conn: PoolConnection<Postgres>,
     /// How long a statement is waited for.

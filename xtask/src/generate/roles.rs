@@ -8,14 +8,13 @@ use gantry_admin_api::{
 };
 use gantry_domain::Role;
 
-const INTRO: &str = "Every user has one role. A role may all that the ones before it in this list may.\n\n\
+const INTRO: &str = "Every user has one role. Each role has all rights of the roles before it in this list.\n\n\
 | Role | For | Sees |\n|---|---|---|\n\
 | `user` | somebody who calls models | what is their own |\n\
 | `org_admin` | who looks after the people of one organisation | their organisation |\n\
 | `admin` | who runs models for everybody | everything |\n\
 | `owner` | who may decide what runs on the host (images, extra arguments, base directory) | everything |\n\n\
-Nobody gives a role above their own, and nobody changes a user, a key or a token of a user with a higher role. What one may \
-not see is 404, what one may not do is 403. Single fields of a model need an owner: [model fields](model-fields.md). What an \
+Nobody gives a role above their own, and nobody changes a user, a key or a token of a user with a higher role. Objects that you may not see answer 404; actions that you may not perform answer 403. Single fields of a model need an owner: [model fields](model-fields.md). What an \
 API key may call under `/v1` is said by its `scopes` and `models`, and those of its user.\n\n\
 **Limits of a user** (`PATCH /admin/users/{id}`: the fields of [limits](limits.md), and `models`) bind all keys and sessions of \
 the user together, also the keys that the user makes. An org admin sets them for users with the role `user`, admins and owners \
@@ -24,8 +23,7 @@ for everybody they may change.\n\n\
 `user_id` it belongs to the organisation, whoever makes it, and its usage counts for no user.\n\n\
 ## Tokens for scripts\n\n\
 `POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`, signed in, answers once with a `token`, to be sent \
-as `Authorization: Bearer gta_…`. It acts as its user, with the role of the moment, where its scopes reach; the audit log \
-says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \
+as `Authorization: Bearer gta_…`. It has the role that its user has at the time of each request, limited to its scopes; the audit log says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \
 A token expires after 90 days, or at `expires_at`, at most 366 days from now. It can't sign in, change the password, make tokens or call `/v1`. \
 Disabling or deleting its user, or disabling the organisation, ends it for good; a new password does not: revoke tokens with \
 `DELETE /auth/tokens/{id}`, administrators those of others with `DELETE /admin/tokens/{id}`. A scope `people:write` lets a \

@@ -151,11 +151,11 @@ impl Doc {
     }
 
     fn ok(self, schema: Value) -> Self {
-        self.answer(200, "It is so.", schema)
+        self.answer(200, "OK.", schema)
     }
 
     fn created(self, schema: Value) -> Self {
-        self.answer(201, "It was made.", schema)
+        self.answer(201, "Created.", schema)
     }
 
     fn accepted(self, schema: Value) -> Self {

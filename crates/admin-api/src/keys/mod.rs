@@ -396,8 +396,8 @@ async fn holder_within_reach(tx: &mut Tx, caller: &Caller, key: &ApiKey) -> Outc
     users::within_reach(caller, &holder)
 }
 
-/// Ends a key that was found in `tx`, which is [`Tx::exclusive`] and is committed. One that is revoked already stays as it is: nothing is written
-/// however often it is said.
+/// Revokes `key`, which was read in `tx`, and commits `tx`, which is [`Tx::exclusive`]. Idempotent: a revoked key stays as
+/// it is.
 pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
     if key.revoked_at.is_some() {
         return Ok(());

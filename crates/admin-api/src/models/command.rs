@@ -119,7 +119,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     info!(model = id, by = %caller.user.username, "model deleted");
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
-    // Who starts another model next wants this one's memory. One that is slow to end is stopped all the same.
+    // Waits a little, so that the memory is free when the caller starts another model. The stop goes on after the time-out.
     let _ = tokio::time::timeout(GONE, gone(&app, model.id)).await;
     Ok(deleted(id))
 }

@@ -60,7 +60,9 @@ pub(crate) fn command() -> Command {
             Command::new("show").about("Shows one model with every field that is set").arg(model()),
             create.after_help(form::EXAMPLES),
             values(
-                Command::new("set").about("Changes fields of a model; `apply` makes them count").arg(model()),
+                Command::new("set")
+                    .about("Changes fields of a model; one that runs uses them after `apply`")
+                    .arg(model()),
             )
             .arg(flag("force", "Also if a file that is named is not there yet")),
             waiting(

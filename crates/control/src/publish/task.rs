@@ -17,7 +17,7 @@ pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
 
 /// However lost a hint may get: a change is in the catalog after this time.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(5);
-/// And what no counter tells, such as a database that was put back, after this one.
+/// A full reload at least this often: it catches what no counter shows, such as a restored database.
 const READ_AT_LEAST_EVERY: Duration = Duration::from_mins(1);
 /// How often a gateway looks for what others on its database changed: keys and sessions that were ended end here too
 /// within this time and that of one reading.

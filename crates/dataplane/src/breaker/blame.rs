@@ -30,7 +30,7 @@ impl Blame {
         self.engine
     }
 
-    /// Also where nobody can be told from anybody.
+    /// Also if callers can't be told apart.
     pub(super) fn is_for_all(&self) -> bool {
         self.engine || self.persons.len() > FEW || self.persons.iter().any(|it| it.is_anyone())
     }

@@ -18,7 +18,7 @@ use super::{
 
 /// Spans of a batch at most, as OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 const BATCH: usize = 512;
-/// So long a batch is waited for that is not full.
+/// Longest wait for a batch to fill.
 const GATHER: Duration = Duration::from_secs(1);
 /// Between two tries; doubles. It is the shortest one also for a collector that asks for less.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ async fn meanwhile<T>(
 /// The spans of the batches to come.
 struct Waiting {
     spans: VecDeque<Span>,
-    /// For so many.
+    /// Capacity in spans.
     room: usize,
     counts: Counts,
 }

@@ -51,7 +51,7 @@ pub struct Rules<'a> {
     /// `restart_policy` is `on_failure`.
     pub on_failure: bool,
     pub autostart: bool,
-    /// Starts within an hour that nobody asked for, after which the model is left alone.
+    /// How many automatic restarts are allowed within an hour; after them the model stays failed.
     pub limit: usize,
     pub starts: Option<&'a Starts>,
     /// The machine was restarted since the last start began.
