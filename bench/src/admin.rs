@@ -1,5 +1,6 @@
-//! The usage endpoints on many rows: a real gateway on a database that the store's example `usage_fill` made, asked over
-//! HTTP. Each question is asked once to warm up and then a few times; times are of whole calls, connection included.
+//! Measures the usage endpoints on many rows: a real gateway on a database that the store's example `usage_fill` made,
+//! called over HTTP. Each query is sent once to warm up and then a few times; times are those of whole calls,
+//! connection included.
 
 use std::{
     fs,
@@ -16,22 +17,22 @@ use crate::{child::Placement, gateway::Launch, http_client::Call, procfs, stats:
 
 const READY_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(20);
-/// Calls of each question that count.
+/// Number of calls of each query that count.
 const N_CALLS: usize = 7;
-/// The same where many questions are asked to find the slowest.
+/// Number of calls of each query where many queries are sent to find the slowest.
 const N_CALLS_OF_MANY: usize = 3;
-/// Slow ones that are named.
+/// Number of slowest queries that are named.
 const N_SLOWEST: usize = 5;
-/// What must be reached, in milliseconds.
+/// Largest time allowed, in milliseconds.
 const SUMS_MS: f64 = 200.0;
 const PAGE_MS: f64 = 100.0;
 const EXPORT_MB_PER_S: f64 = 50.0;
 const EXPORT_EXTRA_MIB: f64 = 32.0;
 const INSERTS_PER_S: f64 = 20_000.0;
 const PERCENTILE_ERROR: f64 = 0.02;
-/// Rows of the export that is timed, about.
+/// Approximate number of rows of the export that is timed.
 const EXPORTED_ROWS: u64 = 1_000_000;
-/// Memory is looked at after so many bytes.
+/// Number of received bytes after which memory is read again.
 const LOOK_EVERY: usize = 4 << 20;
 
 #[derive(clap::Args)]
@@ -50,13 +51,13 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// What `usage_fill` says about its rows.
+/// The facts that `usage_fill` prints about its rows.
 #[derive(Debug, Deserialize, Serialize)]
 struct Filled {
     rows: u64,
     days: u64,
     rows_per_s: f64,
-    /// The same by the CPU time that it took, checks of the rows included: what others do on the machine is not in it.
+    /// Rows per second of CPU time, checks of the rows included. Other work on the machine does not affect it.
     rows_per_cpu_s: f64,
     slowest_batch_ms: f64,
     tokens: i64,
@@ -66,7 +67,7 @@ struct Filled {
     ttft_samples: u64,
 }
 
-/// One figure and what it must be.
+/// One figure and the limit that it must meet.
 #[derive(Debug, Serialize)]
 struct Figure {
     what: String,
@@ -92,7 +93,7 @@ impl Figure {
 #[derive(Debug, Serialize)]
 struct Report {
     machine: [String; 2],
-    /// When the questions began: others may have used the machine too.
+    /// Load average when the queries began: other programs may have used the machine too.
     load_average: String,
     filled: Filled,
     figures: Vec<Figure>,
@@ -110,7 +111,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
 
     let load_average = fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned();
     let mut figures = vec![Figure::at_least("insert, rows", filled.rows_per_s, "rows/s", INSERTS_PER_S)];
-    // A day more: filling took its time.
+    // One day is added because filling took some time.
     let hours = (filled.days + 1) * 24;
     for path in sums(hours) {
         figures.push(client.time(&path, SUMS_MS).await?);
@@ -131,7 +132,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     print(&report)
 }
 
-/// Questions about sums of everything.
+/// Queries for sums of everything.
 fn sums(hours: u64) -> Vec<String> {
     [
         "aggregate?group_by=model",
@@ -151,7 +152,7 @@ fn sums(hours: u64) -> Vec<String> {
     .into()
 }
 
-/// Questions for pages of rows: each filter alone, some together, some that match little, and a far page.
+/// Queries for pages of rows: each filter alone, some together, some that match little, and a far page.
 fn pages(hours: u64, rows: u64) -> Vec<String> {
     let middle = rows / 2;
     [
@@ -179,7 +180,7 @@ fn pages(hours: u64, rows: u64) -> Vec<String> {
     .into()
 }
 
-/// Values of each filter: such that match much, little and nothing.
+/// Values of each filter that match much, little and nothing.
 const FILTERS: [(&str, &[&str]); 7] = [
     ("model", &["acme/model-03-instruct", "acme/model-19-instruct", "nothing"]),
     ("task", &["generate", "embed"]),
@@ -195,7 +196,7 @@ fn page(hours: u64, filters: &[(&str, &str)]) -> String {
     format!("/admin/usage?hours={hours}{}", filters.concat())
 }
 
-/// Each two filters with each of their values.
+/// Queries with each pair of filters and each of their values.
 fn pairs(hours: u64) -> Vec<String> {
     let mut paths = Vec::new();
     for (n, (first, values)) in FILTERS.iter().enumerate() {
@@ -207,7 +208,8 @@ fn pairs(hours: u64) -> Vec<String> {
     paths
 }
 
-/// Three filters and more: every set of filters, with values in turn, over the whole time and over a part of it.
+/// Queries with three or more filters: every set of filters, with values in turn, over the whole time and over a part
+/// of it.
 fn crowds(hours: u64) -> Vec<String> {
     let sets = (0..1_u32 << FILTERS.len()).filter(|it| it.count_ones() >= 3);
     let path = |(turn, set): (usize, u32)| {
@@ -219,7 +221,7 @@ fn crowds(hours: u64) -> Vec<String> {
     sets.enumerate().map(path).collect()
 }
 
-/// Each filter alone, half way down its list.
+/// Queries with one filter, half way down its list.
 fn far(hours: u64, rows: u64) -> Vec<String> {
     let part = [rows / 50, 3 * rows / 10, rows / 300, rows / 300, rows / 20, rows / 2000, rows / 3000];
     let each = FILTERS.iter().zip(part).flat_map(|((name, values), offset)| {
@@ -228,7 +230,7 @@ fn far(hours: u64, rows: u64) -> Vec<String> {
     each.collect()
 }
 
-/// Sums by everything in every order, with one filter each.
+/// Queries for sums by everything in every order, with one filter each.
 fn groups(hours: u64) -> Vec<String> {
     let columns =
         ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
@@ -261,7 +263,7 @@ impl Asker<'_> {
         self.time_calls(path, must, N_CALLS).await
     }
 
-    /// Asks them all; the figure is that of the slowest one, and a few of the slowest are printed.
+    /// Sends all queries. The figure is that of the slowest one, and a few of the slowest are printed.
     async fn slowest(&self, what: &str, paths: Vec<String>, must: f64) -> Result<Figure> {
         let mut all = Vec::new();
         for path in &paths {
@@ -292,7 +294,7 @@ impl Asker<'_> {
         Ok(Figure { max: Some(max), ..Figure::at_most(path, median, "ms", must) })
     }
 
-    /// Are the answers right?
+    /// Checks whether the answers are right.
     async fn check(&self, hours: u64, filled: &Filled) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for (name, exact, samples) in

@@ -1,4 +1,5 @@
-//! Child processes of a comparison: on which core they run, where their output goes, and that they end with it.
+//! Child processes of a comparison: binds them to their cores, writes their output to files, and ends them with the
+//! comparison.
 
 use std::{
     ffi::OsStr,
@@ -17,11 +18,11 @@ pub(crate) const PROXY_CORE: usize = 1;
 /// The core of the mock engine and the load generator.
 pub(crate) const LOAD_CORE: usize = 0;
 
-/// Where programs are looked for. The environment of the caller is not passed on: a `DATABASE_URL` set there would
-/// have the benchmark write into that database.
+/// Folders in which programs are looked for. The environment of the caller is not passed on: a `DATABASE_URL` set there
+/// would make the benchmark write into that database.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Real-time priority of all parties when asked for; any value keeps other programs away.
+/// Real-time priority of all parties if requested; any value keeps other programs away.
 const PRIORITY: &str = "10";
 
 const STOP_WITHIN: Duration = Duration::from_secs(15);
@@ -37,7 +38,7 @@ pub(crate) struct Placement {
 impl Placement {
     /// Finds out what this machine allows, and puts this process (the load generator) on its core.
     ///
-    /// The notes say what could not be had.
+    /// Returns notes about what the machine does not allow.
     pub(crate) fn take(wants_realtime: bool) -> (Self, Vec<String>) {
         let pid = std::process::id().to_string();
         let mut notes = Vec::new();
@@ -54,7 +55,7 @@ impl Placement {
         (Self { is_pinned, is_realtime }, notes)
     }
 
-    /// A command for `program` on `core`. The wrappers replace themselves, so the child's id is the program's.
+    /// Returns a command for `program` on `core`. The wrappers replace themselves, so the child's id is the program's.
     pub(crate) fn command(self, core: usize, program: &Path) -> Command {
         let mut words: Vec<String> = Vec::new();
         if self.is_realtime {
@@ -105,7 +106,7 @@ impl Running {
         self.child.id()
     }
 
-    /// An error with the end of the child's log if it has ended.
+    /// Returns an error with the end of the child's log if the child has ended.
     pub(crate) fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             self.is_reaped = true;
@@ -114,14 +115,14 @@ impl Running {
         Ok(())
     }
 
-    /// The last lines the child wrote.
+    /// Returns the last lines that the child wrote.
     pub(crate) fn log_end(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// Asks the child to end and waits; kills it when it does not, which is an error.
+    /// Sends SIGTERM to the child and waits. Kills it if it does not end, which is an error.
     pub(crate) fn stop(mut self) -> Result<()> {
         if self.end().is_none() {
             bail!("{} did not end within {STOP_WITHIN:?} after SIGTERM", self.name);
@@ -158,7 +159,7 @@ impl Drop for Running {
     }
 }
 
-/// Loopback addresses that are free now, all different. Another program may take one before it is used.
+/// Returns loopback addresses that are free now, all different. Another program may take one before it is used.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners: Vec<TcpListener> = (0..N).map(bind).collect::<Result<_, _>>().context("no free port")?;
@@ -169,7 +170,7 @@ pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     Ok(addresses)
 }
 
-/// What `program` prints for its version, on either stream; `unknown` if it does not run.
+/// Returns the version that `program` prints, on either stream; `unknown` if it does not run.
 pub(crate) fn version(program: impl AsRef<OsStr>, arg: &str) -> String {
     let Ok(output) = Command::new(program).arg(arg).stdin(Stdio::null()).output() else {
         return "unknown".to_owned();

@@ -27,10 +27,10 @@ use crate::{
     report::{self, DIRECT, GATEWAY, Machine, NGINX, Ratios, Raw, Report},
 };
 
-/// Sockets of 1,000 streams in the busiest process, and room.
+/// Smallest limit of open files: sockets of 1,000 streams in the busiest process, with some room.
 const MIN_OPEN_FILES: u64 = 4096;
 
-/// Errors tolerated per request; more means that something else was measured.
+/// Largest share of requests that may fail. With more errors the run measured something else.
 const MAX_ERROR_SHARE: f64 = 0.001;
 
 #[derive(Debug, clap::Args)]
@@ -153,7 +153,7 @@ async fn measure_all(
     Ok(raw)
 }
 
-/// All targets take turns within each phase, in the other order every time, so that a slow minute hits all.
+/// Measures each phase on all targets in turns, and reverses their order every time, so that a slow minute affects all.
 async fn rounds(targets: &mut [Target], scale: &Scale, raw: &mut BTreeMap<&'static str, Raw>) -> Result<()> {
     let turns = (1..=scale.n_rounds).flat_map(|round| {
         let slices = |phase| (0..scale.n_slices(phase)).map(move |_| phase);
@@ -170,7 +170,7 @@ async fn rounds(targets: &mut [Target], scale: &Scale, raw: &mut BTreeMap<&'stat
     Ok(())
 }
 
-/// Answers that were wrong make the figures worthless, so they fail the run after it was written.
+/// Fails the run if too many answers were wrong: that makes the figures worthless. The figures are written before.
 fn check_errors(raw: &BTreeMap<&str, Raw>) -> Result<()> {
     for (name, raw) in raw {
         for (phase, sample) in
@@ -190,7 +190,7 @@ fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
 
-/// This program again as the mock engine.
+/// This program, started again as the mock engine.
 pub(crate) struct Mock {
     child: Child,
     pub(crate) addr: SocketAddr,
@@ -213,7 +213,7 @@ impl Mock {
 
 impl Drop for Mock {
     fn drop(&mut self) {
-        // It holds nothing that is worth a graceful end.
+        // The mock has no state that needs a graceful end.
         self.child.kill().ok();
         self.child.wait().ok();
     }

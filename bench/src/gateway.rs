@@ -1,6 +1,7 @@
-//! The gateway under test: started on an empty data directory, given a key and a route to the mock, started again.
+//! Starts the gateway under test on an empty data directory, gives it a key and a route to the mock, and starts it
+//! again.
 //!
-//! All this module knows of the gateway is its binary, its environment and its HTTP API.
+//! This module knows only the gateway's binary, its environment and its HTTP API.
 
 use std::{
     fs,
@@ -24,14 +25,14 @@ const USERNAME: &str = "bench";
 const COOKIE: &str = "svc_session";
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// The gateway may check the engine's health before it routes to it.
+/// Longest wait for a route to the engine. The gateway may check the engine's health before it routes to it.
 const ROUTED_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
-/// Fine enough for a start of some ten milliseconds.
+/// Interval between checks at a start, short enough for one of some ten milliseconds.
 const START_POLL: Duration = Duration::from_millis(1);
-/// Starts on an existing database that are timed; the median counts.
+/// Number of timed starts on an existing database; the median counts.
 const N_STARTS: usize = 3;
-/// When after the start the memory of the idle gateway is read; nobody calls it meanwhile.
+/// Time from the start until the memory of the idle gateway is read. No requests are sent meanwhile.
 const IDLE_AFTER: Duration = Duration::from_secs(3);
 
 /// The gateway, ready to be loaded.
@@ -39,12 +40,12 @@ pub(crate) struct Gateway {
     pub(crate) running: Running,
     pub(crate) addr: SocketAddr,
     pub(crate) key: String,
-    /// From the start of the process on an existing database to the first `/health` 200.
+    /// Time from the start of the process on an existing database to the first `/health` 200.
     pub(crate) ready_ms: f64,
     pub(crate) idle_rss_kib: u64,
 }
 
-/// Brings the gateway to where it can be measured.
+/// Starts and sets up the gateway so that it can be measured.
 pub(crate) async fn start(
     binary: &Path,
     dir: &Path,
@@ -77,7 +78,7 @@ pub(crate) async fn start(
     Ok(Gateway { running, addr: launch.addr, key, ready_ms, idle_rss_kib })
 }
 
-/// How the gateway is started in a folder; its data are in `gantry/data` there.
+/// Parameters of starting the gateway in a folder; its data are in `gantry/data` there.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     binary: PathBuf,
@@ -99,7 +100,7 @@ impl Launch {
         let dir = dir.join("gantry");
         fs::create_dir_all(dir.join("data"))?;
         let [addr, metrics] = free_addresses()?;
-        // Letters of both cases, a sign and digits, whatever the password rules ask for.
+        // The password has letters of both cases, a sign and digits, to meet any password rules.
         let password = format!("Bench-{:032x}", rand::random::<u128>());
         Ok(Self { binary, dir, placement, addr, metrics, password, redis_url: None, database_url: None })
     }
@@ -116,7 +117,7 @@ impl Launch {
             .env("CONTAINER_RUNTIME", "docker")
             .env("ADMIN_BOOTSTRAP_USERNAME", USERNAME)
             .env("ADMIN_BOOTSTRAP_PASSWORD", &self.password)
-            // As nginx has one worker.
+            // One thread, because nginx has one worker.
             .env("DATAPLANE_THREADS", "1")
             .env("RUST_LOG", "warn");
         if let Some(url) = &self.redis_url {
@@ -128,12 +129,12 @@ impl Launch {
         Running::start("gantry", &mut command, &self.dir)
     }
 
-    /// Signs in as the owner; gives the cookie.
+    /// Signs in as the owner and returns the cookie.
     pub(crate) async fn login(&self) -> Result<String> {
         login(self.addr, &self.password).await
     }
 
-    /// Starts it and waits for the first `/health` 200; adds how long that took.
+    /// Starts the gateway and waits for the first `/health` 200. Adds the time that took to `starts_ms`.
     async fn spawn_until_healthy(&self, starts_ms: &mut Vec<f64>) -> Result<Running> {
         let began = Instant::now();
         let mut running = self.spawn()?;
@@ -146,7 +147,7 @@ impl Launch {
     }
 }
 
-/// Logs in; gives the cookie.
+/// Logs in and returns the cookie.
 async fn login(gateway: SocketAddr, password: &str) -> Result<String> {
     let credentials = json!({"username": USERNAME, "password": password});
     let login = Call::post(gateway, "/auth/login", credentials).expect_success().await.context("login")?;
@@ -169,14 +170,14 @@ async fn provision(gateway: SocketAddr, password: &str, engine: SocketAddr) -> R
     Ok(key)
 }
 
-/// A new key's token.
+/// Creates a key and returns its token.
 async fn make_key(gateway: SocketAddr, session: &str, wanted: Value) -> Result<String> {
     let call = Call { cookie: Some(session), ..Call::post(gateway, "/admin/keys", wanted) };
     let created = call.expect_success().await.context("create a key")?.json()?;
     Ok(created["token"].as_str().context("create a key: the answer has no `token`")?.to_owned())
 }
 
-/// A gateway in front of `engine`, with a key as it comes and one that is made of `settings`.
+/// Starts a gateway in front of `engine`, with a default key and one that is made with `settings`.
 pub(crate) async fn start_with_keys(
     launch: &Launch,
     engine: SocketAddr,
@@ -213,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers like the gateway's admin API, as far as the set-up uses it.
+    /// Answers like the parts of the gateway's admin API that the set-up uses.
     async fn admin_api(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         let path = request.uri().path().to_owned();
         let has_session = request.headers().get("cookie").is_some_and(|it| it == "svc_session=abc");

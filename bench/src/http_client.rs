@@ -1,4 +1,4 @@
-//! Single HTTP calls for setting the stage: health, login, keys. Not for load.
+//! Single HTTP calls to set up a benchmark: health, login, keys. Not for load.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -32,7 +32,7 @@ pub(crate) struct Call<'a> {
     pub(crate) body: Option<Value>,
 }
 
-/// What came back, whatever the status.
+/// The answer, whatever its status.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -48,7 +48,7 @@ impl<'a> Call<'a> {
         Self { addr, method: Method::POST, path, cookie: None, bearer: None, body: Some(body) }
     }
 
-    /// Calls on a connection of its own.
+    /// Makes the call on a connection of its own.
     pub(crate) async fn send(&self) -> Result<Answer> {
         let what = format!("{} {}", self.method, self.path);
         timeout(CALL_WITHIN, self.exchange())
@@ -57,7 +57,7 @@ impl<'a> Call<'a> {
             .context(what)
     }
 
-    /// Calls and wants a 2xx; anything else is an error that quotes the answer.
+    /// Makes the call and expects a 2xx; any other status is an error that quotes the answer.
     pub(crate) async fn expect_success(&self) -> Result<Answer> {
         let answer = self.send().await?;
         if !answer.status.is_success() {
@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
         Ok(answer)
     }
 
-    /// Calls again and again until the answer is 200 or `within` has passed or `child` has ended.
+    /// Repeats the call until the answer is 200 or `within` has passed or `child` has ended.
     pub(crate) async fn wait_for_200(
         &self,
         child: &mut Running,
@@ -89,7 +89,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Calls, wants a 2xx and shows the body piece by piece as it comes; for answers of any size and duration.
+    /// Makes the call, expects a 2xx, and passes the body on piece by piece as it comes; for answers of any size and
+    /// duration.
     pub(crate) async fn read(&self, mut show: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let stream = TcpStream::connect(self.addr).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -136,8 +137,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Runs an exchange over its connection, which is driven here rather than by a task of its own, which nobody would wait
-/// for.
+/// Runs an exchange and drives its connection meanwhile. Nothing would wait for a separate task.
 async fn drive<T>(
     connection: impl Future<Output = hyper::Result<()>>,
     exchange: impl Future<Output = Result<T>>,

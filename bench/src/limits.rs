@@ -1,9 +1,9 @@
-//! What limits cost: the gateway's CPU time for a request of a key without limits, of one whose limits are kept in
-//! process, and of one whose limits are shared through Redis. All three take turns in one run, so that their ratios mean
-//! something on a machine whose speed does not.
+//! Measures what limits cost: the gateway's CPU time for a request of a key without limits, of one whose limits are
+//! kept in process, and of one whose limits are shared through Redis. All three take turns in one run, so that their
+//! ratios are valid even if the machine's speed changes.
 //!
-//! The limits are so high that none refuses. Each request is checked against requests and tokens a minute, requests at
-//! once, and a budget of the day.
+//! The limits are so high that they refuse nothing. Each request is checked against requests and tokens a minute,
+//! concurrent requests, and a budget of the day.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,8 @@ use crate::{
 const FREE: &str = "without limits";
 const LOCAL: &str = "in process";
 const SHARED: &str = "with Redis";
-/// Another process than that of [`FREE`] and [`LOCAL`], which says how much of a difference is the process's.
+/// Key without limits in another process than that of [`FREE`] and [`LOCAL`]. It shows how much of a difference is due
+/// to the process.
 const SHARED_FREE: &str = "without limits (2)";
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -58,7 +59,7 @@ struct Report {
     turns: u32,
     /// Median of the gateway's CPU time for a request, in µs.
     cpu_us: BTreeMap<&'static str, Option<f64>>,
-    /// The median of the same turns' ratios, as the machine's speed changes from turn to turn.
+    /// Median of the ratios within each turn, as the machine's speed changes from turn to turn.
     ratios: BTreeMap<&'static str, Option<f64>>,
     raw: BTreeMap<&'static str, Vec<Sample>>,
 }
@@ -107,7 +108,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
             );
             raw.entry(target.name).or_default().push(sample);
         }
-        // In the other order every time.
+        // The order of the targets is reversed every time.
         targets.reverse();
     }
     for process in running {
@@ -160,7 +161,7 @@ fn table(report: &Report) -> String {
     out
 }
 
-/// A Redis of its own on a socket, and its URL; `None` if there is no `redis-server`.
+/// Starts a Redis of its own on a socket and returns its URL; `None` if there is no `redis-server`.
 fn start_redis(dir: &Path, placement: Placement) -> Result<Option<(Running, String)>> {
     let socket = dir.join("redis.sock");
     let mut command = placement.command(LOAD_CORE, Path::new("redis-server"));
@@ -198,7 +199,7 @@ mod tests {
             };
             Sample { outcome, cpu_us: Some(cpu_us), busy: None }
         };
-        // Each turn the machine was twice as slow, and limits cost a tenth.
+        // In each turn the machine was twice as slow as before, and limits cost a tenth more.
         let raw = BTreeMap::from([
             (FREE, [10.0, 20.0, 40.0].map(sample).to_vec()),
             (LOCAL, [11.0, 22.0, 44.0].map(sample).to_vec()),

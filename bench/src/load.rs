@@ -20,10 +20,11 @@ use crate::{
     stats::percentile,
 };
 
-/// Connections of the fixed-rate load. With `n` of them an answer may take `n / rate` before one is late.
+/// Number of connections of the fixed-rate load. With `n` of them an answer may take `n / rate` before a request is
+/// late.
 const OPEN_LOOP_CONNECTIONS: u32 = 16;
 
-/// How long a worker that failed waits, so that a dead proxy does not spin the load generator.
+/// Pause of a worker after an error, so that a dead proxy does not make the load generator spin.
 const AFTER_ERROR: Duration = Duration::from_millis(5);
 
 /// When requests are sent.
@@ -31,7 +32,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(5);
 pub(crate) enum Pace {
     /// Each connection sends its next request when the answer to the last has come; connections start over `ramp`.
     Closed { n_connections: u32, ramp: Duration },
-    /// So many requests per second, whatever the answers do.
+    /// A fixed number of requests per second, however long the answers take.
     Open { rate_per_s: f64 },
 }
 
@@ -40,11 +41,11 @@ pub(crate) enum Pace {
 pub(crate) struct Window {
     pub(crate) warm_up: Duration,
     pub(crate) measured: Duration,
-    /// How long requests under way at the end of the window may take before they are errors.
+    /// Longest time for requests under way at the end of the window before they count as errors.
     pub(crate) drain: Duration,
 }
 
-/// What the load generator saw. Latencies are those of whole answers, or up to the first byte for streams.
+/// Results of a load. Latencies are those of whole answers, or up to the first byte for streams.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Outcome {
     /// Unary: complete answers in the window. Streams: complete answers overall.
@@ -140,7 +141,7 @@ pub(crate) async fn run<T>(
     Ok((outcome, [first, last]))
 }
 
-/// Opens `n` streams and keeps them open; each has delivered its first event.
+/// Opens `n` streams and keeps them open. When it returns, each has delivered its first event.
 pub(crate) async fn hold_streams(shot: &Shot, n: usize) -> Result<Vec<Connection>> {
     const AT_ONCE: usize = 16;
     let shot = Arc::new(shot.clone());
@@ -184,7 +185,7 @@ fn start(shot: &Arc<Shot>, pace: Pace, shared: &Arc<Shared>) -> JoinSet<Vec<u32>
     workers
 }
 
-/// One connection's work; returns the latencies in µs that count.
+/// The work of one connection. It returns the latencies in µs that count.
 struct Worker {
     shot: Arc<Shot>,
     shared: Arc<Shared>,
@@ -209,9 +210,9 @@ impl Worker {
     async fn open(mut self, begin: Instant, gap: Duration) -> Vec<u32> {
         let mut due = begin;
         loop {
-            // A request that had to wait for the answer before it counts from when it was due, or a slow proxy
-            // would slow the load and hide. One sent on time counts from its sending: the timer's own
-            // millisecond is not the proxy's.
+            // The latency of a request that had to wait for the answer before it is counted from when it was due.
+            // Otherwise a slow proxy would slow the load down and look fast. The latency of a request that was sent on
+            // time is counted from its sending: the timer is up to a millisecond late, which is not the proxy's fault.
             let was_late = Instant::now() > due;
             sleep_until(due).await;
             if self.shared.is(ENDING) {
@@ -224,7 +225,7 @@ impl Worker {
 
     async fn shoot(&mut self, since: Instant) {
         match self.try_shoot().await {
-            // A stream lasts longer than the window; all that were completed count.
+            // A stream lasts longer than the window, so all streams that were completed count.
             Ok(heard) if self.shared.is(MEASURING) || self.shot.is_sse() => {
                 self.latencies.push(heard.saturating_duration_since(since).as_micros() as u32);
             }
@@ -236,7 +237,7 @@ impl Worker {
         }
     }
 
-    /// The connection goes back only after an exchange without error.
+    /// Sends the request once. Keeps the connection only after an exchange without error.
     async fn try_shoot(&mut self) -> Result<Instant> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -293,7 +294,7 @@ mod tests {
         let began = Instant::now();
         let seen = load(addr, Ask::Unary { body_bytes: 200 }, Pace::Open { rate_per_s: 200.0 }).await;
         assert_eq!(seen.errors, 0);
-        // Whatever the machine does meanwhile, no more than were due by now can have been sent.
+        // However slow the machine is meanwhile, no more requests than were due by now can have been sent.
         let n_due = (began.elapsed().as_secs_f64() * 200.0) as u64 + u64::from(OPEN_LOOP_CONNECTIONS);
         assert!((1..=n_due).contains(&seen.requests), "{} of {n_due}", seen.requests);
     }

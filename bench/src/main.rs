@@ -1,8 +1,8 @@
-//! `gantry-bench`: what the gateway costs, as ratios to nginx on the same machine in the same run, and how its usage
-//! endpoints do on many rows.
+//! `gantry-bench` measures what the gateway costs, as ratios to nginx on the same machine in the same run, and how fast
+//! its usage endpoints are on many rows.
 //!
-//! Holds a mock engine, a load generator and the comparison that starts and measures the proxies. It knows the
-//! gateway only by its binary and its HTTP API. Linux only: CPU and memory come from `/proc`.
+//! Contains a mock engine, a load generator and the comparison that starts and measures the proxies. It knows only the
+//! gateway's binary and its HTTP API. Linux only: CPU and memory come from `/proc`.
 
 use std::{
     io::{Write as _, stderr, stdout},
@@ -113,7 +113,7 @@ async fn main() -> ExitCode {
         Command::Admin(options) => Box::pin(admin::run(options)).await,
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
-    // The chain of reasons without a backtrace. Where standard error is gone there is nobody to tell.
+    // Prints the chain of causes without a backtrace. If standard error is closed, the message is lost.
     writeln!(stderr(), "error: {error:#}").ok();
     ExitCode::FAILURE
 }

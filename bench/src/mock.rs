@@ -1,7 +1,7 @@
-//! A model engine without a model: answers `OpenAI` requests at once, or streams at a pace told in the request.
+//! A model engine without a model: answers `OpenAI` requests at once, or streams at a pace given in the request.
 //!
-//! The pace is read from the JSON body (`"mock":{"chunks":N,"interval_ms":M}`), because gateways forward only
-//! the headers they know. It must cost as little as possible: it shares a core with the load generator.
+//! The pace is read from the JSON body (`"mock":{"chunks":N,"interval_ms":M}`), because gateways forward only the
+//! headers they know. The mock must cost as little as possible: it shares a core with the load generator.
 
 use std::{
     convert::Infallible,
@@ -36,10 +36,10 @@ const FINISH: &[u8] = b"data: {\"id\":\"chatcmpl-mock\",\"object\":\"chat.comple
 const USAGE: &[u8] = b"data: {\"id\":\"chatcmpl-mock\",\"object\":\"chat.completion.chunk\",\"created\":1767225600,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":8,\"total_tokens\":20}}\n\n";
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// Content chunks of a stream whose request does not say.
+/// Number of content chunks of a stream whose request does not set it.
 const DEFAULT_CHUNKS: u64 = 8;
 
-/// Serves until it is dropped; the connections end with it.
+/// Accepts connections until the future is dropped; the connections end with it.
 pub(crate) async fn serve(listener: TcpListener) -> Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -100,7 +100,8 @@ struct Plan {
 }
 
 impl Wanted {
-    /// Finds the few words that matter instead of parsing: a 64 KiB body would cost more than the proxy under test.
+    /// Searches for the few words that matter instead of parsing: parsing a 64 KiB body would cost more than the proxy
+    /// under test.
     fn parse(body: &[u8]) -> Self {
         if value_after(body, b"\"stream\"").is_none_or(|it| !it.starts_with(b"true")) {
             return Self::Completion;
@@ -181,7 +182,7 @@ impl Events {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<&'static [u8]>> {
         let Plan { n_chunks, interval, with_usage } = self.plan;
         if (1..=n_chunks).contains(&self.next) && !interval.is_zero() {
-            // Counted from the start, so that a late chunk does not delay all that follow.
+            // Due times count from the start, so that a late chunk does not delay all that follow.
             let due = self.started + interval.saturating_mul(u32::try_from(self.next).unwrap_or(u32::MAX));
             if self.timer.deadline() != due {
                 self.timer.as_mut().reset(due);

@@ -1,4 +1,4 @@
-//! nginx as the yardstick: one worker that checks a key and passes everything on, nothing else.
+//! nginx as the reference for all figures: one worker that checks a key and passes everything on, nothing else.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The measured phases: which load each is, and what a sample of it holds.
+//! The measured phases: the load of each, and the content of a sample.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -51,7 +51,7 @@ impl Phase {
     }
 }
 
-/// How much of everything.
+/// How long and how often everything is measured.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Scale {
     pub(crate) n_rounds: u32,
@@ -68,14 +68,14 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Some two and a half minutes in all.
+    /// About two and a half minutes in total.
     pub(crate) const QUICK: Self = Self {
         n_rounds: 2,
         warm_up_ms: 700,
         unary_ms: 4000,
         sse_ms: 5000,
         n_streams: 200,
-        // Faster than in the full run: few streams must bring many chunks.
+        // The pace is faster than in the full run, because few streams must bring many chunks.
         chunk_interval_ms: 20,
         n_latency_slices: 3,
         latency_slice_ms: 3000,
@@ -83,7 +83,7 @@ impl Scale {
         n_idle_streams: 1000,
     };
 
-    /// Some seven minutes in all.
+    /// About seven minutes in total.
     pub(crate) const FULL: Self = Self {
         n_rounds: 3,
         unary_ms: 6000,
@@ -95,7 +95,7 @@ impl Scale {
         ..Self::QUICK
     };
 
-    /// Everything very short: whether it works, not what it costs.
+    /// Very short times for everything: they test whether it works, not what it costs.
     #[cfg(test)]
     const TINY: Self = Self {
         n_rounds: 1,
@@ -108,7 +108,7 @@ impl Scale {
         ..Self::QUICK
     };
 
-    /// How often each target is measured in one round of `phase`.
+    /// Returns how often each target is measured in one round of `phase`.
     pub(crate) fn n_slices(&self, phase: Phase) -> u32 {
         if phase == Phase::Latency { self.n_latency_slices } else { 1 }
     }
@@ -143,15 +143,15 @@ pub(crate) async fn measure(phase: Phase, target: &Target, scale: &Scale) -> Res
     })
 }
 
-/// Resident memory that one open stream without traffic takes, in KiB.
+/// Returns the resident memory that one open stream without traffic takes, in KiB.
 ///
-/// To be measured once and on a fresh process: allocators keep what earlier streams took.
+/// Call it once and on a fresh process: allocators keep what earlier streams took.
 pub(crate) async fn kib_per_stream(target: &Target, scale: &Scale) -> Result<Option<f64>> {
     let Some(pid) = target.pid else { return Ok(None) };
-    // The pace never comes to its first chunk; only the role chunk has been sent.
+    // The interval is so long that the first content chunk never comes; only the role chunk is sent.
     let ask = Ask::Stream { n_chunks: 1, interval: Duration::from_mins(2) };
     let shot = Shot::new(target.addr, &target.key, ask);
-    // What the first stream touches in code and tables is not the price of one more.
+    // The code and tables that the first streams load must not count for the further ones.
     drop(load::hold_streams(&shot, 8).await?);
     sleep(SETTLE).await;
     let before = procfs::rss_kib(pid)?;
@@ -164,7 +164,7 @@ pub(crate) async fn kib_per_stream(target: &Target, scale: &Scale) -> Result<Opt
     Ok(Some(per_stream))
 }
 
-/// Until memory and connections of a proxy are at rest.
+/// Time until memory and connections of a proxy are at rest.
 const SETTLE: Duration = Duration::from_millis(500);
 
 const DRAIN: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! CPU time and resident memory of a process tree, and what machine this is, from `/proc` (Linux only).
+//! Reads CPU time and resident memory of a process tree, and facts about this machine, from `/proc` (Linux only).
 
 use std::{fs, time::Duration};
 
@@ -7,13 +7,13 @@ use anyhow::{Context, Result};
 /// Ticks per second in `/proc/<pid>/stat`: `USER_HZ`, 100 on every Linux this runs on.
 const TICKS_PER_S: u64 = 100;
 
-/// What `/proc/<pid>/stat` says about one process.
+/// The values of `/proc/<pid>/stat` for one process.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
     /// User + system ticks of all threads, ended ones too.
     own_ticks: u64,
-    /// The same of the children already waited for.
+    /// User + system ticks of the children already waited for.
     child_ticks: u64,
 }
 
@@ -22,10 +22,11 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     Ok(tree(pid)?.iter().map(|(pid, stat)| own_cpu(*pid, stat) + ticks(stat.child_ticks)).sum())
 }
 
-/// The scheduler's nanoseconds of the living threads, unless the ticks, which are rounded down, say more.
+/// Returns the CPU time of a process: the scheduler's nanoseconds of the living threads, unless the ticks, which are
+/// rounded down, are more.
 ///
-/// Both are the same clock. Ticks are too coarse for a load that leaves the core idle most of the time; nanoseconds
-/// are lost with the thread that spent them, and some kernels do not tell them.
+/// Both come from the same clock. Ticks are too coarse for a load that leaves the core idle most of the time;
+/// nanoseconds are lost with the thread that spent them, and some kernels do not report them.
 fn own_cpu(pid: u32, stat: &Stat) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     let schedstats = threads.filter_map(|it| fs::read_to_string(it.ok()?.path().join("schedstat")).ok());
@@ -68,7 +69,7 @@ pub(crate) fn cpu_model() -> String {
     line.and_then(|it| it.split_once(':')).map_or_else(|| "unknown".to_owned(), |(_, v)| v.trim().to_owned())
 }
 
-/// `root` and its descendants. A process that ends between listing and reading is left out.
+/// Returns `root` and its descendants. Leaves out a process that ends between listing and reading.
 fn tree(root: u32) -> Result<Vec<(u32, Stat)>> {
     let read = |pid: u32| parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
     let mut members = vec![(root, read(root).with_context(|| format!("process {root} is gone"))?)];

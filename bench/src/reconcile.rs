@@ -1,7 +1,8 @@
-//! What looking after many models costs: simulated engines in real containers, a gateway that nobody asks anything.
+//! Measures what looking after many models costs: simulated engines in real containers, and a gateway that gets no
+//! requests.
 //!
-//! Measures the gateway's CPU and wall time for each look at all models, how soon an engine that died is noticed, with
-//! the container runtime's events and without, and how soon all models are served again after `kill -9`.
+//! Measures the gateway's CPU and wall time for each check of all models; how soon an engine that died is noticed, with
+//! the container runtime's events and without; and how soon all models are served again after `kill -9`.
 
 use std::{
     collections::BTreeMap,
@@ -29,13 +30,13 @@ use crate::{
     procfs,
 };
 
-/// Seconds between two looks at all models and between two probes of one, as the gateway's defaults are.
+/// Seconds between two checks of all models, and between two probes of one, as in the gateway's defaults.
 const TICK_S: u64 = 15;
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
-/// All engines come up at once.
+/// Longest wait for all engines, which are started at once.
 const ALL_RUN_WITHIN: Duration = Duration::from_mins(10);
-/// After a start or a command, before the idle gateway is measured.
+/// Pause after a start or a command, before the idle gateway is measured.
 const SETTLES: Duration = Duration::from_secs(20);
 const NOTICED_WITHIN: Duration = Duration::from_mins(1);
 const COOKIE: &str = "svc_session";
@@ -95,8 +96,8 @@ struct Report {
     cpu: String,
     load_average: String,
     models: usize,
-    /// Of the gateway's process, for each look at all models with one probe of each, less that of a gateway that
-    /// has no models.
+    /// CPU time of the gateway's process for each check of all models, with one probe of each, minus that of a gateway
+    /// without models.
     cpu_ms_per_tick: f64,
     cpu_ms_per_tick_without_models: f64,
     tick: Times,
@@ -104,7 +105,7 @@ struct Report {
     noticed_by_events: Times,
     noticed_without_events: Times,
     models_at_kill: usize,
-    /// From the start of the process to the last model's first answer.
+    /// Time from the start of the process to the last model's first answer.
     routes_back: Times,
     containers_started_again: usize,
 }
@@ -113,7 +114,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut bench = Bench::prepare(&options, dir.path())?;
     let done = bench.measure(&options).await;
-    // Whatever happened, no container stays.
+    // Containers are removed even after an error.
     bench.clear();
     let report = done?;
     let text = serde_json::to_string_pretty(&report)?;
@@ -272,7 +273,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The gateway's CPU time for each tick while nobody asks it anything, in milliseconds.
+    /// Returns the gateway's CPU time for each tick while it gets no requests, in milliseconds.
     async fn cpu_per_tick(&self, ticks: u32) -> Result<f64> {
         sleep(SETTLES).await;
         let before = procfs::cpu(self.pid()?)?;
@@ -281,7 +282,7 @@ impl Bench {
         Ok(spent.as_secs_f64() * 1e3 / f64::from(ticks))
     }
 
-    /// Milliseconds of each look at all models so far, as the gateway's log has them.
+    /// Returns the milliseconds of each check of all models so far, from the gateway's log.
     fn looks(&self) -> Vec<f64> {
         let log = fs::read_to_string(self.dir.join("gantry.log")).unwrap_or_default();
         let looks = log.lines().filter(|it| it.contains("looked at all"));
@@ -294,7 +295,7 @@ impl Bench {
     }
 
     async fn run_models(&mut self, n: usize) -> Result<()> {
-        // A new database counts models from 1.
+        // A new database numbers models from 1.
         for id in (1..).take(n) {
             let body = json!({
                 "served_name": served_name(id), "engine_type": "vllm", "engine_image": IMAGE,
@@ -304,7 +305,7 @@ impl Bench {
             ensure!(made["id"] == id, "the model's id is {} and not {id}", made["id"]);
             self.ids.push(id);
         }
-        // A start answers when its container runs; four at a time are as fast as more.
+        // A start answers once its container runs; more than four at a time are no faster.
         for ids in self.ids.chunks(4) {
             try_join_all(ids.iter().map(|id| self.command(*id, "start"))).await?;
         }
@@ -326,7 +327,8 @@ impl Bench {
         }
     }
 
-    /// Kills the engines of these models, one after the other, and starts them again; how long each took to be noticed.
+    /// Kills the engines of these models, one after the other, and starts them again. Returns how long each took to be
+    /// noticed.
     async fn kill_engines(&self, which: std::ops::Range<usize>) -> Result<Vec<f64>> {
         let mut times = Vec::new();
         for id in self.ids.get(which).context("not so many models")? {
@@ -340,7 +342,8 @@ impl Bench {
         Ok(times)
     }
 
-    /// Kills and starts the gateway; how long until each model has answered, and how many containers are others now.
+    /// Kills and starts the gateway. Returns how long it took until each model answered, and how many containers were
+    /// replaced.
     async fn kill_gateway(&mut self, kills: usize) -> Result<(Vec<f64>, usize)> {
         let before = self.lives()?;
         let mut times = Vec::new();
@@ -359,7 +362,7 @@ impl Bench {
         Ok((times, before.iter().filter(|(id, life)| after.get(*id) != Some(*life)).count()))
     }
 
-    /// Asks a model until it answers; anything but an answer after the gateway listens is an error.
+    /// Calls a model until it answers. Once the gateway listens, anything but an answer is an error.
     async fn first_answer(&self, id: i64, begun: Instant) -> Result<()> {
         let name = served_name(id);
         let body = json!({
@@ -376,7 +379,7 @@ impl Bench {
         }
     }
 
-    /// Container and time of start of each model.
+    /// Returns the container id and the start time of each model's container.
     fn lives(&self) -> Result<BTreeMap<i64, String>> {
         let format = "{{.Id}} {{.State.StartedAt}}";
         self.ids
@@ -417,7 +420,7 @@ fn docker_socket() -> Result<PathBuf> {
     Ok(PathBuf::from(path))
 }
 
-/// Passes everything on to the engine but questions for events, whose connection it closes.
+/// Passes everything on to the engine except requests for events, whose connections it closes.
 async fn without_events(listener: UnixListener, engine: PathBuf) {
     let mut tasks = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {

@@ -1,12 +1,12 @@
-//! Reads one HTTP/1.1 answer from raw bytes, whatever way they are cut, and judges it. No I/O.
+//! Reads one HTTP/1.1 answer from raw bytes, however they are split, and checks it. No I/O.
 //!
-//! The load generator must cost much less than what it measures, so the body is counted and checked on the way
-//! and never stored.
+//! The load generator must cost much less than what it measures, so the body is counted and checked as it comes and
+//! never stored.
 
 use anyhow::{Result, bail, ensure};
 use memchr::{memchr_iter, memmem};
 
-/// What a complete SSE answer of an OpenAI-compatible server ends with.
+/// The end of a complete SSE answer of an OpenAI-compatible server.
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// Longest head accepted; a proxy that sends more is broken.
@@ -51,7 +51,7 @@ enum State {
 }
 
 impl Reply {
-    /// Makes it ready for the next answer on the same connection.
+    /// Resets the state for the next answer on the same connection.
     pub(crate) fn reset(&mut self) {
         let (mut head, mut tail) = (std::mem::take(&mut self.head), std::mem::take(&mut self.tail));
         head.clear();
@@ -68,7 +68,8 @@ impl Reply {
         self.closes
     }
 
-    /// SSE events seen so far: blank lines. The mock sends nothing but `data:` events.
+    /// Returns the number of SSE events seen so far, which is the number of blank lines. The mock sends only `data:`
+    /// events.
     pub(crate) fn n_events(&self) -> u64 {
         self.n_events
     }
@@ -117,7 +118,7 @@ impl Reply {
         Ok(())
     }
 
-    /// Whether the complete answer is what a client wanted: 200, a body, and for SSE its end.
+    /// Checks that the complete answer is what a client wanted: 200, a body, and for SSE its end.
     pub(crate) fn verify(&self, wants_sse: bool) -> Result<()> {
         ensure!(self.is_done(), "the answer was cut off");
         ensure!(self.status == 200, "status {}", self.status);

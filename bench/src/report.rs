@@ -35,7 +35,7 @@ pub(crate) struct Machine {
     pub(crate) realtime: bool,
 }
 
-/// What was seen of one target: samples by phase, one per round, and what is measured once.
+/// The results of one target: samples by phase, one per round, and what is measured once.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Raw {
     pub(crate) kib_per_stream: Option<f64>,
@@ -91,16 +91,16 @@ fn p99(sample: &Sample) -> f64 {
     f64::from(sample.outcome.p99_us)
 }
 
-/// A latency minus the same of calling the mock directly, in µs.
+/// Returns a latency minus the one of calling the mock directly, in µs.
 fn added(raw: &BTreeMap<&str, Raw>, name: &str, of: fn(&Sample) -> f64) -> Option<f64> {
     let latency = |name| raw.get(name)?.median(Phase::Latency, |it: &Sample| Some(of(it)));
     Some(latency(name)? - latency(DIRECT)?)
 }
 
-/// A row of the table: its label, and how one target's cell is found.
+/// A row of the table: its label, and a function that finds the cell of one target.
 type Row<'a> = (&'a str, Box<dyn Fn(&str) -> Option<f64> + 'a>);
 
-/// The table, the ratios and the notes.
+/// Formats the table, the ratios and the notes.
 pub(crate) fn table(report: &Report) -> String {
     let raw = &report.raw;
     let of = |label, phase, what: fn(&Sample) -> Option<f64>| -> Row<'_> {

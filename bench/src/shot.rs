@@ -1,6 +1,6 @@
 //! One request, written in advance, and one keep-alive connection that sends it and reads the answer.
 //!
-//! Raw sockets: a general HTTP client costs as much as the proxies measured here.
+//! Uses raw sockets: a general HTTP client costs as much as the proxies measured here.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,25 +15,25 @@ use tokio::{
 
 use crate::reply::Reply;
 
-/// Read buffer of a connection: a whole unary answer, or a hundred SSE chunks.
+/// Size of a connection's read buffer: a whole unary answer, or a hundred SSE chunks.
 const READ_BYTES: usize = 16 * 1024;
 
-/// What is asked of the proxy.
+/// The kind of answer to request from the proxy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ask {
     /// One answer to a body of about this many bytes.
     Unary { body_bytes: usize },
-    /// A stream of so many content chunks, one per interval.
+    /// A stream of `n_chunks` content chunks, one per interval.
     Stream { n_chunks: u64, interval: Duration },
 }
 
-/// A request ready to be sent, and where to.
+/// A request ready to be sent, with its target address.
 #[derive(Debug, Clone)]
 pub(crate) struct Shot {
     addr: SocketAddr,
     bytes: Bytes,
     is_sse: bool,
-    /// Events a complete stream has at least: role, content, finish, `[DONE]`.
+    /// Smallest number of events of a complete stream: role, content, finish, `[DONE]`.
     min_events: u64,
 }
 
@@ -56,7 +56,7 @@ impl Shot {
     }
 }
 
-/// A chat of about `bytes` bytes with the punctuation and escapes of real text.
+/// Returns a chat of about `bytes` bytes with the punctuation and escapes of real text.
 fn unary_body(bytes: usize) -> String {
     const TEXT: &str = "The \"gateway\" reads this line, finds the model and forwards the rest unread.\n";
     let frame = json!({"model": "m", "messages": [{"role": "user", "content": ""}], "max_tokens": 16, "temperature": 0.2});
@@ -92,9 +92,9 @@ impl Connection {
         Ok(Self { stream, buffer: vec![0; READ_BYTES].into(), reply: Reply::default() })
     }
 
-    /// Sends the shot and reads its whole answer; `on_events` hears how many SSE events each read brought.
+    /// Sends the shot and reads its whole answer. Calls `on_events` with the number of SSE events of each read.
     ///
-    /// Returns when the first byte of the answer came.
+    /// Returns the time at which the first byte of the answer came.
     pub(crate) async fn exchange(&mut self, shot: &Shot, mut on_events: impl FnMut(u64)) -> Result<Instant> {
         self.send(shot).await?;
         self.read(&mut on_events).await?;
@@ -110,7 +110,7 @@ impl Connection {
         Ok(first_byte)
     }
 
-    /// Sends the shot and reads until its first SSE event: the stream is open from end to end.
+    /// Sends the shot and reads until its first SSE event. Then the stream is open from end to end.
     pub(crate) async fn open_stream(&mut self, shot: &Shot) -> Result<()> {
         self.send(shot).await?;
         while self.reply.n_events() == 0 {

@@ -1,8 +1,10 @@
-//! Whether memory stays flat: one gateway under a mixed load for an hour, its resident memory read all the while.
+//! Measures whether memory stays flat: puts a mixed load on one gateway for an hour and reads its resident memory
+//! meanwhile.
 //!
-//! The load is what a day brings: answers on kept connections, streams that end and streams that their clients leave,
+//! The load resembles a normal day: answers on kept connections, streams that end and streams that their clients leave,
 //! engines that refuse or cut connections, keys and models that do not exist, and people who read usage, make keys and
-//! sign in. What grows per request shows as a slope; what an engine or the allocator keeps shows in the first minutes.
+//! sign in. Memory that grows per request shows as a slope; memory that an engine or the allocator keeps shows in the
+//! first minutes.
 
 use std::{
     collections::BTreeMap,
@@ -36,14 +38,14 @@ use crate::{
     stats::median,
 };
 
-/// The part of the requests that is plain answers on kept connections.
+/// Share of the requests that are plain answers on kept connections.
 const PLAIN_PART: f64 = 0.6;
-/// Requests of the other part follow each other in rounds of so many.
+/// Number of requests in a round. The requests that are not plain are sent in rounds.
 const ROUND: u64 = 10;
 const SAMPLE_EVERY: Duration = Duration::from_secs(2);
-/// Samples that make one figure: a minute of them.
+/// Number of samples that make one figure, which are those of a minute.
 const SAMPLES_PER_MINUTE: usize = 30;
-/// What a stream of this load is: ended after 0.4 s, unless its client leaves.
+/// Streams of this load. They end after 0.4 s, unless their clients leave.
 const STREAM: Ask = Ask::Stream { n_chunks: 20, interval: Duration::from_millis(20) };
 
 #[derive(Debug, clap::Args)]
@@ -68,7 +70,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// Answers by what was asked and how it ended.
+/// Number of answers by kind of request and by how it ended.
 type Ends = BTreeMap<&'static str, BTreeMap<String, u64>>;
 
 #[derive(Debug, Serialize)]
@@ -80,14 +82,14 @@ struct Report {
     settle_minutes: u64,
     /// Median of each minute, MiB.
     rss_mib: Vec<f64>,
-    /// Of the minutes that count.
+    /// Lowest median of the minutes that count.
     lowest_mib: f64,
     highest_mib: f64,
-    /// Of the straight line through them (least squares).
+    /// Slope of the straight line through the minutes that count (least squares).
     slope_mib_per_hour: f64,
     plain_answers: u64,
     plain_errors: u64,
-    /// Descriptors at the end.
+    /// Number of open file descriptors at the end.
     descriptors: usize,
     ends: Ends,
 }
@@ -98,7 +100,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         options.minutes > options.settle,
         "the load has to last longer than the minutes that do not count"
     );
-    // Nothing is pinned: an hour of this may share the machine with other work.
+    // Processes are not bound to cores: this runs for an hour, and the machine may do other work.
     let placement = Placement { is_pinned: false, is_realtime: false };
     let dir = tempfile::tempdir().context("no temporary directory")?;
     let mock = Mock::start(placement)?;
@@ -166,7 +168,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     Ok(writeln!(stdout(), "written to {}", options.out.display())?)
 }
 
-/// What the straight line through equally spaced values rises from one to the next (least squares).
+/// Returns the rise of the straight line through equally spaced values from one to the next (least squares).
 fn slope(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let (middle, mean) = ((n - 1.0) / 2.0, values.iter().sum::<f64>() / n);
@@ -199,16 +201,16 @@ fn summary(report: &Report) -> String {
     text
 }
 
-/// Takes connections and a request from each, and closes them without an answer.
+/// Accepts connections, reads a request from each, and closes them without an answer.
 async fn cut_connections(listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let mut buffer = [0; 4096];
-        // Closed by the other side is as good.
+        // It is fine if the other side closes the connection.
         let _ = stream.read(&mut buffer).await;
     }
 }
 
-/// Those who send what is not plain.
+/// Clients that send the requests that are not plain.
 struct People {
     gateway: SocketAddr,
     launch: Launch,
@@ -219,7 +221,7 @@ struct People {
 }
 
 impl People {
-    /// Registers an engine at a port where nobody listens.
+    /// Registers an engine at a port on which nothing listens.
     async fn prepare(launch: &Launch, key: String, limited: String) -> Result<Self> {
         let session = launch.login().await?;
         let [nobody] = free_addresses()?;
@@ -257,7 +259,7 @@ impl People {
         *ends.entry(what).or_default().entry(how).or_default() += 1;
     }
 
-    /// The `n`th request.
+    /// Sends the `n`th request.
     async fn send(&self, n: u64) {
         let (what, done) = match n % ROUND {
             0..=2 => ("stream", self.stream(false).await),
@@ -268,7 +270,7 @@ impl People {
             8 => ("unknown key", self.chat("m", "sk-no-such-key").await),
             _ => self.administer(n / ROUND).await,
         };
-        // Without what the answer quotes: ids in it would make each error one of its own.
+        // The text that the error quotes from the answer is cut: with the ids in it, no two errors would be the same.
         let why =
             |error: anyhow::Error| format!("{error:#}").split('{').next().unwrap_or_default().to_owned();
         self.ended(what, done.unwrap_or_else(why));
@@ -292,7 +294,7 @@ impl People {
         Ok(answer.status.as_str().to_owned())
     }
 
-    /// One of the things that people do with the admin API, in turns.
+    /// Does one of the things that people do with the admin API, in turns.
     async fn administer(&self, n: u64) -> (&'static str, Result<String>) {
         let pages = [
             ("usage list", "/admin/usage?limit=50"),
@@ -304,7 +306,7 @@ impl People {
         ];
         match n % 8 {
             6 => ("key made, ended", self.make_and_end_key().await),
-            // A user has 400 sign-ins an hour.
+            // A user may sign in 400 times an hour.
             7 if n % 128 == 7 => ("sign-in", self.sign_in().await),
             7 => ("who am I", self.get("/auth/me").await),
             at => {

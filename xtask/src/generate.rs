@@ -1,4 +1,4 @@
-//! Pages made from the tables in the code.
+//! Generates reference pages from the tables in the code.
 
 mod roles;
 
@@ -19,7 +19,7 @@ use gantry_domain::{
 };
 use gantry_settings::{Settings, Sources};
 
-/// Paths from the root, with their texts.
+/// Returns the paths of all pages from the root, with their texts.
 fn pages() -> anyhow::Result<[(&'static str, String); 9]> {
     Ok([
         ("docs/reference/settings.md", settings()?),
@@ -43,7 +43,7 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a page is not what would be written.
+/// Fails if the file of a page differs from the generated text.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     for (name, text) in pages()? {
         if fs::read_to_string(root.join(name)).unwrap_or_default() != text {
@@ -114,7 +114,7 @@ fn model_fields() -> String {
     out
 }
 
-/// Every default that is not the engine's own.
+/// Lists every default that is not the engine's own.
 fn defaults() -> String {
     let mut out = head(
         "Defaults that are not the engines' own",
@@ -184,7 +184,7 @@ fn default(it: Default) -> String {
     it.text().map(|it| format!("`{it}`")).unwrap_or_default()
 }
 
-/// The flags with the versions that have them.
+/// Lists the flags with the versions that have them.
 fn arguments(emit: Emit, engine: EngineKind) -> String {
     let between = |from: Version, before: Version| {
         let name = |it| EngineVersion::Known(engine, it);
@@ -318,7 +318,7 @@ fn failure(entry: &Entry) -> String {
     )
 }
 
-/// A text in the type of code, which may hold backticks itself.
+/// Formats a text as code; the text may contain backticks itself.
 fn code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }

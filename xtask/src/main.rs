@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask gen [--check]` writes the generated reference pages, `cargo xtask tidy` holds the
+//! Project chores: `cargo xtask gen [--check]` writes the generated reference pages, `cargo xtask tidy` checks the
 //! rules that no compiler knows, `cargo xtask image PROGRAM FILE` writes the gateway's container image.
 #![expect(clippy::print_stderr, reason = "a command for people at a terminal")]
 

@@ -1,4 +1,5 @@
-//! Rules of the house: who may import whom, how long files are, how they begin, and what must not be in them.
+//! Rules of this project: which crate may import which, how long files are, how they begin, and what must not be in
+//! them.
 
 use std::{
     fs,
@@ -9,10 +10,10 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-/// Longest source file in lines, its tests not counted. Beyond, it has more than one subject.
+/// Longest source file in lines, its tests not counted. A longer file has more than one subject.
 const LONGEST: usize = 600;
 
-/// Which of our crates each crate may depend on. From ARCHITECTURE.md.
+/// For each of our crates, those of ours that it may depend on. From ARCHITECTURE.md.
 const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-domain", &[]),
     ("gantry-settings", &["gantry-domain"]),
@@ -39,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-bench", &[]),
 ];
 
-/// Foreign crates that one crate of ours has for itself.
+/// Foreign crates that only the listed crates of ours may use.
 const HOMES: &[(&str, &[&str])] = &[
     ("bollard", &["gantry-runtime", "gantry-sim"]),
     ("sqlx", &["gantry-store", "gantry-testkit"]),

@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! The state that every handler can reach.
 
 use std::{
     collections::HashMap,
@@ -50,11 +50,12 @@ impl App {
     }
 }
 
-/// See [`App`]. A plain struct, so that wiring it up is checked by the compiler.
+/// The parts of [`App`]. This is a plain struct, so that the compiler checks how it is wired up.
 pub struct Parts {
     pub store: Store,
     pub clock: Clock,
-    /// For times that pass: nobody sets it. The reconciler's, which stamps the phases of models.
+    /// The clock for measuring elapsed time: nobody can set it. It is the reconciler's clock, which stamps the phases
+    /// of models.
     pub steady: Clock,
     pub passwords: Passwords,
     pub cookies: Cookies,
@@ -64,18 +65,20 @@ pub struct Parts {
     pub engines: Arc<dyn Engines>,
     pub monitor: Arc<dyn Monitor>,
     pub allowances: Arc<dyn Allowances>,
-    /// Wakes the reconciler for a model. A hint: a lost one costs one period.
+    /// Wakes the reconciler for a model. This is only a hint: if one is lost, the model waits for the reconciler's next
+    /// period.
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     pub feed: Feed,
     pub seats: Seats,
     pub body_room: BodyRoom,
-    /// Reads of usage that may take long.
+    /// Limits the reads of usage that may take long.
     pub long_reads: LongReads,
-    /// Users that an organisation may have.
+    /// Most users that an organisation may have.
     pub org_users_max: u32,
-    /// Must accompany a bootstrap from elsewhere than loopback.
+    /// The token that a bootstrap request must carry, unless it comes from the gateway's own user or root on this
+    /// machine.
     pub setup_token: SecretString,
     /// What runs the engines: `docker` or `process`.
     pub runtime: &'static str,
@@ -83,12 +86,12 @@ pub struct Parts {
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
     pub disk: Disk,
-    /// Of the current password, when it is to be changed.
+    /// Counts guesses at the current password in requests that change it.
     pub guesses: Guesses,
     pub hub_cache_dir: PathBuf,
     /// Which images models may name.
     pub images: AllowedImages,
-    /// Images are never pulled.
+    /// Whether the gateway is offline: images are never pulled then.
     pub offline: bool,
     /// Folders that packages are written to and read from.
     pub export_dirs: Vec<PathBuf>,
@@ -103,16 +106,16 @@ pub struct Headers(pub(crate) Arc<gantry_inspect::Cache>);
 
 /// What the data plane knows of limits.
 pub trait Allowances: Send + Sync + 'static {
-    /// Limits of keys that have none of their own.
+    /// Returns the limits of keys that have none of their own.
     fn defaults(&self) -> Limits;
-    /// What was spent of the budgets of a holder; `None` for one that nothing is counted for: it has no limit, or can't be
-    /// used, or nobody knows of it yet.
+    /// Returns how much of its budgets a holder has spent. `None` if nothing is counted for it: it has no limit, can't
+    /// be used, or is not known yet.
     fn spent(&self, holder: LimitHolder) -> Option<Spent>;
-    /// What is left of all limits, as far as this gateway knows; nothing of a holder without limits.
+    /// Returns what is left of all limits of a holder, as far as this gateway knows; empty for a holder without limits.
     fn standing(&self, holder: LimitHolder) -> Standing;
 }
 
-/// Who has limits.
+/// An owner of limits: a key, a user or an organisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitHolder {
     Key(KeyId),
@@ -132,8 +135,8 @@ pub struct Spent {
 pub struct Refresh(pub mpsc::Sender<oneshot::Sender<()>>);
 
 impl Refresh {
-    /// Returns once the data plane uses the new state, so that a client can use a key in its next breath. Gives up
-    /// after a second: the publisher then does it in its own time.
+    /// Returns once the data plane uses the new state, so that a client can use a new key at once. Stops waiting after
+    /// one second: the publisher then publishes the state later.
     pub async fn publish(&self) {
         let (done, published) = oneshot::channel();
         if self.0.send(done).await.is_ok() {
@@ -145,35 +148,37 @@ impl Refresh {
 /// Lines of an engine's log as they come.
 pub type LogStream = BoxStream<'static, String>;
 
-/// What the admin API needs of running engines; the reconciler's side implements it.
+/// What the admin API needs from running engines. The reconciler's side implements it.
 pub trait Engines: Send + Sync + 'static {
-    /// Lines of the model's engine, and how it ended.
+    /// Returns log lines of the model's engine, and how the engine ended.
     fn logs(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<EngineLog, ApiError>>;
-    /// The same, and what follows.
+    /// Returns a stream of log lines: those that are there, and each new one as it comes.
     fn follow(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<LogStream, ApiError>>;
-    /// One small request straight to the engine.
+    /// Sends one small request straight to the engine.
     fn test(&self, model: &Model) -> BoxFuture<'static, TestReport>;
     /// The machine that engines run on.
     fn machine(&self) -> BoxFuture<'static, MachineView>;
-    /// What the engine of a model that runs counts; the error is one line for an operator. Takes 2 s at most.
+    /// Returns the metrics of a running model's engine. The error is one line for an operator. Takes 2 s at most.
     fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>>;
-    /// What the model hub says of `repo_id`, which is `owner/name` or `name`. Takes 10 s at most.
+    /// Asks the model hub about the repository `repo_id`, which is `owner/name` or `name`. Takes 10 s at most.
     fn hub_repository(
         &self,
         repo_id: &str,
         token: Option<SecretString>,
     ) -> BoxFuture<'static, Result<HubRepository, ApiError>>;
-    /// What a start would do now.
+    /// Returns what a start of the model would do now.
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview>;
     /// Whether the model runs on the simulator instead of an engine: its record or a setting names it.
     fn is_simulated(&self, model: &Model) -> bool;
     /// The boot id of the machine; empty if it is not known.
     fn boot(&self) -> String;
-    /// What a start of a model of `engine` whose `engine_image` is `wished` uses: an image, or the name of a program.
+    /// Returns what a start of a model uses: an image, or the name of a program. `engine` is the model's engine, and
+    /// `wished` is its `engine_image`.
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.
     fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
-    /// Takes in the images of an archive; their references. Counts in `sent` the bytes of it that are on their way.
+    /// Loads the images of an archive and returns their references. Counts in `sent` how many bytes of the archive are
+    /// on their way.
     fn load_images(
         &self,
         archive: PathBuf,
@@ -183,16 +188,17 @@ pub trait Engines: Send + Sync + 'static {
     fn live(&self, model: ModelId) -> Live;
     /// Whether the data plane accepts the session with this hash.
     fn session_known(&self, id_hash: &[u8; 32]) -> bool;
-    /// Whether the container runtime answers; the error is one line for anybody. Soon done, however many ask and
-    /// whatever the runtime does.
+    /// Returns whether the container runtime answers. The error is one line that anybody may read. Returns soon,
+    /// however many callers ask and whatever the runtime does.
     fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>>;
     /// Whether a gateway supervises the models; the error is one line that names nobody.
     fn supervision_ok(&self) -> Result<(), String>;
-    /// Whether what requests are decided by is read from the database; what is wrong in one line.
+    /// Returns whether the data by which requests are decided is read from the database. The error says in one line
+    /// what is wrong.
     fn catalog_ok(&self) -> Result<(), String>;
     /// Whether usage can be recorded now.
     fn spool_ok(&self) -> BoxFuture<'static, bool>;
-    /// What went through the usage spool since the gateway started.
+    /// Returns the counts of the usage spool since the gateway started.
     fn spool(&self) -> SpoolReport;
     /// Health of a route as the data plane sees it; `None` if nothing has the name.
     fn route_health(&self, served_name: &str) -> Option<RouteHealth>;
@@ -204,24 +210,25 @@ pub trait Engines: Send + Sync + 'static {
 pub trait Monitor: Send + Sync + 'static {
     /// The machine now; `None` if a file system hangs.
     fn host(&self) -> BoxFuture<'static, Option<HostNow>>;
-    /// What was sampled in the last `minutes`.
+    /// Returns the samples of the last `minutes`.
     fn trends(&self, minutes: u64) -> BoxFuture<'static, Option<Trends>>;
     fn throughput(&self) -> Throughput;
     fn capabilities(&self) -> BoxFuture<'static, Option<Capabilities>>;
     /// All engines, by served name.
     fn upstreams(&self) -> Vec<UpstreamView>;
-    /// Probes the engines of these served names now, of all without a list.
+    /// Probes the engines of these served names now, or all engines if there is no list.
     fn probe(&self, served_names: Option<Vec<String>>) -> BoxFuture<'static, ()>;
-    /// Ids of the containers that processes run in, or of the engines that they belong to, as far as they can be seen.
+    /// Maps each process id to the id of the container that the process runs in, or of the engine that it belongs to,
+    /// as far as it can be seen.
     fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>>;
 }
 
-/// Why what runs is not what a start would make now, though the record was not edited.
+/// Why a running engine differs from what a start would make now, although the model's record was not edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drift {
-    /// Settings of the gateway, or the engine's image.
+    /// Settings of the gateway, or the engine's image, changed.
     Launch,
-    /// The internal key: the engine refuses the gateway.
+    /// The internal key changed: the engine refuses the gateway.
     InternalKey,
 }
 
@@ -237,7 +244,7 @@ impl Drift {
 /// What is known of a model while this process runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Live {
-    /// Why what runs is not what a start would make now, though the record was not edited.
+    /// Why a running engine differs from what a start would make now, although the model's record was not edited.
     pub drift: Option<Drift>,
     /// An image that is being pulled: bytes done and bytes known so far.
     pub pull: Option<(u64, u64)>,
@@ -258,37 +265,37 @@ pub struct Image {
 pub struct HubRepository {
     /// `config.json` as it came; `None` if there is none.
     pub config: Option<bytes::Bytes>,
-    /// Names of all files; `None` if the hub did not tell.
+    /// Names of all files; `None` if the hub did not list them.
     pub files: Option<Vec<String>>,
 }
 
-/// What an engine wrote. All empty when the model has no container.
+/// An engine's log. All fields are empty if the model has no container.
 #[derive(Debug, Clone, Default)]
 pub struct EngineLog {
     pub text: String,
     /// `None` while it runs.
     pub exit_code: Option<i64>,
-    /// The kernel ended it for its use of memory.
+    /// Whether the kernel killed the engine for its use of memory.
     pub out_of_memory: bool,
-    /// It is of a container that an earlier command made: the last one made none, or none yet.
+    /// Whether the log is from a container of an earlier command, because the last command made none, or none yet.
     pub earlier: bool,
     pub watch: Watch,
 }
 
-/// Counts of the usage spool, of this gateway and since it started.
+/// Counts of this gateway's usage spool since the gateway started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SpoolReport {
     /// Rows of requests that ended.
     pub written: u64,
     /// Records that could not be written at first.
     pub write_errors: u64,
-    /// Rows that were brought to the database.
+    /// Rows that were shipped to the database.
     pub shipped: u64,
-    /// Those of them that the database had already: read once more after a crash or an outage.
+    /// Shipped rows that the database had already, because they were read again after a crash or an outage.
     pub replayed: u64,
     /// Damaged places that were skipped.
     pub torn: u64,
-    /// What lies on disk and is not in the database yet.
+    /// Bytes that are on disk and not in the database yet.
     pub backlog_bytes: u64,
 }
 
@@ -296,27 +303,27 @@ pub struct SpoolReport {
 #[derive(Debug, Clone)]
 pub struct Preview {
     pub image: String,
-    /// `None`: the container runtime does not answer.
+    /// Whether the image is on the machine; `None` if the container runtime does not answer.
     pub image_cached: Option<bool>,
     /// Why a missing image would not be fetched.
     pub image_refused: Option<&'static str>,
-    /// It names our simulator.
+    /// Whether the image names Gantry's simulator.
     pub simulator: bool,
-    /// Of the engine, as far as the image tells.
+    /// The engine's version, as far as the image shows it.
     pub version: EngineVersion,
-    /// The image is being asked just now.
+    /// Whether the image is being asked for its version right now.
     pub version_pending: bool,
     /// Entry point (where we set it) and arguments.
     pub command: Vec<String>,
-    /// With secrets in clear: to be redacted before it is shown.
+    /// Environment variables with secrets in clear text: redact them before they are shown.
     pub env: Vec<(String, String)>,
     /// Settings that are not used as they are.
     pub unsupported: Vec<LaunchWarning>,
-    /// There are no images: the engine is a program of this machine.
+    /// Whether the engine is a program of this machine, so that there are no images.
     pub is_process: bool,
-    /// A variable with which a start is refused.
+    /// An environment variable because of which a start is refused.
     pub refused_variable: Option<String>,
-    /// GPUs of the machine; 0 also where the gateway can't see them.
+    /// Number of GPUs of the machine; 0 also if the gateway can't see them.
     pub known_gpus: usize,
     /// Indexes of the GPUs that the container is given.
     pub gpus: Vec<u32>,
@@ -370,7 +377,7 @@ impl Parts {
         crate::Problem(ApiError::not_found(what, id))
     }
 
-    /// The same, of what the field `param` of a body refers to.
+    /// Returns the same error for an object that the field `param` of a body refers to.
     pub(crate) fn not_found_in(
         param: &str,
         what: &'static str,

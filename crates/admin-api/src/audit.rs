@@ -20,7 +20,7 @@ use crate::{
     guard::{self, RequestId},
 };
 
-/// A view as rows keep it: without what was spent of budgets, which changes by itself.
+/// Returns a view as rows of the audit log keep it: without the spent part of budgets, which changes by itself.
 pub(crate) fn record(view: impl Serialize) -> Value {
     let mut view = serde_json::to_value(view).unwrap_or_default();
     if let Value::Object(map) = &mut view {
@@ -29,7 +29,7 @@ pub(crate) fn record(view: impl Serialize) -> Value {
     view
 }
 
-/// Where a request comes from.
+/// Returns where a request comes from.
 pub(crate) fn origin(app: &App, request: &Request) -> Origin {
     let extensions = request.extensions();
     let peer = extensions.get::<Peer>().copied();
@@ -61,7 +61,7 @@ pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl In
     }
     let action = params.parsed("action", "an action such as user.create", Action::parse)?;
     let object_type = params.parsed("object_type", "a kind of object such as model", ObjectType::parse)?;
-    // A number is a user's id, anything else his name at that time, in any case.
+    // A number is a user's id. Anything else is the user's name at that time, in upper or lower case.
     let actor = params.text("actor");
     let actor_id = actor.as_deref().and_then(|it| it.parse().ok());
     let filter = AuditFilter {

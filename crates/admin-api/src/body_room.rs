@@ -1,5 +1,6 @@
-//! Memory for the bodies of requests that people and their tools send. Each is read as a whole before its handler runs, and
-//! whoever holds the last byte back keeps it in memory: without a bound, as many as there are connections.
+//! Bounds the memory for the bodies of requests that people and their tools send. Each body is read as a whole before
+//! its handler runs, and a client that holds back the last byte keeps the body in memory. Without a bound, there could
+//! be as many bodies in memory as there are connections.
 
 use std::{
     collections::HashMap,
@@ -8,15 +9,16 @@ use std::{
 
 use gantry_domain::{ApiError, ErrorCode, UserId};
 
-/// So much of each body is not counted: nearly all bodies are smaller, and lie in the buffer of their connection anyway.
+/// Bytes of each body that are not counted: nearly all bodies are smaller, and lie in the buffer of their connection
+/// anyway.
 const FREE: usize = 16 << 10;
-/// Bytes of all bodies of one user: two or three of the largest there may be.
+/// Most bytes of all bodies of one user: two or three bodies of the largest size.
 const OF_USER: usize = 8 << 20;
 const ALL: usize = 64 << 20;
-/// Bodies come and go within moments.
+/// Seconds after which a refused client may try again: bodies come and go within moments.
 const RETRY_AFTER_SEC: u64 = 1;
 
-/// How much is taken. Clones share it.
+/// Counts how much of the memory is taken. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub struct BodyRoom(Arc<Mutex<Taken>>);
 
@@ -26,11 +28,11 @@ struct Taken {
     by_user: HashMap<UserId, usize>,
 }
 
-/// What one body takes, in bytes; free again when it is dropped.
+/// The memory that one body takes, in bytes. Dropping it frees the memory.
 #[derive(Debug)]
 pub(crate) struct Room {
     of: BodyRoom,
-    /// Bodies of nobody in particular are names and passwords, which are small.
+    /// `None` if nobody is signed in: such bodies are not counted, since they are names and passwords, which are small.
     user: Option<UserId>,
     taken: usize,
 }
@@ -46,7 +48,7 @@ impl BodyRoom {
 }
 
 impl Room {
-    /// The body has `length` bytes by now.
+    /// Counts the body as having `length` bytes by now.
     ///
     /// # Errors
     /// 503 `request_memory_full`; what it took is free again.

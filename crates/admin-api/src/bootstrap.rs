@@ -27,7 +27,8 @@ use crate::{
 
 /// Create the first owner
 ///
-/// Needs the set-up token that the gateway printed at start, unless it comes from the gateway's own user or root on its machine.
+/// Needs the set-up token that the gateway printed at start, unless it comes from the gateway's own user or root on its
+/// machine.
 pub(crate) async fn bootstrap(
     app: State<App>,
     Extension(peer): Extension<Peer>,
@@ -91,7 +92,7 @@ fn done() -> Problem {
     Problem::new(ErrorCode::AlreadyBootstrapped, "there is an owner already: sign in")
 }
 
-/// See [`create_owner`].
+/// The owner and the organisation that [`create_owner`] makes.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstOwner<'a> {
     pub username: &'a str,
@@ -112,12 +113,12 @@ pub async fn create_owner(
 ) -> Result<Option<(UserId, OrgId)>, Problem> {
     let password_hash = passwords.hash(first.password).await?;
     let mut tx = store.write().await?;
-    // Hundreds at once: exactly one gets past this.
+    // If hundreds of requests come at once, exactly one gets past this.
     tx.exclusive().await?;
     if tx.any_owner().await? {
         return Ok(None);
     }
-    // Settings get here unread.
+    // Values from settings get here without any check.
     for (field, given, max) in [("username", first.username, 64), ("org_name", first.org_name, 100)] {
         if !name::is_name(given, max) {
             return Err(Problem::invalid(field, format!("`{field}` must be {}", read::named(max))));

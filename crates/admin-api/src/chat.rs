@@ -1,4 +1,5 @@
-//! `/v1/chat/sessions`: the playground's chats. They belong to the signed-in user; nobody else's exist for him.
+//! `/v1/chat/sessions`: the playground's chats. They belong to the signed-in user, for whom the chats of others do not
+//! exist.
 
 use axum::{
     BoxError, Json,
@@ -26,21 +27,21 @@ use crate::{
     policy::Caller,
 };
 
-/// Chats of one user, and messages of one chat.
+/// Most chats of one user, and most messages of one chat.
 const MAX_CHATS: i64 = 1000;
 const MAX_MESSAGES: i64 = 2000;
-/// Characters of a message.
+/// Longest message, in characters.
 const MAX_CONTENT: usize = 200_000;
-/// Bytes that the messages of one chat, and those of all chats of a user, may take; each counts [`MESSAGE_COST`] more than
-/// it has, so that many short ones are bounded too.
+/// Most bytes that the messages of one chat, and those of all chats of a user, may take. Each message counts
+/// [`MESSAGE_COST`] bytes more than it has, so that many short messages are bounded too.
 const MAX_CHAT_BYTES: i64 = 4 << 20;
 const MAX_USER_BYTES: i64 = 64 << 20;
 const MESSAGE_COST: i64 = 512;
-/// Entries on all pages, as of every list.
+/// The header with the number of entries on all pages, as every list has it.
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
-/// Messages that are in memory at once when a chat is shown.
+/// Most messages in memory at once when a chat is shown.
 const BATCH: i64 = 16;
-/// Bytes of `constraints` or `metrics` as JSON.
+/// Most bytes of `constraints` or `metrics` as JSON.
 const MAX_OBJECT: usize = 8 << 10;
 
 /// List your chats
@@ -60,7 +61,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     if !with_messages {
         return Ok(Listed(chats.map(|it| it.1).collect::<Vec<_>>(), total).into_response());
     }
-    // Written as it is read, as one chat is.
+    // The list is written while it is read, as a single chat is.
     let each = chats.enumerate().map(move |(n, (id, head))| {
         let comma = if n > 0 { "," } else { "" };
         stream::once(async move { Ok(comma.to_owned()) }).chain(with_its_messages(
@@ -76,7 +77,8 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
     Ok((headers, Body::from_stream(told(body))).into_response())
 }
 
-/// The chat `id` as JSON: `head`, and its messages as they are read. `first` is the first batch of them, if it was read.
+/// The chat `id` as JSON: `head`, and its messages as they are read. `first` is the first batch of them, if it was
+/// read.
 fn with_its_messages(
     app: App,
     id: Uuid,
@@ -112,7 +114,7 @@ fn with_its_messages(
     })
 }
 
-/// An end before its time is noted in the log, since the status was sent long ago.
+/// Logs it if an answer ends early, since its status was sent long ago.
 fn told(
     body: impl Stream<Item = Result<String, BoxError>> + Send,
 ) -> impl Stream<Item = Result<String, BoxError>> + Send {
@@ -145,7 +147,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         updated_at: now,
     };
     let mut tx = app.store.write().await?;
-    // Of two at once the later one must count the earlier one.
+    // If two requests come at once, the later one must count what the earlier one made.
     tx.lock_user(caller.user.id).await?;
     if tx.chats(caller.user.id, 0, 0).await?.1 >= MAX_CHATS {
         return Err(Parts::invalid_state(format!("you have {MAX_CHATS} chats: delete some first")));
@@ -169,7 +171,8 @@ pub(crate) async fn show(
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
     let first = tx.chat_messages(id, 0, BATCH).await?;
     drop(tx);
-    // Written as it is read: a chat may be large, and one who reads slowly must not hold a transaction open.
+    // The chat is written while it is read: it may be large, and a client that reads slowly must not hold a transaction
+    // open.
     let body = with_its_messages(app.0, id, &view(&chat), Some(first));
     Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(told(body))))
 }
@@ -194,8 +197,8 @@ pub(crate) async fn add_message(
     let (Some(role), Some(content)) = (role, content) else { return Err(ApiError::internal().into()) };
     let mut message = ChatMessage { id: 0, role, content, metrics, created_at: app.clock.now() };
     let more = message.content.len() + metrics_len(&message);
-    // All of the user's chats are looked at before there is a transaction that others wait for: messages that are added at
-    // the same moment may go a little over the bound.
+    // The size of all of the user's chats is read before the transaction that others wait for begins. Messages that are
+    // added at the same moment may therefore go a little over the limit.
     if full(app.store.read().await?.chats_size(caller.user.id).await?, more, MAX_USER_BYTES) {
         let mib = MAX_USER_BYTES >> 20;
         return Err(Parts::invalid_state(format!("your chats have {mib} MiB together: delete some first")));
@@ -238,7 +241,7 @@ pub(crate) async fn clear(app: State<App>, caller: Caller) -> Outcome<Json<Value
     Ok(Json(json!({ "status": "cleared", "deleted_count": n })))
 }
 
-/// Whether messages that take `size` and one of `more` bytes are more than `max`.
+/// Returns whether the messages counted in `size` and one more of `more` bytes take more than `max` bytes.
 fn full(size: ChatSize, more: usize, max: i64) -> bool {
     size.bytes + (size.messages + 1) * MESSAGE_COST + more as i64 > max
 }

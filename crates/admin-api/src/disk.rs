@@ -1,6 +1,6 @@
-//! Looking at files that users chose, off the runtime. A network file system whose server is gone holds up whoever
-//! touches it, for ever: so that it takes a few threads and not all (sign-in and the usage shipper need them too),
-//! there are few looks at a time, and each is waited for only so long.
+//! Runs file system work on paths that users chose, off the async runtime. A network file system whose server is gone
+//! blocks every thread that touches it, for ever. To lose only a few threads and not all of them (sign-in and the usage
+//! shipper need them too), few pieces of work run at a time, and each is waited for only up to a time limit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,16 +12,16 @@ use tokio::{
 
 use crate::error::{Outcome, Problem};
 
-/// Looks at a time; a small part of the threads that block (512).
+/// Most pieces of work at a time: a small part of the threads for blocking work (512).
 const AT_ONCE: usize = 8;
-/// Longest wait for a turn, and for a look.
+/// Longest wait for a turn, and longest wait for the work itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// See the module. Clones share the turns.
+/// Runs blocking file system work, a few pieces at a time. Clones share the turns.
 #[derive(Debug, Clone)]
 pub struct Disk {
     turns: Arc<Semaphore>,
-    /// Of inspections, each of which may take 64 MiB.
+    /// The turn of inspections, each of which may take 64 MiB.
     inspection: Arc<Semaphore>,
     patience: Duration,
 }
@@ -49,7 +49,7 @@ impl Disk {
         self.run(turn, work).await
     }
 
-    /// The same, one at a time.
+    /// Runs `work`, which may block, as an inspection: one at a time.
     pub(crate) async fn inspect<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -63,7 +63,7 @@ impl Disk {
         turn.map_err(|_| ApiError::internal().into())
     }
 
-    /// The turn ends with the work, also if nobody waits for it any more.
+    /// Runs `work` and holds the turn until the work ends, also if nobody waits for it any more.
     async fn run<T: Send + 'static>(
         &self,
         turn: OwnedSemaphorePermit,

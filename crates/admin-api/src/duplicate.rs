@@ -1,10 +1,10 @@
-//! Objects in which a key stands twice, which `serde_json` reads as if only the last one were there.
+//! Finds JSON objects in which a key appears twice. `serde_json` reads them as if only the last one were there.
 
 use std::{collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// The first key, at any depth, that its object has already. `json` is valid.
+/// Returns the first key, at any depth, that appears a second time in its object. `json` must be valid.
 pub(crate) fn first(json: &[u8]) -> Option<String> {
     let mut found = None;
     // The error only ends the walk.

@@ -38,7 +38,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::Conflict(constraint) => return Self(conflict(*constraint)),
-            // It was there when the request was checked.
+            // The object was there when the request was checked.
             StoreError::Reference => {
                 return Self::new(ErrorCode::InvalidState, "what this belongs to was deleted meanwhile");
             }
@@ -65,7 +65,7 @@ fn conflict(constraint: Constraint) -> ApiError {
     ApiError::new(code, message).with_param(param)
 }
 
-/// The request id lives in the response's header, where the outermost layer put it; the body gets it there.
+/// An error on its way to the outermost layer, which knows the request id and writes it into header and body.
 #[derive(Clone)]
 pub(crate) struct Carried(pub(crate) ApiError);
 
@@ -85,7 +85,7 @@ pub(crate) fn finish(error: &ApiError, request_id: &str) -> Response {
     if let Some(seconds) = error.retry_after_sec {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    // The rest of the body is not read, so nothing else can come this way.
+    // The rest of the body is not read, so the connection can't carry another request.
     if matches!(error.code, ErrorCode::RequestTooLarge | ErrorCode::RequestTimeout) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

@@ -1,8 +1,8 @@
 //! `GET /admin/events`: server-sent events for the pages: models as they change, pulls, and one model's log on demand.
 //!
-//! Each reader has a place in a shared, bounded queue and no queue of his own: one that falls behind is told so (`lag`),
-//! cut off, comes back with `Last-Event-ID`, and gets what he missed or a `reset`. The connection ends with the session, and when the
-//! gateway drains (the data plane ends every event stream then).
+//! Each reader has a place in a shared, bounded queue and no queue of its own. A reader that falls behind gets the
+//! event `lag` and is cut off; it comes back with `Last-Event-ID` and gets what it missed, or a `reset`. The connection
+//! ends with the session, and when the gateway drains (the data plane ends every event stream then).
 
 use std::{collections::VecDeque, convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -36,19 +36,19 @@ use crate::{
     session,
 };
 
-/// After a broken connection a browser waits for so long, in milliseconds.
+/// How long a browser waits after a broken connection before it comes back, in milliseconds.
 const RETRY_MS: u32 = 2000;
-/// A comment after so long without an event, so that nobody on the way takes the connection for a dead one.
+/// Longest time without an event before a comment is sent, so that nothing on the way takes the connection for dead.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
-/// Lines of a log from before the request.
+/// Number of log lines from before the request that are sent.
 const LOG_TAIL: usize = 200;
 
 /// Events for the UI
 ///
 /// A stream of server-sent events. It begins with `snapshot`, all models; then come `model`, `model_deleted` and `pull`
-/// as things change. With `logs` (the id of a model) also `log` for each line of its engine and `log_end`. Who comes
-/// back with `Last-Event-ID` gets what he missed, or `reset` with all models if that is not known any more. Ends with
-/// the session, and with `lag` if the reader is too slow.
+/// as things change. With `logs` (the id of a model) also `log` for each line of its engine and `log_end`. A reader
+/// that comes back with `Last-Event-ID` gets what it missed, or `reset` with all models if that is not known any more.
+/// Ends with the session, and with `lag` if the reader is too slow.
 pub(crate) async fn events(
     app: State<App>,
     caller: Caller,
@@ -123,8 +123,8 @@ impl Reader {
         })
     }
 
-    /// A reader that lags is caught up from the ring. If the ring no longer has what it missed, it gets `lag` and has to
-    /// reconnect: nothing is kept for single readers.
+    /// A reader that lags is caught up from the ring. If the ring no longer has what it missed, it gets `lag` and has
+    /// to reconnect: nothing is kept for single readers.
     fn catch_up(&mut self, missed: u64) -> String {
         if let Some(events) = self.app.feed.since(self.last) {
             self.last = events.last().map_or(self.last, |it| it.n);
@@ -134,7 +134,7 @@ impl Reader {
         text(None, "lag", &json!({ "missed": missed }))
     }
 
-    /// What is sent next; `None` ends the connection.
+    /// Returns what is sent next; `None` ends the connection.
     async fn next(&mut self) -> Option<String> {
         if let Some(text) = self.ready.pop_front() {
             return Some(text);
@@ -148,7 +148,7 @@ impl Reader {
                 }
             };
             tokio::select! {
-                // A session that ended comes before anything that he would see of it.
+                // The session is checked first, so that its user sees nothing more once it has ended.
                 biased;
                 _ = self.check.tick() => {
                     if !self.grant.holds(&self.app).await {

@@ -19,11 +19,11 @@ use uuid::Uuid;
 
 use crate::{body_room::Room, duplicate, error::Problem, policy::BodyLimit};
 
-/// Longest time for a body to arrive; the largest has 256 KiB.
+/// Longest time for a body to arrive. The largest bodies have 3 MiB (`BodyLimit::CHAT`).
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// Characters of `q`.
+/// Longest `q`, in characters.
 pub(crate) const MAX_SEARCH: usize = 200;
-/// Bytes of a body that are read though it is too large already.
+/// Most bytes that are read of a body that is too large.
 const DISCARDED: u64 = 4 << 20;
 
 /// A JSON object as the body; nothing said about its fields yet.
@@ -46,7 +46,7 @@ impl Object {
         }
         match serde_json::from_slice::<Value>(bytes) {
             Ok(Value::Object(mut map)) => {
-                // Of two values of a field one would be lost, and the sender may mean the other.
+                // If a field came twice, one value would be lost, and the sender may mean that one.
                 if let Some(key) = duplicate::first(bytes) {
                     let error = ApiError::new(ErrorCode::DuplicateKey, format!("`{key}` appears twice"))
                         .with_param(key);
@@ -56,7 +56,7 @@ impl Object {
                 Ok(Self(map))
             }
             Ok(_) => Err(Problem::new(ErrorCode::InvalidJson, "the body must be a JSON object")),
-            // The one reason that serde_json (1.0) tells by its text alone; it reads 127 levels.
+            // serde_json (1.0) shows this reason only in the error's text; it reads 127 levels.
             Err(error) if error.to_string().starts_with("recursion limit exceeded") => Err(Problem::new(
                 ErrorCode::InvalidJson,
                 "the body is nested too deeply: more than 127 levels",
@@ -83,7 +83,7 @@ fn plain(value: &mut Value) {
     }
 }
 
-/// The same where no body at all stands for one without fields.
+/// Like [`Object`], but a request without a body counts as an object without fields.
 pub(crate) struct MaybeObject(pub(crate) Object);
 
 impl<S: Send + Sync> FromRequest<S> for MaybeObject {
@@ -98,7 +98,7 @@ impl<S: Send + Sync> FromRequest<S> for MaybeObject {
     }
 }
 
-/// Whether the body is said to be JSON, and the body.
+/// Returns whether `Content-Type` says that the body is JSON, and the body.
 async fn received(request: Request) -> Result<(bool, Bytes), Problem> {
     let limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::NONE).0;
     let json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
@@ -110,9 +110,9 @@ fn is_json(value: &HeaderValue) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-/// The body, if it has at most `limit` bytes. Of a larger one the rest is read all the same, within reason: many clients
-/// look at the answer only when they have sent everything, and hanging up on them would lose it. The same for one that finds
-/// no `room`.
+/// Reads the body, if it has at most `limit` bytes. The rest of a larger body is read all the same, up to
+/// [`DISCARDED`]: many clients look at the answer only when they have sent everything, and hanging up on them would
+/// lose it. The same is done with a body that finds no `room`.
 async fn read(mut body: Body, limit: usize, mut room: Option<&mut Room>) -> Result<Bytes, Problem> {
     let announced = body.size_hint().lower();
     let (mut bytes, mut n_bytes, mut full) = (BytesMut::new(), 0_u64, None);
@@ -147,11 +147,11 @@ async fn read(mut body: Body, limit: usize, mut room: Option<&mut Room>) -> Resu
     Err(Problem::new(ErrorCode::RequestTooLarge, format!("the body is larger than {limit} bytes")))
 }
 
-/// The request once its body is here as a whole.
+/// Returns the request once its whole body has arrived.
 ///
 /// # Errors
-/// It is too large or too late, or there is no memory for it (503 `request_memory_full`); 422 `validation_error` for one on a route that takes none, since it would be
-/// misunderstood (an empty object is nothing).
+/// The body is too large or too late, or there is no memory for it (503 `request_memory_full`). 422 `validation_error`
+/// for a body on a route that takes none, since it would be misunderstood (an empty object counts as no body).
 pub(crate) async fn with_its_body(
     request: Request,
     limit: BodyLimit,
@@ -202,7 +202,7 @@ impl Fields {
         }
     }
 
-    /// A field that `read` understands; absent and `null` are `None`.
+    /// Reads a field with `read`; absent and `null` are `None`.
     pub(crate) fn optional<T>(
         &mut self,
         name: &str,
@@ -213,7 +213,7 @@ impl Fields {
         self.given(name, allowed, read)
     }
 
-    /// The same, but its absence is a problem.
+    /// Reads a field with `read`; its absence is a problem.
     pub(crate) fn required<T>(
         &mut self,
         name: &str,
@@ -228,7 +228,8 @@ impl Fields {
         self.optional(name, allowed, read)
     }
 
-    /// A change of what always has a value: absent is `None`, and `null` no more than any other wrong value.
+    /// Reads a change of a field that always has a value: absent is `None`, and `null` is wrong like any other illegal
+    /// value.
     pub(crate) fn given<T>(
         &mut self,
         name: &str,
@@ -243,7 +244,7 @@ impl Fields {
         found
     }
 
-    /// A change of what may be unset: absent is `None`, `null` is `Some(None)`.
+    /// Reads a change of a field that may be unset: absent is `None`, `null` is `Some(None)`.
     #[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
     pub(crate) fn change<T>(
         &mut self,
@@ -273,7 +274,7 @@ pub(crate) mod read {
     use gantry_domain::{Timestamp, name};
     use serde_json::Value;
 
-    /// What names something: `1..=max` characters, and as [`named`] says.
+    /// Reads a name: `1..=max` characters that follow the rule in [`named`].
     pub(crate) fn name(max: usize) -> impl Fn(&Value) -> Option<String> {
         move |value| value.as_str().filter(|it| name::is_name(it, max)).map(str::to_owned)
     }
@@ -319,7 +320,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     }
 }
 
-/// The query string of a route that reads none: nothing may stand there.
+/// Checks the query string of a route that reads none: it must have no parameters.
 ///
 /// # Errors
 /// 422 `validation_error` with the first parameter; 400 if it can't be read.
@@ -362,7 +363,7 @@ impl Params {
         }
     }
 
-    /// `q`: a part of a name. Longer ones find nothing, and databases have bounds of their own.
+    /// Takes `q`, a part of a name. Texts longer than the limit find nothing, and databases have limits of their own.
     pub(crate) fn search(&mut self) -> Result<Option<String>, Problem> {
         let allowed = format!("a text of at most {MAX_SEARCH} characters");
         self.parsed("q", &allowed, |it| (it.chars().count() <= MAX_SEARCH).then(|| it.to_owned()))
@@ -419,7 +420,7 @@ impl Params {
     }
 
     /// # Errors
-    /// 422 for a parameter that nobody took.
+    /// 422 for a parameter that the handler did not take.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.0.keys().next() {
             None => Ok(()),
@@ -436,14 +437,14 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The window of a list that is here as a whole.
+    /// Returns this window of a list that is in memory as a whole.
     pub(crate) fn of<T>(self, all: Vec<T>) -> Listed<T> {
         let n = all.len() as i64;
         Listed(all.into_iter().skip(self.offset as usize).take(self.limit as usize).collect(), n)
     }
 }
 
-/// The `{id}` of the path. What is no number can't name anything: 404.
+/// The `{id}` of the path. A text that is not a number can't name anything: 404.
 pub(crate) struct Id(pub(crate) i64);
 
 impl<S: Send + Sync> FromRequestParts<S> for Id {
@@ -457,7 +458,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
-/// The path's `{id}`, of what is named by UUIDs. What is none names nothing.
+/// The `{id}` of the path, for objects that are named by UUIDs. A text that is not a UUID names nothing: 404.
 pub(crate) struct UuidId(pub(crate) Uuid);
 
 impl<S: Send + Sync> FromRequestParts<S> for UuidId {

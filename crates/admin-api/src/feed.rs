@@ -1,5 +1,5 @@
-//! What changed of models, as numbered events: a bounded ring that late readers catch up from, and a broadcast for those
-//! who are up to date. Nothing is looked at while nobody listens.
+//! Changes of models as numbered events: a bounded ring from which late readers catch up, and a broadcast for readers
+//! that are up to date. Models are not looked at while nobody listens.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,12 +14,13 @@ use tracing::warn;
 
 use crate::{App, error::Outcome, models};
 
-/// Events that can be caught up on, and twice as many as there are models: one look may tell of each model and its pull.
+/// Number of past events that the ring keeps, or twice the number of models if that is more: one look may make an event
+/// for each model and for its pull.
 const RING: usize = 512;
-/// Events that wait for readers in passing. Who is further behind is served from the ring.
+/// Most events that wait in the broadcast. A reader that is further behind is served from the ring.
 const BEHIND: usize = 256;
-/// How often models are looked at, beside every phase that the reconciler stores: for what another gateway, or a command,
-/// changed, and for pulls.
+/// How often models are looked at, besides after every phase that the reconciler stores. This finds what another
+/// gateway or a command changed, and how far pulls are.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What an event is about; the `event:` line.
@@ -30,9 +31,9 @@ pub(crate) enum Kind {
     Model,
     /// A model was deleted.
     ModelDeleted,
-    /// How far the pull of a model's image is; `null` when it ended.
+    /// The progress of the pull of a model's image; `null` when it ended.
     Pull,
-    /// How far a job is that somebody waits for.
+    /// The progress of a job that somebody waits for.
     Job,
 }
 
@@ -55,15 +56,15 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
-/// See the module.
+/// The ring of past events, and the broadcast of new ones.
 pub struct Feed {
-    /// Of this process: the numbers of another one mean nothing here.
+    /// The id of this process: event numbers of another process mean nothing here.
     pub(crate) boot: String,
     ring: Mutex<Ring>,
     live: broadcast::Sender<Arc<Event>>,
     /// Held while models are read and compared, so that an older reading can't follow a newer one.
     looking: tokio::sync::Mutex<()>,
-    /// There is a reader.
+    /// Wakes [`watch`] when a reader comes.
     awake: Notify,
 }
 
@@ -71,7 +72,7 @@ pub struct Feed {
 struct Ring {
     last: u64,
     events: VecDeque<Arc<Event>>,
-    /// By id, as they were seen last.
+    /// Models by id, as they were seen last.
     models: BTreeMap<i64, Seen>,
 }
 
@@ -93,9 +94,9 @@ pub(crate) struct Begin {
 pub(crate) enum Catch {
     /// All models as they are.
     Up(Value),
-    /// The reader was away for too long, or knew another process: all models as they are.
+    /// The reader was away for too long, or its last event is of another process: all models as they are.
     Reset(Value),
-    /// What he missed.
+    /// The events that the reader missed.
     Missed(Vec<Arc<Event>>),
 }
 
@@ -112,9 +113,10 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// Where a reader begins who says that `seen` was the last event that he got, and all events from there on.
+    /// Returns where a reader begins, and a receiver for all events from there on. `seen` is the id of the last event
+    /// that the reader got.
     pub(crate) fn begin(&self, seen: Option<&str>) -> (Begin, broadcast::Receiver<Arc<Event>>) {
-        // Events are told under the ring's lock: none comes twice, and none in between.
+        // Events are sent under the ring's lock, so none comes twice and none is missed.
         let ring = self.ring();
         let live = self.live.subscribe();
         self.awake.notify_one();
@@ -136,7 +138,7 @@ impl Feed {
         (Begin { last: ring.last, what }, live)
     }
 
-    /// What came after the event `n`, unless that is not known any more.
+    /// Returns the events after event `n`, or `None` if the ring does not have all of them any more.
     pub(crate) fn since(&self, n: u64) -> Option<Vec<Arc<Event>>> {
         self.ring().since(n)
     }
@@ -146,7 +148,7 @@ impl Feed {
         format!("{}-{n}", self.boot)
     }
 
-    /// Looks at all models and tells what changed since the last time.
+    /// Looks at all models and sends events about what changed since the last time.
     pub(crate) async fn look(&self, app: &App) -> Outcome<()> {
         let _one_at_a_time = self.looking.lock().await;
         let models = app.store.read().await?.models(true).await?;
@@ -155,7 +157,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Tells how far a job is.
+    /// Sends an event about the progress of a job.
     pub(crate) fn job(&self, data: Value) {
         self.ring().tell(Kind::Job, data, &self.live);
     }
@@ -227,7 +229,7 @@ pub async fn watch(app: App, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = &mut stop => return,
             () = app.feed.awake.notified() => {}
-            // Too many at once to be read one by one are one reason to look, too.
+            // If phases came too fast to be read one by one, that is a reason to look, too.
             _ = phases.recv(), if listened_to => {}
             () = tokio::time::sleep(LOOK_EVERY), if listened_to => {}
         }
@@ -276,7 +278,8 @@ mod tests {
         for unknown in ["", "4", "x-4", &feed.id(5), &another] {
             assert_eq!(kinds(feed.begin(Some(unknown)).0.what), ["reset"], "{unknown}");
         }
-        // The ring holds 512: the reader who saw the one before the oldest misses nothing, the one before him does.
+        // The ring holds 512 events: a reader that saw the event before the oldest one misses nothing; a reader that is
+        // one event further behind does.
         for n in 0..RING {
             update(&feed, &[(1, if n % 2 == 0 { "loading" } else { "running" })]);
         }

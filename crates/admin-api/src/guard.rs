@@ -35,7 +35,8 @@ const PAGES: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Outermost: runs for unknown routes too, so every answer has its id, its headers and the one error shape.
+/// The outermost layer. It runs for unknown routes too, so every answer has its id, its headers and the one error
+/// shape.
 pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     request.extensions_mut().insert(RequestId(id.clone()));
@@ -66,7 +67,7 @@ fn add_request_id(headers: &mut HeaderMap, id: &str) {
     }
 }
 
-/// The client's id if it is sane, else the one that the listener gave.
+/// Returns the request id in the headers if it is sane, else a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|it| it.to_str().ok());
     let sane = |it: &&str| {
@@ -76,7 +77,8 @@ fn request_id(headers: &HeaderMap) -> String {
     given.filter(sane).map_or_else(|| uuid::Uuid::now_v7().to_string(), str::to_owned)
 }
 
-/// An error in its last form, to a request with these headers, where nothing of the admin API is around it.
+/// Returns the final form of an error, as the answer to a request with these headers, for use outside the admin API's
+/// own layers.
 pub fn error_answer(headers: &HeaderMap, error: &ApiError) -> Response {
     let id = request_id(headers);
     let mut response = finish(error, &id);
@@ -85,8 +87,8 @@ pub fn error_answer(headers: &HeaderMap, error: &ApiError) -> Response {
     response
 }
 
-/// Refuses a request that another site's page made the browser send; a page of another port of this host is another
-/// site's, too, though the browser sends the session cookie with its requests.
+/// Refuses a request that another site's page made the browser send; a page on another port of this host counts as
+/// another site's, too, although the browser sends the session cookie with its requests.
 pub(crate) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     if app.web.is_same_site(headers) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Slows down guessing the current password of somebody who is signed in: a growing delay for each user. The address says
-//! nothing about who sits at an unlocked screen.
+//! Slows down guesses at the current password of a signed-in user, with a growing delay for each user. Addresses do not
+//! count: an address says nothing about who sits at an unlocked screen.
 
 use std::{
     collections::HashMap,
@@ -9,12 +9,12 @@ use std::{
 
 use gantry_domain::{ApiError, ErrorCode, Timestamp, UserId};
 
-/// Attempts that cost nothing: people mistype.
+/// Number of attempts without a delay: people mistype.
 const FREE: u32 = 4;
 const LONGEST: Duration = Duration::from_mins(15);
-/// Without an attempt for this long, all is forgotten.
+/// Time without an attempt after which a user's attempts are forgotten.
 const FORGET: Duration = Duration::from_hours(1);
-/// Users that are kept when older ones are looked for.
+/// Number of users in memory from which on old ones are removed.
 const MANY: usize = 10_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ struct Attempts {
 pub struct Guesses(Mutex<HashMap<UserId, Attempts>>);
 
 impl Guesses {
-    /// Counts an attempt, before it is looked whether it is right: of many at once only the free ones come through.
+    /// Counts an attempt before its password is checked, so that of many attempts at once only the free ones pass.
     ///
     /// # Errors
     /// 429 while the delay runs; that attempt is not counted.
@@ -42,7 +42,7 @@ impl Guesses {
         let wait = delay(before.n).checked_sub(now.since(before.last)).filter(|it| !it.is_zero());
         if let Some(wait) = wait {
             let message = "too many wrong passwords; wait before the next one";
-            // Rounded up: who comes back then must not be refused again.
+            // Rounded up, so that a caller that comes back then is not refused again.
             return Err(ApiError::new(ErrorCode::TooManyAttempts, message)
                 .retry_after(wait.as_millis().div_ceil(1000) as u64));
         }
@@ -50,7 +50,7 @@ impl Guesses {
         Ok(())
     }
 
-    /// The attempt was wrong: the delay runs from now on.
+    /// Records that the attempt was wrong: the delay runs from now on.
     pub(crate) fn wrong(&self, user: UserId, now: Timestamp) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(attempts) = map.get_mut(&user) {
@@ -58,7 +58,7 @@ impl Guesses {
         }
     }
 
-    /// Takes back an attempt of which it is not known whether it was right.
+    /// Takes back an attempt, because it is not known whether it was right.
     pub(crate) fn undecided(&self, user: UserId) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(attempts) = map.get_mut(&user) {
@@ -66,13 +66,13 @@ impl Guesses {
         }
     }
 
-    /// The attempt was right: he knows the password.
+    /// Records that the attempt was right: the user knows the password, so their attempts are forgotten.
     pub(crate) fn right(&self, user: UserId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&user);
     }
 }
 
-/// 1, 2, 4, … seconds after the free attempts.
+/// Returns the delay after `n` attempts: 1, 2, 4, … seconds after the free ones.
 fn delay(n: u32) -> Duration {
     match n.checked_sub(FREE) {
         None | Some(0) => Duration::ZERO,

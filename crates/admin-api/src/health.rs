@@ -5,14 +5,15 @@ use serde_json::json;
 
 use crate::App;
 
-/// Beside a request that came while the gateway leaves: it serves still, and takes nothing new.
+/// Marks a request that came while the gateway shuts down: it still serves, and takes nothing new.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving;
 
 /// Readiness
 ///
-/// A container runtime that does not answer degrades the gateway, and so does it if no gateway supervises the models, if
-/// all connections to the database are taken, or if keys and models can't be read from it; inference goes on. `runtime` says what runs the engines.
+/// The gateway is degraded if the container runtime does not answer, if no gateway supervises the models, if all
+/// connections to the database are taken, or if keys and models can't be read from it; inference goes on. `runtime`
+/// says what runs the engines.
 pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) -> impl IntoResponse {
     let (quick, slow) = tokio::join!(app.store.ping(), app.store.ping_slow());
     let database = quick.map_err(|_| "the database can't be reached".to_owned());

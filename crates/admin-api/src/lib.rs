@@ -1,8 +1,8 @@
-//! `/admin`, `/auth`, `/readyz` and the chat page's part of `/v1`: what people and their tools call. Writes what is wanted to the database, wakes the
-//! reconciler and answers; never touches containers.
+//! `/admin`, `/auth`, `/readyz` and the chat page's part of `/v1`: what people and their tools call. This crate writes
+//! what is wanted to the database, wakes the reconciler and answers; it never touches containers.
 //!
 //! A feature's file is found by its URL: `POST /admin/models/{id}/start` is `models/command.rs` below `models/`. The
-//! route table in [`routes`] names every path with who may call it.
+//! route table in [`routes`] names every path, and who may call it.
 
 pub mod app;
 pub mod audit;

@@ -9,7 +9,7 @@ use crate::{
     extract::{Fields, read},
 };
 
-/// Per cent of a budget at which it is nearly used up.
+/// Percentage from which on a budget counts as nearly used up.
 const WARN_PCT: u64 = 80;
 
 /// What a body says about limits: a field that is absent stays, `null` takes the limit away.
@@ -51,9 +51,9 @@ pub(crate) fn mode(fields: &mut Fields) -> Option<LimitMode> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Budget {
     limit: i64,
-    /// `null` if it is not counted: of a key that can't be used.
+    /// `null` if it is not counted, as for a key that can't be used.
     used: Option<u64>,
-    /// Whole per cents; above 100 by what the requests in flight used when it came to its end.
+    /// Whole percent. It is above 100 by what the requests used that were in flight when the budget ran out.
     pct: Option<u64>,
     warning: bool,
 }

@@ -1,5 +1,5 @@
-//! Whose program is at the other end of a connection from this machine: a loopback address alone says nothing about who
-//! sends, since every account of the machine, and every proxy on it, has one.
+//! Finds out which user's program is at the other end of a connection from this machine. A loopback address alone says
+//! nothing about the sender, since every account of the machine, and every proxy on it, has one.
 
 use std::{
     fs, io,
@@ -14,15 +14,16 @@ use crate::Peer;
 
 /// Tables of the kernel's TCP sockets (`proc_pid_net(5)`).
 const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
-/// State of a connection that both ends hold open. Of others the kernel forgets whose they were, and says 0.
+/// State of a connection that both ends hold open. The kernel forgets the owner of connections in other states, and
+/// says 0.
 const ESTABLISHED: &str = "01";
 const ROOT: u32 = 0;
-/// How often the tables are read before a connection counts as missing. The kernel gives them out in pieces: a line can be
-/// left out while other connections come and go, but what is said of a line is true.
+/// How often the tables are read before a connection counts as missing. The kernel gives them out in pieces: a line can
+/// be left out while other connections come and go, but a line that is there is true.
 const READS: usize = 4;
 
-/// Whether a request comes from a program of the gateway's own user or of root on this machine, and not through a proxy that
-/// says so or that runs as another user.
+/// Returns whether a request comes from a program of the gateway's own user or of root on this machine, and not through
+/// a proxy that says so or that runs as another user.
 pub(crate) async fn sends(peer: Peer, uri: &Uri, headers: &HeaderMap) -> bool {
     let forwarded = headers.keys().map(http::HeaderName::as_str).any(|it| {
         it.starts_with("x-forwarded") || matches!(it, "forwarded" | "via" | "x-real-ip" | "x-client-ip")
@@ -43,7 +44,7 @@ pub(crate) async fn sends(peer: Peer, uri: &Uri, headers: &HeaderMap) -> bool {
     }
 }
 
-/// The users of all connections that have this end: there may be several to different addresses.
+/// Returns the users of all connections with this local address; there may be several, to different addresses.
 fn owners(end: SocketAddr) -> io::Result<Vec<u32>> {
     for _ in 1..READS {
         let found = listed(end)?;
@@ -67,7 +68,7 @@ fn listed(end: SocketAddr) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// The user of the socket of a line, if it is a connection with this end.
+/// Returns the user of the socket of a line, if it is a connection with this local address.
 fn owner(line: &str, end: SocketAddr) -> Option<u32> {
     // `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode …`
     let mut words = line.split_ascii_whitespace().skip(1);
@@ -78,7 +79,7 @@ fn owner(line: &str, end: SocketAddr) -> Option<u32> {
     (state == ESTABLISHED && is_end).then_some(owner)
 }
 
-/// `0100007F:1F90`: words of 32 bits as this machine has them in memory, then the port.
+/// Parses an address such as `0100007F:1F90`: words of 32 bits as this machine has them in memory, then the port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |n: usize| Some(u32::from_str_radix(ip.get(8 * n..8 * n + 8)?, 16).ok()?.to_ne_bytes());

@@ -1,5 +1,5 @@
-//! Reads of the database that may take seconds: one at a time for each caller, and fewer than there are connections for
-//! reading, so that other reads find one.
+//! Limits reads of the database that may take seconds: one at a time for each caller, and fewer than there are
+//! connections for reading, so that other reads find one.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::{
     turns::{Turn, Turns},
 };
 
-/// At the same time; SQLite has four connections for reading.
+/// Most long reads at the same time; SQLite has four connections for reading.
 const AT_ONCE: usize = 3;
-/// Of one caller, those that wait included: what a page asks for at once, some times over.
+/// Most long reads of one caller, those that wait included: several times what a page asks for at once.
 const OF_CALLER: usize = 16;
-/// Nobody knows how long the others take.
+/// Seconds after which a refused caller may try again; it is not known how long the other reads take.
 const RETRY_AFTER_SEC: u64 = 2;
 
 /// Places for long reads. Cheap to clone.
@@ -25,7 +25,7 @@ pub struct LongReads {
     places: Arc<Semaphore>,
 }
 
-/// A place; free again when it is dropped.
+/// A place for one long read. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct LongRead {
     _place: OwnedSemaphorePermit,

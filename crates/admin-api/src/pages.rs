@@ -26,7 +26,7 @@ pub(crate) async fn docs(_: State<App>, params: Params) -> Outcome<impl IntoResp
     Ok(file("text/html; charset=utf-8", include_str!("pages/docs.html")))
 }
 
-/// What the page consists of besides itself.
+/// Returns the other files that the page needs, with their paths.
 pub(crate) fn assets() -> [(&'static str, MethodRouter); 2] {
     [
         (

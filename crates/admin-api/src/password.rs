@@ -14,24 +14,24 @@ use crate::turns::{Turn, Turns};
 
 /// Memory in KiB, passes and lanes (OWASP's first choice for argon2id).
 const PARAMS: (u32, u32, u32) = (19 * 1024, 2, 1);
-/// Passwords at the same time that are looked at for sign-ins: each takes 19 MiB and tens of milliseconds of a CPU.
+/// Most passwords that are checked for sign-ins at the same time: each takes 19 MiB and tens of milliseconds of a CPU.
 const SIGN_INS: usize = 2;
-/// The same of those that are set.
+/// Most passwords that are set at the same time.
 const CHANGES: usize = 1;
-/// Passwords that may wait: beyond, they are refused rather than queued for ever.
+/// Most passwords that may wait: further ones are refused rather than queued for ever.
 const WAITING: usize = 16;
-/// Of them, those that one caller sets.
+/// Most of these that one caller may set.
 const OF_CALLER: usize = 6;
 
-/// Verified when there is no such user, so that the answer takes as long. Its password was thrown away. A constant,
-/// because hashing one at start would cost 19 MiB that the allocator keeps.
+/// The hash that is verified if there is no such user, so that the answer takes as long. Its password was thrown away.
+/// It is a constant, because hashing one at start would cost 19 MiB that the allocator keeps.
 const DECOY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$Wgp2aStt/XOyNhHO9CZ2UA$GohPXxmvgozi/H02gfB+dXRSfgy2JtpyMCKRtDFFZDU";
 
 /// Hashes and verifies passwords. Cheap to clone.
 #[derive(Clone)]
 pub struct Passwords {
-    /// Those who sign in wait for nobody who sets passwords.
+    /// Sign-ins have a pool of their own, so that they never wait for users who set passwords.
     sign_ins: Pool,
     changes: Pool,
     callers: Turns,
@@ -43,7 +43,7 @@ impl Default for Passwords {
     }
 }
 
-/// So many at the same time, and so many that wait.
+/// Bounds how many passwords are worked on at the same time, and how many wait.
 #[derive(Clone)]
 struct Pool {
     running: Arc<Semaphore>,
@@ -59,7 +59,7 @@ impl Pool {
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
         let _queued = self.waiting.try_acquire().map_err(|_| busy("too many passwords at once"))?;
         let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| ApiError::internal())?;
-        // It goes on when nobody waits for it any more, and takes its memory as long.
+        // The work goes on, and keeps its memory, even if nobody waits for it any more.
         let work = move || {
             let done = work();
             drop(running);
@@ -83,7 +83,7 @@ fn hash_now(password: &str) -> Option<String> {
 }
 
 impl Passwords {
-    /// The turn of a caller who sets a password, or several one after the other.
+    /// Waits for the turn of a caller who sets a password, or several passwords one after the other.
     ///
     /// # Errors
     /// 429 when too many of the caller's wait already.
@@ -91,7 +91,7 @@ impl Passwords {
         self.callers.turn(caller).await.ok_or_else(|| busy("you set too many passwords at once"))
     }
 
-    /// The PHC string to store.
+    /// Hashes a password and returns the PHC string to store.
     ///
     /// # Errors
     /// 429 when too many are being hashed.
@@ -100,17 +100,17 @@ impl Passwords {
         self.changes.run(move || hash_now(password.expose_secret())).await?.ok_or_else(ApiError::internal)
     }
 
-    /// For a sign-in: whether `password` is the one behind `stored`; without `stored` (no such user) it takes as long and
-    /// is not.
+    /// Returns, for a sign-in, whether `password` is the one behind the hash `stored`. Without `stored` (no such user)
+    /// the check takes as long, and the answer is no.
     ///
     /// # Errors
-    /// 429 when too many are being looked at.
+    /// 429 when too many are being checked.
     pub async fn verify(&self, password: &SecretString, stored: Option<&str>) -> Result<bool, ApiError> {
         let matches = self.sign_ins.run(compare(password, stored.unwrap_or(DECOY))).await?;
         Ok(matches && stored.is_some())
     }
 
-    /// For a change: whether `password` is the present one.
+    /// Returns, for a change, whether `password` is the current one, whose hash is `stored`.
     ///
     /// # Errors
     /// 429 when too many are being hashed.
@@ -119,7 +119,7 @@ impl Passwords {
     }
 }
 
-/// Compares, which takes its time.
+/// Returns the comparison as a closure, since it takes its time.
 fn compare(password: &SecretString, stored: &str) -> impl FnOnce() -> bool + Send + 'static {
     let (password, stored) = (password.clone(), stored.to_owned());
     move || {
@@ -128,7 +128,7 @@ fn compare(password: &SecretString, stored: &str) -> impl FnOnce() -> bool + Sen
     }
 }
 
-/// Characters of the longest password.
+/// Longest password, in characters.
 const LONGEST: usize = 256;
 
 /// Whether a new password is acceptable: 8 to 256 characters, whatever they are.
@@ -140,7 +140,8 @@ pub(crate) fn acceptable(value: &Value) -> Option<SecretString> {
 /// For messages.
 pub(crate) const ACCEPTABLE: &str = "a password of 8 to 256 characters";
 
-/// A password to be compared. What no password can be is refused, so that nothing long is hashed.
+/// Reads a password that is to be compared. A text that is too long for a password is refused, so that nothing long is
+/// hashed.
 pub(crate) fn given(value: &Value) -> Option<SecretString> {
     value.as_str().filter(|it| it.chars().count() <= LONGEST).map(|it| SecretString::from(it.to_owned()))
 }

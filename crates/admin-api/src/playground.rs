@@ -26,10 +26,10 @@ use crate::{
 /// llama-server's context unless the record says otherwise: the specification's default of `context_size`, which is
 /// always on the command line.
 const LLAMA_CONTEXT: i64 = 8192;
-/// Context in tokens of a model that neither runs, nor says, nor has files that say. Known only when it runs; small
-/// enough to be true of nearly all.
+/// Context in tokens that is shown for a model that does not run and whose record and files do not state it. The true
+/// context is known only when the model runs; this one is small enough to be true of nearly all models.
 const UNKNOWN_CONTEXT: i64 = 4096;
-/// Tokens of an answer unless the model's `request_defaults` say otherwise, at most.
+/// Most tokens of an answer, unless the model's `request_defaults` say otherwise.
 const ANSWER: i64 = 512;
 
 /// One entry of the list.
@@ -44,8 +44,8 @@ pub(crate) struct RunningModel {
 
 /// Models that can be called now
 ///
-/// Managed ones, and those of the registry. Only those that the user may call, and whose engine is healthy: running, its
-/// breaker closed, and not silent while requests wait.
+/// Managed ones, and those of the registry. Only those that the user may call, and whose engine is healthy: running,
+/// its breaker closed, and not silent while requests wait.
 pub(crate) async fn running(
     app: State<App>,
     caller: Caller,
@@ -61,7 +61,7 @@ pub(crate) async fn running(
         served_model_name: it.served_name,
         task: it.task,
         engine_type: it.engine,
-        // What it takes to have a route.
+        // Only a model that runs has a route.
         state: "running",
     };
     Ok(page.of(routes.map(entry).collect()))
@@ -91,8 +91,8 @@ pub(crate) struct Constraints {
 
 /// Limits of one model
 ///
-/// The context is what the engine reports while it runs, else what the record or the model's files say; of an engine that
-/// was entered by hand, what it reports.
+/// The context is what the engine reports while it runs, else what the record or the model's files say; of an engine
+/// that was entered by hand, what it reports.
 pub(crate) async fn constraints(
     app: State<App>,
     caller: Caller,
@@ -101,7 +101,7 @@ pub(crate) async fn constraints(
 ) -> Outcome<Json<Constraints>> {
     params.finish()?;
     let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?.0;
-    // The listener hands over what ends so, and nothing else.
+    // The listener hands over only paths that end in `/constraints`.
     let name = path.strip_suffix("/constraints").unwrap_or(&path);
     let none =
         || ApiError::new(ErrorCode::ModelNotFound, "there is no model of this name").with_param("model");
@@ -119,7 +119,8 @@ pub(crate) async fn constraints(
         return Ok(Json(elsewhere(route.ok_or_else(none)?)));
     };
     let model = models.swap_remove(at);
-    // The gateway puts the record's defaults into requests at once; all else is as it was when the engine started.
+    // The gateway puts the record's `request_defaults` into requests at once; all other settings are as they were when
+    // the engine started.
     let defaults =
         model.config.get("request_defaults").filter(|it| it.as_object().is_some_and(|it| !it.is_empty()));
     let defaults = defaults.cloned();
@@ -130,7 +131,7 @@ pub(crate) async fn constraints(
     Ok(Json(Constraints { served_model_name: name.to_owned(), ..view(model, defaults, reported, &facts) }))
 }
 
-/// Of an engine that was entered by hand, of which nothing is known but what it reports.
+/// Returns the limits of an engine that was entered by hand: only what it reports is known.
 fn elsewhere(route: LiveRoute) -> Constraints {
     Constraints {
         served_model_name: route.served_name,
@@ -145,7 +146,7 @@ fn elsewhere(route: LiveRoute) -> Constraints {
     }
 }
 
-/// Tokens of an answer in a context of so many, unless somebody says otherwise.
+/// Returns the default number of tokens of an answer in a context of `max_model_len` tokens.
 fn answer_within(max_model_len: i64) -> i64 {
     ANSWER.min(max_model_len / 2).max(1)
 }
@@ -155,7 +156,7 @@ fn view(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &Ch
     let trained = facts.context_length.and_then(|it| i64::try_from(it).ok());
     let (context_size, max_model_len) = match model.engine {
         EngineKind::Llamacpp => {
-            // 0 is "as trained" to llama-server.
+            // 0 means "as trained" to llama-server.
             let own = config.int("context_size").unwrap_or(LLAMA_CONTEXT);
             let own = if own > 0 { Some(own) } else { trained };
             let context = reported.or(own);
@@ -174,15 +175,15 @@ fn view(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &Ch
         max_model_len: Some(max_model_len),
         max_tokens_default: own_limit.unwrap_or_else(|| answer_within(max_model_len)),
         request_defaults: defaults,
-        // Vectors come at once.
+        // Vectors come all at once, not as a stream.
         supports_streaming: model.task == Task::Generate,
-        // Without a template the gateway or the engine writes the prompt, and both have a place for it.
+        // Without a template the gateway or the engine writes the prompt, and both have a place for a system prompt.
         supports_system_prompt: facts.template.as_deref().is_none_or(chat::takes_system_prompt),
         served_model_name: model.served_name,
     }
 }
 
-/// What files say: of the template that the record names, else the model's own.
+/// Reads what files say: those of the template that the record names, else the model's own.
 async fn facts(app: &App, model: &Model) -> Outcome<ChatFacts> {
     let (base, config, headers) = (app.models_dir.get(), model.config.clone(), app.headers.clone());
     let look = move || {

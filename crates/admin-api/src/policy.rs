@@ -1,4 +1,4 @@
-//! Who may call a route, with how large a body: checked before any handler runs, by default refused.
+//! Checks who may call a route, and with how large a body, before any handler runs. By default a request is refused.
 
 use std::collections::BTreeSet;
 
@@ -30,14 +30,14 @@ use crate::{
 pub enum Access {
     /// Anybody, signed in or not.
     Public,
-    /// A user of at least this role: signed in, or by a token whose scopes reach so far.
+    /// A user of at least this role: signed in, or with a token whose scopes allow it.
     AtLeast(Role),
     /// A user of at least this role who is signed in: no token stands in for that.
     InPerson(Role),
 }
 
 impl Access {
-    /// The least role; `None`: nobody need sign in.
+    /// Returns the lowest role that may call the route; `None` if nobody need sign in.
     pub fn role(self) -> Option<Role> {
         match self {
             Self::Public => None,
@@ -55,11 +55,11 @@ const SAME_AREA: &[(&str, &str)] = &[
     ("upstreams", "models"),
     ("events", "system"),
 ];
-/// What any token may ask, whatever its scopes: whom it acts for.
+/// The path that any token may ask, whatever its scopes: the answer says for whom the token acts.
 const WHO_AM_I: &str = "/auth/me";
 
-/// The area of a path in scopes of tokens: the word after `/admin/`, or `account` for a user's own things. `None`: no
-/// scope is for it.
+/// Returns the area of a path in scopes of tokens: the word after `/admin/`, or `account` for a user's own things.
+/// `None` if no scope covers the path.
 pub fn area(path: &str) -> Option<&str> {
     if path.starts_with("/auth/") {
         return Some("account");
@@ -68,7 +68,7 @@ pub fn area(path: &str) -> Option<&str> {
     Some(SAME_AREA.iter().find(|it| it.0 == word).map_or(word, |it| it.1))
 }
 
-/// What a scope must let a token do for a request with this method.
+/// Returns the right that a token's scope must give for a request with this method.
 pub fn right_of(method: &Method) -> Right {
     if method.is_safe() { Right::Read } else { Right::Write }
 }
@@ -100,7 +100,7 @@ pub struct Policy {
     pub body: BodyLimit,
 }
 
-/// What stands for the user of a request.
+/// What authenticates the user of a request: a session or a token.
 #[derive(Debug, Clone)]
 pub(crate) enum Grant {
     /// SHA-256 of the session id.
@@ -109,20 +109,20 @@ pub(crate) enum Grant {
         /// SHA-256 of the token.
         hash: [u8; 32],
         scopes: TokenScopes,
-        /// What its user was at admission.
+        /// Role and organisation of the token's user at admission.
         standing: Standing,
     },
 }
 
 impl Grant {
-    /// Tells one from another.
+    /// Returns the hash that tells one grant from another.
     pub(crate) fn key(&self) -> [u8; 32] {
         match self {
             Self::Session(hash) | Self::Token { hash, .. } => *hash,
         }
     }
 
-    /// Whether it still stands for its user.
+    /// Returns whether the session or token still stands for its user.
     pub(crate) async fn holds(&self, app: &App) -> bool {
         match self {
             Self::Session(hash) => session::holds(app, hash).await,
@@ -130,7 +130,8 @@ impl Grant {
         }
     }
 
-    /// Whether it reaches beyond the scope of its route: sessions do, a token where its scopes say so.
+    /// Checks that this grant also covers another area than that of its route: a session does, a token only if its
+    /// scopes say so.
     ///
     /// # Errors
     /// 403 `insufficient_scope`.
@@ -159,7 +160,8 @@ impl Caller {
     /// SHA-256 of the session id.
     ///
     /// # Errors
-    /// 403 `forbidden`: a token acts. Routes that need a session are [`Access::InPerson`], which says it before.
+    /// 403 `forbidden` if a token acts. Routes that need a session are [`Access::InPerson`], which refuses tokens
+    /// before.
     pub(crate) fn session(&self) -> Outcome<[u8; 32]> {
         match &self.grant {
             Grant::Session(hash) => Ok(*hash),
@@ -229,9 +231,8 @@ enum Credential {
 }
 
 impl Credential {
-    /// If a request has both a token and a session cookie, the token is used: browsers send cookies by themselves. Other
-    /// kinds of
-    /// `Authorization` are for the data plane.
+    /// Returns the credential of a request. If a request has both a token and a session cookie, the token is used:
+    /// browsers send cookies by themselves. Other kinds of `Authorization` are for the data plane.
     fn of(headers: &HeaderMap) -> Self {
         let bearer = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(|it| {
             let (scheme, token) = it.split_once(' ')?;
@@ -248,7 +249,7 @@ impl Credential {
 struct Asked {
     policy: Policy,
     method: Method,
-    /// As the route table has it.
+    /// The path pattern as the route table has it.
     path: MatchedPath,
 }
 
@@ -260,12 +261,12 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
         Some(Asked { policy, method: request.method().clone(), path })
     });
     let Some(asked) = asked else {
-        // The table does not have it: nobody may call it.
+        // The table does not have this route, so nobody may call it.
         return guard::unknown_method(request).await.into_response();
     };
     // Bodies can't be shared between threads, so what is needed of the request is taken out before the await.
     let site = guard::same_site(&app, request.headers());
-    // Links to pages that are everybody's may stand anywhere.
+    // Any site may link to public pages.
     let public = asked.policy.access == Access::Public && asked.method.is_safe();
     let site = if public { Ok(()) } else { site };
     let credential = Credential::of(request.headers());
@@ -274,8 +275,8 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
         Ok(mut caller) => {
             request.extensions_mut().insert(asked.policy.body);
             let mut room = app.body_room.room(caller.as_ref().map(|it| it.user.id));
-            // What reads refuses by itself what it does not know; of a change nobody must believe that it was
-            // understood when it was not: `DELETE …?dry_run=true`.
+            // A handler that reads the query string refuses unknown parameters by itself. For other changes, nobody
+            // must believe that a parameter was understood when it was not, as in `DELETE …?dry_run=true`.
             if !request.method().is_safe()
                 && !routes::takes_query(request.method(), asked.path.as_str())
                 && let Err(problem) = extract::without_query(request.uri())
@@ -285,7 +286,7 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
             if !request.body().is_end_stream() && !request.method().is_safe() {
                 let arrived = async {
                     let request = extract::with_its_body(request, asked.policy.body, &mut room).await?;
-                    // It may have taken its time: who was deleted meanwhile has no say any more.
+                    // The body may have taken long to arrive: a user who was deleted meanwhile must not act any more.
                     let caller = match caller {
                         Some(_) => admit(&app, &asked, Ok(()), &credential).await?,
                         None => None,
@@ -319,7 +320,7 @@ async fn admit(
     credential: &Credential,
 ) -> Result<Option<Caller>, Problem> {
     let Some(role) = asked.policy.access.role() else {
-        // Sign-in and set-up set or use cookies too: no other site may send them.
+        // Sign-in and set-up set or use cookies too: no page of another site may send such requests.
         return site.map(|()| None);
     };
     let caller = match credential {
@@ -328,7 +329,7 @@ async fn admit(
             site?;
             session::caller(app, cookie).await?.ok_or_else(sign_in_first)?
         }
-        // No page of another site can make a browser send one.
+        // No page of another site can make a browser send a token.
         Credential::Token(token) => tokens::caller(app, token.expose_secret()).await?,
     };
     if let Grant::Token { scopes, .. } = &caller.grant {
@@ -368,7 +369,8 @@ fn in_scope(scopes: &TokenScopes, area: &str, right: Right) -> Outcome<()> {
     Err(Problem::new(ErrorCode::InsufficientScope, message))
 }
 
-/// Where users find their own part of what `path` has of all: the same path below `/auth`, or above it.
+/// Returns where users find their own part of what `path` shows of all users: the same path below `/auth`, or a parent
+/// of it.
 fn own_way(method: &Method, path: &str) -> Option<String> {
     let mut own = format!("/auth/{}", path.strip_prefix("/admin/")?);
     loop {

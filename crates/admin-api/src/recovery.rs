@@ -1,4 +1,5 @@
-//! The way back for an owner who lost their password, for whoever may write to the database: nobody signed in can give it.
+//! Sets a new password for an owner who lost theirs. It is for people who may write to the database: no signed-in user
+//! can do it.
 
 use gantry_domain::{
     ApiError, ErrorCode, Role, Timestamp,
@@ -11,19 +12,19 @@ use serde_json::json;
 
 use crate::{error::Problem, password::Passwords};
 
-/// Owners that are looked at.
+/// Most owners that are looked at.
 const MOST: i64 = 1000;
 
 /// An owner whose password is about to be set. Nothing was changed yet.
 #[derive(Debug, Clone)]
 pub struct Lost {
     owner: User,
-    /// Whether he and his organisation are enabled.
+    /// Whether the owner and their organisation are enabled.
     pub may_sign_in: bool,
 }
 
 impl Lost {
-    /// The owner of this name; without a name, the only one there is.
+    /// Finds the owner with this name or, without a name, the only owner there is.
     ///
     /// # Errors
     /// There is no such owner, or several and no name says which.
@@ -54,11 +55,11 @@ impl Lost {
         &self.owner.username
     }
 
-    /// Sets his password, ends his sessions and writes the row, all at once. A gateway that runs on the database ends
-    /// them within seconds. Says how many there were.
+    /// Sets the owner's password, ends their sessions and writes the audit row, all in one transaction. A gateway that
+    /// runs on the database ends the sessions within seconds. Returns how many sessions there were.
     ///
     /// # Errors
-    /// The database refuses, or he is gone.
+    /// The database refuses, or the owner was deleted meanwhile.
     pub async fn set(
         &self,
         store: &Store,

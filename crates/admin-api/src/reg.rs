@@ -48,7 +48,7 @@ pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl In
     Ok(page.of(managed.chain(manual).collect()))
 }
 
-/// What a body says of an entry, but for its name.
+/// The fields of an entry that a body gives, except its name.
 #[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
 struct Given {
     urls: Option<Vec<String>>,
@@ -80,7 +80,8 @@ impl Given {
 
 /// Add an engine that runs elsewhere, or replace it
 ///
-/// The gateway's internal key is never sent there; it may have an `api_key` of its own. Answers when the engine was probed.
+/// The gateway's internal key is never sent there; it may have an `api_key` of its own. Answers when the engine was
+/// probed.
 pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let name = fields.required("served_name", &read::named(200), read::name(200));
@@ -95,8 +96,8 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
         return Err(Problem::invalid("served_name", RESERVED));
     }
     let mut tx = app.store.write().await?;
-    // Of a model and an entry of one name at once the later one is refused, and of two changes of an entry the later one
-    // keeps the key that the earlier one gave.
+    // If a model and an entry with one name are made at once, the later one is refused. If two requests change an entry
+    // at once, the later one keeps the key that the earlier one gave.
     tx.exclusive().await?;
     let managed = tx.models(false).await?;
     if managed.iter().any(|it| it.served_name == served_name || it.adapters().contains(&served_name.as_str()))
@@ -105,7 +106,7 @@ pub(crate) async fn add(app: State<App>, caller: Caller, body: Object) -> Outcom
         return Err(ApiError::new(ErrorCode::ServedNameConflict, message).with_param("served_name").into());
     }
     let replaced = find(&mut tx, &served_name).await?;
-    // Never to another address than the ones that it was given for.
+    // A key never goes to another address than the ones that it was given for.
     let kept = replaced.as_ref().filter(|old| given.api_key.is_none() && has_all(old, &urls));
     let new_key = matches!(given.api_key, Some(Some(_)));
     let entry = RegistryEntry {
@@ -157,13 +158,13 @@ pub(crate) async fn change(
     store(&app, &caller, tx, Some(&old), (&entry, new_key)).await
 }
 
-/// Whether the entry has all of these addresses: its key may go there, and to no other one.
+/// Returns whether the entry has all of these addresses: its key may go to them, and to no other address.
 fn has_all(entry: &RegistryEntry, urls: &[String]) -> bool {
     urls.iter().all(|it| entry.urls.contains(it))
 }
 
-/// Stores an entry, perhaps with a key that was sent with it, puts it into force and has it probed; what the list says
-/// of it then.
+/// Stores an entry, perhaps with a key that was sent with it, puts it into force and has it probed. Returns what the
+/// list then says of it.
 async fn store(
     app: &App,
     caller: &Caller,
@@ -177,7 +178,7 @@ async fn store(
         None => did.created(stored(entry)),
         Some(old) => {
             let changed = did.changed(&stored(old), &stored(entry));
-            // Of another key in place of one the fields above would say nothing.
+            // If one key replaces another, the fields above do not show it.
             if new_key { changed.noting("api_key_given", true) } else { changed }
         }
     };
@@ -220,7 +221,7 @@ async fn find(tx: &mut Tx, served_name: &str) -> Outcome<Option<RegistryEntry>> 
     Ok(tx.registry().await?.into_iter().find(|it| it.served_name == served_name))
 }
 
-/// An entry by hand as the list has it.
+/// Returns an entry that was made by hand, as the list has it.
 fn view(app: &App, entry: &RegistryEntry) -> Value {
     let (healthy, breaker) = health(app, &entry.served_name);
     json!({
@@ -265,7 +266,7 @@ fn engine_url(text: &str) -> Option<String> {
         && matches!(scheme, "http" | "https")
         && !authority.as_str().contains('@')
         && !authority.host().is_empty()
-        // What follows the host is a port, if anything does.
+        // Nothing but a port may follow the host.
         && (authority.port_u16().is_some() || authority.as_str() == authority.host())
         && uri.query().is_none()
         && !text.contains('#')

@@ -291,7 +291,7 @@ pub(crate) fn policy(method: &Method, path: &str) -> Option<Policy> {
     POLICIES.get(&key as &(Method, &str)).copied()
 }
 
-/// Whether the route reads its query string, which is to say, its documentation has parameters of it.
+/// Returns whether the route reads its query string: its documentation then has parameters of it.
 pub(crate) fn takes_query(method: &Method, path: &str) -> bool {
     static ROUTES: LazyLock<HashSet<(Method, &'static str)>> = LazyLock::new(|| {
         let all = routes().into_iter();
@@ -308,7 +308,7 @@ pub fn router(app: App, files: Vec<(&'static str, MethodRouter)>) -> Router {
         router = router.route(route.path, route.handler);
     }
     router = router.layer(from_fn_with_state(app.clone(), policy::enforce));
-    // After that layer, which refuses what has no policy. They have no access to any data.
+    // The files are added after that layer, which refuses routes without a policy. They have no access to any data.
     for (path, file) in files.into_iter().chain(pages::assets()) {
         router = router.route(path, file.with_state(()));
     }
@@ -320,7 +320,7 @@ pub fn router(app: App, files: Vec<(&'static str, MethodRouter)>) -> Router {
         .with_state(app)
 }
 
-/// A handler that panics costs its own request only.
+/// Keeps a panic in a handler from ending more than its own request.
 async fn no_panic(request: axum::extract::Request, next: axum::middleware::Next) -> Response {
     use futures_util::FutureExt;
     let caught = std::panic::AssertUnwindSafe(next.run(request)).catch_unwind().await;

@@ -1,6 +1,6 @@
-//! How many streams are open: of events, and of logs that are followed. Each holds a connection and is looked at several
-//! times a second for as long as its session lasts, so a page that forgets to close them, or somebody who means harm,
-//! must come to an end of them.
+//! Bounds how many streams are open: streams of events, and of logs that are followed. Each stream holds a connection
+//! and is checked several times a second for as long as its session lasts, so a page that forgets to close its streams,
+//! or an attacker, must reach a limit.
 
 use std::{
     collections::HashMap,
@@ -12,9 +12,9 @@ use gantry_domain::{ApiError, ErrorCode};
 
 use crate::error::{Outcome, Problem};
 
-/// Streams of one session: pages that are open beside each other, and their logs.
+/// Most streams of one session: pages that are open side by side, and their logs.
 const OF_SESSION: usize = 16;
-/// When to come again; nobody knows when one of them is closed.
+/// When a refused caller may come again; it is not known when a stream is closed.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// All places for streams; cheap to clone.
@@ -27,11 +27,11 @@ pub struct Seats {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// By the hash of the session's id; none is 0.
+    /// Number of streams by the hash of the session's id; no number is 0.
     by_session: HashMap<[u8; 32], usize>,
 }
 
-/// One place; free again when it is dropped.
+/// A place for one stream. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Seat {
     seats: Seats,
@@ -39,13 +39,14 @@ pub(crate) struct Seat {
 }
 
 impl Seats {
-    /// For `max` streams of all sessions together.
+    /// Makes places for `max` streams of all sessions together.
     pub fn new(max: usize) -> Self {
         Self { max, taken: Arc::default() }
     }
 
     /// # Errors
-    /// 429 `too_many_streams`: the session has its share. 503 `streams_exhausted`: all together have.
+    /// 429 `too_many_streams` if the session has all of its streams. 503 `streams_exhausted` if all sessions together
+    /// have all streams.
     pub(crate) fn take(&self, session: [u8; 32]) -> Outcome<Seat> {
         let mut taken = self.taken();
         if taken.by_session.get(&session).is_some_and(|it| *it >= OF_SESSION) {

@@ -21,7 +21,7 @@ use crate::{
     policy::{Caller, Grant},
 };
 
-/// For moving the end of a session, beside what was asked for.
+/// Longest time for moving the end of a session, which happens beside the request itself.
 const TOUCH: Duration = Duration::from_millis(250);
 
 /// However much it is used, a session ends after this time.
@@ -58,7 +58,7 @@ impl Cookies {
         Some(Sha256::digest(id).into())
     }
 
-    /// A new session and the cookie's value.
+    /// Makes a new session. Returns it with the cookie's value.
     pub fn issue(&self, user: UserId, now: Timestamp) -> Option<(Session, String)> {
         let mut random = [0_u8; 32];
         rand::rng().fill_bytes(&mut random);
@@ -74,7 +74,7 @@ impl Cookies {
         Some((session, format!("{id}.{signature}")))
     }
 
-    /// The `Set-Cookie` that hands out `value`; an empty one takes the cookie away.
+    /// Returns the `Set-Cookie` header for `value`; an empty value takes the cookie away.
     pub fn header(&self, value: &str) -> Option<HeaderValue> {
         let age = if value.is_empty() { 0 } else { ABSOLUTE_LIFETIME.as_secs() };
         let secure = if self.secure { "; Secure" } else { "" };
@@ -83,7 +83,8 @@ impl Cookies {
         HeaderValue::from_str(&text).ok()
     }
 
-    /// When a session that is used now ends, if that is worth a write: a tenth of its lifetime later than known.
+    /// Returns the new end of a session that is used now, if it is worth a write: if it is more than a tenth of the
+    /// lifetime later than the known end.
     fn extended(&self, session: &Session, now: Timestamp) -> Option<Timestamp> {
         let until = now.plus(self.ttl).min(session.created_at.plus(ABSOLUTE_LIFETIME));
         (until.since(session.expires_at) > self.ttl / 10).then_some(until)
@@ -95,7 +96,7 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
     session_cookie(headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok()))
 }
 
-/// Who is signed in with this cookie; `None` if nobody (any more). Extends the session.
+/// Returns who is signed in with this cookie; `None` if nobody is (any more). Extends the session.
 pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     let Some(hash) = app.cookies.verify(cookie) else { return Ok(None) };
     let now = app.clock.now();
@@ -111,8 +112,8 @@ pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     Ok(Some(Caller { user, grant: Grant::Session(hash), origin: Origin::default() }))
 }
 
-/// Moves the end of a session, if that can be done at once: reading goes on while nothing can be written, and the next
-/// request tries again.
+/// Moves the end of a session, if that can be done at once. Requests that read go on while nothing can be written, and
+/// the next one tries again.
 async fn touch(app: &App, session: &[u8; 32], until: Timestamp) {
     let work = async {
         let mut tx = app.store.write().await?;
@@ -126,11 +127,11 @@ async fn touch(app: &App, session: &[u8; 32], until: Timestamp) {
     }
 }
 
-/// How often a stream looks whether its session still holds.
+/// How often a stream checks whether its session is still valid.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(300);
 
-/// Whether a session still holds. What the data plane knows is enough for a yes; it can't know a session yet whose
-/// publication was late, so that a no comes from the database.
+/// Returns whether a session is still valid. A yes of the data plane is enough. The data plane may not know a session
+/// yet whose publication was late, so a no has to come from the database.
 pub(crate) async fn holds(app: &App, session: &[u8; 32]) -> bool {
     if app.engines.session_known(session) {
         return true;

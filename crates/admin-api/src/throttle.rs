@@ -1,6 +1,7 @@
-//! Slows down guessing, and bounds what sign-ins write. A sign-in that failed delays the next one: of the same user from the
-//! same address, of any user from that address, and of the user from anywhere. A stranger who guesses from many addresses
-//! must not lock a user out, so the last of these does not count where that user has signed in before, nor on this machine.
+//! Slows down guessing, and bounds what sign-ins write. A sign-in that failed delays the next one: of the same user
+//! from the same address, of any user from that address, and of the user from anywhere. A stranger who guesses from
+//! many addresses must not lock a user out, so the last of these delays does not count at addresses where that user has
+//! signed in before, nor on this machine.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,27 +12,28 @@ use std::{
 
 use gantry_domain::{ApiError, ErrorCode, Timestamp, limit::gcra, name};
 
-/// Failures that cost nothing: people mistype.
+/// Number of failures without a delay: people mistype.
 const FREE_PER_USER: u32 = 4;
 const FREE_PER_ADDRESS: u32 = 20;
-/// Of one account from all addresses.
+/// Number of failures without a delay, for one account from all addresses.
 const FREE_PER_ACCOUNT: u32 = 20;
 const LONGEST: Duration = Duration::from_mins(15);
 const LONGEST_OF_ACCOUNT: Duration = Duration::from_mins(1);
-/// Failures from one address within [`WINDOW`], whoever they are about.
+/// Most failures from one address within [`WINDOW`], for any users.
 const IN_WINDOW: usize = 10;
 const WINDOW: Duration = Duration::from_mins(1);
-/// Without a failure for this long, all is forgotten.
+/// Time without a failure after which the earlier ones are forgotten.
 const FORGET: Duration = Duration::from_hours(1);
-/// How long an address is known after a user signed in from there.
+/// How long an address counts as known after a user signed in from it.
 const KNOWN: Duration = Duration::from_hours(30 * 24);
-/// Sign-ins of one user: so many at once, and one more in each period. Each writes a row of the audit log.
+/// Most sign-ins of one user at once; one more is allowed in each [`SIGN_IN_EVERY`]. Each writes a row of the audit
+/// log.
 const SIGN_INS: u64 = 100;
 const SIGN_IN_EVERY: Duration = Duration::from_secs(6);
-/// Rows of the audit log about sign-ins that failed, of all users.
+/// Most audit rows at once about failed sign-ins of all users; one more is allowed in each [`ROW_EVERY`].
 const ROWS: u64 = 300;
 const ROW_EVERY: Duration = Duration::from_secs(1);
-/// Memory bound; an attacker with more addresses than that only makes us forget sooner.
+/// Most entries in memory. An attacker with more addresses than that only makes the gateway forget sooner.
 const MAX_ENTRIES: usize = 30_000;
 
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
@@ -44,10 +46,10 @@ enum Who {
 #[derive(Debug, Clone)]
 struct Failures {
     n: u32,
-    /// Of these, the guesses that nobody has looked at yet.
+    /// How many of these are guesses that are still being checked.
     open: u32,
     last: Timestamp,
-    /// The last ones, oldest first, for the rule of [`WINDOW`]; empty where that does not count.
+    /// Times of the last failures, oldest first, for the rule of [`WINDOW`]; empty where that rule does not apply.
     recent: VecDeque<Timestamp>,
 }
 
@@ -58,9 +60,9 @@ struct Memory {
     known: HashMap<(String, IpAddr), Timestamp>,
     /// Theoretical arrival times ([`gcra`]) of sign-ins, by user, in ms.
     sign_ins: HashMap<String, u64>,
-    /// The same of the rows about failures.
+    /// Theoretical arrival time of the audit rows about failures, in ms.
     rows: u64,
-    /// Failures since the last row that have none.
+    /// Failures since the last audit row that have no row of their own.
     without_row: u64,
 }
 
@@ -68,7 +70,7 @@ struct Memory {
 #[derive(Debug, Default)]
 pub struct Throttle(Mutex<Memory>);
 
-/// A guess that counts as a failure until it is known to be none; one that is given up goes on counting.
+/// A guess that counts as a failure until it is known not to be one. A guess that is given up goes on counting.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Attempt<'a> {
@@ -76,16 +78,16 @@ pub(crate) struct Attempt<'a> {
     at: Timestamp,
     user: String,
     ip: IpAddr,
-    /// With the time of the failure before.
+    /// Where the guess was counted, each with the time of the failure before.
     counted: Vec<(Who, Option<Timestamp>)>,
 }
 
 impl Throttle {
-    /// Counts a guess before it is looked at, so that guesses at the same time do not all pass. `now` is of a clock that
-    /// nobody sets.
+    /// Counts a guess before it is checked, so that guesses at the same time do not all pass. `now` comes from a clock
+    /// that nobody can set.
     ///
     /// # Errors
-    /// 429 while the delay runs; then it does not count.
+    /// 429 while the delay runs; the guess does not count then.
     pub(crate) fn attempt(
         &self,
         username: &str,
@@ -108,7 +110,7 @@ impl Throttle {
             failures.last = now;
             if matches!(who, Who::Address(_)) {
                 failures.recent.push_back(now);
-                // Attempts that are open may be taken back: a failure is not dropped for them.
+                // Open attempts may be taken back, so no failure is dropped to make room for them.
                 while failures.recent.len() > IN_WINDOW + failures.open as usize {
                     failures.recent.pop_front();
                 }
@@ -120,7 +122,8 @@ impl Throttle {
         Ok(Attempt { throttle: self, at: now, user, ip, counted: counted.into() })
     }
 
-    /// Whether a failure may have a row in the audit log: `Some` with the number of failures before it that have none.
+    /// Returns `Some` if a failure may have a row in the audit log, with the number of failures before it that have
+    /// none.
     pub(crate) fn row_of_failure(&self, now: Timestamp) -> Option<u64> {
         let mut memory = self.lock();
         if let Ok(next) = take(memory.rows, now, ROW_EVERY, ROWS) {
@@ -153,7 +156,7 @@ impl Memory {
         }
         Err(match longest(true) {
             Some(wait) => refused("too many failed sign-ins; wait before the next one", wait),
-            // Of those that are open nobody knows yet whether they fail.
+            // It is not known yet whether the open attempts fail.
             None => refused(
                 "too many sign-ins at once are still being checked; wait a moment",
                 Duration::from_secs(1),
@@ -161,7 +164,8 @@ impl Memory {
         })
     }
 
-    /// What each rule makes the next guess wait; `settled`: by those only that are known to have failed.
+    /// Returns how long each rule makes the next guess wait. With `settled`, only guesses that are known to have failed
+    /// count.
     fn waits(&self, user: &str, ip: IpAddr, now: Timestamp, settled: bool) -> Vec<Duration> {
         let known = self.known.get(&(user.to_owned(), ip)).is_some_and(|it| now.since(*it) < KNOWN);
         let rules = [
@@ -201,7 +205,7 @@ impl Memory {
         let cost = SIGN_IN_EVERY.as_millis() as i64;
         self.sign_ins.insert(user.to_owned(), gcra::charge(before, ms(now), cost));
         self.known.insert((user.to_owned(), ip), now);
-        // Only users that there are get here, so that these stay small by themselves.
+        // Only existing users get here, so these maps stay small by themselves.
         if self.sign_ins.len() >= MAX_ENTRIES {
             self.sign_ins.retain(|_, it| *it > ms(now));
         }
@@ -212,13 +216,13 @@ impl Memory {
 }
 
 impl Attempt<'_> {
-    /// It was the right password: the user's failures from there are forgotten.
+    /// Records that the password was right: the user's failures from this address are forgotten.
     pub(crate) fn succeeded(mut self) {
         self.throttle.lock().succeeded(&self.user, self.ip, self.at);
         self.take_back(true);
     }
 
-    /// Nobody looked at it.
+    /// Takes the guess back, because it was not checked.
     pub(crate) fn undone(mut self) {
         self.take_back(false);
     }
@@ -236,7 +240,7 @@ impl Attempt<'_> {
             if let Some(at) = now.recent.iter().rposition(|it| *it == self.at) {
                 now.recent.remove(at);
             }
-            // Unless another one came meanwhile.
+            // The old time comes back unless another guess came meanwhile.
             if let Some(before) = before.filter(|_| now.last == self.at) {
                 now.last = before;
             }
@@ -248,7 +252,7 @@ impl Attempt<'_> {
 }
 
 impl Drop for Attempt<'_> {
-    /// It failed, or was given up.
+    /// Keeps the failure counted: the guess failed, or was given up.
     fn drop(&mut self) {
         if self.counted.is_empty() {
             return;
@@ -262,12 +266,12 @@ impl Drop for Attempt<'_> {
     }
 }
 
-/// However it is written, it is the same account that is guessed at.
+/// Folds a user name: however it is written, the guess is at the same account.
 fn folded(username: &str) -> String {
     name::folded(&username.chars().take(64).collect::<String>())
 }
 
-/// One attacker owns a /64 of IPv6 addresses, not one of them.
+/// Reduces an IPv6 address to its /64: one attacker owns a whole /64, not a single address.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),
@@ -276,7 +280,7 @@ fn network(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// 1, 2, 4, … seconds after the free failures.
+/// Returns the delay after `n` failures: 1, 2, 4, … seconds after the free ones.
 fn delay(n: u32, free: u32) -> Duration {
     match n.checked_sub(free) {
         None | Some(0) => Duration::ZERO,
@@ -284,7 +288,8 @@ fn delay(n: u32, free: u32) -> Duration {
     }
 }
 
-/// One unit of a rate of `burst` at once and one in each `period`: the new time of arrival in ms, or the time to wait.
+/// Takes one unit of a rate of `burst` at once and one in each `period`. Returns the new theoretical arrival time in
+/// ms, or the time to wait.
 fn take(tat: u64, now: Timestamp, period: Duration, burst: u64) -> Result<u64, Duration> {
     let cost = period.as_millis() as u64;
     gcra::take(tat, ms(now), cost, cost * burst).map_err(Duration::from_millis)
@@ -295,7 +300,7 @@ fn ms(now: Timestamp) -> u64 {
 }
 
 fn refused(message: &str, wait: Duration) -> ApiError {
-    // Rounded up: who comes back then must not be refused again.
+    // Rounded up, so that a caller that comes back then is not refused again.
     let seconds = wait.as_millis().div_ceil(1000) as u64;
     ApiError::new(ErrorCode::TooManyAttempts, message).retry_after(seconds)
 }
@@ -387,7 +392,7 @@ mod tests {
         }
         assert_eq!(passed, IN_WINDOW);
         assert_eq!(guess(&throttle, "another", ADA, 60_000), None, "the first is a minute ago");
-        // Those that were right are no guesses.
+        // Right passwords do not count as guesses.
         let throttle = Throttle::default();
         for n in 0..50 {
             throttle.attempt(&format!("user{n}"), ADA, Timestamp(n)).unwrap().succeeded();

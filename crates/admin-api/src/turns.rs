@@ -1,5 +1,5 @@
-//! One after the other: what is costly is done for each caller one at a time, so that nobody takes all there is by asking
-//! often, and others wait for their own only.
+//! Runs costly work one at a time for each caller, so that nobody takes all capacity by asking often, and callers wait
+//! for their own work only.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
     lines: Arc<Mutex<HashMap<UserId, Line>>>,
-    /// Turns of one caller at once, those in line included.
+    /// Most turns of one caller at once, those in line included.
     max: usize,
 }
 
@@ -23,7 +23,7 @@ struct Line {
     n: usize,
 }
 
-/// The turn of a caller; it is the next one's when this is dropped.
+/// The turn of a caller. Dropping it gives the turn to the next request in line.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _first: OwnedSemaphorePermit,
@@ -45,7 +45,7 @@ impl Turns {
     /// Waits until it is the turn of this request of the caller; `None` if the line is too long.
     pub(crate) async fn turn(&self, caller: UserId) -> Option<Turn> {
         let (place, first) = self.line_up(caller)?;
-        // It is never closed.
+        // The semaphore is never closed.
         let first = first.acquire_owned().await.ok()?;
         Some(Turn { _first: first, _place: place })
     }

@@ -9,13 +9,14 @@ use crate::{
     extract::{Fields, MaybeObject, Params},
 };
 
-/// Names that one refresh takes.
+/// Most names in one refresh.
 const MAX_NAMES: usize = 1000;
 
 /// Health of all engines
 ///
-/// Managed models and engines entered by hand, by served name, with each of their addresses. Each is probed at `/v1/models` every `HEALTH_POLL_SEC`
-/// seconds; `history` has its last 60 probes. A model that does not run has no `url` and is not healthy.
+/// Lists managed models and engines entered by hand, by served name, with each of their addresses. Each is probed at
+/// `/v1/models` every `HEALTH_POLL_SEC` seconds; `history` has its last 60 probes. A model that does not run has no
+/// `url` and is not healthy.
 pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     params.finish()?;
@@ -24,7 +25,8 @@ pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl In
 
 /// Probe engines now
 ///
-/// `served_names` says which; without it, or without a body, all are. Answers when the probes are done, with those engines.
+/// `served_names` says which; without it, or without a body, all are. Answers when the probes are done, with those
+/// engines.
 pub(crate) async fn refresh(app: State<App>, body: MaybeObject) -> Outcome<Json<Vec<UpstreamView>>> {
     let mut fields = Fields::new(body.0);
     let names = fields.optional("served_names", "a list of served names", |it| {

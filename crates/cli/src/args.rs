@@ -191,13 +191,13 @@ fn backup() -> Command {
     reads_settings(backup)
 }
 
-/// A flag for each setting, and for the files that secrets may lie in, made from the settings table.
+/// Returns a flag for each setting, and for each file that may hold a secret, made from the settings table.
 fn listed_settings() -> Vec<Arg> {
     let arg = |name: &str, help: String| {
         let flag = name.to_lowercase().replace('_', "-");
         Arg::new(name.to_owned()).long(flag).value_name("VALUE").help(help).help_heading("Settings")
     };
-    // Known, but not worth a line each in the help.
+    // Accepted, but hidden in the help, to keep it short.
     let files = Settings::file_names();
     let files = files.iter().map(|name| arg(name, format!("File that holds {name}")).hide(true));
     let all = Settings::about().into_iter().map(|(name, doc, default)| {
@@ -207,19 +207,19 @@ fn listed_settings() -> Vec<Arg> {
     all.chain(files).collect()
 }
 
-/// The same for verbs whose help does not list them: there are some eighty.
+/// Returns the same flags, hidden, for verbs whose help does not list them: there are some eighty.
 fn setting_args() -> Vec<Arg> {
     listed_settings().into_iter().map(|it| it.hide(true)).collect()
 }
 
-/// A verb that reads settings, and says where they are listed.
+/// Adds the settings to a verb, and says in its help where they are listed.
 fn reads_settings(command: Command) -> Command {
     let more = "Takes every setting as a flag too: `gantry serve --help` lists them.";
     let help = command.get_after_help().map_or_else(|| more.to_owned(), |it| format!("{it} {more}"));
     command.after_help(help).args(setting_args())
 }
 
-/// What other programs call our settings, and people therefore try.
+/// Flags of other programs that people try out of habit, with our setting for each.
 const HABITS: [(&[&str], &str); 5] = [
     (&["--port", "--listen", "--host", "--bind", "--addr", "--address"], "--gateway-listen 127.0.0.1:8084"),
     (&["--metrics-port", "--metrics"], "--metrics-listen 127.0.0.1:9084"),
@@ -228,7 +228,8 @@ const HABITS: [(&[&str], &str); 5] = [
     (&["--log", "--log-level", "--verbose", "--debug"], "--rust-log debug"),
 ];
 
-/// Names the setting that somebody most likely meant by a flag that there is not, where a likeness of letters does not.
+/// Adds the setting that was most likely meant to the error about an unknown flag, if the spelling alone does not
+/// suggest it.
 pub fn tip(error: &mut Error) {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
     if let Some((_, ours)) = HABITS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
@@ -242,7 +243,7 @@ fn common(arg: Arg) -> Arg {
     arg.help_heading(HEADING).global(true)
 }
 
-/// A verb that talks to a gateway, with the verbs below it.
+/// Adds the options for the connection to a verb that talks to a gateway, and to the verbs below it.
 pub(crate) fn connected(command: Command) -> Command {
     let url = format!("Address of the gateway [environment: GANTRY_URL] [default: {DEFAULT_URL}]");
     command
@@ -294,8 +295,8 @@ pub(crate) fn places(name: &'static str, help: &'static str) -> Arg {
     place(name, help).num_args(1..)
 }
 
-/// With a second name, such as `ls` and the singular of a group. They are not shown each time: the help of the program says
-/// that there are such, and a shell that completes would offer them instead of the verb.
+/// Adds a second name, such as `ls` or the singular of a group. The second names are hidden: the help of the program
+/// mentions them once, and shell completion would offer them instead of the verb.
 pub(crate) fn aliased(command: Command, other: &'static str) -> Command {
     command.alias(other)
 }

@@ -23,7 +23,7 @@ use crate::{
 const PATH: &str = "/v1/chat/completions";
 /// Stands for standard input among the words of a question.
 const STDIN: &str = "-";
-/// Longest text that is read from standard input, in bytes; gateways take no larger bodies.
+/// Longest text that is read from standard input, in bytes; gateways refuse larger bodies.
 const LONGEST: u64 = 64 << 20;
 
 pub(crate) fn command() -> Command {
@@ -68,7 +68,8 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
 }
 
-/// The words, with standard input in the place of a `-`, or of all of them if there are none.
+/// Returns the question: the words, with standard input in place of a `-`; or standard input alone if there are no
+/// words.
 fn question(words: &[&str]) -> Outcome<String> {
     if !words.is_empty() && !words.contains(&STDIN) {
         return Ok(words.join(" "));
@@ -96,7 +97,7 @@ fn question(words: &[&str]) -> Outcome<String> {
 /// How an answer ended.
 enum End {
     Complete,
-    /// By Ctrl-C.
+    /// Ctrl-C stopped the answer.
     Stopped,
 }
 
@@ -105,7 +106,7 @@ struct Talk<'a> {
     client: Client,
     /// The request without its messages.
     request: Map<String, Value>,
-    /// Of the beginning: the system's, if there is one.
+    /// Number of messages at the beginning that `/new` keeps: the system message, if there is one.
     n_fixed: usize,
     messages: Vec<Value>,
 }
@@ -150,7 +151,7 @@ impl<'a> Talk<'a> {
         body.into()
     }
 
-    /// Prints what the model says to the messages so far, as it comes, and takes it into them.
+    /// Prints the model's answer to the messages so far, as it arrives, and adds it to the messages.
     async fn answer(&mut self) -> Outcome<End> {
         let (mut events, said) = (Events::default(), RefCell::new(String::new()));
         let mut shown = Shown { out: Foreign::new(&self.cx.out), thinking: false };
@@ -162,7 +163,7 @@ impl<'a> Talk<'a> {
                 }
                 let delta = &event["choices"][0]["delta"];
                 let part = |name: &str| delta[name].as_str().unwrap_or_default();
-                // llama.cpp's word, and that of vLLM.
+                // The first field name is llama.cpp's, the second is vLLM's.
                 for name in ["reasoning_content", "reasoning"] {
                     shown.thoughts(self.cx, part(name));
                 }
@@ -172,7 +173,7 @@ impl<'a> Talk<'a> {
             Ok(())
         };
         let body = self.body(true);
-        // Dropping the stream closes the connection, upon which the gateway stops the engine.
+        // Dropping the stream closes the connection; the gateway then stops the engine's work on this request.
         let end = tokio::select! {
             done = self.client.stream_of(Method::POST, PATH, Some(&body), take) => done.map(|()| End::Complete),
             _ = tokio::signal::ctrl_c() => Ok(End::Stopped),
@@ -216,7 +217,7 @@ impl<'a> Talk<'a> {
                 Err(failure) if failure.ends_all() => return Err(failure),
                 Err(failure) => {
                     crate::complain(&failure, &self.cx.out);
-                    // It can be asked again.
+                    // Forget the question, so that it can be asked again.
                     self.messages.pop();
                 }
             }
@@ -224,10 +225,10 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// What stands on the terminal of one answer.
+/// The printed state of one answer.
 struct Shown<'a> {
     out: Foreign<'a>,
-    /// The model has thought, and not said anything yet.
+    /// The model has printed reasoning, but no part of the answer yet.
     thinking: bool,
 }
 
@@ -242,7 +243,7 @@ impl Shown<'_> {
         self.out.take(text.as_bytes())
     }
 
-    /// What a model thinks is no part of its answer: it is shown to a person only.
+    /// Shows the model's reasoning. It is not part of the answer, so it is shown only at a terminal.
     fn thoughts(&mut self, cx: &Cx, text: &str) {
         if !text.is_empty() && io::stdout().is_terminal() && io::stderr().is_terminal() {
             self.thinking = true;
@@ -252,7 +253,7 @@ impl Shown<'_> {
     }
 }
 
-/// A line without its end; `None` at the end of the input. Editing is the terminal's.
+/// Reads a line without its line end; `None` at the end of the input. The terminal itself does the line editing.
 fn read_line(prompt: &str) -> io::Result<Option<String>> {
     let mut err = io::stderr().lock();
     write!(err, "{prompt}")?;

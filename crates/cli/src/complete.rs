@@ -1,8 +1,8 @@
-//! What a word of the command line may become. The shell's script runs this program with [`VARIABLE`] set at each Tab, and
-//! gets verbs, options, fields, and the names that the gateway knows.
+//! Shell completion. The shell's script runs this program with [`VARIABLE`] set at each Tab, and gets verbs, options,
+//! fields, and the names that the gateway knows.
 //!
-//! A Tab must not hang and must not fail: a gateway that does not answer at once has no names. Names that a shell could
-//! take for more than a word are left out, since others choose them.
+//! A Tab must not hang and must not fail: if the gateway does not answer at once, no names are offered. Other people
+//! choose the names, so names that a shell could read as more than one plain word are left out.
 
 use std::{collections::BTreeMap, ffi::OsStr, time::Duration};
 
@@ -29,12 +29,12 @@ use crate::{
 /// Set by the shell's script when it asks.
 const VARIABLE: &str = "GANTRY_COMPLETE";
 pub(crate) const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
-/// What a person at the keyboard does not notice.
+/// Longest wait for the gateway: a person at the keyboard does not notice it.
 const PATIENCE: Duration = Duration::from_millis(800);
-/// More are no help.
+/// Most candidates that are offered; more are no help.
 const MOST: usize = 500;
 
-/// Answers a shell that asks; `false` if none does, and this is a command.
+/// Answers a shell that asks for completions. Returns `false` if no shell asks and the arguments are a normal command.
 ///
 /// # Errors
 /// The shell is not known, or standard output is closed.
@@ -48,7 +48,7 @@ pub fn completed(args: &[String]) -> Result<bool, std::io::Error> {
         .map_err(std::io::Error::other)
 }
 
-/// The script for a shell.
+/// Returns the completion script for a shell.
 pub(crate) fn script(shell: &str) -> Outcome<Vec<u8>> {
     let known = Shells::builtins();
     let wrong = || Failure::Usage(format!("there is no completion for the shell `{shell}`"));
@@ -63,7 +63,7 @@ pub(crate) fn script(shell: &str) -> Outcome<Vec<u8>> {
     Ok(script)
 }
 
-/// Where names come from: a list of the API, and which of its fields is the word and which explains it.
+/// Where names come from: a list of the API, the field that holds the word, and the field that explains it.
 struct Source {
     path: &'static str,
     word: &'static str,
@@ -74,7 +74,8 @@ const fn source(path: &'static str, word: &'static str, about: &'static str) -> 
     Source { path, word, about }
 }
 
-/// Each kind of name: lists one after the other, until one answers. The second is for those who may not ask for the first.
+/// Lists for each kind of name, tried in order until one answers. The second list is for callers who may not read the
+/// first.
 const MODELS: &[Source] = &[
     source("/admin/models?limit=500", "served_name", "state"),
     source("/auth/models", "served_name", "state"),
@@ -120,7 +121,7 @@ pub(crate) fn contexts(arg: Arg) -> Arg {
     }))
 }
 
-/// `FIELD=`, and behind it the values that the field may have.
+/// Completes `FIELD=`, and after it the values that the field may have.
 pub(crate) fn assignments(arg: Arg) -> Arg {
     arg.add(ArgValueCompleter::new(|current: &OsStr| {
         let engine = word_after("--engine").and_then(|it| EngineKind::parse(&it));
@@ -148,7 +149,7 @@ fn values(kind: Kind, examples: &'static [&'static str]) -> Vec<String> {
     }
 }
 
-/// Those that begin with what stands there.
+/// Returns the candidates that begin with the current text.
 fn candidates(
     current: &OsStr,
     found: impl Iterator<Item = (String, Option<String>)>,
@@ -164,13 +165,13 @@ fn candidates(
         .collect()
 }
 
-/// Whether a shell takes it for a word and nothing else.
+/// Returns whether a shell reads the text as one plain word.
 fn is_one_word(text: &str) -> bool {
     let plain = |it: char| it.is_alphanumeric() || "-_./:@+,=%".contains(it);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(plain)
 }
 
-/// The words of a kind with what explains them, as the gateway of this command line has them.
+/// Asks the gateway of this command line for names, and returns each with its explanation.
 fn asked(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
     let words: Vec<String> = ["url", "context"]
         .into_iter()
@@ -193,21 +194,21 @@ fn asked(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
         };
         tokio::time::timeout(PATIENCE, look).await.ok().flatten()
     });
-    // A name that is being resolved is not waited for.
+    // Do not wait for a host name that is still being resolved.
     runtime.shutdown_background();
     let Some((source, answer)) = list else { return Ok(BTreeMap::new()) };
     let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
     Ok(answer.list().iter().map(|it| (text(&it[source.word]), text(&it[source.about]))).collect())
 }
 
-/// The options that say which gateway, read apart from the unfinished rest of the line.
+/// Parses the options that select the gateway, separately from the unfinished rest of the line.
 fn options(words: &[String]) -> Outcome<ArgMatches> {
     let command = crate::args::connected(clap::Command::new("gantry"));
     let words = std::iter::once("gantry").chain(words.iter().map(String::as_str));
     command.try_get_matches_from(words).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// The word behind an option on the line that is being written.
+/// Returns the word after an option on the line that is being typed.
 fn word_after(option: &str) -> Option<String> {
     let words: Vec<String> = std::env::args().collect();
     let at = words.iter().rposition(|it| it == option)?;

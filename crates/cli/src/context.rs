@@ -1,4 +1,4 @@
-//! `context`: gateways with names, so that one need not write addresses.
+//! `context`: names for gateways, so that users need not type addresses.
 
 use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
     target::{Contexts, Target, contexts},
 };
 
-/// What may be the name of one: it stands in commands and files.
+/// Longest name of a context, which appears in commands and files.
 const LONGEST: usize = 100;
 
 pub(crate) fn command() -> Command {

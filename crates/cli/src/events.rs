@@ -1,13 +1,13 @@
-//! Server-sent events, as the logs of models and `/admin/events` come.
+//! Server-sent events, the format of model logs and of `/admin/events`.
 
 use serde_json::Value;
 
-/// `data:` lines of server-sent events, out of pieces that end anywhere.
+/// Reads `data:` lines of server-sent events from pieces that may end anywhere.
 #[derive(Default)]
 pub(crate) struct Events(Vec<u8>);
 
 impl Events {
-    /// The data of the events that are complete now, as far as they are JSON.
+    /// Adds a piece, and returns the JSON data of the events that are complete now. Data that is not JSON is skipped.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Vec<Value> {
         self.0.extend_from_slice(bytes);
         let Some(end) = self.0.iter().rposition(|it| *it == b'\n') else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What went wrong, said in words and as an exit code.
+//! Errors, as text and as exit codes.
 
 use std::{fmt::Write as _, io};
 
@@ -40,7 +40,7 @@ impl Exit {
         self as u8
     }
 
-    /// For the help text and the reference page.
+    /// Returns the meaning, for the help text and the reference page.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "Done. Also when the reader of the output went away (`| head`).",
@@ -61,7 +61,7 @@ impl Exit {
         }
     }
 
-    /// The list of [`Exit::ALL`] as lines.
+    /// Returns [`Exit::ALL`] as lines of text.
     pub(crate) fn list() -> String {
         let mut text = String::new();
         for it in Self::ALL {
@@ -76,15 +76,15 @@ impl Exit {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
-    /// `error.code`; empty if the answer was not ours.
+    /// `error.code`; empty if the answer did not come from a gateway.
     pub(crate) code: String,
     pub(crate) message: String,
     /// `(field, message)`, more than one for validation errors.
     pub(crate) details: Vec<(String, String)>,
     pub(crate) request_id: String,
-    /// The whole answer; `null` if it was no JSON.
+    /// The whole answer; `null` if it was not JSON.
     pub(crate) body: Value,
-    /// A token or a key was sent, not a session.
+    /// Whether the request carried a token or a key instead of a session.
     pub(crate) of_token: bool,
 }
 
@@ -122,9 +122,10 @@ impl Refusal {
 /// Why a command did not end well.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read our output has gone: nothing more to do, and nothing to say.
+    /// The reader of the output closed it: there is nothing left to do or to report.
     Closed,
-    /// Of several names some failed, and all has been said. The exit is that of the first.
+    /// Some of several names failed, and every failure was reported already. The exit code is that of the first
+    /// failure.
     Told(Exit),
     Usage(String),
     Unreachable(String),
@@ -150,7 +151,7 @@ impl Failure {
         }
     }
 
-    /// Whether the same would become of every other name too.
+    /// Returns whether every other name would fail in the same way.
     pub(crate) fn ends_all(&self) -> bool {
         match self {
             Self::Closed | Self::Unreachable(_) | Self::Interrupted => true,
@@ -159,7 +160,7 @@ impl Failure {
         }
     }
 
-    /// What to print on standard error; empty for nothing.
+    /// Returns the text for standard error; empty if there is nothing to print.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Closed | Self::Told(_) | Self::Interrupted => String::new(),
@@ -172,7 +173,7 @@ impl Failure {
         }
     }
 
-    /// The same for programs, in the shape of the gateway's own errors.
+    /// Returns the failure for programs, as JSON in the format of the gateway's own errors.
     pub(crate) fn json(&self) -> Value {
         let (code, message, details, id) = match self {
             Self::Refused(it) => {
@@ -208,7 +209,7 @@ impl Failure {
 fn refused(it: &Refusal) -> String {
     let mut text = match it.code.as_str() {
         "unauthenticated" if it.of_token => format!("gantry: {} (unauthenticated)\n", it.message),
-        // `/v1` takes a session, too.
+        // `/v1` accepts a session too, and answers `invalid_api_key` if it is not valid.
         "unauthenticated" | "invalid_api_key" if !it.of_token => {
             return "gantry: you are not signed in, or the session has ended: run `gantry login`\n"
                 .to_owned();
@@ -222,7 +223,7 @@ fn refused(it: &Refusal) -> String {
         code => format!("gantry: {} ({code})\n", it.message),
     };
     let width = it.details.iter().map(|(field, _)| field.len()).max().unwrap_or(0);
-    // One that says no more than the message is left out.
+    // A detail that only repeats the message is left out.
     for (field, message) in
         it.details.iter().filter(|(_, it_says)| it.code == "validation_error" || *it_says != it.message)
     {
@@ -234,7 +235,7 @@ fn refused(it: &Refusal) -> String {
     text
 }
 
-/// Of writing to standard output.
+/// Converts an error from writing to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 use crate::{Exit, command};
 
-/// Markdown below a title of the caller.
+/// Returns the page as Markdown, without a title: the caller adds it.
 pub fn page() -> String {
     let mut root = command();
     root.build();
@@ -35,7 +35,7 @@ fn one(out: &mut String, path: &str, command: &Command) {
     if let Some(after) = command.get_after_help().filter(|_| command.get_name() != "exit-codes") {
         let text = after.to_string();
         let text = text.trim_end();
-        // Several lines are examples.
+        // Text of several lines is a list of examples.
         let _ = match text.split_once('\n') {
             Some(_) => write!(out, "\n```text\n{text}\n```\n"),
             None => write!(out, "\n{text}\n"),
@@ -46,7 +46,8 @@ fn one(out: &mut String, path: &str, command: &Command) {
     }
 }
 
-/// What is the same for every verb is said once, above; the settings have a page of their own.
+/// Returns whether an option is listed with its verb. Options of every verb are listed once, above; the settings have
+/// their own page.
 fn shown(arg: &Arg) -> bool {
     arg.get_help_heading().is_none() && !matches!(arg.get_id().as_str(), "help" | "version")
 }

@@ -1,5 +1,5 @@
-//! The public API over HTTP: one request after the other, each on a connection of its own, with the session's cookie and
-//! without an `Origin`, as programs that are no browsers send it.
+//! The public API over HTTP: sends one request after the other, each on its own connection, with the session's cookie
+//! and without an `Origin` header, like other programs that are not browsers.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::{
     out::reader_gone,
 };
 
-/// Where a gateway is, unless it is said otherwise.
+/// Address of the gateway by default.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8084";
 const CONNECT: Duration = Duration::from_secs(10);
-/// Of everything but what is known to take long.
+/// Longest wait for an answer, except for requests that are known to take long.
 const ANSWER: Duration = Duration::from_mins(3);
-/// Larger answers are no answers of a gateway.
+/// Largest answer that is read, in bytes. A gateway sends no larger answers.
 const MAX_ANSWER: usize = 256 << 20;
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -34,13 +34,14 @@ pub(crate) struct Place {
     pub(crate) port: u16,
     /// `host` or `host:port`, as it was written.
     authority: String,
-    /// Without a slash at the end; not empty behind a proxy that serves more.
+    /// Path before the API's own paths, without a slash at the end. It is not empty if a proxy serves other things
+    /// beside the gateway.
     base: String,
 }
 
 impl Place {
     /// # Errors
-    /// It is not of the form `http[s]://host[:port][/base]`.
+    /// The text does not have the form `http[s]://host[:port][/base]`.
     pub(crate) fn parse(text: &str) -> Outcome<Self> {
         let wrong = || {
             let text = crate::out::clean(text);
@@ -66,7 +67,7 @@ impl Place {
         })
     }
 
-    /// As the session file names it.
+    /// Returns the address in the form that the session file uses.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority.to_ascii_lowercase(), self.base)
@@ -92,18 +93,18 @@ impl Answer {
     }
 }
 
-/// A query string, and the values in it made safe.
+/// Returns a query string with escaped values.
 pub(crate) fn query(pairs: &[(&str, String)]) -> String {
     let pairs: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
-/// Text made safe as a part of a path or a query.
+/// Escapes text for a path or a query.
 pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
-/// As whom requests are sent.
+/// Credentials that are sent with requests.
 #[derive(Debug, Clone)]
 pub(crate) enum Login {
     Nobody,
@@ -134,7 +135,7 @@ impl Client {
     }
 
     /// # Errors
-    /// Also every answer that is no success.
+    /// The request fails, or the answer's status is not a success.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Answer> {
         let late = |_| {
             Failure::Unreachable(format!("{} did not answer within {} s", self.place.url(), ANSWER.as_secs()))
@@ -142,7 +143,7 @@ impl Client {
         tokio::time::timeout(ANSWER, self.patient_call(method, path, body)).await.map_err(late)?
     }
 
-    /// The same without an end to the waiting.
+    /// Sends a request and waits for its answer without a time limit.
     pub(crate) async fn patient_call(
         &self,
         method: Method,
@@ -152,12 +153,12 @@ impl Client {
         self.exchange(method, path, body, async |response| self.complete(response).await).await
     }
 
-    /// Hands the body over piece by piece, until it ends.
+    /// Sends a `GET` request and hands the body of its answer to `take` piece by piece, until it ends.
     pub(crate) async fn stream(&self, path: &str, take: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
         self.stream_of(Method::GET, path, None, take).await
     }
 
-    /// The same of what a body asks for.
+    /// Sends a request, if needed with a body, and hands the body of its answer to `take` piece by piece.
     pub(crate) async fn stream_of(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! `images`: which engine images are there, and taking them in from a file.
+//! `images`: lists engine images, and loads them from a file.
 
 use std::cell::Cell;
 
@@ -35,7 +35,7 @@ async fn load(cx: &Cx, path: &str) -> Outcome<()> {
     let mut progress = Progress::new(&cx.out);
     let body = json!({ "path": path });
     let call = cx.client.patient_call(http::Method::POST, "/admin/system/container-images/load", Some(&body));
-    // What part of the file is on its way, as the gateway's events say it; a gateway without them leaves it open.
+    // Part of the file that is loaded so far, from the gateway's events; unknown if the gateway has no such events.
     let part = Cell::new(None);
     let mut events = Events::default();
     let listening = async {

@@ -1,4 +1,4 @@
-//! `keys`: API keys. Those who manage nobody have their own ones only, and need not say so.
+//! `keys`: API keys. Callers who manage nobody only see their own keys, and need no option for that.
 
 use clap::{Arg, ArgMatches, Command};
 use gantry_domain::{limit::LimitMode, spelling::nearest};
@@ -83,7 +83,7 @@ pub(crate) fn command() -> Command {
         .subcommands([list, show, limits::options(create), limits::options(set), revoke])
 }
 
-/// How a key is named.
+/// Help text on how a key is named.
 const WHICH: &str =
     "Id, prefix or name of the key, as the list shows it; `id:2` and `name:2` where a number is both";
 
@@ -116,7 +116,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
 }
 
-/// The list that a verb is about.
+/// Returns the path of the list that a verb works on.
 async fn base(cx: &Cx, matches: &ArgMatches) -> Outcome<&'static str> {
     let own = has(matches, "own") || me(cx).await?.is_plain_user();
     Ok(if own { OWN } else { ALL })
@@ -266,19 +266,19 @@ fn models(key: &Value) -> String {
     if key["models"].is_null() { "all".to_owned() } else { cell(&key["models"]) }
 }
 
-/// The record of the key that was named by id or prefix.
+/// Finds the record of the key on the command line.
 async fn find(cx: &Cx, matches: &ArgMatches) -> Outcome<Value> {
     named(cx, base(cx, matches).await?, Noun::Key, text(matches, "KEY").unwrap_or_default()).await
 }
 
-/// A key may be made before its model is; a typing error looks the same.
+/// Warns of models that do not exist. A key may be made before its model, but a misspelt name looks the same.
 async fn warn_of_unknown(cx: &Cx, models: &[&str]) {
     if models.is_empty() {
         return;
     }
     let mut known = Vec::new();
     for path in ["/admin/models?limit=1000", "/admin/upstreams"] {
-        // Who may not see the models is not told about them.
+        // Callers who may not list the models get no warning.
         let Ok(answer) = cx.client.get(path).await else { return };
         known.extend(answer.list().iter().map(|it| cell(&it["served_name"])));
     }

@@ -1,5 +1,5 @@
-//! The command line of `gantry`: every verb with its help, and the verbs that talk to a gateway over its public API. What
-//! needs the gateway's own parts (`serve`, the database for `doctor`) is run by the program itself.
+//! The command line of `gantry`: every verb with its help, and the code of the verbs that talk to a gateway over its
+//! public API. The server crate runs what needs the gateway's own parts (`serve`, the database for `doctor`).
 
 mod args;
 mod chat;
@@ -55,18 +55,18 @@ use crate::{
     target::Target,
 };
 
-/// One command on its way.
+/// Context of the command that is running.
 struct Cx {
     client: Client,
     out: Out,
     sessions: Sessions,
-    /// Under what the login is kept.
+    /// Name under which the login is stored.
     key: String,
 }
 
-/// Runs a verb that needs nothing but the API, and says how it ended. What went wrong stands on standard error.
+/// Runs a verb that needs nothing but the API, and returns its exit code. Errors are printed on standard error.
 pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
-    // Groups have the options on their own verbs.
+    // The options of a group are on its own verbs.
     let mut leaf = matches;
     while let Some((_, sub)) = leaf.subcommand() {
         leaf = sub;
@@ -82,10 +82,10 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
     }
 }
 
-/// A new password: from `GANTRY_NEW_PASSWORD`, from standard input where that is no terminal, else asked for.
+/// Reads a new password from `GANTRY_NEW_PASSWORD`, from standard input if that is not a terminal, or asks for it.
 ///
 /// # Errors
-/// There is none; why stands on standard error.
+/// No password was given; the reason is printed on standard error.
 pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     sign_in::new_password(prompt).map_err(|failure| {
         complain(&failure, &Out::new(false, false));
@@ -93,10 +93,10 @@ pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     })
 }
 
-/// The address of the gateway that the command line or the environment names; `None` if they name none.
+/// Returns the address of the gateway that the command line or the environment names; `None` if they name none.
 ///
 /// # Errors
-/// They make no sense; why stands on standard error.
+/// They can't be used; the reason is printed on standard error.
 pub fn named_gateway(matches: &ArgMatches) -> Result<Option<String>, Exit> {
     Target::given(matches).map(|it| it.map(|it| it.place.url())).map_err(|failure| {
         complain(&failure, &Out::new(false, false));
@@ -111,7 +111,7 @@ fn complain(failure: &Failure, out: &Out) {
         failure if out.json => format!("{}\n", harmless(&failure.json().to_string())),
         failure => out::clean_lines(&failure.words()),
     };
-    // There is nowhere left to complain to if this fails.
+    // Ignored: if standard error fails, the failure can't be reported anywhere.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -156,7 +156,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             other => Err(Failure::Usage(format!("there is no verb `{other}`"))),
         }
     });
-    // Reading from a terminal can't be stopped; nobody waits for it.
+    // A read from a terminal can't be cancelled, so the exit does not wait for it.
     runtime.shutdown_background();
     done
 }

@@ -19,7 +19,7 @@ const NONE: &str = "none";
 pub(crate) const EXPLAINED: &str =
     "Limits are whole numbers such as 60, 200k, 5M or 1G; `none` takes one away.";
 
-/// What an option says: a number, or that there is no limit.
+/// Value of an option: a number, or `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limit(Option<i64>);
 
@@ -43,7 +43,7 @@ fn read(text: &str) -> Result<Limit, String> {
         .ok_or_else(|| format!("a number from 1 on, such as 60, 200k or 5M, or `{NONE}`"))
 }
 
-/// The limits that are given, into a body.
+/// Puts the limits that are given into a request body.
 pub(crate) fn put(matches: &ArgMatches, body: &mut Map<String, Value>) {
     for (name, field, _) in LIMITS {
         if let Some(Limit(n)) = matches.get_one::<Limit>(name) {
@@ -58,14 +58,14 @@ pub(crate) fn units() -> impl Iterator<Item = (&'static str, &'static str)> {
     LIMITS.iter().map(|(_, field, _)| *field).zip(units)
 }
 
-/// The limits of a record on one line; `-` for none.
+/// Returns the limits of a record on one line; `-` for none.
 pub(crate) fn line(record: &Value) -> String {
     let set = units().filter(|(field, _)| !record[*field].is_null());
     let parts: Vec<_> = set.map(|(field, unit)| format!("{} {unit}", count(&record[field]))).collect();
     if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 
-/// What is used of the budgets: `day 83 %, month 12 %`; `-` without a budget.
+/// Returns the used part of the budgets: `day 83 %, month 12 %`; `-` without a budget.
 pub(crate) fn used(record: &Value) -> String {
     let part = |name: &str| {
         let budget = &record["budget"][name];
@@ -75,7 +75,7 @@ pub(crate) fn used(record: &Value) -> String {
     if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 
-/// Whether a budget is nearly used up.
+/// Returns whether a budget is nearly used up.
 pub(crate) fn warns(record: &Value) -> bool {
     ["day", "month"].iter().any(|it| record["budget"][*it]["warning"] == true)
 }

@@ -1,4 +1,4 @@
-//! `audit list`: who changed what, as the gateway tells it.
+//! `audit list`: who changed what, from the gateway's audit log.
 
 use clap::{ArgMatches, Command};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::{
     times::{past, zone},
 };
 
-/// Rows unless it is said otherwise.
+/// Number of rows by default.
 const USUAL: usize = 50;
 /// Longest change that a line of the table shows, in characters; `--json` shows all.
 const LONGEST: usize = 120;
@@ -77,7 +77,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     Ok(())
 }
 
-/// What it is after, field by field.
+/// Describes a change, field by field: the values after it, or the values before it if none are left.
 fn change(row: &Value) -> String {
     let fields = row["after"].as_object().or_else(|| row["before"].as_object());
     let text: Vec<_> =

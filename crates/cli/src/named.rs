@@ -1,4 +1,4 @@
-//! Keys and tokens by id, prefix or name.
+//! Finds keys and tokens by id, prefix or name.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::{
     people::{among, read},
 };
 
-/// What is named.
+/// Kind of record that is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noun {
     Key,
@@ -25,21 +25,22 @@ impl Noun {
     }
 }
 
-/// The record of the list at `base` that was named. Names need not be unique: of several the one that is in force is meant.
+/// Finds the record in the list at `base` by id, prefix or name. Names need not be unique: if several records match,
+/// the active one is meant.
 ///
 /// # Errors
-/// There is none, or there are several; their ids and prefixes are said.
+/// No record matches, or several do; the error lists their ids and prefixes.
 pub(crate) async fn named(cx: &Cx, base: &str, noun: Noun, given: &str) -> Outcome<Value> {
     let (id, name) = read(given)?;
     let by_id = match id {
-        // An id can't be asked for.
+        // The API can't look up a single id, so the whole list is read.
         Some(id) => among(cx, base, &[], |it| it["id"] == id).await?.pop(),
         None => None,
     };
     let mut by_name = Vec::new();
     if let Some(name) = name.filter(|_| by_id.is_none()) {
         let same = |it: &Value| it["prefix"] == name || it["name"] == name;
-        // There are few tokens, and their lists can't be searched.
+        // Only lists of keys can be searched by the gateway. Lists of tokens can't, but there are few tokens.
         let narrow: Vec<_> = (noun == Noun::Key).then(|| ("q", name.to_owned())).into_iter().collect();
         by_name = among(cx, base, &narrow, same).await?;
         for (field, value) in [("prefix", name), ("status", "active")] {
@@ -66,7 +67,7 @@ pub(crate) async fn named(cx: &Cx, base: &str, noun: Noun, given: &str) -> Outco
     }
 }
 
-/// Whose it is: a user, or an organisation as a whole.
+/// Returns the holder of a record: a user, or a whole organisation.
 pub(crate) fn holder(record: &Value) -> &Value {
     if record["username"].is_null() { &record["org_name"] } else { &record["username"] }
 }

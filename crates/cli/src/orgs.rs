@@ -73,7 +73,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
 }
 
-/// The record of the organisation that was named.
+/// Finds the record of an organisation by name or id.
 async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
     let id = org_id(cx, given).await?;
     let found = among(cx, "/admin/orgs", &[], |it| it["id"] == id).await?.pop();

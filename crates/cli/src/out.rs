@@ -1,5 +1,5 @@
-//! What is printed, and how: for people or for programs, in colours or without, never more than the terminal is wide.
-//! `println!` would panic when the reader goes away; everything here gives that back as an error instead.
+//! Prints output for people or for programs, with or without colours, and no wider than the terminal. `println!` would
+//! panic when the reader goes away; the functions here return an error instead.
 
 use std::{
     fmt::Write as _,
@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{exit::Outcome, terminal, times::zone};
 
-/// A colour that means something.
+/// Meaning of a text, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -37,7 +37,7 @@ impl Tone {
         }
     }
 
-    /// Of the state of a model.
+    /// Returns the tone for the state of a model.
     pub(crate) fn of_state(state: &str) -> Self {
         match state {
             "running" | "active" | "ok" => Self::Good,
@@ -48,8 +48,8 @@ impl Tone {
     }
 }
 
-/// Waits until nobody reads standard output any more (`… | head -1`): whoever prints only now and then would learn of it
-/// at its next line, which may be hours away. Of a file that is never so.
+/// Waits until the reader of standard output is gone (`… | head -1`). A command that seldom prints would otherwise
+/// notice it only at its next line, which may be hours away. Never returns if standard output is a file.
 pub(crate) async fn reader_gone() {
     let stdout = io::stdout();
     loop {
@@ -69,9 +69,9 @@ pub(crate) struct Out {
     pub(crate) json: bool,
     pub(crate) utc: bool,
     colour: bool,
-    /// Columns of the terminal; `None` where there is none: then nothing is cut off.
+    /// Columns of the terminal; `None` without a terminal: then nothing is cut off.
     width: Option<usize>,
-    /// Answers for programs that are to be printed as one list; `None` where each is printed at once.
+    /// Answers for programs that will be printed as one list; `None` if each answer is printed at once.
     held: Arc<Mutex<Option<Vec<Value>>>>,
 }
 
@@ -84,19 +84,19 @@ impl Out {
         Self { json, utc, colour: terminal && !no_colour, width, held: Arc::default() }
     }
 
-    /// The same for the size that the terminal has now.
+    /// Returns a copy that fits the terminal's present size.
     pub(crate) fn refit(&self) -> Self {
         let width = self.width.and_then(|_| terminal::size()).map(|(columns, _)| columns);
         Self { width, ..self.clone() }
     }
 
-    /// A line on standard output.
+    /// Prints a line on standard output.
     #[expect(clippy::unused_self, reason = "what prints holds an `Out`, so that nothing prints by the way")]
     pub(crate) fn line(&self, text: &str) -> Outcome<()> {
         Ok(writeln!(io::stdout().lock(), "{text}")?)
     }
 
-    /// Text of our own that brings its line ends.
+    /// Prints our own text, which includes its line ends.
     #[expect(clippy::unused_self, reason = "what prints holds an `Out`, so that nothing prints by the way")]
     pub(crate) fn raw(&self, bytes: &[u8]) -> Outcome<()> {
         let mut out = io::stdout().lock();
@@ -104,7 +104,7 @@ impl Out {
         Ok(out.flush()?)
     }
 
-    /// The answer for programs.
+    /// Prints or holds the answer for programs.
     pub(crate) fn value(&self, value: &Value) -> Outcome<()> {
         if let Some(held) = self.held.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             held.push(value.clone());
@@ -113,7 +113,7 @@ impl Out {
         self.line(&harmless(&format!("{value:#}")))
     }
 
-    /// From here on answers for programs are kept, until [`Out::release`] prints them as one list.
+    /// Holds answers for programs from now on, until [`Out::release`] prints them as one list.
     pub(crate) fn hold(&self) {
         if self.json {
             *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
@@ -125,31 +125,31 @@ impl Out {
         held.map_or(Ok(()), |held| self.value(&Value::Array(held)))
     }
 
-    /// The same on one line.
+    /// Prints the answer for programs on one line.
     pub(crate) fn compact(&self, value: &Value) -> Outcome<()> {
         self.line(&harmless(&value.to_string()))
     }
 
-    /// The answer for programs, or what `people` prints.
+    /// Prints the answer for programs, or calls `people` to print it for people.
     pub(crate) fn either(&self, value: &Value, people: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
         if self.json { self.value(value) } else { people() }
     }
 
-    /// A line on standard error: what happens meanwhile, for people only.
+    /// Prints a progress note on standard error, for people only.
     pub(crate) fn note(&self, text: &str) {
         if !self.json {
-            // There is nowhere left to say that this failed.
+            // Ignored: if standard error fails, the failure can't be reported anywhere.
             let _ = writeln!(io::stderr().lock(), "{text}");
         }
     }
 
-    /// Says on standard error, to programs too, that a list was cut off.
+    /// Warns on standard error, also for programs, that a list was cut off.
     pub(crate) fn more(&self, n_shown: usize, total: Option<usize>, what: &str) {
         let Some(total) = total.filter(|it| *it > n_shown) else { return };
         self.warn(&format!("{n_shown} of {total} {what}; a larger --limit shows more"));
     }
 
-    /// Says something on standard error, to programs too.
+    /// Prints a warning on standard error, also for programs.
     pub(crate) fn warn(&self, text: &str) {
         if self.json {
             let warning = harmless(&json!({ "warning": text }).to_string());
@@ -166,12 +166,12 @@ impl Out {
         }
     }
 
-    /// Text that is not painted yet, no wider than the terminal.
+    /// Cuts text to the width of the terminal. The text must not have colours yet.
     pub(crate) fn fit(&self, text: &str) -> String {
         self.width.map_or_else(|| text.to_owned(), |width| cut(text, width))
     }
 
-    /// Words beside each other, on as many lines as the terminal needs.
+    /// Puts words beside each other, on as many lines as they need at the terminal's width.
     pub(crate) fn flow(&self, words: &[String]) -> Vec<String> {
         const SPACE: &str = "   ";
         let mut lines: Vec<String> = Vec::new();
@@ -187,7 +187,7 @@ impl Out {
         lines
     }
 
-    /// A time of the API as people read it: in the machine's time zone, or in UTC with `--utc`.
+    /// Formats a time of the API for people: in the machine's time zone, or in UTC with `--utc`.
     pub(crate) fn time(&self, text: &Value) -> String {
         let Some(text) = text.as_str() else { return "-".to_owned() };
         let Ok(at) = text.parse::<jiff::Timestamp>() else { return clean(text) };
@@ -202,9 +202,9 @@ impl Out {
         Ok(())
     }
 
-    /// `name  value` lines.
+    /// Prints lines of the form `name  value`.
     pub(crate) fn pairs(&self, pairs: &[(&str, String)]) -> Outcome<()> {
-        // Names may be the answer's too.
+        // Names may come from the answer too, so they are cleaned.
         let pairs: Vec<_> = pairs.iter().map(|(name, value)| (clean(name), value)).collect();
         let width = pairs.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
         for (name, value) in &pairs {
@@ -215,16 +215,17 @@ impl Out {
     }
 }
 
-/// Rows under headings. Columns whose heading ends with `>` are numbers and stand at the right.
+/// Rows under headings. Columns whose heading ends with `>` hold numbers and are aligned to the right.
 #[derive(Debug)]
 pub(crate) struct Table {
     heads: Vec<&'static str>,
-    /// Headings of columns that go first where the terminal is too narrow; then the last ones go.
+    /// Headings of the columns that are dropped first if the terminal is too narrow; after them, the last columns are
+    /// dropped.
     spare: &'static [&'static str],
     rows: Vec<Vec<(String, Tone)>>,
 }
 
-/// No column is made narrower than this.
+/// Smallest width of a column that is made narrower.
 const NARROWEST: usize = 6;
 const GAP: &str = "  ";
 
@@ -245,7 +246,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|(text, tone)| (clean(&text), tone)).collect());
     }
 
-    /// Leaves those that fit when each is as narrow as it may be.
+    /// Drops columns until the rest fit when each is as narrow as allowed.
     fn drop_columns(&self, columns: &mut Vec<usize>, widths: &[usize], limit: usize) {
         let mut spare = self.spare.iter();
         while columns.len() > 1 && total(columns.iter().map(|it| widths[*it].min(NARROWEST))) > limit {
@@ -256,7 +257,7 @@ impl Table {
         }
     }
 
-    /// Every line, headings first, none longer than the terminal is wide.
+    /// Returns all lines, headings first, none wider than the terminal.
     pub(crate) fn lines(&self, out: &Out) -> Vec<String> {
         let names = self.heads.iter().map(|it| it.trim_end_matches('>'));
         let mut widths: Vec<usize> = names.clone().map(UnicodeWidthStr::width).collect();
@@ -296,7 +297,7 @@ fn total(widths: impl Iterator<Item = usize>) -> usize {
     sum + GAP.len() * usize::saturating_sub(n, 1)
 }
 
-/// Takes from the widest column until all fit, or none can give any more.
+/// Makes the widest column narrower until all columns fit, or no column can be made narrower.
 fn shrink(widths: &mut [usize], columns: &[usize], limit: usize) {
     while total(columns.iter().map(|it| widths[*it])) > limit {
         match columns.iter().max_by_key(|it| widths[**it]) {
@@ -306,7 +307,7 @@ fn shrink(widths: &mut [usize], columns: &[usize], limit: usize) {
     }
 }
 
-/// At most `width` columns; what is cut off ends with `…`.
+/// Cuts text to at most `width` columns; text that was cut ends with `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -322,19 +323,20 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// What others wrote, without anything that a terminal would obey.
+/// Returns text from other people without control characters, which a terminal would obey.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
 }
 
-/// The same of several lines, which stay, as tabs do.
+/// Returns text without control characters, except line ends and tabs.
 pub(crate) fn clean_lines(text: &str) -> String {
     let is_harmless = |it: char| !it.is_control() || matches!(it, '\n' | '\t');
     text.chars().map(|it| if is_harmless(it) { it } else { ' ' }).collect()
 }
 
-/// JSON that means the same, without anything that a terminal would obey: `serde_json` escapes what is below U+0020, and
-/// leaves U+007F to U+009F as they are (RFC 8259 asks for no more). Such characters can stand in strings only.
+/// Returns JSON with the same meaning, without characters that a terminal would obey. `serde_json` escapes characters
+/// below U+0020, but leaves U+007F to U+009F unchanged (RFC 8259 requires no more). Such characters can occur only in
+/// strings.
 pub fn harmless(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for it in json.chars() {
@@ -348,10 +350,10 @@ pub fn harmless(json: &str) -> String {
     text
 }
 
-/// Text that others wrote on its way to standard output: at a terminal without what it would obey, elsewhere as it is.
+/// Writes text from other people to standard output: at a terminal without control characters, elsewhere unchanged.
 pub(crate) struct Foreign<'a> {
     out: &'a Out,
-    /// `None` where there is no terminal.
+    /// `None` if standard output is not a terminal.
     pieces: Option<Pieces>,
 }
 
@@ -368,12 +370,12 @@ impl<'a> Foreign<'a> {
     }
 }
 
-/// Text out of pieces that may end within a character.
+/// Joins pieces of text that may end within a character.
 #[derive(Default)]
 struct Pieces(Vec<u8>);
 
 impl Pieces {
-    /// What is complete now, cleaned.
+    /// Adds a piece, and returns the text that is complete now, cleaned.
     fn take(&mut self, bytes: &[u8]) -> String {
         self.0.extend_from_slice(bytes);
         let is_unfinished =
@@ -385,7 +387,7 @@ impl Pieces {
     }
 }
 
-/// A text, number or flag of the API in a cell, without anything that a terminal would obey; `-` for nothing.
+/// Formats a text, number or flag of the API for a cell, without control characters; `-` for nothing.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -398,7 +400,7 @@ pub(crate) fn cell(value: &Value) -> String {
     }
 }
 
-/// A count, at a terminal with separators: `1 234 567`. In a pipe it is for programs such as `sort -n`.
+/// Formats a count: at a terminal with separators (`1 234 567`), in a pipe without, for programs such as `sort -n`.
 pub(crate) fn count(value: &Value) -> String {
     static AT_TERMINAL: LazyLock<bool> = LazyLock::new(|| io::stdout().is_terminal());
     let Some(n) = value.as_i64() else { return cell(value) };

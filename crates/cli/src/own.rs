@@ -1,4 +1,4 @@
-//! `limits`, and what else a user finds out about themselves: models that they may call.
+//! `limits`, and other facts about the signed-in user: the models that they may call.
 
 use clap::Command;
 use serde_json::Value;
@@ -52,7 +52,7 @@ pub(crate) async fn limits(cx: &Cx) -> Outcome<()> {
     })
 }
 
-/// The models that one may call, for those who do not manage them.
+/// Lists the models that the caller may call, for callers who do not manage models.
 pub(crate) async fn models(cx: &Cx) -> Outcome<()> {
     let (models, _) = listed(cx, "/auth/models", &[], None).await?;
     let models = Value::Array(models);

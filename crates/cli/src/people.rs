@@ -1,4 +1,4 @@
-//! Whom a command means: organisations and users by name or id; and lists, page by page.
+//! Finds organisations and users by name or id, and reads lists page by page.
 
 use clap::ArgMatches;
 use gantry_domain::Role;
@@ -12,19 +12,19 @@ use crate::{
     out::{cell, clean},
 };
 
-/// Entries of one answer at most.
+/// Most entries of one answer.
 const PAGE: usize = 1000;
 
 /// For the help of verbs that take a name or an id.
 pub(crate) const WHICH: &str = "A number is an id, or else a name. Where it is the id of one and the name of another, nothing is done: `id:12` or \
                                 `name:12` says which.";
 
-/// `--search` as a parameter of a list.
+/// Returns `--search` as a query parameter of a list.
 pub(crate) fn search(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     text(matches, "search").map(|words| ("q", words.to_owned())).into_iter().collect()
 }
 
-/// Who is signed in.
+/// The signed-in user.
 pub(crate) struct Me {
     pub(crate) id: Option<i64>,
     /// `None` for a role that this program does not know.
@@ -32,7 +32,7 @@ pub(crate) struct Me {
 }
 
 impl Me {
-    /// Whether there is nothing for them to manage but their own.
+    /// Returns whether the user can manage only what is their own.
     pub(crate) fn is_plain_user(&self) -> bool {
         self.role == Some(Role::User)
     }
@@ -43,27 +43,28 @@ pub(crate) async fn me(cx: &Cx) -> Outcome<Me> {
     Ok(Me { id: user["id"].as_i64(), role: user["role"].as_str().and_then(Role::parse) })
 }
 
-/// The id of the organisation that was named.
+/// Returns the id of an organisation, given by name or id.
 pub(crate) async fn org_id(cx: &Cx, given: &str) -> Outcome<i64> {
     Ok(lookup(cx, "/admin/orgs/lookup", "name", "organisation", given).await?.0)
 }
 
-/// The id of the user who was named.
+/// Returns the id of a user, given by name or id.
 pub(crate) async fn user_id(cx: &Cx, given: &str) -> Outcome<i64> {
     Ok(user(cx, given).await?.0)
 }
 
-/// Id and name of the user who was named.
+/// Returns id and name of a user, given by name or id.
 pub(crate) async fn user(cx: &Cx, given: &str) -> Outcome<(i64, String)> {
     lookup(cx, "/admin/users/lookup", "username", "user", given).await
 }
 
-/// Others choose names, and a name may be a number: it must never stand in for the id that somebody meant.
+/// Finds a record by id or name. Other people choose names, and a name may be a number: it must never be taken for an
+/// id. A number that is the id of one record and the name of another is refused.
 async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Outcome<(i64, String)> {
     let (id, name) = read(given)?;
     let (list, _) = listed(cx, path, &[], None).await?;
     let named = |it: &&Value| it[field].as_str().zip(name).is_some_and(|(it, name)| it == name);
-    // Names are compared without regard to case only where nothing is exactly the same.
+    // Names are compared without regard to case only if no name matches exactly.
     let alike = |it: &&Value| {
         it[field].as_str().zip(name).is_some_and(|(it, name)| it.to_lowercase() == name.to_lowercase())
     };
@@ -82,7 +83,7 @@ async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Ou
     found.ok_or_else(|| Failure::NotFound(format!("there is no {what} `{}`", clean(given))))
 }
 
-/// The id and the name that a word may mean.
+/// Returns the id and the name that a word may mean.
 pub(crate) fn read(given: &str) -> Outcome<(Option<i64>, Option<&str>)> {
     let number = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|it| it.is_ascii_digit()));
     match given.split_once(':') {
@@ -98,13 +99,13 @@ pub(crate) fn read(given: &str) -> Outcome<(Option<i64>, Option<&str>)> {
     }
 }
 
-/// At most so many, as `--limit` says.
+/// Returns the value of `--limit`.
 pub(crate) fn most(matches: &ArgMatches) -> Option<usize> {
     int(matches, "limit").and_then(|it| usize::try_from(it).ok())
 }
 
-/// The first `most` entries of a list, or all, whatever fits into one answer; and how many there are, where the gateway
-/// says so.
+/// Returns the first `most` entries of a list, or all entries, over as many pages as needed; and the list's total
+/// length, if the gateway reports it.
 pub(crate) async fn listed(
     cx: &Cx,
     path: &str,
@@ -116,7 +117,7 @@ pub(crate) async fn listed(
     Ok((list, total))
 }
 
-/// Every entry of a list, on all its pages, that `wanted` takes.
+/// Returns every entry of a list, on all its pages, that `wanted` accepts.
 pub(crate) async fn among(
     cx: &Cx,
     path: &str,
@@ -129,7 +130,7 @@ pub(crate) async fn among(
     Ok(found)
 }
 
-/// Hands a list over page by page; says how long it is as a whole.
+/// Hands a list to `take` page by page, and returns its total length, if the gateway reports it.
 async fn pages(
     cx: &Cx,
     path: &str,

@@ -1,5 +1,5 @@
-//! JSON files of one user in `$XDG_CONFIG_HOME/gantry` (else `~/.config/gantry`), mode 0600. Whoever changes one holds a
-//! lock beside it, so that two at once lose nothing; a crash leaves the file as it was.
+//! JSON files of one user in `$XDG_CONFIG_HOME/gantry` (else `~/.config/gantry`), mode 0600. A process that changes a
+//! file holds a lock beside it, so that two changes at once lose nothing; a crash leaves the file as it was.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::exit::{Failure, Outcome};
 #[derive(Debug)]
 pub(crate) struct PrivateFile<T> {
     path: PathBuf,
-    /// What to do about a damaged one.
+    /// Advice for a damaged file.
     remedy: &'static str,
     kind: PhantomData<T>,
 }
@@ -37,13 +37,13 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         Ok(Self::new(config.join("gantry").join(name), remedy))
     }
 
-    /// Without a file it is the default.
+    /// Returns the file's value, or the default if there is no file.
     pub(crate) fn read(&self) -> Outcome<T> {
         self.parse()?
             .ok_or_else(|| Failure::Failed(format!("{} is damaged: {}", self.path.display(), self.remedy)))
     }
 
-    /// `None` if it is damaged.
+    /// Returns `None` if the file is damaged.
     fn parse(&self) -> Outcome<Option<T>> {
         match fs::read(&self.path) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
@@ -52,7 +52,7 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         }
     }
 
-    /// Changes the file while nobody else does. A damaged one is begun anew: it holds nothing that can be kept.
+    /// Changes the file under its lock. A damaged file is replaced by a new one, because nothing in it can be kept.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> Outcome<R> {
         let _lock = self.lock().map_err(|error| self.unwritten(&error))?;
         let mut value = self.parse()?.unwrap_or_default();
@@ -61,7 +61,8 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         Ok(done)
     }
 
-    /// Waits for whoever has it, for the moment that a change takes; ends with the value, and with the process.
+    /// Waits for the lock, which another process holds only during its change. The lock ends when the returned file is
+    /// dropped or the process ends.
     fn lock(&self) -> io::Result<fs::File> {
         if let Some(dir) = self.path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -81,11 +82,11 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         Failure::Failed(format!("can't write {}: {error}", self.path.display()))
     }
 
-    /// Nobody else may read it at any moment. For whoever has the lock.
+    /// Writes the file so that no other user can read it at any moment. The caller must hold the lock.
     fn write(&self, value: &T) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(value)?;
         let part = self.path.with_extension("json.new");
-        // One that a crash left, with secrets in it.
+        // A crash may have left this file, with secrets in it.
         match fs::remove_file(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,4 +1,4 @@
-//! What goes on while one waits: a line that is rewritten on a terminal, else a line for each change.
+//! Shows progress while the user waits: at a terminal one line that is rewritten, else a new line for each change.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,7 +8,7 @@ const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 /// Columns of a bar.
 const BAR: usize = 24;
 
-/// On standard error; takes its line away when it goes.
+/// Progress on standard error. Its line is removed when the value is dropped.
 pub(crate) struct Progress {
     live: bool,
     silent: bool,
@@ -23,7 +23,8 @@ impl Progress {
         Self { live, silent: out.json, n: 0, last: String::new(), drawn: false }
     }
 
-    /// `what` is said once for each change where there is no terminal; `more` (times, sizes) only on a terminal.
+    /// Shows progress. Without a terminal, `what` is printed once for each change; `more` (times, sizes) is shown only
+    /// at a terminal.
     pub(crate) fn show(&mut self, what: &str, more: &str, part: Option<f64>) {
         if self.silent {
             return;

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const PATH: &str = "/admin/models/registry";
-/// Longest key in bytes, and its line end.
+/// Longest key in bytes, including its line end.
 const MAX_KEY: u64 = 502;
 
 pub(crate) fn command() -> Command {
@@ -112,7 +112,7 @@ async fn list(cx: &Cx) -> Outcome<()> {
     })
 }
 
-/// Where an engine comes from, in words that say which verb is for it.
+/// Returns where an engine comes from: the name of the verb that manages it.
 pub(crate) fn source(engine: &Value) -> &'static str {
     if engine["source"] == "manual" { "registry" } else { "models" }
 }
@@ -144,7 +144,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     tell(cx, &entry).await
 }
 
-/// What `add` and `set` have in common.
+/// Returns the part of the body that `add` and `set` have in common.
 fn given(matches: &ArgMatches) -> Outcome<Map<String, Value>> {
     let mut body = Map::new();
     for (option, field) in [("task", "task"), ("upstream-model", "upstream_model")] {
@@ -168,7 +168,7 @@ fn key_of(file: &str) -> Outcome<String> {
     Ok(key.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Says what became of an entry, and what is wrong with its addresses.
+/// Prints the resulting entry, and what is wrong with its addresses.
 async fn tell(cx: &Cx, entry: &Value) -> Outcome<()> {
     let name = cell(&entry["served_name"]);
     let upstreams =

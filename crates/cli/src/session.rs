@@ -1,4 +1,4 @@
-//! What `gantry login` keeps: a session or a token for each gateway, in `session.json`.
+//! Logins that `gantry login` stores: a session or a token for each gateway, in `session.json`.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Kept {
     }
 }
 
-/// By the name of the place, as [`crate::target::Target::key`] gives it.
+/// Stored logins by the name that [`crate::target::Target::key`] returns.
 #[derive(Debug)]
 pub(crate) struct Sessions(PrivateFile<BTreeMap<String, Kept>>);
 
@@ -68,14 +68,14 @@ impl Sessions {
         Ok(self.0.read()?.remove(key).map_or(Login::Nobody, Kept::login))
     }
 
-    /// Keeps a login in the place of the one that this gives back.
+    /// Stores a login, and returns the login that it replaces.
     pub(crate) fn keep(&self, key: &str, username: &str, login: &Login) -> Outcome<Login> {
         let kept = Kept::new(username, login);
         let before = self.0.change(|file| file.insert(key.to_owned(), kept))?;
         Ok(before.map_or(Login::Nobody, Kept::login))
     }
 
-    /// Forgets this login; one that somebody began meanwhile stays.
+    /// Forgets this login. A newer login that replaced it meanwhile stays.
     pub(crate) fn forget(&self, key: &str, login: &Login) -> Outcome<()> {
         self.0.change(|file| {
             if file.get(key).is_some_and(|it| it.is(login)) {
@@ -84,7 +84,7 @@ impl Sessions {
         })
     }
 
-    /// Forgets whatever is kept for a place, and gives it back.
+    /// Forgets the login that is stored for a place, and returns it.
     pub(crate) fn drop(&self, key: &str) -> Outcome<Login> {
         Ok(self.0.change(|file| file.remove(key))?.map_or(Login::Nobody, Kept::login))
     }

@@ -1,14 +1,14 @@
-//! Verbs that take several names: each is done, whatever becomes of the others.
+//! Verbs that take several names: each name is handled, even if others fail.
 
 use crate::{
     Cx, complain,
     exit::{Failure, Outcome},
 };
 
-/// Does the same with each name, in order. Programs get one list of the answers if there are several names.
+/// Runs the same action for each name, in order. If there are several names, programs get one list of the answers.
 ///
 /// # Errors
-/// The first failure; all of them have been said by then if there are several names.
+/// Returns the first failure. If there are several names, every failure was reported by then.
 pub(crate) async fn each(
     cx: &Cx,
     names: &[&str],

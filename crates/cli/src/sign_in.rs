@@ -20,7 +20,7 @@ use crate::{
     users::NEW_PASSWORD,
 };
 
-/// How long the gateway may take to end a session that nobody needs any more.
+/// Longest wait for the gateway to end a session that is no longer needed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(crate) fn login_command() -> Command {
@@ -76,7 +76,7 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     })
 }
 
-/// What a refused sign-in says: without an owner, how to make one.
+/// Returns the failure for a refused sign-in. If there is no owner yet, it says how to make one.
 async fn no_owner(cx: &Cx, mut refusal: Box<Refusal>) -> Failure {
     let setup = cx.client.get("/auth/setup").await;
     if setup.is_ok_and(|it| it.json["has_owner"] == false) {
@@ -87,7 +87,7 @@ async fn no_owner(cx: &Cx, mut refusal: Box<Refusal>) -> Failure {
     Failure::Refused(refusal)
 }
 
-/// Keeps a token after the gateway has taken it.
+/// Stores a token after the gateway has accepted it.
 async fn keep_token(cx: &Cx, file: &str) -> Outcome<()> {
     let wrong = |error: io::Error| Failure::Usage(format!("can't read {}: {error}", clean(file)));
     let mut token = String::new();
@@ -98,7 +98,7 @@ async fn keep_token(cx: &Cx, file: &str) -> Outcome<()> {
     }
     let token = Login::Bearer(token.trim().to_owned().into());
     let client = Client::new(cx.client.place.clone(), token.clone());
-    // Any token may ask this, whatever its scopes.
+    // Any token may make this request, whatever its scopes.
     let user = client.get("/auth/me").await?.json["user"].clone();
     let username = user["username"].as_str().unwrap_or_default();
     let before = cx.sessions.keep(&cx.key, username, &token)?;
@@ -113,7 +113,7 @@ async fn keep_token(cx: &Cx, file: &str) -> Outcome<()> {
     })
 }
 
-/// Ends the session that another login took the place of. A token stays: it may be in use elsewhere.
+/// Ends the session that a new login replaced. A token stays valid, because it may be in use elsewhere.
 async fn end_before(cx: &Cx, before: Login, now: &Login) {
     let same = match (&before, now) {
         (Login::Session(it), Login::Session(now)) => it.expose_secret() == now.expose_secret(),
@@ -125,7 +125,7 @@ async fn end_before(cx: &Cx, before: Login, now: &Login) {
     }
 }
 
-/// The session that an answer gives.
+/// Returns the session from an answer's cookies.
 fn session(answer: &Answer) -> Outcome<SecretString> {
     let cookies = answer.headers.get_all(SET_COOKIE).iter().filter_map(|it| it.to_str().ok());
     let session = cookies.filter_map(|it| it.split(';').next()).find(|it| it.starts_with("svc_session="));
@@ -145,7 +145,7 @@ pub(crate) fn passwd_command() -> Command {
     )
 }
 
-/// Changes the own password, and keeps the session that comes of it.
+/// Changes the user's own password, and stores the new session.
 pub(crate) async fn passwd(cx: &Cx) -> Outcome<()> {
     let me = cx.client.get("/auth/me").await?.json;
     let username = me["user"]["username"].as_str().unwrap_or_default().to_owned();
@@ -159,7 +159,7 @@ pub(crate) async fn passwd(cx: &Cx) -> Outcome<()> {
     })
 }
 
-/// The current password and the new one.
+/// Returns the current password and the new one.
 fn both_passwords() -> Outcome<(SecretString, SecretString)> {
     let given = |name| std::env::var_os(name).is_some();
     let old = "GANTRY_PASSWORD";
@@ -178,7 +178,8 @@ fn both_passwords() -> Outcome<(SecretString, SecretString)> {
     }
 }
 
-/// Ends a session that nobody has any more, if the gateway answers soon; it would hold until it expires.
+/// Ends a session that is no longer stored anywhere, if the gateway answers soon. Otherwise the session stays valid
+/// until it expires.
 async fn end(cx: &Cx, session: Login) {
     let client = Client::new(cx.client.place.clone(), session);
     let _ = tokio::time::timeout(FAREWELL, client.post("/auth/logout", None)).await;
@@ -186,7 +187,7 @@ async fn end(cx: &Cx, session: Login) {
 
 pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
     let (url, login) = (cx.client.place.url(), &cx.client.login);
-    // The session that was kept ends also where a token of the environment is used in its place.
+    // The stored session is ended even if a token is used instead of it.
     if let Login::Bearer(_) = login
         && let kept @ Login::Session(_) = cx.sessions.drop(&cx.key)?
     {
@@ -197,7 +198,7 @@ pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
         // A token may be in use elsewhere: `gantry tokens revoke` ends it.
         Login::Bearer(_) | Login::Nobody => Ok(()),
     };
-    // Also where the gateway is away: whoever says this wants to have nothing left here.
+    // Done even if the gateway can't be reached: after a logout, no login may stay on this machine.
     cx.sessions.forget(&cx.key, login)?;
     match ended {
         Err(Failure::Refused(it)) if it.status == 401 => {}
@@ -211,7 +212,7 @@ pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
     cx.out.either(&json!({ "url": url, "user": Value::Null }), || cx.out.line(&format!("{text} {url}")))
 }
 
-/// A password that is set: as [`password`] says, from [`NEW_PASSWORD`]. It is asked for twice.
+/// Reads a new password like [`password`], with the variable [`NEW_PASSWORD`]. At a terminal it is asked for twice.
 pub(crate) fn new_password(prompt: &str) -> Outcome<SecretString> {
     let first = password(NEW_PASSWORD, prompt)?;
     let asked = std::env::var_os(NEW_PASSWORD).is_none() && io::stdin().is_terminal();
@@ -221,7 +222,7 @@ pub(crate) fn new_password(prompt: &str) -> Outcome<SecretString> {
     Ok(first)
 }
 
-/// From the variable, from standard input where that is no terminal, else asked for.
+/// Reads a password from the variable, from standard input if that is not a terminal, or asks for it.
 pub(crate) fn password(variable: &str, prompt: &str) -> Outcome<SecretString> {
     if let Some(given) = std::env::var_os(variable) {
         let given = given.into_string().map_err(|_| Failure::Usage(format!("{variable} is not UTF-8")))?;

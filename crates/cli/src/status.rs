@@ -1,4 +1,4 @@
-//! `status`: how a gateway is, on one screen; and `version`.
+//! `status`, which shows the state of a gateway on one screen; and `version`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,9 +14,9 @@ use crate::{
     out::{Tone, cell, clean},
 };
 
-/// How long `version` waits for a gateway to say its own.
+/// Longest wait of `version` for the gateway's version.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Failed requests that are shown.
+/// Number of failed requests that are shown.
 const N_ERRORS: usize = 5;
 
 pub(crate) fn command() -> Command {
@@ -50,7 +50,7 @@ pub(crate) async fn version(cx: &Cx) -> Outcome<()> {
     })
 }
 
-/// Where a proxy does not hand `/readyz` on; the gateway answers all the same.
+/// Status if a proxy does not forward `/readyz`, although the gateway serves.
 const HIDDEN: &str = "serves (its readiness is not shown here)";
 
 pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
@@ -60,9 +60,9 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
         return Err(Failure::Failed(format!("something else than Gantry answers at {url}")));
     }
     let ready = match cx.client.get("/readyz").await {
-        // It says why in the same way.
+        // A gateway that is not ready answers in the same format.
         Err(Failure::Refused(it)) if it.status == 503 && it.body["checks"].is_object() => it.body,
-        // A proxy in front shows it to load balancers only (deploy/proxy).
+        // A proxy in front may show `/readyz` to load balancers only (deploy/proxy).
         Err(Failure::Refused(it)) if (400..500).contains(&it.status) => {
             json!({ "status": HIDDEN, "checks": {}, "runtime": null })
         }
@@ -132,12 +132,12 @@ fn print(cx: &Cx, report: &Value, is_ready: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// What only some may see: `None` for the others.
+/// Returns a list that only some callers may see; `None` for the others.
 fn allowed(answer: Outcome<Answer>) -> Outcome<Option<Vec<Value>>> {
     match answer {
         Ok(answer) => Ok(Some(answer.list().to_vec())),
         Err(Failure::Refused(it)) if matches!(it.status, 401 | 403 | 404) => Ok(None),
-        // The gateway is there, and its readiness says more than this does.
+        // The gateway runs, and its readiness tells more than this error.
         Err(Failure::Refused(it)) if it.status >= 500 => Ok(None),
         Err(other) => Err(other),
     }

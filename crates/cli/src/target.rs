@@ -16,10 +16,10 @@ use crate::{
     session::Sessions,
 };
 
-/// Gateways with names.
+/// Named gateways.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Contexts {
-    /// The one in use; `None`: the gateway of this machine.
+    /// Name of the context in use; `None` means the gateway of this machine.
     #[serde(default)]
     pub(crate) current: Option<String>,
     /// Addresses by name.
@@ -43,14 +43,14 @@ impl Target {
         if let Some(given) = Self::given(matches)? {
             return Ok(given);
         }
-        // Without a home there are no contexts.
+        // Without a home directory there are no contexts.
         match contexts().ok().map(|it| it.read()).transpose()?.and_then(|it| it.current) {
             Some(name) => Self::named(&name),
             None => Self::at(DEFAULT_URL),
         }
     }
 
-    /// The one that the command line or the environment names; the context in use is left aside.
+    /// Returns the gateway that the command line or the environment names; ignores the context in use.
     pub(crate) fn given(matches: &ArgMatches) -> Outcome<Option<Self>> {
         let given = |name| text(matches, name).map(str::to_owned).filter(|it: &String| !it.is_empty());
         match (given("url"), given("context")) {
@@ -83,8 +83,8 @@ impl Target {
         Ok(Self { place: Place::parse(url)?, context: Some(name.to_owned()) })
     }
 
-    /// Under what its session is kept. Two contexts may have one address, and a context another address than before:
-    /// neither gets a session of the other.
+    /// Returns the name under which its session is stored, made of address and context. Two contexts with one address
+    /// do not share a session, and a context whose address changed does not use its old session.
     pub(crate) fn key(&self) -> String {
         match &self.context {
             Some(name) => format!("{} ({name})", self.place.url()),
@@ -92,7 +92,7 @@ impl Target {
         }
     }
 
-    /// `--token`, else `GANTRY_TOKEN`, else what `gantry login` kept.
+    /// Returns the credentials: `--token`, else `GANTRY_TOKEN`, else the login that `gantry login` stored.
     pub(crate) fn login(&self, matches: &ArgMatches, sessions: &Sessions) -> Outcome<Login> {
         let token = text(matches, "token").map(str::to_owned).or_else(|| variable("GANTRY_TOKEN"));
         match token {
@@ -102,7 +102,7 @@ impl Target {
     }
 }
 
-/// A variable of the environment that says something.
+/// Returns an environment variable, if it is not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).and_then(|it| it.into_string().ok()).filter(|it| !it.is_empty())
 }

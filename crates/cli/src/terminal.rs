@@ -1,5 +1,5 @@
-//! The terminal itself: its size, keys without Enter, and a password that is not shown. Whatever was changed is changed
-//! back when the value goes, also by a panic.
+//! The terminal itself: its size, keys without Enter, and a password that is not shown. Changes to the terminal are
+//! undone when the value is dropped, also by a panic.
 
 use std::{
     fs::File,
@@ -17,17 +17,17 @@ use crate::exit::Failure;
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 const CTRL_U: u8 = 21;
-/// Longer passwords than this are refused by every gateway.
+/// Longest password, in bytes. Every gateway refuses longer ones.
 const LONGEST_PASSWORD: usize = 1024;
 
-/// Columns and rows of the terminal behind standard output.
+/// Returns the columns and rows of the terminal on standard output.
 pub(crate) fn size() -> Option<(usize, usize)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
     (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
-/// The controlling terminal with keys as they are pressed: not shown, no line editing, no signals.
+/// The controlling terminal in a mode that gives each key at once: without echo, line editing or signals.
 pub(crate) struct Keys {
     terminal: File,
     before: Termios,
@@ -45,13 +45,13 @@ impl Keys {
         Ok(Self { terminal, before })
     }
 
-    /// The next byte within `millis`; `None` if none came.
+    /// Returns the next byte within `millis`; `None` if none came.
     pub(crate) fn next(&mut self, millis: u32) -> io::Result<Option<u8>> {
         let limit =
             Timespec { tv_sec: i64::from(millis / 1000), tv_nsec: i64::from(millis % 1000) * 1_000_000 };
         let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
         match poll(&mut fds, Some(&limit)) {
-            // The second is a signal, such as that of a new size.
+            // `INTR` is a signal, for example that the terminal's size changed.
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
             other => other?,
         };
@@ -69,7 +69,7 @@ impl Drop for Keys {
     }
 }
 
-/// Whether a byte means "away from here".
+/// Returns whether a byte is Ctrl-C.
 pub(crate) fn is_interrupt(byte: u8) -> bool {
     byte == CTRL_C
 }
@@ -77,7 +77,7 @@ pub(crate) fn is_interrupt(byte: u8) -> bool {
 /// Asks at the terminal, without showing what is typed.
 ///
 /// # Errors
-/// There is no terminal, or Ctrl-C.
+/// There is no terminal, or Ctrl-C was pressed.
 pub(crate) fn ask_password(prompt: &str) -> Result<SecretString, Failure> {
     let no_terminal = |_| {
         Failure::Usage(
@@ -120,7 +120,7 @@ pub(crate) fn ask(prompt: &str) -> Result<String, Failure> {
 /// Asks before something is deleted, unless `--yes` was given. `more` says what goes with it.
 ///
 /// # Errors
-/// The answer was no, or there is nobody to ask.
+/// The answer was no, or there is no terminal to ask at.
 pub(crate) fn confirm(yes: bool, what: &str, more: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());

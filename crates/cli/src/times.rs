@@ -1,17 +1,18 @@
-//! Moments as people write them: `week`, `7d`, `2026-11-16`. Days, weeks and months are those of the calendar in this
-//! machine's time zone, or in UTC with `--utc`; weeks begin on Monday (ISO 8601).
+//! Parses times as people write them: `week`, `7d`, `2026-11-16`. Days, weeks and months are those of the calendar in
+//! this machine's time zone, or in UTC with `--utc`; weeks begin on Monday (ISO 8601).
 
 use std::time::Duration;
 
 use gantry_domain::Timestamp;
 use jiff::{Zoned, civil, tz::TimeZone};
 
-/// The zone in which days begin.
+/// Returns the time zone in which days begin.
 pub(crate) fn zone(utc: bool) -> TimeZone {
     if utc { TimeZone::UTC } else { TimeZone::system() }
 }
 
-/// The moment that `text` means, looking back from `now`; anything else as it is, for the gateway to judge.
+/// Returns the time that `text` means, counted back from `now`. Other text is returned unchanged, for the gateway to
+/// judge.
 pub(crate) fn past(text: &str, now: Timestamp, zone: &TimeZone) -> String {
     if let Some(span) = span(text) {
         return Timestamp(now.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
@@ -23,7 +24,7 @@ pub(crate) fn past(text: &str, now: Timestamp, zone: &TimeZone) -> String {
     )
 }
 
-/// A span from now on as a time; anything else as it is, for the gateway to judge.
+/// Returns the time that lies a span after `now`. Other text is returned unchanged, for the gateway to judge.
 pub(crate) fn ahead(text: &str, now: Timestamp) -> String {
     span(text).map_or_else(|| text.to_owned(), |span| now.plus(span).rfc3339())
 }
@@ -38,7 +39,7 @@ fn day(text: &str, now: Timestamp, zone: &TimeZone) -> Option<civil::Date> {
             today.checked_sub(jiff::Span::new().days(n_days)).ok()
         }
         "month" => Some(today()?.first_of_month()),
-        // A date alone: jiff would also take the date of a whole time.
+        // Only accept a date alone: jiff would also take the date from a full timestamp.
         _ if text.len() == "2026-11-16".len() => text.parse().ok(),
         _ => None,
     }

@@ -18,7 +18,7 @@ use crate::{
 
 /// The caller's own tokens.
 const OWN: &str = "/auth/tokens";
-/// Those of everybody whom the caller manages.
+/// Tokens of every user whom the caller manages.
 const ALL: &str = "/admin/tokens";
 
 pub(crate) fn command() -> Command {

@@ -1,5 +1,5 @@
-//! `top`: a live view of models, throughput and GPUs. On a terminal it is drawn anew every second until `q`; elsewhere it
-//! is printed once.
+//! `top`: a live view of models, throughput and GPUs. At a terminal it is redrawn every second until `q` is pressed;
+//! elsewhere it is printed once.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -28,9 +28,9 @@ use crate::{
 };
 
 const EVERY: Duration = Duration::from_secs(1);
-/// A look that takes longer is spoken of.
+/// If an update takes longer than this, the screen says so.
 const LONG: Duration = Duration::from_secs(2);
-/// How long a key waits to be seen at most, in milliseconds.
+/// Longest wait for a key before the reader checks whether it has to end, in milliseconds.
 const KEY_WAIT: u32 = 200;
 
 pub(crate) fn command() -> Command {
@@ -48,7 +48,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     cx.out.either(&seen.json(), || seen.lines(&cx.out, "").iter().try_for_each(|it| cx.out.line(it)))
 }
 
-/// One look at everything. What an older gateway does not have, or an engine does not tell, is `Null`.
+/// One snapshot of everything. Values that an older gateway lacks, or that an engine does not report, are `Null`.
 struct Seen {
     models: Value,
     metrics: Value,
@@ -114,7 +114,7 @@ impl Seen {
         ]
     }
 
-    /// What engines do not tell, and why models failed: too long for a column.
+    /// Returns remarks that are too long for a column: what engines do not report, and why models failed.
     fn remarks(&self, out: &Out) -> Vec<String> {
         let about = |model: &Value| {
             let text = match self.metrics_of(model)["error"].as_str() {
@@ -190,7 +190,7 @@ impl Seen {
     }
 }
 
-/// The second screen of the terminal; gives the first one back when it goes, also by a panic.
+/// The alternate screen of the terminal. The normal screen comes back when the value is dropped, also by a panic.
 struct Screen;
 
 impl Screen {
@@ -199,7 +199,7 @@ impl Screen {
         Ok(Self)
     }
 
-    /// Draws over what was there, and only as much as fits.
+    /// Draws over the previous lines, and only as many lines as fit.
     fn draw(lines: &[String]) -> Outcome<()> {
         let (_, rows) = terminal::size().unwrap_or((80, 24));
         let mut text = String::from("\x1b[H");
@@ -226,7 +226,7 @@ impl Drop for Screen {
     }
 }
 
-/// What the head says beside the address.
+/// Returns the text beside the address in the head line.
 fn state(cx: &Cx, asked: Instant, trouble: &str) -> String {
     if asked.elapsed() >= LONG {
         return format!("no answer for {} s; q ends", asked.elapsed().as_secs());
@@ -236,7 +236,7 @@ fn state(cx: &Cx, asked: Instant, trouble: &str) -> String {
 }
 
 async fn watch(cx: &Cx) -> Outcome<()> {
-    // Before the screen changes, so that a refusal stands where one can read it.
+    // Read before the screen changes, so that an error stays readable on the normal screen.
     let mut seen = Seen::look(cx).await?;
     let mut keys = Keys::take().map_err(|error| Failure::Usage(format!("there is no terminal: {error}")))?;
     let wrong = |error: io::Error| Failure::Failed(format!("can't listen to signals: {error}"));
@@ -262,7 +262,7 @@ async fn watch(cx: &Cx) -> Outcome<()> {
         sleep_until(at).await;
         Seen::look(cx).await
     };
-    // A gateway may take minutes to answer, or hang: keys and signals count meanwhile.
+    // A gateway may take minutes to answer, or hang. Keys and signals are handled meanwhile.
     let mut asked = Instant::now() + EVERY;
     let mut look = Box::pin(look_at(asked));
     let mut trouble = String::new();
@@ -300,7 +300,7 @@ async fn watch(cx: &Cx) -> Outcome<()> {
     };
     drop(screen);
     over.store(true, Ordering::Relaxed);
-    // It gives the terminal its old mode back.
+    // The reader's end restores the terminal's old mode.
     let _ = reader.await;
     end
 }

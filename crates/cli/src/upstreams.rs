@@ -1,4 +1,4 @@
-//! `upstreams`: the engines that requests go to, and how they are.
+//! `upstreams`: the engines that requests go to, and their state.
 
 use clap::Command;
 use serde_json::Value;

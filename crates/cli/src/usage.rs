@@ -15,14 +15,14 @@ use crate::{
     times::{past, zone},
 };
 
-/// The requests of everybody whom the caller manages.
+/// Requests of every user whom the caller manages.
 const ALL: &str = "/admin/usage";
 /// The caller's own requests.
 const OWN: &str = "/auth/usage";
 const MAX_HOURS: i64 = 8784;
 const COLUMNS: [&str; 7] =
     ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
-/// The sums that every answer with totals has, as columns.
+/// Columns for the sums that every answer with totals has.
 const SUMS: [&str; 5] = ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens"];
 
 type Pairs = Vec<(&'static str, String)>;
@@ -69,7 +69,7 @@ pub(crate) fn command() -> Command {
     .subcommands([list, top, series, latency, export, integrity])
 }
 
-/// What narrows every kind of usage.
+/// Adds the options that filter every kind of usage.
 fn filters(command: Command) -> Command {
     let span = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).group("span").help(help)
@@ -118,7 +118,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
 }
 
-/// Which requests a verb is about: the caller's own, or all that the caller manages.
+/// Returns whether a verb is about the caller's own requests only, instead of all that the caller manages.
 async fn is_own(cx: &Cx, matches: &ArgMatches) -> Outcome<bool> {
     Ok(has(matches, "own") || me(cx).await?.is_plain_user())
 }

@@ -1,8 +1,9 @@
-//! Connections to a host, with TLS or without: to engines, to the model hub, to Redis, and those of the command line.
+//! Makes connections to a host, with TLS or without: to engines, to the model hub, to Redis, and those of the command
+//! line.
 //!
-//! Whom to trust: the roots that are compiled in (Mozilla's, by webpki-roots), so that an image without any files of a
-//! system works, and those of the system, so that a mirror with a company's own certificate does (`SSL_CERT_FILE` names
-//! others).
+//! Certificates are trusted by two sets of roots: those that are compiled in (Mozilla's, by webpki-roots), so that an
+//! image without any system files works, and those of the system, so that a mirror with a company's own certificate
+//! works (`SSL_CERT_FILE` names others).
 
 use std::{
     io,
@@ -41,7 +42,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// What is wrong with the other side's certificate and what helps, where that is known.
+    /// Says what is wrong with the other side's certificate and what helps, if that is known.
     pub fn advice(&self) -> Option<&'static str> {
         let Self::Tls(source) = self else { return None };
         let source = source.get_ref()?.downcast_ref::<rustls::Error>()?;
@@ -49,7 +50,7 @@ impl ConnectError {
             rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
                 "nobody who is trusted here signed its certificate; name the authority's file in SSL_CERT_FILE (PEM)"
             }
-            // The name of this case is in nothing but its text. `openssl req -x509` makes such certificates.
+            // Only the text of the error names this case. `openssl req -x509` makes such certificates.
             rustls::Error::InvalidCertificate(CertificateError::Other(other))
                 if other.to_string().contains("CaUsedAsEndEntity") =>
             {
@@ -67,7 +68,7 @@ impl ConnectError {
     }
 }
 
-/// Makes connections; reads the system's certificates once, when the first one needs them.
+/// Makes connections. Reads the system's certificates once, when the first connection needs them.
 #[derive(Default)]
 pub struct Connector(OnceCell<TlsConnector>);
 
@@ -80,7 +81,7 @@ impl Connector {
         let found = lookup_host((host, port)).await.map_err(|_| ConnectError::Unresolved)?;
         let addresses: Vec<SocketAddr> = found.collect();
         let plain = TcpStream::connect(&addresses[..]).await.map_err(ConnectError::Io)?;
-        // Requests are small, and somebody waits for their answers.
+        // Requests are small, and their callers wait for the answers.
         plain.set_nodelay(true).map_err(ConnectError::Io)?;
         if !tls {
             return Ok(TokioIo::new(Stream::Plain(plain)));
@@ -110,7 +111,7 @@ async fn connector() -> Result<TlsConnector, ConnectError> {
             "a certificate of the system can't be read"
         );
     }
-    // One that is odd must not take the others away.
+    // One malformed certificate must not exclude the others.
     roots.add_parsable_certificates(native.certs);
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -129,7 +130,7 @@ impl From<ConnectError> for io::Error {
     }
 }
 
-/// With TLS or without.
+/// A connection with or without TLS.
 pub enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),

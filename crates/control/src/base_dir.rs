@@ -9,8 +9,9 @@ use tracing::{info, warn};
 
 use crate::Control;
 
-/// The directory that counts now: the chosen one, as long as the rules of this gateway allow it, else that of `MODELS_DIR`.
-/// One that is not there stays chosen: a disk that is not mounted yet must not make models appear to be elsewhere.
+/// Returns the directory that counts now: the chosen one, as long as the rules of this gateway allow it, else that of
+/// `MODELS_DIR`. A chosen directory that does not exist stays chosen: a disk that is not mounted yet must not make
+/// models appear to be elsewhere.
 pub async fn load(store: &Store, rules: &ModelsDirRules) -> StoreResult<PathBuf> {
     let chosen = store.read_quick().await?.models_dir().await?;
     let is_chosen = chosen.is_some();
@@ -23,7 +24,7 @@ pub async fn load(store: &Store, rules: &ModelsDirRules) -> StoreResult<PathBuf>
     Ok(dir)
 }
 
-/// And whether it is there.
+/// Returns the directory that counts now, and whether it exists.
 async fn resolve(chosen: Option<PathBuf>, rules: &ModelsDirRules) -> (PathBuf, bool) {
     let dir = chosen.unwrap_or_else(|| rules.configured.clone());
     let wanted = dir.clone();
@@ -38,12 +39,12 @@ async fn resolve(chosen: Option<PathBuf>, rules: &ModelsDirRules) -> (PathBuf, b
     }
 }
 
-/// A directory without links; of one that is not there (yet), its name.
+/// Resolves the links in a directory's path. If the directory does not exist (yet), returns the path as it is.
 pub fn real(dir: &Path) -> PathBuf {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }
 
-/// The home directories that this machine's list of users has (passwd(5)). Blocks.
+/// Returns the home directories in this machine's list of users (passwd(5)). Blocks.
 pub fn homes() -> Homes {
     let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let mut homes = Homes {
@@ -55,7 +56,7 @@ pub fn homes() -> Homes {
         let mut fields = line.split(':').skip(2);
         let (Some(uid), Some(home)) = (fields.next(), fields.nth(2)) else { continue };
         let home = real(Path::new(home));
-        // Services without a home have the root.
+        // Services without a home have the root directory as theirs.
         if home.parent().is_none() || !home.is_absolute() {
             continue;
         }
@@ -68,11 +69,11 @@ pub fn homes() -> Homes {
     homes
 }
 
-/// What an owner chose, if anything.
+/// The directory that an owner chose, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice(Option<PathBuf>);
 
-/// Takes over what was chosen on another gateway. `last` is the choice that was seen last.
+/// Takes over a directory that was chosen on another gateway. `last` is the choice that was seen last.
 pub(crate) async fn follow(control: &Control, last: &mut Option<Choice>) -> StoreResult<()> {
     let choice = Choice(control.store.read_quick().await?.models_dir().await?);
     if last.as_ref() != Some(&choice) {

@@ -1,5 +1,5 @@
-//! Keeps what the data plane knows of budgets true: it counts what it serves itself, and hears from here what the
-//! database has of earlier lives and of other gateways.
+//! Keeps the data plane's sums of spent budgets correct. The data plane counts what it serves itself. This module tells
+//! it what the database has from before its start and from other gateways.
 
 use std::{
     collections::HashMap,
@@ -15,9 +15,10 @@ use tracing::warn;
 
 use crate::Control;
 
-/// How soon what other gateways have shipped counts here.
+/// How often usage that other gateways have shipped is read.
 const EVERY: Duration = Duration::from_secs(5);
-/// This takes at most one part in this many of the database's time.
+/// After each reading the task rests for this many times the duration of the reading, so that it takes at most a small
+/// part of the database's time.
 const SPARE: u32 = 20;
 
 /// Asks the database at start, whenever a budget is new, and every now and then.
@@ -42,12 +43,12 @@ pub async fn run(control: Arc<Control>, stop: CancellationToken) {
 /// Brings the budgets of all keys, users and organisations in line with the database.
 ///
 /// # Errors
-/// It does not answer; the data plane goes on counting by itself.
+/// The database does not answer; the data plane goes on counting by itself.
 pub async fn correct(control: &Control) -> StoreResult<()> {
     let now = control.clock.now();
     let catalog = control.shared.catalog.load_full();
     let accounts = catalog.accounts.values().filter(|it| it.budgets().next().is_some());
-    // Before the database is asked: what is shipped meanwhile then counts twice, rather than not at all.
+    // Marked before the database is asked: usage that is shipped meanwhile then counts twice, rather than not at all.
     let marked: Vec<_> = accounts.map(|it| (it, it.state.spendings.marks(now))).collect();
     if marked.is_empty() {
         return Ok(());
@@ -72,7 +73,7 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
     Ok(())
 }
 
-/// Whose budgets a request counts against.
+/// Returns the holders whose budgets a request counts against.
 fn holders(key: Option<KeyId>, user: Option<UserId>, org: Option<OrgId>) -> impl Iterator<Item = Holder> {
     [key.map(Holder::Key), user.map(Holder::User), org.map(Holder::Org)].into_iter().flatten()
 }
@@ -84,7 +85,8 @@ pub(crate) fn shipped(control: &Control, rows: &[UsageRow], n_new: u64) {
         return;
     }
     if n_new != rows.len() as u64 {
-        // A batch was repeated. Which rows of it were noted before is not known; the database is right in any case.
+        // A batch was repeated. It is not known which of its rows were noted before, but the database's sum is right in
+        // any case.
         let now = control.clock.now();
         catalog.accounts.values().for_each(|it| it.state.spendings.rebase(now));
         control.new_budgets.notify_one();

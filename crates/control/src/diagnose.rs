@@ -1,7 +1,8 @@
-//! Why a model failed, found out at once and kept with its record.
+//! Finds out why a model failed and stores the diagnosis with its record.
 //!
-//! What the reason alone says is stored with the failure. For the rest the log is read, after the failure is stored and
-//! published, so that nothing waits for it; what goes wrong here costs the diagnosis only.
+//! A diagnosis that follows from the failure's reason alone is stored together with the failure. Otherwise the engine's
+//! log is read after the failure is stored and published, so that nothing waits for it. An error here costs only the
+//! diagnosis.
 
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ use tracing::{debug, warn};
 
 use crate::Control;
 
-/// Lines from the end of the log. The longest failed start seen, of vLLM, has 230 lines in all.
+/// Number of lines that are read from the end of the log. The longest failed start seen, of vLLM, has 230 lines in all.
 const TAIL: usize = 400;
-/// What reading the log may take. The engine that failed is stopped only afterwards.
+/// Longest time for reading the log. The engine that failed is stopped only afterwards.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a container ended, and what it wrote.
@@ -32,13 +33,15 @@ struct End {
     out_of_memory: bool,
 }
 
-/// Why `model` fails with this phase, where the reason alone says so: to be stored together with it.
+/// Returns why `model` fails with this phase if the reason alone says so. The diagnosis is to be stored together with
+/// the phase.
 pub(crate) fn at_once(model: &Model, phase: &Phase) -> Option<Diagnosis> {
     let Phase::Failed { failure, .. } = phase else { return None };
     diagnosis::from_reason(&without_log(model, &failure.to_string()))
 }
 
-/// Keeps why `model` failed if that is not known yet, unless its phase is another, or there has been a command since.
+/// Finds out and stores why `model` failed, if that is not known yet. Does nothing if its phase is another, or there
+/// has been a command since.
 pub(crate) async fn note(control: &Control, model: &Model) {
     let Phase::Failed { generation, failure, .. } = &model.phase else { return };
     if *generation != model.generation {
@@ -87,7 +90,7 @@ impl Control {
 }
 
 async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagnosis {
-    // How an engine that will not stop had started says nothing.
+    // If an engine does not stop, its log from the start says nothing about why.
     let end = if matches!(failure, Failure::StopFailed { .. }) {
         End::default()
     } else {
@@ -106,10 +109,10 @@ async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagno
     diagnosis::diagnose(&Input { log, exit_code: *exit_code, out_of_memory: *out_of_memory, ..known })
 }
 
-/// Of the container that this start made; empty without one.
+/// Returns how the container that this start made ended. Empty if there is no such container.
 async fn end(control: &Control, model: &Model) -> RuntimeResult<End> {
     let Some(found) = control.runtime.find(&model.container_name()).await? else { return Ok(End::default()) };
-    // A start that failed before it made a container leaves the one before in its place.
+    // If a start failed before it made a container, the container of the start before is still there.
     if found.instance.generation != model.generation {
         return Ok(End::default());
     }

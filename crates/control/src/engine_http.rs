@@ -1,5 +1,5 @@
-//! Small HTTP requests to an engine, on a connection of their own: probes and test requests. A hung engine delays nobody
-//! else.
+//! Sends small HTTP requests to an engine, on a connection of their own: probes and test requests. A hung engine delays
+//! nothing else.
 
 use std::{io, net::Ipv4Addr, pin::Pin, time::Duration};
 
@@ -20,25 +20,26 @@ const MAX_ANSWER: usize = 8 << 20;
 /// Why there was no answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// Refused, reset, or closed before an answer: nobody listens (yet). Docker's proxy accepts and closes while the
+    /// Refused, reset, or closed before an answer: nothing listens (yet). Docker's proxy accepts and closes while the
     /// engine does not listen.
     Closed(String),
     TimedOut,
-    /// The gateway itself lacks what it takes to ask, such as a free file descriptor. It says nothing of the engine.
+    /// The gateway itself lacks a resource for the request, such as a free file descriptor. This says nothing about the
+    /// engine.
     NotAsked(io::Error),
 }
 
-/// Where an engine of ours listens: a port of loopback, which any account of the machine could have taken.
+/// Where an engine of ours listens: a port of loopback, which any account of the machine could have taken before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Local<'a> {
     pub port: u16,
-    /// Whose programs may listen there; `None`: anybody's.
+    /// Accounts whose programs may listen there; `None` allows all.
     pub allowed: Option<&'a Listeners>,
 }
 
 impl Local<'_> {
     /// # Errors
-    /// [`NoAnswer::Closed`]: nobody listens there, or somebody else than the engine. Nothing is sent then.
+    /// [`NoAnswer::Closed`]: nothing listens there, or a program other than the engine does. Nothing is sent then.
     pub async fn open(self) -> Result<Connection, NoAnswer> {
         Connection::open(self).await
     }
@@ -60,7 +61,7 @@ pub async fn call(
     tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
 }
 
-/// What the engine at `upstream` lists at `/v1/models`.
+/// Returns what the engine at `upstream` lists at `/v1/models`.
 ///
 /// # Errors
 /// See [`NoAnswer`]. Any status is an answer.
@@ -81,11 +82,11 @@ pub async fn models(upstream: &Upstream, timeout: Duration) -> Result<(StatusCod
 
 type Io = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
 
-/// A connection to an engine, for requests one after the other. Dropping it closes it.
+/// A connection to an engine that sends requests one after the other. Dropping it closes it.
 pub struct Connection {
     host: HeaderValue,
     sender: http1::SendRequest<Full<Bytes>>,
-    /// Driven by each request; gone when the engine has closed it.
+    /// Each request drives it; `None` once the engine has closed it.
     io: Option<Pin<Box<Io>>>,
 }
 
@@ -93,7 +94,7 @@ impl Connection {
     /// Connects to an engine of ours.
     ///
     /// # Errors
-    /// [`NoAnswer::Closed`]: nobody listens there, or somebody else than the engine. Nothing is sent then.
+    /// [`NoAnswer::Closed`]: nothing listens there, or a program other than the engine does. Nothing is sent then.
     async fn open(Local { port, allowed }: Local<'_>) -> Result<Self, NoAnswer> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
         if let Some(allowed) = allowed {
@@ -111,7 +112,7 @@ impl Connection {
         Ok(Self { host, sender, io: Some(Box::pin(io)) })
     }
 
-    /// Whether the engine keeps it open for one more request.
+    /// Whether the engine keeps the connection open for one more request.
     pub fn is_open(&self) -> bool {
         self.io.is_some() && !self.sender.is_closed()
     }
@@ -150,7 +151,7 @@ impl Connection {
     }
 }
 
-/// Does `work` while the connection is driven, on no task of its own: dropping this future stops both.
+/// Does `work` while it drives the connection. There is no task behind it, so dropping this future stops both.
 async fn drive<T>(io: &mut Option<Pin<Box<Io>>>, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     if let Some(driver) = io {

@@ -1,4 +1,4 @@
-//! Logs of containers and test requests to engines.
+//! Reads logs of engines and sends test requests to them.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const METRICS_TIMEOUT: Duration = Duration::from_secs(2);
 const CHAT: &str = "/v1/chat/completions";
 const COMPLETION: &str = "/v1/completions";
 
-/// What came of a test request.
+/// The result of a test request.
 #[derive(Debug, Clone)]
 pub struct Tested {
     /// Path that was called.
@@ -36,7 +36,8 @@ impl Control {
         engine_http::Local { port, allowed: self.listeners.as_deref() }
     }
 
-    /// The lines of the model's engine that are wanted, and what it is; `None` when it has none.
+    /// Returns the lines of the engine's log that `window` selects, and what the engine is; `None` when the model has
+    /// none.
     ///
     /// # Errors
     /// The container runtime does not answer.
@@ -51,7 +52,7 @@ impl Control {
         Ok(Some((text, found.instance)))
     }
 
-    /// The same, then what follows.
+    /// Returns the same lines as a stream that continues with new ones.
     ///
     /// # Errors
     /// The container runtime does not answer, or there is no container.
@@ -68,7 +69,7 @@ impl Control {
         }
     }
 
-    /// What the engine of `model`, which runs, counts at `/metrics`.
+    /// Returns the counters that the engine of `model`, which must be running, reports at `/metrics`.
     ///
     /// # Errors
     /// One line for an operator.
@@ -83,7 +84,7 @@ impl Control {
             return Err(format!("the engine's /metrics answers {}", status.as_u16()));
         }
         let engine = model.engine;
-        // Up to 8 MiB of text: not on the runtime.
+        // The text may have 8 MiB, so it is not parsed on an async thread.
         let parsed = tokio::task::spawn_blocking(move || {
             engine_metrics::parse(engine, &String::from_utf8_lossy(&body))
         });
@@ -94,7 +95,7 @@ impl Control {
         Ok(parsed.or_measured(&own.ttft.read().0, &own.latency.read().0))
     }
 
-    /// Sends one small request of the model's task straight to its engine: to a model without a chat template, the
+    /// Sends one small request of the model's task straight to its engine. A model without a chat template gets the
     /// completion that its chats become.
     pub async fn test(&self, model: &Model) -> Tested {
         let name = &model.served_name;
@@ -123,7 +124,7 @@ impl Control {
         };
         let mut sent = (path, request);
         let mut outcome = call(path, body.clone()).await;
-        // As for everybody's chats.
+        // The same conversion as for the chats of all callers.
         if model.engine == EngineKind::Vllm
             && path == CHAT
             && let Ok((status, answer)) = &outcome
@@ -147,7 +148,7 @@ impl Control {
     }
 }
 
-/// Why an engine's metrics are not there, in the API's words.
+/// Says why an engine's metrics are not available, in the API's words.
 fn silent(why: engine_http::NoAnswer) -> String {
     match why {
         engine_http::NoAnswer::Closed(detail) => detail,

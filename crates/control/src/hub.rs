@@ -1,8 +1,9 @@
-//! One question to the model hub: what does `config.json` of a repository say, and which files are beside it?
+//! Asks the model hub what `config.json` of a repository says, and which files are beside it.
 //!
-//! The host is the operator's (`HUB_ENDPOINT`, else the public hub), never a caller's: all that a request decides is the repository, whose
-//! name is checked. A token goes to that host alone; redirects to another one are not followed. Addresses of the hub's
-//! API: `huggingface_hub` 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and `hf_api.py` (`model_info`).
+//! The operator chooses the host (`HUB_ENDPOINT`, else the public hub), never a caller: a request decides only the
+//! repository, whose name is checked. A token goes to that host alone; redirects to another host are not followed.
+//! Addresses of the hub's API: `huggingface_hub` 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and
+//! `hf_api.py` (`model_info`).
 
 mod connect;
 
@@ -17,9 +18,9 @@ use serde::Deserialize;
 
 pub use self::connect::Connector;
 
-/// For everything, redirects included.
+/// Longest time for all requests of one lookup, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// For the list of files, which is a courtesy.
+/// Longest time for the list of files, which the answer can do without.
 const FILES_TIMEOUT: Duration = Duration::from_secs(4);
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
@@ -76,9 +77,9 @@ impl Endpoint {
 /// What the hub says about a repository.
 #[derive(Debug, Clone)]
 pub struct HubRepository {
-    /// `config.json` as it came; `None` if the repository has none, as those of GGUF files.
+    /// `config.json` as it came; `None` if the repository has none, as repositories of GGUF files.
     pub config: Option<Bytes>,
-    /// Names of its files; `None` if the hub did not tell.
+    /// Names of its files; `None` if the hub did not list them.
     pub files: Option<Vec<String>>,
 }
 
@@ -107,7 +108,7 @@ struct Sibling {
 }
 
 impl Hub {
-    /// Without `endpoint` it is the public hub. `offline`: nobody is ever asked.
+    /// Makes the hub at `endpoint`, by default the public one. If `offline` is true, it is never asked.
     pub fn new(endpoint: Option<Endpoint>, offline: bool) -> Self {
         let endpoint = endpoint.unwrap_or_else(Endpoint::public);
         Self { endpoint, offline, connector: Connector::default() }
@@ -116,7 +117,7 @@ impl Hub {
     /// Looks at the repository `repo_id`, which is `owner/name` or `name`, checked.
     ///
     /// # Errors
-    /// What the caller of the API gets.
+    /// The error that the caller of the API gets.
     pub async fn repository(
         &self,
         repo_id: &str,
@@ -132,7 +133,7 @@ impl Hub {
         let config = self.get(endpoint, format!("{base}/{repo_id}/resolve/main/config.json"), token);
         let info = format!("{base}/api/models/{repo_id}?expand%5B%5D=siblings");
         let files = tokio::time::timeout(FILES_TIMEOUT, self.get(endpoint, info, token));
-        // Without an answer to the one, nobody waits for the other.
+        // If the request for the configuration fails, the list of files is not awaited.
         let both = async { tokio::try_join!(config, async { Ok(files.await) }) };
         let (config, files) = tokio::time::timeout(TIMEOUT, both).await.map_err(|_| {
             ApiError::new(ErrorCode::UpstreamTimeout, "the model hub did not answer in time")
@@ -143,13 +144,13 @@ impl Hub {
         };
         match config.status {
             StatusCode::OK => Ok(HubRepository { config: Some(config.body), files }),
-            // The repository is there, this file is not.
+            // The repository exists, but this file does not.
             StatusCode::NOT_FOUND if files.is_some() => Ok(HubRepository { config: None, files }),
             status => Err(refused(status, repo_id, token.is_some())),
         }
     }
 
-    /// One `GET`, and its redirects within the host.
+    /// Sends one `GET`, and follows its redirects within the host.
     async fn get(
         &self,
         endpoint: &Endpoint,
@@ -278,7 +279,7 @@ mod tests {
     fn without_a_setting_it_is_the_public_hub_by_https() {
         let endpoint = Hub::new(None, false).endpoint;
         assert_eq!(Some(&endpoint), Endpoint::parse("https://huggingface.co").as_ref());
-        // Where it sends small files itself; not to another host, whoever asks.
+        // The hub redirects small files to its own host. A redirect to another host is not followed.
         assert!(endpoint.stays("/api/resolve-cache/models/a/b/0/config.json").is_some());
         assert_eq!(endpoint.stays("https://cdn-lfs.huggingface.co/x"), None);
         let mirror = Endpoint::parse("http://127.0.0.1:1").unwrap();

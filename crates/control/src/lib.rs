@@ -7,10 +7,10 @@
 //! - [`sample`]: what the machine and the data plane did over time
 //! - [`upstreams`]: probes of all engines, for people
 //! - [`share`]: limits that several gateways have in common, through Redis
-//! - [`budgets`]: tells the data plane what was spent of them
+//! - [`budgets`]: keeps the data plane's sums of spent budgets in line with the database
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`supervise`]: which of several gateways on one database reconciles
-//! - [`restarts`]: counts of models that were started again
+//! - [`restarts`]: counts how often models were started again
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
 //! - [`engines`]: logs and test requests, for the admin API
@@ -57,12 +57,12 @@ use gantry_store::Store;
 use secrecy::SecretString;
 use tokio::sync::{Notify, broadcast};
 
-/// What the operator set, as far as the control plane needs it.
+/// The operator's settings that the control plane needs.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Models base directory on the host.
     pub models_dir: ModelsDir,
-    /// Which directories it may be.
+    /// Rules for which directories it may be.
     pub models_dir_rules: ModelsDirRules,
     pub hub_cache_dir: PathBuf,
     /// Where the gateway keeps its own data.
@@ -70,18 +70,18 @@ pub struct Config {
     pub hub_endpoint: Option<String>,
     /// The default image of each engine, and which others models may name.
     pub images: AllowedImages,
-    /// What runs in place of images, where engines are processes.
+    /// The programs that run in place of images, if engines are processes.
     pub programs: Option<Programs>,
     pub primary_startup: Duration,
     pub secondary_startup: Duration,
     pub internal_key: SecretString,
-    /// Images are never pulled.
+    /// If true, images are never pulled.
     pub offline: bool,
-    /// Hosts of pictures and the like that requests may refer to: engines fetch them.
+    /// Hosts from which engines may fetch pictures and other media that requests refer to.
     pub media_hosts: Vec<String>,
-    /// A registry that can't be reached counts as being offline.
+    /// If true, a registry that can't be reached counts as being offline.
     pub offline_auto: bool,
-    /// Only images that are there are used.
+    /// If true, only images that are already on the machine are used.
     pub require_precache: bool,
     pub pull_timeout: Duration,
     /// Time that an engine gets to stop by itself.
@@ -94,23 +94,24 @@ pub struct Config {
     pub probe_every: Duration,
     pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
-    /// 0 is for ever.
+    /// 0 keeps rows for ever.
     pub usage_retention_days: u32,
-    /// 0 is for ever.
+    /// 0 keeps rows for ever.
     pub audit_retention_days: u32,
-    /// Of keys that have none of their own.
+    /// Limits of keys that have none of their own.
     pub default_limits: Limits,
-    /// Of all limits; a key may be milder for itself.
+    /// Mode of all limits. A key may have a milder one for itself.
     pub limit_mode: LimitMode,
 }
 
 impl Config {
-    /// The image of a model: its own, else its engine's default; where there are no images, the name of its program.
+    /// Returns the image of a model: its own, else its engine's default. If there are no images, returns the name of
+    /// its program.
     pub fn image<'a>(&'a self, model: &'a Model) -> &'a str {
         self.image_of(model.engine, model.config.text("engine_image"))
     }
 
-    /// The same for any model of `engine` whose `engine_image` is `wished`.
+    /// Returns the image for any model of `engine` whose `engine_image` is `wished`.
     pub fn image_of<'a>(&'a self, engine: EngineKind, wished: Option<&'a str>) -> &'a str {
         if let Some(programs) = &self.programs {
             return &programs.of(engine, wished).reference;
@@ -130,19 +131,19 @@ impl Config {
         }
     }
 
-    /// Whether a start of a model may use its image. Where engines are processes, images mean nothing.
+    /// Whether a start of a model may use its image. If engines are processes, images mean nothing.
     pub fn may_use_image(&self, model: &Model) -> bool {
         self.programs.is_some() || self.images.allows(self.image(model))
     }
 
-    /// The program of a model, where engines are processes.
+    /// Returns the program of a model if engines are processes.
     pub fn program(&self, model: &Model) -> Option<&Program> {
         let programs = self.programs.as_ref()?;
         Some(programs.of(model.engine, model.config.text("engine_image")))
     }
 
-    /// How an engine that is started now sees files and network. `models_dir` is the models base directory, which may
-    /// be changed at any time: whoever looks at it more than once passes what it was.
+    /// Returns how an engine that is started now sees files and network. `models_dir` is the models base directory. It
+    /// can change at any time, so a caller that needs it more than once reads it once and passes that value.
     pub fn place(&self, models_dir: &Path) -> Place {
         match self.programs {
             Some(_) => Place::process(models_dir, &self.hub_cache_dir),
@@ -163,18 +164,18 @@ impl Config {
     }
 }
 
-/// What all parts of the control plane share.
+/// State that all parts of the control plane share.
 pub struct Control {
     pub config: Config,
     pub store: Store,
     pub clock: Clock,
-    /// For deadlines: does not jump while the process lives.
+    /// Clock for deadlines: it does not jump while the process lives.
     pub steady: Clock,
     /// Boot id of the machine; empty if it is not known.
     pub boot: String,
     pub prober: Arc<dyn probe::Prober>,
     pub runtime: Arc<dyn Runtime>,
-    /// Whose programs may listen on the ports of engines, see [`Runtime::listeners`].
+    /// Accounts whose programs may listen on the ports of engines, see [`Runtime::listeners`].
     pub listeners: Option<Arc<Listeners>>,
     pub versions: versions::Versions,
     /// The data plane's side.
@@ -182,7 +183,7 @@ pub struct Control {
     pub publisher: publish::Publisher,
     pub live: Arc<live::Live>,
     pub images: preview::Images,
-    /// Containers of ours without a record that were removed, since start.
+    /// Number of our containers without a record that were removed since start.
     pub orphans_stopped: AtomicU64,
     pub restarts: restarts::Restarts,
     pub machine: Arc<machine::Machine>,
@@ -190,10 +191,10 @@ pub struct Control {
     pub samples: Arc<sample::Samples>,
     pub upstreams: upstreams::Upstreams,
     pub supervision: Arc<supervise::Supervision>,
-    /// Told when another gateway on the database changed something.
+    /// Notified when another gateway on the database changed something.
     pub changed_elsewhere: Notify,
-    /// Told when a catalog has a budget that the one before had not.
+    /// Notified when a new catalog has a budget that the one before had not.
     pub new_budgets: Notify,
-    /// Every phase that was stored.
+    /// Sends every phase that was stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
 }

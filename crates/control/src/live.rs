@@ -1,5 +1,5 @@
-//! What is known of models right now and would be wrong after a restart, so that no database keeps it: how far a pull
-//! is, whether the container still is what a start would make.
+//! What is known of models right now: how far a pull is, and whether the container still is what a start would make. It
+//! would be wrong after a restart, so it is kept in memory and not in the database.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,8 @@ use std::{
 
 use gantry_domain::ModelId;
 
-/// Why the container of a running model is not what a start would make now, though the record was not edited.
+/// Why the container of a running model differs from the one that a start would make now, though the record was not
+/// edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drift {
     /// Settings of the gateway, or the engine's image, changed what the container would be.
@@ -24,12 +25,12 @@ pub struct Pull {
     pub known: u64,
 }
 
-/// See the module.
+/// What is known of one model right now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
     pub drift: Option<Drift>,
     pub pull: Option<Pull>,
-    /// Its `restart_policy` starts it no more.
+    /// If true, its `restart_policy` no longer starts it.
     pub given_up: bool,
 }
 
@@ -38,12 +39,12 @@ pub struct Seen {
 pub struct Live(Mutex<HashMap<ModelId, Seen>>);
 
 impl Live {
-    /// Nothing, if nothing is known.
+    /// Returns what is known of a model; the default if nothing is known.
     pub fn of(&self, id: ModelId) -> Seen {
         self.map().get(&id).copied().unwrap_or_default()
     }
 
-    /// Models that their `restart_policy` starts no more.
+    /// Returns the number of models that their `restart_policy` no longer starts.
     pub fn given_up(&self) -> usize {
         self.map().values().filter(|it| it.given_up).count()
     }
@@ -52,7 +53,7 @@ impl Live {
         change(self.map().entry(id).or_default());
     }
 
-    /// Another gateway decides from now on.
+    /// Forgets which models were given up: another gateway decides from now on.
     pub(crate) fn forget_given_up(&self) {
         self.map().values_mut().for_each(|it| it.given_up = false);
     }

@@ -1,4 +1,4 @@
-//! What a start would do, without doing it: the command, the image and whether it is there.
+//! Computes what a start would do, without doing it: the command, the image and whether the image is on the machine.
 
 use std::{
     collections::HashMap,
@@ -22,34 +22,37 @@ use crate::{
 /// See [`Control::preview`].
 pub struct Preview {
     pub launch: Launch,
-    /// `None`: the container runtime does not answer.
+    /// Whether the image is on the machine; `None` if the container runtime does not answer.
     pub image_cached: Option<bool>,
-    /// It names our simulator.
+    /// Whether the image is our simulator.
     pub simulator: bool,
-    /// `unknown` where neither tag nor label nor the image itself tells, or the image is not here.
+    /// The engine's version; `unknown` if neither tag nor label nor the image itself says it, or the image is not on
+    /// the machine.
     pub version: EngineVersion,
-    /// The image is being asked for its version; look again.
+    /// If true, the image is being asked for its version: look again.
     pub version_pending: bool,
-    /// Why the image could not be had, if it is missing.
+    /// Why the image can't be obtained, if it is missing.
     pub image_refused: Option<&'static str>,
-    /// There are no images: the engine is a program of this machine.
+    /// If true, there are no images: the engine is a program of this machine.
     pub is_process: bool,
-    /// A variable with which a start is refused.
+    /// A variable because of which a start is refused.
     pub refused_variable: Option<String>,
 }
 
-/// What the container runtime said of images lately, so that comparing what runs with what would run asks nobody.
+/// Recent answers of the container runtime about images. With them, comparing what runs with what would run needs no
+/// query.
 #[derive(Default)]
 pub struct Images(Mutex<HashMap<String, (Instant, Option<ImageInfo>)>>);
 
-/// A tag may move meanwhile.
+/// Longest time that an answer is used. The tag may have moved meanwhile.
 const IMAGE_AGE: Duration = Duration::from_mins(1);
 
 impl Images {
     async fn get(&self, runtime: &dyn Runtime, reference: &str) -> Option<ImageInfo> {
         let known = match self.map().get_mut(reference) {
             Some((at, info)) if at.elapsed() < IMAGE_AGE => Some(info.clone()),
-            // Whoever comes while this one asks takes what was known: one question for all models of an image.
+            // Other callers use the old answer while this one asks, so that there is one query for all models of an
+            // image.
             Some((at, _)) => {
                 *at = Instant::now();
                 None
@@ -70,8 +73,8 @@ impl Images {
 }
 
 impl Control {
-    /// The container that a start would make now, if its image is there and its version known; as
-    /// of the last minute.
+    /// Returns the container that a start would make now, if its image is there and its version known. The answer may
+    /// be a minute old.
     pub(crate) async fn launch_now(&self, model: &Model) -> Option<Launch> {
         let image = self.config.image(model);
         let info = self.images.get(&*self.runtime, image).await?;
@@ -79,7 +82,7 @@ impl Control {
         Some(self.launch_of(model, version, &self.config.models_dir.get()))
     }
 
-    /// The container that a start of `model` would make now. Looks for the image, changes nothing.
+    /// Returns what a start of `model` would make now. Looks for the image, changes nothing.
     pub async fn preview(&self, model: &Model) -> Preview {
         let image = self.config.image(model);
         let found = self.runtime.image(image).await;
@@ -133,7 +136,7 @@ impl Control {
     }
 }
 
-/// What holds a container and no process.
+/// Warns of settings that confine a container but have no effect on a process.
 fn unconfined(model: &Model) -> impl Iterator<Item = LaunchWarning> {
     let set = ["memory_limit_gib", "read_only_root"].into_iter().filter(|it| model.config.get(it).is_some());
     set.map(|field| LaunchWarning {
@@ -143,7 +146,7 @@ fn unconfined(model: &Model) -> impl Iterator<Item = LaunchWarning> {
     })
 }
 
-/// What a record says that means nothing where engines are processes.
+/// Warns if a record names an image that means nothing because engines are processes.
 fn process_warning(model: &Model, program: &Program) -> Option<LaunchWarning> {
     model.config.text("engine_image").filter(|it| *it != program.reference)?;
     let message =

@@ -1,5 +1,5 @@
-//! Is the engine ready? The primary engine has `/health`; on both, `/v1/models` must list the served name (a
-//! llama-server without a model is healthy and serves nothing).
+//! Probes whether an engine is ready. The primary engine has `/health`; on both, `/v1/models` must list the served name
+//! (a llama-server without a model is healthy and serves nothing).
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ use tracing::warn;
 
 use crate::engine_http::{Local, NoAnswer};
 
-/// Longest that an engine may take for one answer to a probe.
+/// Longest time that an engine may take for one answer to a probe.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const KEY_REFUSED: &str = "the engine refuses the key";
 pub(crate) const NO_ANSWER: &str = "no answer in time";
 pub(crate) const NO_LIST: &str = "/v1/models answers something else than a list";
-/// Names of an engine's list that are kept, and characters of each.
+/// Most names of an engine's list that are kept, and most characters of each.
 const MAX_MODELS: usize = 100;
 const MAX_NAME: usize = 200;
 
@@ -56,7 +56,7 @@ impl Listing {
 /// What a probe found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probed {
-    /// What is not good counts as the first in a row; the caller knows how many came before.
+    /// The engine's health. A bad result counts as the first in a row here; the caller knows how many came before.
     pub health: Health,
     /// Context length that the engine reports, in tokens.
     pub max_model_len: Option<i64>,
@@ -67,7 +67,7 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// What people are told when the engine is not ready.
+    /// Returns what is wrong, for people, if the engine is not ready.
     pub fn error(&self) -> Option<&str> {
         match &self.health {
             Health::Ready | Health::Unknown => None,
@@ -84,14 +84,14 @@ impl From<Health> for Probed {
     }
 }
 
-/// How engines are asked whether they are ready.
+/// Asks engines whether they are ready.
 pub trait Prober: Send + Sync + 'static {
-    /// Probes the engine of `model` on `port` of loopback, on a connection of its own. [`Health::Unknown`] if the gateway
-    /// can't.
+    /// Probes the engine of `model` on `port` of loopback, on a connection of its own. Returns [`Health::Unknown`] if
+    /// the gateway can't probe.
     fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed>;
 }
 
-/// Over HTTP, with the engine's key.
+/// Probes over HTTP, with the engine's key.
 pub struct HttpProber {
     pub internal_key: SecretString,
     /// See [`gantry_runtime::Runtime::listeners`].
@@ -122,7 +122,7 @@ enum Unready {
     Silent(Health),
 }
 
-/// What the engine answers at `/v1/models`, once it is healthy. One connection for all questions.
+/// Returns what the engine answers at `/v1/models`, once it is healthy. One connection serves all requests.
 async fn ask(model: &Model, engine: Local<'_>, key: &SecretString) -> Result<Bytes, Unready> {
     let auth = HeaderValue::try_from(format!("Bearer {}", key.expose_secret())).ok();
     let open = || async { in_time(engine.open()).await };
@@ -168,7 +168,7 @@ fn listed(served_name: &str, body: &[u8]) -> Probed {
 
 /// What an engine's `/v1/models` says.
 pub(crate) struct Listed {
-    /// The name that was looked up is in it.
+    /// Whether the name that was looked up is in it.
     pub has: bool,
     /// Its context length, in tokens.
     pub max_model_len: Option<i64>,
@@ -184,7 +184,7 @@ pub(crate) fn look_up(name: &str, body: &[u8]) -> Option<Listed> {
     Some(Listed { has: own.is_some(), max_model_len, models: listing.names() })
 }
 
-/// Whether an answer to a question with our key says that the key is not good there.
+/// Whether the answer to a request with our key says that the engine does not accept the key.
 pub(crate) fn refuses_key(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }

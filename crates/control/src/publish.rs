@@ -42,10 +42,11 @@ mod callers;
 mod routes;
 mod task;
 
-/// A catalog that can't be read for longer than this is worth telling: keys that were ended since still work.
+/// If the catalog can't be read for longer than this, the failure is reported: keys that were revoked since still work.
 const TELL_AFTER: Duration = Duration::from_secs(10);
-/// Workers that write at the same time. What they write waits for one catalog at a time, with a connection in hand: all
-/// models that change at once would leave none to anybody else, and fail for want of one.
+/// Most workers that write at the same time. Each of them waits with a connection in hand until its catalog's turn
+/// comes. If all models that change at once did so, no connection would be left for anything else, and requests for one
+/// would fail.
 const WRITERS: usize = 4;
 
 /// Makes catalogs. Remembers the engines that the current one leads to.
@@ -54,17 +55,17 @@ pub struct Publisher {
     breaker: breaker::Settings,
     /// See [`Upstream::with_stall_floor`].
     stall_floor: Duration,
-    /// Of all engines, so that certificates are read once.
+    /// One connector for all engines, so that certificates are read once.
     connector: Arc<Connector>,
     known: Mutex<Known>,
-    /// Publications that were asked for, and how many of them the last reading served.
+    /// Number of publications that were asked for, and how many of them the last reading served.
     asked: AtomicU64,
     served: AtomicU64,
     writers: Semaphore,
     reading: std::sync::Mutex<Reading>,
 }
 
-/// How reading the catalog goes.
+/// State of reading the catalog.
 #[derive(Default)]
 struct Reading {
     failing_since: Option<Instant>,
@@ -72,7 +73,7 @@ struct Reading {
     bad: BTreeSet<String>,
 }
 
-/// What makes an engine the same one as before.
+/// Identifies an engine: one with an equal place is the same as before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Place {
     Managed { instance: InstanceId, port: u16 },
@@ -112,26 +113,28 @@ impl Publisher {
         Self { stall_floor, ..self }
     }
 
-    /// Notes what a probe learnt of the engine in a container, for the next catalog; whether that is news.
+    /// Notes the context length that a probe learnt of the engine in a container, for the next catalog. Returns whether
+    /// it is new.
     pub(crate) async fn learn(&self, instance: &InstanceId, max_model_len: i64) -> bool {
         let mut known = self.known.lock().await;
         known.contexts.insert(instance.clone(), max_model_len) != Some(max_model_len)
     }
 
-    /// The engine that requests for a model were sent to last, while there still are any.
+    /// Returns the engine that requests for a model were sent to last, while any of them still runs.
     pub(crate) async fn last_upstream(&self, id: ModelId) -> Option<Arc<Upstream>> {
         self.known.lock().await.last.get(&id)?.upgrade()
     }
 
-    /// A worker's turn to write, or to read before it does. To be taken before a connection, and given back after it.
+    /// Waits for a worker's turn to write, or to read before it writes. Take it before a database connection, and give
+    /// it back after the connection.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.writers.acquire().await.ok()
     }
 
-    /// What is wrong with reading the catalog, in one line; tells nothing of any row.
+    /// Checks that the catalog can be read, with all its rows.
     ///
     /// # Errors
-    /// That line.
+    /// What is wrong, in one line that shows nothing of any row.
     pub fn check(&self) -> Result<(), String> {
         let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         match (reading.failing_since.map(|it| it.elapsed()), reading.bad.len()) {
@@ -144,12 +147,12 @@ impl Publisher {
         }
     }
 
-    /// Rows that the current catalog leaves out, because they can't be read.
+    /// Returns the number of rows that the current catalog leaves out because they can't be read.
     pub fn unreadable(&self) -> usize {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner).bad.len()
     }
 
-    /// Reads everything and swaps the new catalog in. Everybody who asks while another reading is under way is served by
+    /// Reads everything and swaps the new catalog in. All callers that ask while a reading is in progress are served by
     /// the next one.
     ///
     /// # Errors
@@ -157,14 +160,15 @@ impl Publisher {
     pub async fn publish(&self, control: &Control) -> StoreResult<()> {
         let ticket = self.asked.fetch_add(1, SeqCst) + 1;
         let done = in_time(async {
-            // Held from the reading to the end, so that an older reading can't replace a newer one's catalog.
+            // The lock is held from the reading to the end, so that an older reading can't replace the catalog of a
+            // newer one.
             let mut known = self.known.lock().await;
             if self.served.load(SeqCst) >= ticket {
                 return Ok(());
             }
             let all = self.asked.load(SeqCst);
-            // A key that was revoked must not go on because somebody adds up a year of usage. And nobody waits for
-            // `known` with one of these connections in hand, so that this one comes.
+            // A quick read, because a slow query such as the sum of a year's usage must not delay the end of a revoked
+            // key. No task waits for `known` while it holds one of these connections, so one becomes free.
             let mut tx = control.store.read_quick().await?;
             let read = read(&mut tx, control.clock.now()).await?;
             self.swap(control, &mut known, read);
@@ -179,7 +183,7 @@ impl Publisher {
         done
     }
 
-    /// Notes what could not be read, and says once what is new of it.
+    /// Notes which rows could not be read, and logs each new one once.
     fn note(&self, bad: &[StoreError]) {
         let bad: BTreeSet<_> = bad.iter().map(ToString::to_string).collect();
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,8 +193,8 @@ impl Publisher {
         *reading = Reading { failing_since: None, bad };
     }
 
-    /// Swaps in the catalog that `tx` leads to, and commits it: who reads in the database that a model runs can call it
-    /// already.
+    /// Swaps in the catalog that `tx` leads to, and commits it. A client that reads in the database that a model runs
+    /// can therefore call it already.
     ///
     /// # Errors
     /// The database does not answer. If it fails at the very end, the catalog is ahead until the next publication.
@@ -223,11 +227,11 @@ impl Publisher {
         let mut phases = HashMap::new();
         let mut adapters = Vec::new();
         for model in models {
-            // What the reconciler of another gateway stored.
+            // This phase was stored by the reconciler of another gateway.
             if !control.supervision.is_open()
                 && known.phases.get(&model.id).is_some_and(|it| *it != model.phase)
             {
-                // Nobody may be listening.
+                // An error means only that there are no listeners.
                 let _ = control.phases.send((model.id, model.phase.clone()));
             }
             phases.insert(model.id, model.phase.clone());
@@ -270,7 +274,7 @@ impl Publisher {
             }
             next.routes.insert(model.served_name.clone(), Arc::new(route));
         }
-        // After the models: a name of theirs goes to them.
+        // Adapters come after the models: if both have the same name, it goes to the model.
         for route in adapters {
             next.routes.entry(route.served_name.clone()).or_insert_with(|| Arc::new(route));
         }
@@ -282,7 +286,8 @@ impl Publisher {
         }
     }
 
-    /// The engines of a registry entry, which are noted among `upstreams`; `None` if no address of it can be routed to.
+    /// Returns the engines of a registry entry and notes them among `upstreams`; `None` if none of its addresses can be
+    /// routed to.
     fn manual_target(
         &self,
         known: &Known,
@@ -335,14 +340,14 @@ struct Read {
     models: Vec<Model>,
     registry: Vec<RegistryEntry>,
     supervisor: Supervisor,
-    /// Rows of these that can't be read.
+    /// Errors of the rows that can't be read.
     bad: Vec<StoreError>,
 }
 
 async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
     let orgs = tx.limited_orgs().await?;
-    // One row of another version, or written by hand, must not keep the others as they were, with the keys that were
-    // revoked since.
+    // Rows that can't be read are skipped. One row of another version, or written by hand, must not keep the whole
+    // catalog old, with keys that were revoked since.
     let (keys, sessions) = (tx.usable_keys(now).await?, tx.live_sessions(now).await?);
     let (models, registry) = (tx.readable_models().await?, tx.readable_registry().await?);
     Ok(Read {
@@ -354,7 +359,8 @@ async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
     })
 }
 
-/// A changed key makes another engine, so it is part of the place; only its hash stays in memory twice.
+/// Returns the place of a registry entry's engine. A changed key makes another engine, so it is part of the place. Only
+/// its hash is kept in memory a second time.
 fn manual_place(entry: &RegistryEntry, url: &str) -> Place {
     let key = entry.api_key.as_ref().map(|it| gantry_domain::key::hash(it.expose_secret().as_bytes()));
     Place::Manual { served_name: entry.served_name.clone(), url: url.to_owned(), key }

@@ -1,15 +1,15 @@
-//! How often models were started again without an operator, since this gateway started; for its metrics.
+//! Counts how often models were started again without an operator, since this gateway started; for its metrics.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
 };
 
-/// Models that are told apart; the rest is `other`, as in all metrics.
+/// Most models that are counted by name; the rest is `other`, as in all metrics.
 const MAX_MODELS: usize = 200;
 const OTHER: &str = "other";
 
-/// By served name and reason.
+/// Counts by served name and reason.
 #[derive(Debug, Default)]
 pub struct Restarts(Mutex<BTreeMap<String, BTreeMap<&'static str, u64>>>);
 
@@ -21,7 +21,7 @@ impl Restarts {
         *all.entry(name.to_owned()).or_default().entry(reason).or_default() += 1;
     }
 
-    /// Served name, reason and count.
+    /// Returns all counts, each with its served name and reason.
     pub fn all(&self) -> Vec<(String, &'static str, u64)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = |(name, reasons): (&String, &BTreeMap<_, _>)| {

@@ -1,5 +1,5 @@
-//! The machine and the data plane over time: a sample every ten seconds, kept for a day in memory. What was not sampled
-//! (the gateway was off, a driver or a file system hung) is a gap.
+//! Samples the machine and the data plane every ten seconds, and keeps the samples for a day in memory. A time without
+//! samples (the gateway was off, a driver or a file system hung) is a gap.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,14 +22,14 @@ use crate::{
     machine::host::{self, Rates, Ticks},
 };
 
-/// Between two samples.
+/// Time between two samples.
 pub const EVERY: Duration = Duration::from_secs(10);
 const KEPT: usize = 24 * 360;
-/// Of the data plane.
+/// Length of time over which the data plane's rates are computed.
 const WINDOW: Duration = Duration::from_mins(1);
-/// Points that a series has at most; more are averaged.
+/// Most points of a series; if there are more, they are averaged.
 const MAX_POINTS: u64 = 720;
-/// Two looks that are nearer make no rate.
+/// Shortest time between two looks from which a rate is computed.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// One sample. Small, since a day has 8640.
@@ -47,7 +47,7 @@ struct Sample {
 /// Index, utilisation, used MiB.
 type GpuSample = (u32, Option<u32>, Option<u32>);
 
-/// What the data plane had counted at a time.
+/// The data plane's counters at one time.
 struct Counted {
     at: Instant,
     requests: u64,
@@ -71,17 +71,17 @@ impl Counted {
     }
 }
 
-/// See the module.
+/// The samples of the last day, and what is needed to take the next one.
 #[derive(Default)]
 pub struct Samples {
     ring: Mutex<VecDeque<Sample>>,
     counted: Mutex<VecDeque<Counted>>,
     last: Mutex<Last>,
-    /// Held by a look as long as it takes: of those that hang there is one.
+    /// Held by a look until it ends, so that at most one look hangs.
     looking: Looking,
 }
 
-/// One turn.
+/// A semaphore with one permit.
 struct Looking(Arc<Semaphore>);
 
 impl Default for Looking {
@@ -90,7 +90,7 @@ impl Default for Looking {
     }
 }
 
-/// What rates are reckoned from.
+/// The readings from which rates are computed.
 #[derive(Default)]
 struct Last {
     ticks: Option<Ticks>,
@@ -98,7 +98,7 @@ struct Last {
 }
 
 impl Samples {
-    /// Rates since the look before, or those of then if it was just now.
+    /// Returns the rates since the last look, or the last rates if that look was just now.
     fn rates(&self) -> Rates {
         let mut last = lock(&self.last);
         if last.ticks.is_some_and(|it| it.age() < LEAST) {
@@ -111,7 +111,7 @@ impl Samples {
         last.rates
     }
 
-    /// The machine now. Blocking.
+    /// Looks at the machine. Blocking.
     fn look(&self, at: Timestamp, folders: &[(&'static str, PathBuf)]) -> HostNow {
         let rates = self.rates();
         let swap = host::swap();
@@ -133,7 +133,7 @@ impl Samples {
         }
     }
 
-    /// What `look` sees, if it comes in time.
+    /// Returns the result of `look`, if it comes within `patience`.
     async fn seen<T: Send + 'static>(
         self: &Arc<Self>,
         patience: Duration,
@@ -170,7 +170,7 @@ impl Samples {
         ring.push_back(sample);
     }
 
-    /// What was sampled in the last `minutes`.
+    /// Returns the samples of the last `minutes`.
     pub fn trends(&self, now: Timestamp, minutes: u64) -> Trends {
         let span = minutes * 60;
         let interval = span.div_ceil(MAX_POINTS).next_multiple_of(EVERY.as_secs());
@@ -201,14 +201,14 @@ impl Samples {
 
     fn count(&self, shared: &Shared) {
         let mut counted = lock(&self.counted);
-        // The one that is a whole window old, and what came after it.
+        // Keeps the reading that is a whole window old, and those that came after it.
         while counted.get(1).is_some_and(|it| it.at.elapsed() >= WINDOW) {
             counted.pop_front();
         }
         counted.push_back(Counted::read(shared));
     }
 
-    /// What the data plane did over about the last minute.
+    /// Returns the data plane's throughput over about the last minute.
     pub fn throughput(&self, shared: &Shared) -> Throughput {
         let now = Counted::read(shared);
         let counted = lock(&self.counted);
@@ -243,8 +243,8 @@ impl Samples {
     }
 }
 
-/// The mean of each interval that has a value; intervals are counted from the epoch, so that a later answer has the
-/// same points.
+/// Returns the mean of each interval that has a value. Intervals are counted from the epoch, so that a later answer has
+/// the same points.
 fn mean(samples: &[&Sample], interval: u64, value: &dyn Fn(&Sample) -> Option<f64>) -> Vec<Point> {
     let width = (interval * 1000) as i64;
     let mut points: Vec<(i64, Timestamp, f64, u32)> = Vec::new();
@@ -269,7 +269,7 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Control {
-    /// The machine now. Drivers that hang cost the GPUs, file systems that hang the whole answer.
+    /// Looks at the machine. If a driver hangs, the GPUs are missing; if a file system hangs, there is no answer.
     pub async fn host_now(&self) -> Option<HostNow> {
         let (at, folders) = (self.clock.now(), self.folders());
         let seen = self.machine.look().await;
@@ -363,7 +363,7 @@ mod tests {
             let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
             let look = move |_: &Samples| {
                 begun.fetch_add(1, SeqCst);
-                // Until the other end is gone.
+                // Waits until the other end is gone.
                 let _ = gate.lock().map(|it| it.recv());
             };
             assert_eq!(samples.seen(Duration::from_millis(20), look).await, None);

@@ -15,14 +15,14 @@ use tracing::{error, warn};
 
 use crate::Control;
 
-/// Rows written to the database at once.
+/// Most rows that are written to the database at once.
 const BATCH: usize = 4096;
-/// Between two batches, so that under load many rows share a transaction. A row is seen at most this much later.
+/// Pause between two batches, so that under load many rows share a transaction. It delays a row by at most this much.
 const GATHER: Duration = Duration::from_millis(200);
-/// Each batch adds sums of its own to its hours; after so many they are added up.
+/// Each batch adds rows with its own sums for each hour. After this many batches, these rows are added up into one.
 const COMPACT_AFTER: u32 = 64;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// For when a hint was lost.
+/// Longest time until the spool is looked at, even if a hint was lost.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs until `stop`, then ships what is left. The data plane must have ended its requests before.
@@ -40,7 +40,7 @@ pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationTo
         let ending = stop.is_cancelled();
         let (back, outcome) = drain(&control, reader, &mut n_batches).await;
         let Some(back) = back else {
-            // Which ends the gateway: what starts it again ships what the spool kept.
+            // This ends the gateway. After its restart, it ships what the spool kept.
             error!("usage can no longer be shipped to the database; the spool keeps it");
             return;
         };
@@ -66,7 +66,7 @@ pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationTo
     }
 }
 
-/// Ships until the spool has no more. The reader comes back unless a task of ours panicked.
+/// Ships until the spool is empty. Returns the reader unless one of our tasks panicked.
 async fn drain(
     control: &Control,
     mut reader: Reader,
@@ -79,7 +79,7 @@ async fn drain(
         });
         let Ok((back, batch)) = read.await else { return (None, Err("the reader panicked".to_owned())) };
         reader = back;
-        // Also while nothing can be shipped: that is when somebody must be told.
+        // The spool's state is noted also while nothing can be shipped: that is when operators must be told.
         note_spool(control, &reader);
         let batch: Batch = match batch {
             Ok(batch) => batch,

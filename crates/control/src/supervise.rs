@@ -1,10 +1,11 @@
-//! Which of several gateways on one Postgres acts on the models' containers: exactly one, which holds a lock of the
-//! database ([`gantry_store::Claim`]). The others serve, and wait for it to go.
+//! Decides which of several gateways on one Postgres database acts on the models' containers. Exactly one does, the
+//! supervisor: it holds a lock of the database ([`gantry_store::Claim`]). The others serve requests and wait until it
+//! is gone.
 //!
-//! Another one follows within seconds, but by itself only where it sees the same containers: what it does not see may
-//! run all the same, and must be taken neither for stopped nor started a second time. It is the [`Gate`] of the
-//! container runtime too, so that whoever is overtaken in the middle of something does nothing more. See
-//! `docs/several-gateways.md`.
+//! When the supervisor is gone, another gateway takes over within seconds, but by itself only if it sees the same
+//! containers: containers that it does not see may still run, and must be neither taken for stopped nor started a
+//! second time. [`Supervision`] is also the [`Gate`] of the container runtime, so that a gateway that loses the lock in
+//! the middle of an action does nothing more. See `docs/several-gateways.md`.
 
 use std::{
     sync::{
@@ -27,26 +28,28 @@ use tracing::{info, warn};
 
 use crate::{Control, reconcile};
 
-/// How often who supervises makes sure that it does, and how often the others look whether somebody does.
+/// How often the supervisor checks that it still holds the lock, and how often the others check whether there is a
+/// supervisor.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What an answer to that may take.
+/// Longest wait for the database's answer to such a check.
 const ANSWER: Duration = Duration::from_secs(3);
-/// After so long without a question the database gives the lock to another one: longer than the two above.
+/// If the supervisor sends no query for this long, the database gives the lock to another gateway. Must be longer than
+/// the two above.
 const SILENCE: Duration = Duration::from_secs(6);
 /// Epoch of a gateway that does not supervise.
 const NONE: i64 = -1;
 /// Epoch of a gateway that shares its database with nobody.
 const ALONE: i64 = 0;
 
-/// How this gateway stands to the models' containers.
+/// Role of this gateway for the models' containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Standing {
     Supervisor,
-    /// Another one supervises.
+    /// Another gateway supervises.
     Follower,
-    /// Nobody supervises, and this gateway must not: the engines are where it does not see them.
+    /// No gateway supervises, and this one must not: the engines are where it does not see them.
     Stranger,
-    /// It is not known who does.
+    /// It is not known which gateway supervises.
     Unknown,
 }
 
@@ -57,26 +60,27 @@ struct Seen {
     runtime: Option<String>,
 }
 
-/// See the module.
+/// Whether this gateway supervises the models' containers, and what it last saw of the gateway that does.
 #[derive(Debug)]
 pub struct Supervision {
-    /// `None`: it shares its database with nobody.
+    /// `None` if this gateway shares its database with no other.
     me: Option<Candidate>,
     /// [`NONE`], [`ALONE`], or the epoch in which this gateway supervises.
     epoch: AtomicI64,
-    /// While it supervises. Asked by one at a time.
+    /// Present while this gateway supervises. One task at a time queries it.
     claim: AsyncMutex<Option<Claim>>,
     lost: Notify,
     seen: Mutex<Seen>,
 }
 
 impl Supervision {
-    /// For a gateway whose database is its own.
+    /// Makes the supervision of a gateway whose database is its own.
     pub fn alone() -> Self {
         Self::new(None, ALONE, Standing::Supervisor)
     }
 
-    /// For one that may share its database. `gateway` is the id of its data directory, `name` for people.
+    /// Makes the supervision of a gateway that may share its database. `gateway` is the id of its data directory;
+    /// `name` is shown to people.
     pub fn among_others(gateway: String, name: String) -> Self {
         let me = Candidate { gateway, name, runtime: None, machine: machine() };
         Self::new(Some(me), NONE, Standing::Unknown)
@@ -115,10 +119,10 @@ impl Supervision {
         Ok(())
     }
 
-    /// What is wrong with who supervises, in one line; names nobody.
+    /// Checks that it is known which gateway supervises, and that one does.
     ///
     /// # Errors
-    /// That line.
+    /// What is wrong, in one line that names no gateway.
     pub fn check(&self) -> Result<(), String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.standing {
@@ -128,7 +132,7 @@ impl Supervision {
         }
     }
 
-    /// For people.
+    /// Describes who supervises, for people.
     pub fn view(&self) -> View {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (role, detail) = match seen.standing {
@@ -158,12 +162,13 @@ impl Supervision {
         }
         let claim = self.claim.lock().await.take();
         if let Some(claim) = claim {
-            // Its end says the same.
+            // An error is ignored, because closing the connection frees the lock too, only later.
             let _ = timeout(ANSWER, claim.give_back()).await;
         }
     }
 
-    /// Returns when this gateway no longer supervises, or its container runtime has told who it is.
+    /// Returns when this gateway no longer supervises, or when its container runtime, whose identity was unknown, has
+    /// reported it.
     pub async fn keep(&self, control: &Control) {
         if self.is_alone() {
             return std::future::pending().await;
@@ -212,20 +217,21 @@ impl Supervision {
         if !claim.take().await? || !claim.holds().await? {
             return Ok(seen(Standing::Follower, now));
         }
-        // Once more, now that nobody else can change it.
+        // Judged once more, now that no other gateway can change it.
         let mut tx = control.store.write().await?;
         let (now, may) = judge(&mut tx, &me).await?;
         if !may {
             return Ok(seen(Standing::Stranger, now));
         }
-        // Of a runtime that does not answer, it is the one that it was.
+        // If the runtime does not answer, the identity that was stored for it stays.
         me.runtime = me.runtime.or(now.who.and_then(|it| it.runtime));
         let epoch = tx.set_supervisor(&me, control.clock.now()).await?;
         let now = tx.supervisor().await?;
         tx.commit().await?;
         let mut held = self.claim.lock().await;
         *held = Some(claim);
-        // While it is locked: whoever asks in between would find that the two do not fit.
+        // The epoch is set while the claim is still locked. Otherwise `ask` could see the claim without its epoch, and
+        // would drop it.
         self.epoch.store(epoch, SeqCst);
         drop(held);
         Ok(seen(Standing::Supervisor, now))
@@ -255,13 +261,14 @@ const STRANGER: &str = "no gateway supervises the models: their engines were sta
                         runtime that this gateway does not see; start that one again, or, when they are certain to be \
                         gone, run `gantry supervisor release`";
 
-/// Who supervises or did last, and whether `me` may do so after it.
+/// Returns which gateway supervises or did so last, and whether `me` may take over from it.
 async fn judge(tx: &mut Tx, me: &Candidate) -> StoreResult<(Supervisor, bool)> {
     let now = tx.supervisor().await?;
     let may = match &now.who {
         None => true,
         Some(who) if me.runtime.is_some() && me.runtime == who.runtime => true,
-        // The same gateway as before, which does not know (yet) what it sees, or has nothing there that could be lost.
+        // This is the same gateway as before. It does not know (yet) which runtime it sees, or has no engines there
+        // that could be lost.
         Some(who) if me.gateway == who.gateway => {
             me.runtime.is_none() || who.runtime.is_none() || !any_active(tx).await?
         }
@@ -272,7 +279,7 @@ async fn judge(tx: &mut Tx, me: &Candidate) -> StoreResult<(Supervisor, bool)> {
 
 async fn any_active(tx: &mut Tx) -> StoreResult<bool> {
     let models = tx.models_for_reconcile().await?;
-    // What can't be read may run.
+    // A model whose record can't be read may be running.
     Ok(!models.bad.is_empty()
         || models
             .rows
@@ -306,8 +313,8 @@ impl Gate for Supervision {
     }
 }
 
-/// Reconciles whenever, and as long as, this gateway supervises. Runs until `stop`; containers go on without us, and the
-/// lock stays until [`Supervision::give_back`].
+/// Reconciles while this gateway supervises. Runs until `stop`. Containers keep running after that, and the lock is
+/// held until [`Supervision::give_back`].
 pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop: CancellationToken) {
     let it = Arc::clone(&control.supervision);
     let Some(me) = &it.me else { return reconcile::run(control, &mut hints, stop).await };
@@ -336,7 +343,7 @@ pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop
                 () = &mut work => return,
                 () = it.keep(&control) => it.forget(),
             }
-            // What is under way ends at its next change, which the gate refuses. It is waited for, as a transaction
+            // Work in progress ends at its next change, which the gate refuses. It is awaited, because a transaction
             // that is dropped while it begins would stay open in the pool.
             over.cancel();
             work.await;
@@ -347,14 +354,15 @@ pub async fn run(control: Arc<Control>, mut hints: mpsc::Receiver<ModelId>, stop
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = &mut pause => break,
-                // Who supervises finds what is to be done in the database.
+                // Hints are dropped: the gateway that supervises finds in the database what is to be done.
                 hint = hints.recv() => if hint.is_none() { return },
             }
         }
     }
 }
 
-/// What tells loopbacks apart: the running kernel, and the network namespace in it.
+/// Identifies the loopback interface that this gateway uses, by the running kernel (its boot id) and the network
+/// namespace.
 fn machine() -> String {
     let boot = gantry_runtime::boot_id();
     let namespace = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();

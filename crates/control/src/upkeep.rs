@@ -1,4 +1,5 @@
-//! Small chores on a timer: when keys were last used, sessions that ended, usage that is old enough to go.
+//! Does small chores on a timer: records when keys were last used, and deletes sessions that ended and usage that is
+//! old enough.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -11,16 +12,16 @@ use tracing::{info, warn};
 use crate::Control;
 
 const KEYS_EVERY: Duration = Duration::from_secs(10);
-/// In units of `KEYS_EVERY`: an hour.
+/// How often the other chores run, in units of `KEYS_EVERY`: every hour.
 const REST_EVERY: u32 = 360;
 /// Rows deleted at once, so that writers wait only briefly.
 const DELETE_BATCH: i64 = 2_000;
 const DAY: Duration = Duration::from_hours(24);
-/// A jump of the clock that is larger than this is suspicious: a gateway that looks each hour does not see one. A gateway
-/// that was off for longer waits a day.
+/// A jump of the clock that is larger than this is suspicious: a gateway that looks each hour does not see one. After a
+/// longer time off, a gateway waits a day before it deletes.
 const LEAP: Duration = Duration::from_hours(48);
 const DOUBT: Duration = DAY;
-/// An earlier time is accepted after it has held for this long: the machine did not just start without a clock.
+/// An earlier time is accepted after it has held for this long: by then the machine did not just start without a clock.
 const STANDS: Duration = Duration::from_hours(6);
 /// Keys of the table `meta`: times of the clock in ms.
 const CLOCK_SEEN: &str = "clock_seen";
@@ -67,7 +68,7 @@ async fn keys(control: &Control, written: &mut HashMap<KeyId, Timestamp>) -> Sto
     Ok(())
 }
 
-// Between two batches of what follows the gateway may stop: the rest is done in its next life.
+// Deletes old rows. The gateway may stop between two batches; the rest is then done after its next start.
 
 async fn retention(control: &Control, stop: &CancellationToken) -> StoreResult<()> {
     let now = control.clock.now();
@@ -77,16 +78,17 @@ async fn retention(control: &Control, stop: &CancellationToken) -> StoreResult<(
     let mut tx = control.store.write().await?;
     tx.purge_sessions(now).await?;
     tx.commit().await?;
-    // What ails one of them must not keep the other from its work.
+    // An error in one of them must not keep the other from its work.
     let usage = usage_retention(control, now, stop).await;
     audit_retention(control, now, stop).await.and(usage)
 }
 
-/// A clock that was set years ahead makes everything old. So if it moved by more than [`LEAP`] since the last look,
-/// wherever the gateway was meanwhile, nothing is deleted for its age until the new time has stood for [`DOUBT`].
+/// Decides whether rows may be deleted for their age. A clock that was set years ahead makes everything old. So if it
+/// moved by more than [`LEAP`] since the last look, wherever the gateway was meanwhile, nothing is deleted until the
+/// new time has held for [`DOUBT`].
 ///
-/// A machine that starts in 1970 and learns the time from the network leaps at each start, and not really: the latest
-/// time that was seen stays, unless an earlier one stands for [`STANDS`].
+/// A machine that starts in 1970 and gets the time from the network leaps at each start, but not really. So the latest
+/// time that was seen is kept, unless an earlier one holds for [`STANDS`].
 async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool> {
     let mut tx = control.store.write().await?;
     let time = |text: Option<String>| text.and_then(|it| it.parse().ok()).map(Timestamp);
@@ -100,7 +102,7 @@ async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool
         );
         doubted = Some(now);
     }
-    // Set back since: then it was wrong.
+    // If the clock was set back since, the doubted time was wrong.
     let trusted = doubted.is_none_or(|it| now < it || now > it.plus(DOUBT));
     let low = time(tx.meta_get(CLOCK_LOW).await?);
     let (seen, low) = after(seen, low, now);
@@ -115,7 +117,8 @@ async fn clock_is_trusted(control: &Control, now: Timestamp) -> StoreResult<bool
     Ok(trusted)
 }
 
-/// What is kept of the clock: the latest time that counts as seen, and since when it has been earlier than that.
+/// Returns what is stored about the clock: the latest time that counts as seen, and since when the clock has been
+/// earlier than that.
 fn after(seen: Option<Timestamp>, low: Option<Timestamp>, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
     match seen.filter(|it| now < *it) {
         None => (now, None),
@@ -141,7 +144,7 @@ async fn usage_retention(control: &Control, now: Timestamp, stop: &CancellationT
             break;
         }
     }
-    // The names that clients made up go with their rows.
+    // Names that clients made up are removed together with their rows.
     while !stop.is_cancelled() {
         let mut tx = control.store.write().await?;
         let more = tx.fold_usage_names().await?;
@@ -158,8 +161,9 @@ async fn audit_retention(control: &Control, now: Timestamp, stop: &CancellationT
     if days == 0 {
         return Ok(());
     }
-    // Rows are written while this runs: only what is far ahead is of a wrong clock. Of a log that began a moment ago all
-    // others would be taken for old, and deleted.
+    // Rows are written while this runs, so the upper limit is in the future: only rows beyond it come from a wrong
+    // clock. With the limit at `now`, all rows of a log that began a moment ago would count as old, and would be
+    // deleted.
     let latest = now.plus(DAY);
     while !stop.is_cancelled() {
         let mut tx = control.store.write().await?;

@@ -1,5 +1,6 @@
-//! Probes of all engines that requests are routed to, for people to look at: is it there, how fast, what does it list,
-//! and how was it before. Whether requests go there is decided elsewhere (breaker, reconciler).
+//! Probes all engines that requests are routed to and keeps the results for people: whether an engine answers, how
+//! fast, which models it lists, and how it was before. Whether requests go there is decided elsewhere (breaker,
+//! reconciler).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,7 +27,7 @@ use crate::{
     probe::{self, Listed, Probed},
 };
 
-/// Probes that are remembered of each engine.
+/// Number of probes that are remembered for each engine.
 const HISTORY: usize = 60;
 const AT_ONCE: usize = 16;
 
@@ -34,7 +35,7 @@ const AT_ONCE: usize = 16;
 #[derive(Default)]
 pub struct Upstreams(Mutex<HashMap<String, Vec<Seen>>>);
 
-/// Of one engine, as long as it stays the same.
+/// What was seen of one engine, as long as it stays the same.
 #[derive(Debug, Default)]
 struct Seen {
     upstream: u64,
@@ -81,8 +82,8 @@ impl From<Probed> for Look {
 }
 
 impl Upstreams {
-    /// Notes a probe of `upstream`, one of the engines that `route` leads to. What is known of engines that it does not lead
-    /// to any more is forgotten.
+    /// Notes a probe of `upstream`, one of the engines that `route` leads to. Forgets what is known of engines that
+    /// `route` no longer leads to.
     pub(crate) fn note(&self, route: &Route, upstream: &Upstream, at: Timestamp, look: Look) {
         let Look { latency, error, models, max_model_len } = look;
         let probe = Probe { at, latency, error };
@@ -118,7 +119,7 @@ impl Upstreams {
 }
 
 impl Control {
-    /// All engines, by served name: one for each address, and one for a model that does not run.
+    /// Returns all engines by served name: one for each address, and one for a model that does not run.
     pub fn upstreams(&self) -> Vec<UpstreamView> {
         let (catalog, now) = (self.shared.catalog.load(), Instant::now());
         let seen = self.upstreams.lock();
@@ -146,12 +147,13 @@ impl Control {
         Some(best.unwrap_or(RouteHealth::Down))
     }
 
-    /// The context length in tokens that the engines behind a name report: the shortest, if they differ.
+    /// Returns the context length in tokens that the engines behind a name report: the shortest, if they differ.
     pub fn reported_context(&self, served_name: &str) -> Option<i64> {
         self.upstreams.lock().get(served_name)?.iter().filter_map(|it| it.max_model_len).min()
     }
 
-    /// Probes the engines of these served names now, of all without a list. Names without an engine are left out.
+    /// Probes the engines of these served names now; without a list, the engines of all names. Names without an engine
+    /// are left out.
     pub async fn probe_upstreams(&self, names: Option<&[String]>) {
         self.probe_routes(|route| names.is_none_or(|names| names.contains(&route.served_name))).await;
     }
@@ -165,7 +167,8 @@ impl Control {
         let probes = wanted.into_iter().map(async |(route, upstream)| {
             let at = self.clock.now();
             let Some(look) = ask(&route, &upstream).await else { return };
-            // An engine that lists other models answers: its answers to requests tell more.
+            // An engine that lists other models does answer. For the breaker, its answers to requests say more than the
+            // list.
             judge(&upstream, look.error.is_none() || look.models.is_some());
             upstream.ailing.store(look.error.is_some(), Relaxed);
             self.upstreams.note(&route, &upstream, at, look);
@@ -175,8 +178,9 @@ impl Control {
     }
 }
 
-/// Feeds the breaker with a probe, as requests do. A good one counts while it is not closed, as the trial; while it is
-/// closed it says nothing about requests, and must not forgive an engine that fails every one of them.
+/// Feeds the breaker with a probe, as requests do. A good probe counts as the trial while the breaker is not closed.
+/// While it is closed, a good probe says nothing about requests, and must not forgive an engine that fails every one of
+/// them.
 pub(crate) fn judge(upstream: &Upstream, good: bool) {
     let (breaker, now) = (&upstream.breaker, Instant::now());
     if !good {
@@ -186,8 +190,8 @@ pub(crate) fn judge(upstream: &Upstream, good: bool) {
     }
 }
 
-/// `None` if this process is out of descriptors or memory. Engines of the registry get their own key, if they have one,
-/// never the internal key.
+/// Probes an engine. Returns `None` if this process is out of descriptors or memory. Engines of the registry get their
+/// own key, if they have one, never the internal key.
 async fn ask(route: &Route, upstream: &Upstream) -> Option<Look> {
     let started = Instant::now();
     let asked = models(upstream, probe::TIMEOUT).await;
@@ -211,7 +215,7 @@ async fn ask(route: &Route, upstream: &Upstream) -> Option<Look> {
     })
 }
 
-/// What is wrong with an engine that answers, but does not serve the model.
+/// Says what is wrong with an engine that answers but does not serve the model.
 fn unlisted(name: &str, models: &[String]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<_> = models.iter().take(SHOWN).map(|it| format!("`{it}`")).collect();
@@ -223,7 +227,7 @@ fn unlisted(name: &str, models: &[String]) -> String {
     format!("it answers, but does not serve `{name}`: it {lists}")
 }
 
-/// What was seen of an engine. What was seen of one that was replaced says nothing of this one.
+/// Returns what was seen of an engine. What was seen of an engine that it replaced does not count.
 fn of<'a>(seen: &'a [Seen], upstream: &Upstream) -> Option<&'a Seen> {
     seen.iter().find(|it| it.upstream == upstream.id)
 }
@@ -245,7 +249,7 @@ fn view(route: &Route, upstream: Option<&Arc<Upstream>>, seen: Option<&Seen>, no
             .filter(|_| !probes_fail)
             .or_else(|| seen.and_then(|it| it.last_error.clone())),
         latency_ms: seen.and_then(|it| it.latency).map(ms),
-        // Of probes, or of requests, as far as they are not forgiven.
+        // Failures of probes or of requests, whichever are more, as far as they are not forgiven.
         consecutive_failures: seen.map_or(0, |it| it.failures).max(snapshot.map_or(0, |it| it.failures)),
         breaker: BreakerView {
             state: breaker_text(snapshot.map_or(breaker::State::Closed, |it| it.state)),
@@ -262,8 +266,8 @@ fn view(route: &Route, upstream: Option<&Arc<Upstream>>, seen: Option<&Seen>, no
     }
 }
 
-/// Of an engine of ours that was not probed here yet another probe said that it is ready; of one that was entered by hand
-/// nobody did.
+/// Returns the health of an engine. If it was not probed here yet, one of our own counts as good, because another probe
+/// said that it is ready. One that was entered by hand does not, because no probe has said so.
 fn health(route: &Route, upstream: &Upstream, seen: Option<&Seen>, now: Instant) -> RouteHealth {
     match upstream.health(now) {
         UpstreamHealth::Failing { half_open, for_some } => RouteHealth::Failing { half_open, for_some },
@@ -275,7 +279,7 @@ fn health(route: &Route, upstream: &Upstream, seen: Option<&Seen>, now: Instant)
     }
 }
 
-/// What is wrong beside what probes see.
+/// Returns a problem that probes do not see.
 fn trouble(health: RouteHealth, snapshot: Option<breaker::Snapshot>) -> Option<String> {
     match (health, snapshot) {
         (RouteHealth::Stalled { silent_sec }, _) => {

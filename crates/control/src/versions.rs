@@ -1,5 +1,5 @@
-//! Which version of its engine an image holds: its tag says it, or its label, or else the image itself, which is asked
-//! once and then remembered by its content id.
+//! Finds out which version of its engine an image holds. Its tag says it, or its label, or else the image itself, which
+//! is asked once and then remembered by its content id.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,13 +15,14 @@ use tracing::{info, warn};
 
 use crate::Control;
 
-/// How long one question may take: importing vLLM takes a minute or two on a slow disk.
+/// Longest time for one query of an image: importing vLLM takes a minute or two on a slow disk.
 const ASK: Duration = Duration::from_mins(3);
-/// What a start waits for it at most. A start with the wrong words fails at once, so waiting is the better bet.
+/// Longest time that a start waits for the version. A start with options of the wrong version fails at once, so waiting
+/// is the better bet.
 pub(crate) const START_WAITS: Wait = Wait::OnceAsked(Duration::from_mins(4));
-/// What a preview waits: somebody looks at a form.
+/// Longest time that a preview waits for the version: a person is looking at a form.
 pub(crate) const PREVIEW_WAITS: Wait = Wait::InAll(Duration::from_secs(3));
-/// Images that wait to be asked; more are refused until there is room.
+/// Most images that wait to be asked; more are refused until there is room.
 const QUEUE: usize = 64;
 
 type Image = (EngineKind, String);
@@ -29,18 +30,19 @@ type Image = (EngineKind, String);
 /// How long to wait for an image that has to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// So long from the moment at which it is asked. Others may come first; each of them takes a bounded time.
+    /// Wait this long from the moment at which it is asked. Other images may come first; each of them takes a bounded
+    /// time.
     OnceAsked(Duration),
-    /// So long in all.
+    /// Wait this long in total.
     InAll(Duration),
 }
 
 /// What is known of images, and what is being found out.
 pub struct Versions {
     known: Mutex<Known>,
-    /// Asked for, with the reference to ask by.
+    /// Queue of images to be asked, with the reference to ask by.
     wanted: mpsc::Sender<(Image, String)>,
-    /// The one that is being asked.
+    /// The image that is being asked now.
     asked: watch::Sender<Option<Image>>,
     /// Changes with every answer.
     answered: watch::Sender<u64>,
@@ -48,23 +50,23 @@ pub struct Versions {
 
 #[derive(Default)]
 struct Known {
-    /// By content id, for this process.
+    /// Answers by content id, kept while this process lives.
     answers: HashMap<Image, Answer>,
-    /// Images that are asked, or wait for it: each once, however many models start with it.
+    /// Images that are being asked or wait for it. Each is in it once, however many models start with it.
     pending: HashSet<Image>,
-    /// Answers so far.
+    /// Number of answers so far.
     n: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Answer {
-    /// Which one of all it is.
+    /// Number of this answer, counted over all answers.
     n: u64,
-    /// `Unknown` where even the image could not tell, `None` where it could not be asked this time.
+    /// `Unknown` if even the image could not say it, `None` if it could not be asked this time.
     version: Option<EngineVersion>,
 }
 
-/// What [`run`] works off.
+/// The queue that [`run`] works off.
 pub struct Requests(mpsc::Receiver<(Image, String)>);
 
 impl Versions {
@@ -92,7 +94,7 @@ impl Versions {
         self.answered.send_modify(|it| *it += 1);
     }
 
-    /// Has an image asked, and waits for the answer.
+    /// Queues an image to be asked, and waits for the answer.
     async fn find(&self, key: Image, image: &str, wait: Wait) -> Finding {
         let unknown = EngineVersion::Unknown(key.0);
         let (mut asked, mut answered) = (self.asked.subscribe(), self.answered.subscribe());
@@ -102,7 +104,7 @@ impl Versions {
         let answer = async {
             loop {
                 let said = self.known().answers.get(&key).copied();
-                // A failure of before is no answer to this question.
+                // An earlier failure is no answer to this request.
                 match said.filter(|it| it.n > since || it.version.is_some()) {
                     Some(answer) => return answer.version.unwrap_or(unknown),
                     None if answered.changed().await.is_err() => return unknown,
@@ -125,12 +127,13 @@ impl Versions {
             biased;
             version = answer => Finding { version, pending: false },
             () = too_long => Finding { version: unknown, pending: true },
-            // Nobody asks any more: the gateway is about to end.
+            // The task that asks is gone: the gateway is about to end.
             () = self.wanted.closed() => Finding { version: unknown, pending: true },
         }
     }
 
-    /// Has an image asked unless it is already about to be; how many answers there were before. `None`: too many wait.
+    /// Queues an image to be asked unless it is queued already. Returns how many answers there were before; `None` if
+    /// too many images wait.
     fn request(&self, key: &Image, image: &str) -> Option<u64> {
         let mut known = self.known();
         let is_known = known.answers.get(key).is_some_and(|it| it.version.is_some());
@@ -141,7 +144,7 @@ impl Versions {
         Some(known.n)
     }
 
-    /// The next image to be asked, with the reference to ask by. It is its turn until this is called again.
+    /// Returns the next image to be asked, with the reference to ask by. It has its turn until this is called again.
     async fn next(&self, requests: &mut Requests) -> Option<(Image, String)> {
         self.asked.send_replace(None);
         let request = requests.0.recv().await?;
@@ -159,7 +162,7 @@ pub struct Finding {
 }
 
 impl Control {
-    /// The version of the engine in `image`; waits for `wait` at most where the image has to be asked.
+    /// Returns the version of the engine in `image`. Waits for `wait` at most if the image has to be asked.
     pub(crate) async fn version(
         &self,
         engine: EngineKind,
@@ -173,7 +176,7 @@ impl Control {
         }
     }
 
-    /// The same without asking the image; what would have to be asked as the error.
+    /// Returns the version without asking the image. The error is what would have to be asked.
     pub(crate) async fn version_unasked(
         &self,
         engine: EngineKind,
@@ -181,7 +184,7 @@ impl Control {
         info: Option<&ImageInfo>,
     ) -> Result<EngineVersion, Image> {
         let label = info.and_then(|it| it.version_label.as_deref());
-        // Of a program only its simulator is named as an image is.
+        // Among programs, only the simulator is named as an image is.
         let tagged = self.config.programs.is_none() || info.is_some_and(|it| it.simulator);
         let tag = tagged.then(|| EngineVersion::of_image(engine, image));
         let stated = tag
@@ -191,7 +194,7 @@ impl Control {
         if let Some(version) = stated {
             return Ok(version);
         }
-        // Our simulator is whatever its label says; an image that is not here can't be asked.
+        // Our simulator has the version that its label says. An image that is not on the machine can't be asked.
         let Some(info) = info.filter(|it| !it.simulator && !it.id.is_empty()) else {
             return Ok(EngineVersion::Unknown(engine));
         };
@@ -230,12 +233,12 @@ impl Control {
                         return Some(version);
                     }
                 }
-                // One that runs for ever instead of answering gets no third chance.
+                // An image that did not answer in time gets no further query.
                 Err(error @ RuntimeError::Timeout { .. }) => {
                     warn!(%error, image, "the image did not answer");
                     break;
                 }
-                // Whoever supervises finds out when it starts the image, and stores it.
+                // The gateway that supervises finds out when it starts the image, and stores it.
                 Err(RuntimeError::NotSupervisor) => return None,
                 Err(error) => {
                     warn!(%error, image, "the image could not be asked for its version");
@@ -253,7 +256,7 @@ impl Control {
             return;
         }
         let Some(version) = self.ask(key.0, image).await else {
-            // Whoever waits goes on without; the next one asks again.
+            // Starts that wait go on without a version; the next one asks again.
             self.versions.put(key, None);
             return;
         };

@@ -1,5 +1,5 @@
-//! The access log: one line for each request, without anything of its content. Lines are written into a buffer of
-//! the thread, and handed over in whole blocks twice a second: a request neither waits nor wakes anybody.
+//! The access log: one line for each request, without anything of its content. Each thread writes lines into its own
+//! buffer and hands them over in whole blocks twice a second: a request neither waits nor wakes another thread.
 
 use std::{
     cell::RefCell,
@@ -17,7 +17,7 @@ use gantry_domain::Timestamp;
 
 use crate::spool::RowRef;
 
-/// A block is handed over at this size at the latest, in bytes.
+/// Size in bytes at which a block is handed over without waiting for the next tick.
 const BLOCK: usize = 64 << 10;
 const TARGET: &str = "gantry::access";
 
@@ -30,7 +30,7 @@ pub enum AccessFormat {
     Json,
 }
 
-/// Where lines go. A block that the receiver has no room for is dropped.
+/// The destination of the lines. A block that the receiver has no room for is dropped.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
     pub format: AccessFormat,
@@ -49,7 +49,7 @@ pub(crate) struct Line<'a> {
     pub path: &'a str,
     pub status: u16,
     pub latency: Duration,
-    /// `None` if it stands for requests of several.
+    /// The client's address; `None` if the line stands for requests of several clients.
     pub client: Option<IpAddr>,
     /// Requests that the line stands for.
     pub requests: u64,
@@ -69,9 +69,10 @@ pub(crate) struct Inference<'a> {
     pub key_prefix: Option<&'a str>,
 }
 
-/// Lines about requests without a valid key or session, between two ticks; further ones are counted together.
+/// Most requests without a valid key or session that get a line of their own between two ticks; further ones are
+/// counted together.
 const OWN_LINES: u32 = 10;
-/// Clients and statuses that are told apart then.
+/// Pairs of client and status that are counted separately, before further clients are counted together.
 const TOLD_APART: usize = 16;
 
 /// The buffer of one thread.
@@ -85,12 +86,12 @@ pub(crate) struct Buffer {
 /// Requests that were refused for want of a valid key or session, since the last tick.
 #[derive(Debug, Default)]
 struct Unknown {
-    /// Those that had a line.
+    /// Requests that got a line of their own.
     n_told: u32,
     counted: Vec<Counted>,
 }
 
-/// Lines that were alike, and what the first of them said.
+/// A number of requests that ended alike, with the details of the first one.
 #[derive(Debug)]
 struct Counted {
     status: u16,
@@ -116,7 +117,7 @@ impl Unknown {
             counted.n += 1;
             return false;
         }
-        // When there are many, the last one of a status stands for all its other clients, too.
+        // At the limit, the last entry of a status counts all further clients with this status, too.
         if self.counted.len() >= TOLD_APART
             && let Some(counted) = self.counted.iter_mut().rfind(|it| alike(it))
         {
@@ -143,14 +144,14 @@ impl Buffer {
         Self { log, text: RefCell::default(), unknown: RefCell::default() }
     }
 
-    /// Whether a request that ends so has a line; what it costs to make one can be saved otherwise.
+    /// Returns whether a request with this status has a line; otherwise the cost of making one can be saved.
     pub(crate) fn wants(&self, status: u16) -> bool {
         self.log.as_ref().is_some_and(|log| status >= 500 || !log.failures_only)
     }
 
     pub(crate) fn write(&self, line: &Line<'_>) {
         let Some(log) = self.log.as_ref().filter(|_| self.wants(line.status)) else { return };
-        // What people who are signed in are refused tells who tries what: each has its line.
+        // Refused requests of signed-in users are not counted together: each has its line, which shows who tried what.
         let unknown = line.inference.is_none() && line.status == 401;
         if unknown && !self.unknown.borrow_mut().passes(line) {
             return;
@@ -173,7 +174,7 @@ impl Buffer {
         }
     }
 
-    /// Writes the lines that stand for several requests, and hands over what there is.
+    /// Writes the lines that stand for several requests, and hands over the buffer.
     pub(crate) fn tick(&self) {
         if let Some(log) = &self.log {
             let unknown = std::mem::take(&mut *self.unknown.borrow_mut());
@@ -196,7 +197,7 @@ impl Buffer {
         self.flush();
     }
 
-    /// Hands over what there is.
+    /// Hands over the buffer.
     fn flush(&self) {
         let Some(log) = &self.log else { return };
         let (text, lines) = std::mem::take(&mut *self.text.borrow_mut());
@@ -206,7 +207,8 @@ impl Buffer {
     }
 }
 
-/// Text of a client's for a line of text: everything is escaped that a terminal obeys or a reader takes for a line's end.
+/// A client's text, made safe for a text line: characters that a terminal obeys or that a reader takes for the end of a
+/// line are escaped.
 struct Shown<'a>(&'a str);
 
 impl Display for Shown<'_> {
@@ -222,7 +224,8 @@ impl Display for Shown<'_> {
     }
 }
 
-/// The same as a JSON string. JSON itself lets the control characters above 0x7f pass, which terminals obey too.
+/// A client's text as a JSON string, with the same characters escaped. JSON itself lets the control characters above
+/// 0x7f pass, which terminals obey too.
 struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {
@@ -243,7 +246,7 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// Whether it is a mark on the screen and nothing else; `Debug` knows which characters beyond ASCII are.
+/// Returns whether the character is only a mark on the screen. Beyond ASCII, `escape_debug` knows which characters are.
 fn is_printed(character: char) -> bool {
     matches!(character, ' '..='~') || (!character.is_ascii() && character.escape_debug().len() == 1)
 }
@@ -254,7 +257,7 @@ fn ms(it: Duration) -> f64 {
 }
 
 impl<'a> Line<'a> {
-    /// Of a row that stands for several requests; `client` sent the first of them.
+    /// Makes the line of a row that stands for several requests; `client` sent the first of them.
     pub(crate) fn of_row(row: &RowRef<'a>, client: IpAddr) -> Self {
         Self {
             at: row.created_at,
@@ -439,7 +442,7 @@ mod tests {
         let told: u64 = lines.iter().map(|it| it["requests"].as_u64().unwrap_or(1)).sum();
         assert_eq!(told, 5_000);
         assert!(lines.last().unwrap()["client"].is_null());
-        // Who is known has a row and a line for each, as far as there is a row.
+        // Requests of known callers have a line each, if they have a row.
         (0..50).for_each(|_| buffer.write(&Line { status: 404, ..line("m", "/v1/completions") }));
         buffer.tick();
         let text: Vec<u8> = blocks.try_iter().flatten().collect();

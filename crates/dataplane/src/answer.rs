@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(crate) static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// On every answer of an engine that is simulated.
+/// Header on every answer of a simulated engine.
 static X_GANTRY_SIMULATOR: HeaderName = HeaderName::from_static("x-gantry-simulator");
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 static X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -107,7 +107,7 @@ pub(crate) fn error_at(endpoint: Endpoint, error: &ApiError, request_id: &Header
     finished(error, request_id, &body, true)
 }
 
-/// The event that ends a stream for which no more comes.
+/// Returns the event that ends a stream with an error.
 pub(crate) fn error_event(endpoint: Endpoint, error: &ApiError, request_id: &HeaderValue) -> String {
     let mut body = error.body(text(request_id));
     if !endpoint.names_events() {
@@ -134,7 +134,7 @@ fn finished(error: &ApiError, request_id: &HeaderValue, body: &Value, inference:
     answer
 }
 
-/// Says that the answer means nothing.
+/// Marks an answer of the simulator, whose content means nothing.
 pub(crate) fn simulated(headers: &mut HeaderMap) {
     headers.insert(&X_GANTRY_SIMULATOR, HeaderValue::from_static("true"));
 }

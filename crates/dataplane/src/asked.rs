@@ -1,5 +1,5 @@
-//! How much a request asks for: what is reserved for it, what an engine may at most say that it used, and what its share
-//! of the engine comes to when nobody can say any more.
+//! What a request may use: the tokens that are reserved for it, the most that an engine can have used for it, and an
+//! estimate of its use if no count is known.
 
 use std::time::Duration;
 
@@ -7,16 +7,15 @@ use gantry_domain::{endpoint::Endpoint, model::Task};
 
 use crate::{Route, meter::estimate, peek::Peek};
 
-/// Tokens of an answer that are reserved if the request does not say how long it may get. Engines then go on to the end
+/// Tokens that are reserved for an answer if the request sets no limit for it. Engines then allow it to fill the rest
 /// of the context, which answers hardly ever do.
 const UNSAID_ANSWER: u64 = 512;
-/// Tokens of an answer for which a plain request that does not say how long it may get is given time before the engine is held
-/// to be stalled.
+/// Tokens of an answer that a plain request without a limit is given time for, before its engine is considered stalled.
 const UNSAID_PATIENCE: u64 = 2048;
-/// The context of models of which it is not known; no model's is longer.
+/// Context length in tokens that is assumed for models with an unknown one; no model's is longer.
 const MAX_CONTEXT: u64 = 16 << 20;
 
-/// See the module.
+/// What a request may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     /// At least 1.
@@ -27,14 +26,14 @@ pub(crate) struct Asked {
     max_tokens: Option<u64>,
     prompt_bytes: u64,
     body_bytes: u64,
-    /// Of the model, in tokens.
+    /// Context length of the model, in tokens.
     context: Option<u64>,
     /// Its answer is made of tokens.
     generates: bool,
 }
 
 impl Default for Asked {
-    /// Nothing is known of it.
+    /// Makes the value for a request of which nothing is known.
     fn default() -> Self {
         Self {
             prompts: 1,
@@ -74,7 +73,7 @@ impl Asked {
         self.generates
     }
 
-    /// The longest that one answer may get, as far as the client says so.
+    /// Returns the longest that one answer may get, in tokens, if the request has a limit.
     pub(crate) fn longest(&self) -> Option<u64> {
         self.max_tokens.map(|it| it.min(self.context()))
     }
@@ -83,7 +82,8 @@ impl Asked {
         self.context.unwrap_or(MAX_CONTEXT)
     }
 
-    /// About how many tokens it will use: its prompts by the size of its body, and the longest answers that it allows.
+    /// Estimates how many tokens the request will use: its prompts by the size of its body, and the longest answers
+    /// that it allows.
     pub(crate) fn reservation(&self) -> u64 {
         let prompt = estimate(self.body_bytes).min(self.context().saturating_mul(self.prompts));
         if !self.generates {
@@ -93,7 +93,7 @@ impl Asked {
         prompt.saturating_add(answer.saturating_mul(self.answers()))
     }
 
-    /// The most tokens that may come before a plain answer ends.
+    /// Returns the most tokens that the engine may generate before a plain answer ends.
     pub(crate) fn patience(&self) -> u64 {
         if !self.generates {
             return 0;
@@ -101,26 +101,28 @@ impl Asked {
         self.longest().unwrap_or(UNSAID_PATIENCE.min(self.context())).saturating_mul(self.answers())
     }
 
-    /// About how many tokens the prompts behind the first one have.
+    /// Estimates how many tokens the prompts after the first one have.
     pub(crate) fn further_prompts(&self) -> u64 {
         let further = self.prompts - 1;
         estimate(self.prompt_bytes / self.prompts.max(1) * further).max(further)
     }
 
-    /// Whether an engine can have read a prompt of so many tokens.
+    /// Returns whether an engine can have read this number of prompt tokens.
     pub(crate) fn may_read(&self, tokens: u64) -> bool {
-        // Elsewhere each input is a prompt of its own, and a query is read once for each document.
+        // If the endpoint does not generate, each input is a prompt of its own, and a query is read once for each
+        // document.
         let prompts = if self.generates { self.prompts } else { (self.body_bytes / 2).max(1) };
         tokens <= self.context().saturating_mul(prompts)
     }
 
-    /// Whether it can have written so many tokens, in an answer of so many bytes. llama-server may be told to go on past
-    /// the end of its context; each token is at least one byte then.
+    /// Returns whether an engine can have written this number of tokens, in an answer of `bytes` bytes. llama-server
+    /// can be made to go on past the end of its context; each token is at least one byte then.
     pub(crate) fn may_write(&self, tokens: u64, bytes: u64) -> bool {
         tokens <= bytes.max(self.context().saturating_mul(self.answers()))
     }
 
-    /// About how many tokens an engine wrote in `time` at `rate` (tokens a second, of one answer), if nobody saw them.
+    /// Estimates how many tokens an engine wrote in `time` at `rate` (tokens a second, of one answer), if no count was
+    /// seen.
     pub(crate) fn written(&self, time: Duration, rate: f64) -> u64 {
         if !self.generates {
             return 0;
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(Asked { choices: 4, ..CHAT }.reservation(), 3_700);
         assert_eq!(Asked { prompts: 3, choices: 2, ..CHAT }.reservation(), 5_500);
         assert_eq!(Asked { max_tokens: None, prompts: 2, ..CHAT }.reservation(), 1_124);
-        // Of each answer at most what fits into the context, and of all together what fits into a number.
+        // Each answer is bounded by the context, and their sum by the largest number.
         assert_eq!(Asked { max_tokens: Some(u64::MAX), choices: 2, ..CHAT }.reservation(), 8_292);
         let most = Asked { max_tokens: Some(u64::MAX), prompts: u64::MAX, context: None, ..CHAT };
         assert_eq!(most.reservation(), u64::MAX);

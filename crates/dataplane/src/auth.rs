@@ -1,4 +1,5 @@
-//! Who asks: an API key, a signed-in user, or anyone in development. Decided on the head of the request alone.
+//! Finds out who the caller is: an API key, a signed-in user, or anyone in development. The head of the request alone
+//! decides.
 
 use std::{
     net::IpAddr,
@@ -53,12 +54,12 @@ impl Caller {
         }
     }
 
-    /// For telling one from another.
+    /// Returns the ids that tell callers apart.
     pub(crate) fn who(&self) -> Who {
         Who { key: self.key_id(), user: self.user_id(), org: self.org_id() }
     }
 
-    /// What its requests are charged to, if it has limits.
+    /// Returns the accounts that its requests are charged to, if it has limits.
     pub(crate) fn guard(&self) -> Option<&Arc<Guard>> {
         match self {
             Self::Key(key) => key.guard.as_ref(),
@@ -76,7 +77,7 @@ impl Caller {
         }
     }
 
-    /// Whether it was ended since it was admitted, see [`crate::Shared::publish`].
+    /// Returns whether the key or session has ended since the request was admitted, see [`crate::Shared::publish`].
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Key(key) => key.state.ended.load(Relaxed),
@@ -93,12 +94,12 @@ impl Caller {
         }
     }
 
-    /// Whether it has a scope that models of this task are called with.
+    /// Returns whether the caller has a scope for models of this task.
     pub(crate) fn fits(&self, task: Task) -> bool {
         self.key().is_none_or(|key| key.scopes.fit(task))
     }
 
-    /// Whether the caller may do this from here. Refusals are of a known caller, so they have a usage row.
+    /// Checks the caller's address and scope. A refused request has a usage row, because its caller is known.
     ///
     /// # Errors
     /// 403 `ip_not_allowed` or `insufficient_scope`.
@@ -133,8 +134,8 @@ pub(crate) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr) -> Opti
     net::client_ip(peer, &config.trusted_proxies, forwarded)
 }
 
-/// Finds out who asks. `changes`: the request does something. It is then refused from other sites' pages even where no key
-/// is needed.
+/// Finds out who the caller is. `changes` means that the request has an effect: pages of other sites may not send it
+/// then, even if no key is needed.
 ///
 /// # Errors
 /// 401 `invalid_api_key`, or 403 `cross_site_request`.
@@ -178,7 +179,7 @@ pub(crate) fn authenticate(
     Ok(Caller::Key(Arc::clone(entry)))
 }
 
-/// For a token that is no key.
+/// Returns the error for a token that is no key.
 fn refused(token: &[u8]) -> ApiError {
     if token.starts_with(TokenKind::Account.prefix().as_bytes()) {
         return unknown(
@@ -192,7 +193,7 @@ fn unknown(message: &str) -> ApiError {
     ApiError::new(ErrorCode::InvalidApiKey, message)
 }
 
-/// Whether a key was sent, whatever it is worth.
+/// Returns the key that was sent, valid or not.
 fn token(headers: &HeaderMap) -> Option<&[u8]> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked(7)?;

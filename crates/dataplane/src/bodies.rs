@@ -1,5 +1,5 @@
-//! Memory that request bodies take together, on all threads. Without a bound, as many large bodies as there are
-//! connections could be half sent at the same time.
+//! Limits the memory that request bodies take together, on all threads. Without a limit, every connection could have a
+//! large body half sent at the same time.
 
 use std::{
     collections::HashMap,
@@ -15,14 +15,14 @@ use crate::{limits::Holder, who::Who};
 
 /// Bytes of each body that are not counted: they lie in the buffer that a connection has in any case.
 pub(crate) const FREE: usize = 64 << 10;
-/// Bodies come and go within moments.
+/// Seconds after which a retry is suggested: bodies come and go within moments.
 const RETRY_AFTER_SEC: u64 = 1;
 
-/// How much is taken, in bytes.
+/// The memory that request bodies take now, in bytes.
 #[derive(Debug, Default)]
 pub struct Bodies {
     all: AtomicUsize,
-    /// Of it, by whom. Locked for moments, and only for bodies beyond [`FREE`].
+    /// The bytes of each holder. It is locked for moments, and only for bodies beyond [`FREE`].
     by: Mutex<HashMap<Holder, usize>>,
 }
 
@@ -32,7 +32,7 @@ impl Bodies {
         self.all.load(Relaxed)
     }
 
-    /// For one body of `who`. All bodies together may take `max` bytes.
+    /// Makes the [`Room`] for one body of `who`. All bodies together may take `max` bytes.
     pub(crate) fn room(&self, max: usize, who: Who) -> Room<'_> {
         // No single caller may take all the room.
         let share = |holder: Option<Holder>, part: usize| holder.map(|it| (it, part));
@@ -50,18 +50,18 @@ impl Bodies {
     }
 }
 
-/// What one body takes; given back on drop.
+/// The memory that one body takes; it is given back on drop.
 #[derive(Debug)]
 pub(crate) struct Room<'a> {
     bodies: &'a Bodies,
     max: usize,
-    /// Whose it is, and what may be taken by each.
+    /// The holders that the body counts for, and the most bytes that each may take.
     holders: [Option<(Holder, usize)>; 3],
     taken: usize,
 }
 
 impl Room<'_> {
-    /// The body has `length` bytes by now.
+    /// Takes memory for a body that has grown to `length` bytes.
     ///
     /// # Errors
     /// 503 `request_memory_full`.

@@ -11,7 +11,7 @@ use crate::{
     deadline::{Deadline, Over},
 };
 
-/// What is reserved on the word of `Content-Length` alone.
+/// Most bytes that are reserved because of `Content-Length` alone.
 const MAX_RESERVED: u64 = 1 << 20;
 
 /// Why there is no body.
@@ -22,11 +22,12 @@ pub(crate) enum Problem {
     Broken,
 }
 
-/// What curl, browsers' `fetch` and Node call a body that nobody said the type of.
+/// Types that curl, browsers' `fetch` and Node send for a body if the program sets none.
 const UNTYPED: [&[u8]; 2] = [b"application/x-www-form-urlencoded", b"text/plain"];
 
-/// Checks what the head says about the body. `strict` is for requests that a browser may have sent without their sender's
-/// knowledge: forms of other sites have other types than JSON. Else the body itself says that it is JSON.
+/// Checks what the head says about the body. `strict` is for requests that a browser may have sent without its user's
+/// knowledge: forms of other sites have other types than JSON. Otherwise, types that clients send by default pass too,
+/// and the body itself shows whether it is JSON.
 ///
 /// # Errors
 /// 415 `unsupported_media_type`.
@@ -48,7 +49,7 @@ pub(crate) fn check_type(headers: &HeaderMap, strict: bool) -> Result<(), ApiErr
 /// Reads up to `max` bytes. A body that comes in one frame is not copied.
 ///
 /// # Errors
-/// 413 `request_too_large`, before anything is read if `Content-Length` tells; 408 `request_timeout`; 503
+/// 413 `request_too_large`, before anything is read if `Content-Length` says so; 408 `request_timeout`; 503
 /// `request_memory_full` or `shutting_down`; or the client broke off.
 pub(crate) async fn read(
     mut body: Incoming,
@@ -73,7 +74,7 @@ pub(crate) async fn read(
             }
             Err(Over::Cut) => return Err(Problem::Refused(shutting_down())),
         };
-        // Trailers decide nothing here.
+        // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
         let length = first.len() + all.len() + data.len();
         if length > max {

@@ -3,12 +3,13 @@
 //!
 //! Closed → (5 failures in a row) → open for 30 s → one trial → closed or open again. Every change begins a new epoch;
 //! a result that belongs to an older epoch changes nothing. Times are [`Instant`]s handed in by the caller, so that
-//! a clock that is set can't open or close it, and tests need not wait.
+//! setting the clock can't open or close it, and tests need not wait.
 //!
-//! A complete, well-formed 500 ([`Verdict::Error`]) is a failure like others, but it comes from an engine that lives, and often
-//! the request is at fault. One client must not take a healthy model from all others with such requests: if nothing but
-//! errors opened it, and they came to few persons, it is open for those only. The others go on; the success of one closes
-//! it, and with an error of their own they are kept away as well, until it is so many that it is open for all.
+//! A complete, well-formed 500 ([`Verdict::Error`]) is a failure like others, but it comes from an engine that lives,
+//! and often the request is at fault. One client must not take a healthy model from all others with such requests: if
+//! only errors opened the breaker, and only a few callers got them, it is open for those callers only. Requests of the
+//! others go on: a success closes the breaker, and another caller who gets an error is kept away as well. When more
+//! than a few callers have got errors, it is open for all.
 
 mod blame;
 
@@ -52,7 +53,7 @@ pub enum Verdict {
     Error,
 }
 
-/// How long a trial takes is unknown; a second is when asking again is worthwhile.
+/// Retry time while a trial runs. How long a trial takes is unknown; after a second, asking again is worthwhile.
 const TRIAL_RUNS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,18 +72,18 @@ pub struct Snapshot {
     pub failures: u32,
     /// Open or half open, but only for those whose requests got errors.
     pub for_some: bool,
-    /// While open: until the next trial is let through; zero if it is due.
+    /// While open: the time until the next trial is let through; zero if it is due.
     pub retry_in: Option<Duration>,
     /// How often it opened.
     pub opened: u64,
 }
 
-/// Refused, because it is open.
+/// A request was refused, because the breaker is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// Until the next trial.
+    /// Time until the next trial.
     pub retry_in: Duration,
-    /// Only for this caller, and perhaps few more.
+    /// The breaker is open only for this caller, and perhaps a few more.
     pub for_some: bool,
 }
 
@@ -126,14 +127,14 @@ impl Breaker {
     /// Lets a request through, as a normal one or as the trial.
     ///
     /// # Errors
-    /// Open, for all or for this caller, or the trial runs already.
+    /// The breaker is open, for all or for this caller, or its trial runs already.
     pub fn enter(self: &Arc<Self>, who: Who, now: Instant) -> Result<Pass, Open> {
         let fast = self.fast.load(Acquire);
         let (epoch, trial) = if fast & 1 == 1 { (fast >> 1, false) } else { self.enter_slow(who, now)? };
         Ok(Pass { breaker: Arc::clone(self), epoch, who, trial, done: false })
     }
 
-    /// The epoch, and whether it is the trial.
+    /// Returns the epoch, and whether the request is the trial.
     fn enter_slow(&self, who: Who, now: Instant) -> Result<(u64, bool), Open> {
         let mut inner = self.lock();
         if !inner.blame.concerns(who) {
@@ -220,7 +221,7 @@ impl Breaker {
             return;
         }
         if is_trial && verdict == Verdict::Error && inner.blame.is_of_the_engine() {
-            // It did not answer before, and does now.
+            // The engine did not answer before, and does now.
             inner.blame = Blame::default();
         }
         let was_for_all = inner.blame.is_for_all();
@@ -233,7 +234,7 @@ impl Breaker {
                 inner.phase = Phase::Closed { failures: failures + 1 };
             }
             Phase::Closed { .. } => self.open(inner, now),
-            // The trial failed, or one of those for whom it was not open makes it open for all.
+            // The trial failed, or an error of one more caller opens the breaker for all.
             Phase::Open { .. } | Phase::Trial if is_trial || inner.blame.is_for_all() && !was_for_all => {
                 self.open(inner, now);
             }

@@ -38,7 +38,7 @@ use crate::{
     stats::ModelStats,
 };
 
-/// See [`Upstream::with_stall_floor`].
+/// Default of [`Upstream::with_stall_floor`].
 const STALL_FLOOR: Duration = Duration::from_secs(30);
 
 /// Everything a request is decided on. Revoked keys, keys of disabled holders, ended sessions and archived models
@@ -49,9 +49,10 @@ pub struct Catalog {
     pub keys: HashMap<[u8; 32], Arc<KeyEntry>>,
     /// By SHA-256 of the session id.
     pub sessions: HashMap<[u8; 32], Arc<SessionEntry>>,
-    /// Whoever has limits.
+    /// The accounts of all holders that have limits.
     pub accounts: HashMap<Holder, Arc<Account>>,
-    /// Of organisations, and of users who are signed in; carried over from snapshot to snapshot.
+    /// The account states of organisations, and of users who are signed in; they are carried over from snapshot to
+    /// snapshot.
     pub states: HashMap<Holder, Arc<AccountState>>,
     /// By served name.
     pub routes: HashMap<String, Arc<Route>>,
@@ -142,26 +143,26 @@ pub struct Route {
     pub task: Task,
     /// `None` for an upstream of the registry.
     pub engine: Option<EngineKind>,
-    /// What the engine calls the model, if not by the served name: requests name it so there.
+    /// The engine's name for the model, if it is not the served name; requests to the engine carry it.
     pub upstream_model: Option<Box<str>>,
-    /// The engine is Gantry's simulator: clients are told with each answer.
+    /// The engine is Gantry's simulator: each answer says so.
     pub simulator: bool,
     pub target: RouteTarget,
-    /// From sending the request to the head of the answer.
+    /// Longest time from sending the request to the head of the answer.
     pub request_timeout: Duration,
-    /// Between two pieces of an answer.
+    /// Longest time between two pieces of an answer.
     pub stream_idle_timeout: Duration,
     pub created: Timestamp,
     /// Context length in tokens, if known.
     pub max_model_len: Option<i64>,
     /// Parameters for requests that do not carry them.
     pub request_defaults: Option<Arc<RequestDefaults>>,
-    /// What its requests are counted in, see [`crate::stats::Stats::of`].
+    /// Counters of its requests, see [`crate::stats::Stats::of`].
     pub stats: Arc<ModelStats>,
 }
 
 impl Route {
-    /// What its engines call the model.
+    /// Returns the engines' name for the model.
     pub fn name_there(&self) -> &str {
         self.upstream_model.as_deref().unwrap_or(&self.served_name)
     }
@@ -325,13 +326,14 @@ impl Upstream {
         })
     }
 
-    /// Makes its connections with this one, which has the trusted certificates in memory.
+    /// Sets the connector that makes its connections; it has the trusted certificates in memory.
     #[must_use]
     pub fn with_connector(self, connector: Arc<Connector>) -> Self {
         Self { connector, ..self }
     }
 
-    /// An engine on loopback, which any account of the machine can listen on: nothing is sent to others than `allowed`.
+    /// Protects an engine on loopback, where any account of the machine can listen: nothing is sent unless one of
+    /// `allowed` owns the listening socket.
     #[must_use]
     pub fn guarded(mut self, allowed: Arc<Listeners>) -> Self {
         let local = self.address.host.parse().is_ok_and(|it: Ipv4Addr| it == Ipv4Addr::LOCALHOST);
@@ -346,7 +348,7 @@ impl Upstream {
         self
     }
 
-    /// The model that it is called under, for the log.
+    /// Sets the served name of its model, for the log.
     #[must_use]
     pub fn with_name(self, served_name: &str) -> Self {
         self.progress.named(served_name);
@@ -366,7 +368,7 @@ impl Upstream {
         }
     }
 
-    /// For how long it has been silent while requests wait, if that is too long.
+    /// Returns how long it has been silent while requests wait, if that is too long.
     pub fn stalled(&self, now: Instant) -> Option<Duration> {
         self.progress.stalled(now)
     }
@@ -376,14 +378,15 @@ impl Upstream {
         &self.url
     }
 
-    /// Makes a connection to it, and makes sure that the engine is at the other end, as far as it says who may.
+    /// Makes a connection to it, and checks that the engine is at the other end, if the upstream has a list of allowed
+    /// listeners.
     ///
     /// # Errors
     /// It can't be reached, or can't prove its name, or another program has its port.
     pub async fn connect(&self) -> Result<TokioIo<Stream>, ConnectError> {
         let Address { tls, host, port } = &self.address;
         let stream = self.connector.connect(*tls, host, *port).await?;
-        // Before a byte is sent: the engine may have ended, and somebody else taken its port.
+        // Before a byte is sent: the engine may have ended, and another program may have taken its port.
         if let Some((port, allowed)) = &self.guard {
             let own = stream.inner().tcp().local_addr().map_err(ConnectError::Io)?;
             listener::check(*port, own, allowed).map_err(ConnectError::Io)?;
@@ -391,7 +394,7 @@ impl Upstream {
         Ok(stream)
     }
 
-    /// What it is called in `Host`.
+    /// Returns its value for the `Host` header.
     pub fn host(&self) -> &HeaderValue {
         &self.host
     }

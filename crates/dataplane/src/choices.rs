@@ -25,11 +25,11 @@ pub(crate) struct Choices {
     string: bool,
     awaited: bool,
     inside: bool,
-    /// Of the choice that is being read: the value that follows is this member's.
+    /// The member of the current choice that the next value belongs to.
     member: Member,
     choice: Choice,
     first: Option<Choice>,
-    /// Behind the first one.
+    /// The choices after the first one.
     others: Vec<Choice>,
 }
 
@@ -38,20 +38,20 @@ enum Member {
     #[default]
     Other,
     FinishReason,
-    /// Says the text once more.
+    /// It repeats the text, so its strings are not counted.
     Logprobs,
 }
 
 impl Choices {
-    /// Tokens of all choices, where the engine counted those of the first one; and whether that is exact. `None` if there
-    /// is no choice but it.
+    /// Returns the tokens of all choices, if `counted` is the engine's count for the first one, and whether the total
+    /// is exact. `None` if there is only one choice.
     pub(crate) fn total(&self, counted: i64, asked: &Asked) -> Option<(i64, bool)> {
         let first = self.first?;
         if self.others.is_empty() {
             return None;
         }
         let (counted, longest) = (u64::try_from(counted).ok()?, asked.longest());
-        // Answers to one prompt have one and the same longest length.
+        // All answers to one prompt have the same length limit.
         let same = asked.prompts == 1 && first.full;
         let estimated = |it: &Choice| {
             let alike = it.bytes.saturating_mul(counted).checked_div(first.bytes).unwrap_or(0);

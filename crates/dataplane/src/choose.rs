@@ -1,4 +1,4 @@
-//! Which of a route's engines gets a request: the one with the fewest requests at work, of those that let it in.
+//! Which of a route's engines gets a request: the one with the fewest requests in flight, of those that admit it.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -26,14 +26,14 @@ pub(crate) struct Leave {
 pub(crate) struct Untried {
     /// A bit for each engine, by its place in the route.
     bits: u32,
-    /// The place at which it begins to look: where engines are as busy, requests spread over them.
+    /// The place at which the search begins: if engines are equally busy, requests spread over them.
     from: usize,
 }
 
 const _: () = assert!(MAX_ENGINE_URLS <= u32::BITS as usize);
 
 impl Untried {
-    /// All of `n`; `spread` is any number that is another one for each request.
+    /// Makes the set of all `n` engines; `spread` is any number that differs from request to request.
     pub(crate) fn all(n: usize, spread: u128) -> Self {
         let n = n.min(MAX_ENGINE_URLS);
         let bits = u32::MAX.checked_shr(u32::BITS - n as u32).unwrap_or(0);
@@ -45,11 +45,12 @@ impl Untried {
         self.bits != 0
     }
 
-    /// Asks one engine after the other for leave, those whose probes fail last. Those that were asked are tried.
+    /// Asks one engine after the other to admit the request, those whose probes fail last. Each engine that was asked
+    /// counts as tried.
     ///
     /// # Errors
-    /// 502 `model_unavailable`: none lets it in, or none is left. Of several refusals, the one with the shortest
-    /// `Retry-After` is given.
+    /// 502 `model_unavailable`: no engine admits the request, or none is left. Of several refusals, the one with the
+    /// shortest `Retry-After` is given.
     pub(crate) fn enter(
         &mut self,
         all: &[Arc<Upstream>],

@@ -1,4 +1,4 @@
-//! What the data plane is told at start, and the types by which the rest of the program plugs into it.
+//! Settings of the data plane at start, and the types by which the rest of the program plugs into it.
 
 use std::{
     fmt,
@@ -41,7 +41,7 @@ pub type Other = Arc<
 /// [`crate::Catalog::sessions`] is keyed; `None` if the signature does not hold.
 pub type SessionCheck = Arc<dyn Fn(&str) -> Option<[u8; 32]> + Send + Sync>;
 
-/// What requests may have engines load.
+/// Data that requests may make engines load.
 #[derive(Debug, Clone, Default)]
 pub struct Media {
     /// Hosts from which engines may fetch what requests refer to; `*` is all.
@@ -50,13 +50,13 @@ pub struct Media {
     pub tensors: bool,
 }
 
-/// Everything the data plane is told at start. Later changes come through [`crate::Catalog`].
+/// All settings that the data plane gets at start. Later changes come through [`crate::Catalog`].
 pub struct Config {
     /// Address to listen on; port 0 takes a free one, see [`crate::DataPlane::addr`].
     pub listen: SocketAddr,
-    /// Sockets that are bound and listen already (socket activation); when not empty, `listen` is not bound. Fewer
-    /// than `threads` are shared between the threads. Whoever handed them in keeps them open: at the end, connections
-    /// that wait in them are left to the next gateway.
+    /// Sockets that are bound and listen already (socket activation); when not empty, `listen` is not bound. If there
+    /// are fewer than `threads`, the threads share them. The program that passed them in keeps them open: at the end,
+    /// connections that wait in them are left to the next gateway.
     pub listeners: Vec<TcpListener>,
     /// Threads, each with a runtime, listener, upstream connections and spool segment of its own; at least 1.
     pub threads: usize,
@@ -65,12 +65,14 @@ pub struct Config {
     /// What all request bodies together may take in memory, in bytes; at least `max_body`.
     pub body_memory: usize,
     pub media: Media,
-    /// Client connections at the same time. Beyond, the one that has been silent the longest without any request goes, or else
-    /// the new one.
+    /// Client connections at the same time. Beyond that, the one that has been silent the longest without any request
+    /// is closed, or else the new one.
     pub max_connections: usize,
-    /// The same of one address (of IPv6: of one /64), trusted proxies excepted; 0 is without limit.
+    /// Client connections of one address (IPv6: of one /64) at the same time. Trusted proxies are exempt; 0 is without
+    /// limit.
     pub max_connections_per_address: u32,
-    /// Also of this machine's own addresses, from which a proxy or the operator's programs come.
+    /// Whether `max_connections_per_address` holds for loopback addresses too, from which a proxy or the operator's
+    /// programs come.
     pub count_loopback: bool,
     /// Time for a request body to arrive completely.
     pub body_timeout: Duration,
@@ -82,7 +84,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long an upstream connection may lie idle; below the engines' own limit (uvicorn closes after 5 s).
     pub pool_idle: Duration,
-    /// How long all is served still after the end was announced by `/readyz`, so that a load balancer can look away.
+    /// How long everything is still served after `/readyz` has announced the end, so that a load balancer can turn
+    /// away.
     pub leave_grace: Duration,
     /// Proxies whose `X-Forwarded-For` counts.
     pub trusted_proxies: IpList,
@@ -90,8 +93,8 @@ pub struct Config {
     pub web: Web,
     /// Verifies the session cookie.
     pub session: SessionCheck,
-    /// What requests to engines say under `Via`, unlike any other gateway. One that comes back with it is refused: an entry
-    /// of the registry leads here.
+    /// The `Via` of requests to engines, different for each gateway. A request that comes back with it is refused: an
+    /// entry of the registry leads back here.
     pub via: HeaderValue,
     /// Development only: no authentication, all scopes. Requests with a known key are still metered for it.
     pub allow_all_keys: bool,
@@ -107,7 +110,7 @@ pub struct Config {
     pub spans: Option<Spans>,
     /// Flag of the traces that begin here, if no spans are made.
     pub trace_sampled: bool,
-    /// Version that `/health` tells.
+    /// Version that `/health` shows.
     pub version: String,
 }
 

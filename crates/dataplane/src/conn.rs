@@ -1,4 +1,4 @@
-//! One client connection: a task that hyper runs, and that hears of the thread's end.
+//! One client connection: a task that drives hyper, and that is woken when the thread is to end.
 
 use std::{
     cell::{Cell, RefCell},
@@ -25,7 +25,7 @@ use crate::{
     worker::{Guest, Phase, Worker},
 };
 
-/// Bytes that a request head may have, and that a connection buffers at most.
+/// Most bytes of a request head, and most bytes that a connection buffers.
 const MAX_BUFFER: usize = 64 << 10;
 const MAX_HEADERS: usize = 100;
 
@@ -52,7 +52,7 @@ pub(crate) struct Conduct {
     asked: Cell<bool>,
     /// Its last request had a body.
     sends: Cell<bool>,
-    /// It has to make room.
+    /// It is to be closed, to make room for another one.
     ended: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -125,7 +125,7 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, addr: SocketAddr, guest: G
         if polled.is_pending() && conduct.ended.get() && !conduct.has_asked() {
             return Poll::Ready(Ok(()));
         }
-        // One that has brought no request yet may have one under way; hyper would close it.
+        // A connection that has brought no request yet may have one on its way; hyper would close the connection.
         let ends = worker.phase() >= Phase::Drain && (conduct.has_asked() || worker.ends_silent());
         if polled.is_pending() && ends && !told {
             told = true;

@@ -1,4 +1,4 @@
-//! How many client connections there are, in all and from one address: idle ones must not take the descriptors that
+//! Limits the number of client connections, in all and from one address: idle ones must not take the descriptors that
 //! engines, the database and the spool need.
 
 use std::{
@@ -14,14 +14,15 @@ use std::{
 
 use crate::{conn::Conduct, worker::Worker};
 
-/// How many idle connections are looked at, at most, for one of a given address.
+/// Most idle connections that are looked at to find one of a given address.
 const LOOKS: usize = 256;
 
 /// Connections of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     all: AtomicUsize,
-    /// By address; locked for moments, when one comes or goes, if addresses have a limit.
+    /// The number of connections of each address. It is locked for moments, when a connection comes or goes, if
+    /// addresses have a limit.
     by: Mutex<HashMap<IpAddr, u32>>,
 }
 
@@ -31,7 +32,7 @@ impl Crowd {
         self.by.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are no more of `address` than may be. One more, in any case.
+    /// Counts one more connection of `address`, and returns whether there are at most `max`. It is counted in any case.
     fn enter(&self, address: IpAddr, max: u32) -> bool {
         let mut by = self.lock();
         let n = by.entry(address).or_default();
@@ -66,7 +67,7 @@ impl Drop for Place {
     }
 }
 
-/// A place for a new connection from `peer`; `None` if there is none, and it has to be closed.
+/// Returns a place for a new connection from `peer`; `None` if there is none, and the connection has to be closed.
 pub(crate) fn admit(worker: &Rc<Worker>, peer: IpAddr) -> Option<Place> {
     let (config, shared) = (&worker.config, &worker.shared);
     let (crowd, counters) = (&shared.crowd, &shared.counters);
@@ -75,7 +76,7 @@ pub(crate) fn admit(worker: &Rc<Worker>, peer: IpAddr) -> Option<Place> {
     let many =
         config.trusted_proxies.contains(peer) || peer.to_canonical().is_loopback() && !config.count_loopback;
     let address = (max > 0 && !many).then(|| network(peer));
-    // No address takes the places of all others.
+    // No address may take all places.
     let max = max.min(u32::try_from(config.max_connections / 2).unwrap_or(u32::MAX)).max(1);
     let fits = address.is_none_or(|it| crowd.enter(it, max));
     let before = crowd.all.fetch_add(1, Relaxed);
@@ -95,7 +96,7 @@ pub(crate) fn admit(worker: &Rc<Worker>, peer: IpAddr) -> Option<Place> {
     Some(place)
 }
 
-/// Whoever has one IPv6 address has all of its /64.
+/// Returns the address that connections are counted under: a client with one IPv6 address has all of its /64.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() & !u128::from(u64::MAX)).into(),
@@ -103,15 +104,15 @@ fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Connections of a thread that have brought no request yet, oldest first. Those that have, or are gone, are taken out when
-/// somebody looks.
+/// Connections of a thread that have brought no request yet, oldest first. Those that have brought one, or are gone,
+/// are removed when the list is used next.
 #[derive(Debug, Default)]
 pub(crate) struct Silent(RefCell<VecDeque<Weak<Conduct>>>);
 
 impl Silent {
     pub(crate) fn came(&self, conduct: &Rc<Conduct>) {
         let mut all = self.0.borrow_mut();
-        // Else it would grow with every connection that ever was.
+        // Otherwise the list would grow with every connection ever made.
         while all.front().is_some_and(|it| it.upgrade().is_none_or(|it| it.has_asked())) {
             all.pop_front();
         }
@@ -121,7 +122,8 @@ impl Silent {
         all.push_back(Rc::downgrade(conduct));
     }
 
-    /// Ends the one that has been silent the longest, of an address if one is given. Whether there is one.
+    /// Ends the connection that has been silent the longest, of one address if `of` is given. Returns whether there was
+    /// one.
     fn end_oldest(&self, of: Option<IpAddr>) -> bool {
         let mut all = self.0.borrow_mut();
         let mut at = 0;

@@ -24,7 +24,7 @@ pub(crate) enum Over {
 pub(crate) struct Deadline {
     worker: Rc<Worker>,
     at: Instant,
-    /// Not there before something had to be waited for.
+    /// `None` until something has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -42,7 +42,7 @@ impl Deadline {
         self.at = at;
     }
 
-    /// Ready when it is over.
+    /// Is ready when the deadline has passed, or when the gateway cuts requests off.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
         if self.worker.phase() == Phase::Cut {
             return Poll::Ready(Over::Cut);
@@ -58,7 +58,7 @@ impl Deadline {
         Poll::Pending
     }
 
-    /// What `future` gives, unless the deadline comes first.
+    /// Returns what `future` gives, unless the deadline comes first.
     pub(crate) async fn limit<T>(&mut self, future: impl Future<Output = T>) -> Result<T, Over> {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -68,7 +68,7 @@ impl Deadline {
         .await
     }
 
-    /// `after` from now.
+    /// Sets the deadline to `after` from now.
     pub(crate) fn restart(&mut self, after: Duration) {
         self.set(Instant::now() + after);
     }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::peek;
 
-/// Names of one and the same limit: a client that sends one of them has said how much it wants.
+/// Names of the same limit: if a client sends one of them, none of the others is added.
 const LIMITS: &[&str] = &["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
-/// What a model's requests get, made ready to be put in.
+/// The parameters that a model's requests get, encoded so that they can be put in.
 #[derive(Debug)]
 pub struct RequestDefaults {
     members: Box<[Member]>,
@@ -49,17 +49,18 @@ impl RequestDefaults {
         (!members.is_empty()).then_some(Self { members, choices, max_tokens })
     }
 
-    /// Answers to each prompt of a request that does not say how many it wants.
+    /// Returns the number of answers to each prompt, for a request that does not set it.
     pub(crate) fn choices(&self) -> Option<u64> {
         self.choices
     }
 
-    /// The longest answer to a request that does not say how long it may get, in tokens.
+    /// Returns the longest answer in tokens, for a request that does not limit it.
     pub(crate) fn max_tokens(&self) -> Option<u64> {
         self.max_tokens
     }
 
-    /// A checked request body with what it lacks, behind its outermost `{`. It has a `model`, so a member follows.
+    /// Puts the parameters that a checked request body lacks behind its outermost `{`. The body has a `model`, so a
+    /// member follows.
     pub(crate) fn splice(&self, body: Bytes) -> Bytes {
         let (Some(sent), Some(brace)) = (peek::members(&body), memchr::memchr(b'{', &body)) else {
             return body;

@@ -1,5 +1,5 @@
 //! Counts the elements of the array `tokens` in the outermost object of an answer while it passes: llama-server's
-//! `/tokenize` answers `{"tokens":[876,{"id":198,"piece":[195]}]}` and no number of them.
+//! `/tokenize` answers `{"tokens":[876,{"id":198,"piece":[195]}]}` without their number.
 
 use crate::strings::Strings;
 
@@ -24,13 +24,13 @@ pub(crate) struct Elements {
     /// Objects and arrays that are open.
     depth: usize,
     array: Array,
-    /// Something stands behind the last comma, or the bracket.
+    /// An element has begun since the last comma or the opening bracket.
     begun: bool,
     n: i64,
 }
 
 impl Elements {
-    /// How many there are, once the array has ended.
+    /// Returns the number of elements, once the array has ended.
     pub(crate) fn found(&self) -> Option<i64> {
         (self.array == Array::Ended).then_some(self.n)
     }
@@ -75,7 +75,7 @@ impl Elements {
         }
     }
 
-    /// What came is something else.
+    /// Notes that the expected array is something else.
     fn no_array(&mut self) {
         if self.array == Array::Awaited {
             self.array = Array::Unseen;

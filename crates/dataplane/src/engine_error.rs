@@ -51,10 +51,10 @@ pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, managed: bool, 
     }
 }
 
-/// The status that an engine's refusal should have had, and what it says about the engine. llama-server b11434 answers some
-/// requests that can never succeed with 500, as if it were broken (each text was provoked there): they are the client's to
-/// mend. The list is never complete, which is why no well-formed 500 of one caller takes the engine from another
-/// ([`crate::breaker`]).
+/// Returns the status that an engine's refusal should have had, and what it says about the engine. llama-server b11434
+/// answers some requests that can never succeed with 500, as if it were broken (each text was provoked there): the
+/// client has to fix them. The list is never complete. This is why well-formed 500s of one caller don't keep other
+/// callers from the engine ([`crate::breaker`]).
 pub(crate) fn meant(status: u16, body: &Bytes, endpoint: Endpoint) -> (u16, Verdict) {
     match status {
         500 => match serde_json::from_slice(body).ok().and_then(|it| message(&it)) {
@@ -87,7 +87,7 @@ fn is_clients_fault(text: &str, endpoint: Endpoint) -> bool {
         }
 }
 
-/// Whether the same request may be answered better later.
+/// Returns whether the same request may be answered better later.
 pub(crate) fn should_retry(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..)
 }
@@ -100,7 +100,7 @@ fn is_shaped(body: &Value) -> bool {
         && (error["param"].is_string() || error["param"].is_null())
 }
 
-/// What an error says, in whichever shape.
+/// Returns the message of an error, in any of the shapes.
 pub(crate) fn message(body: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let candidates = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
@@ -110,7 +110,7 @@ pub(crate) fn message(body: &Value) -> Option<String> {
 
 fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_id: &str) -> Value {
     let empty = Map::new();
-    // Flat, or under `error`; what else an engine says (`n_ctx`, …) is kept.
+    // The members stand in the outermost object or under `error`; others (`n_ctx`, …) are kept.
     let source = body.map(|it| if it["error"].is_object() { &it["error"] } else { it });
     let source = source.and_then(Value::as_object).unwrap_or(&empty);
     let word = |key: &str| source.get(key).and_then(Value::as_str).filter(|it| is_word(it));
@@ -122,7 +122,7 @@ fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_
     error
         .insert("param".into(), source.get("param").filter(|it| it.is_string()).cloned().unwrap_or_default());
     error.insert("code".into(), code.as_str().into());
-    // An engine that was taken at another word than its own has no fitting one.
+    // The engine's word is added if it fits. If the status was changed by [`meant`], `server_error` does not.
     if let Some(word) = engines.filter(|it| *it != code.as_str() && (status >= 500 || *it != "server_error"))
     {
         error.insert("engine_code".into(), word.into());
@@ -135,14 +135,15 @@ fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_
     json!({"error": error, "request_id": request_id})
 }
 
-/// Something to branch on, not a class name or a phrase.
+/// Returns whether a program can branch on the text: it is not a class name or a phrase.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
 }
 
-/// The gateway's code for it, the same for every engine: clients branch on it. What an engine calls it depends on the engine.
+/// Returns the gateway's code for the error. It is the same for every engine, because clients branch on it; the
+/// engines' own codes differ.
 fn code(status: u16, engines: Option<&str>, message: Option<&str>) -> ErrorCode {
-    // vLLM 0.10 to 0.32 has no word for it (its `code` is the status), but says so.
+    // vLLM 0.10 to 0.32 has no code for a prompt that is too long (its `code` is the status), but its message says so.
     let is_too_long = |it: &str| it.contains("maximum context length") || it.contains("maximum model length");
     match status {
         400 if engines == Some("exceed_context_size_error") => ErrorCode::ContextLengthExceeded,

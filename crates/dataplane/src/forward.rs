@@ -25,10 +25,11 @@ use crate::{
     worker::Worker,
 };
 
-/// Bytes of a client's `Via` that are passed on.
+/// Longest `Via` of a client, in bytes, that is passed on.
 const MAX_VIA: usize = 1024;
 
-/// Headers that an engine gets: these of the client, and the gateway's own. Cookies, keys and addresses stay here.
+/// Headers that an engine gets: a few of the client's, and the gateway's own. Cookies, keys and addresses are not
+/// passed on.
 pub(crate) struct Head {
     accept: Option<HeaderValue>,
     trace: Trace,
@@ -53,7 +54,7 @@ impl Head {
         *request.uri_mut() = upstream.uri(endpoint).clone();
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(header::HOST, upstream.host().clone());
-        // What else the client wrote there was JSON too, or nothing.
+        // The client's own value is not needed: it stood for JSON too, or there was none.
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(auth) = upstream.auth() {
             headers.insert(header::AUTHORIZATION, auth.clone());
@@ -71,7 +72,8 @@ impl Head {
     }
 }
 
-/// The way that a request came, with this gateway at its end (RFC 9110 §7.6.3); `None` if it is longer than any real one.
+/// Returns the request's `Via` with this gateway added at its end (RFC 9110 §7.6.3); `None` if it is longer than any
+/// real one.
 fn chained(came: &HeaderValue, own: &HeaderValue) -> Option<HeaderValue> {
     if came.len() > MAX_VIA {
         return None;
@@ -79,7 +81,7 @@ fn chained(came: &HeaderValue, own: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&[came.as_bytes(), b", ", own.as_bytes()].concat()).ok()
 }
 
-/// Refuses a request that this gateway has sent itself: it would go round until nothing is left to go round with.
+/// Refuses a request that this gateway has sent itself: it would loop until resources run out.
 ///
 /// # Errors
 /// 508 `request_loop`.
@@ -100,17 +102,17 @@ pub(crate) struct Reply {
     pub answer: Response<Incoming>,
 }
 
-/// Why there is none.
+/// Why there is no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Unreachable(io::Error),
     /// The connection closed before anything of the request was written.
     Closed(hyper::Error),
-    /// It broke after that and before the head was complete: the engine may have begun.
+    /// The connection broke after that and before the head was complete: the engine may have begun.
     Broken {
         error: hyper::Error,
-        /// The connection had served other requests. Engines close such ones when they like, and a request may be under way
-        /// then: it says nothing of the engine's health, which the next connection tells.
+        /// The connection had served other requests. Engines close such connections at any time, even with a request on
+        /// its way. So this says nothing about the engine's health; the next connection shows it.
         reused: bool,
     },
     TimedOut,
@@ -125,7 +127,7 @@ pub fn is_own_lack(error: &io::Error) -> bool {
 }
 
 impl Failure {
-    /// Whether another engine may take the request: this one has nothing of it, and is at fault.
+    /// Returns whether another engine may take the request: this one has received nothing of it, and is at fault.
     pub(crate) fn is_of_this_engine(&self) -> bool {
         match self {
             Self::Unreachable(error) => !is_own_lack(error),
@@ -134,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// Why the request may be sent once more, as the engine can't have begun it.
+    /// Returns why the request may be sent once more: the engine can't have begun it. `None` if it may not.
     fn retry(&self) -> Option<Retry> {
         match self {
             Self::Unreachable(_) => Some(Retry::Unreachable),

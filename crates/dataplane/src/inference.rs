@@ -1,4 +1,4 @@
-//! An inference request from its head to the head of its answer. Each stage needs what the one before it proved.
+//! An inference request from its head to the head of its answer. Each stage needs the result of the one before.
 
 use std::{
     net::IpAddr,
@@ -43,15 +43,15 @@ use crate::{
     worker::Worker,
 };
 
-/// What a body that was read says.
+/// What the request's body asks for, and the engine for it.
 pub(crate) struct Wanted {
     pub route: Arc<Route>,
-    /// The one that has the request.
+    /// The engine that has the request.
     pub upstream: Arc<Upstream>,
-    /// Those that it can still go to if that can't be reached.
+    /// Engines that the request can still go to if `upstream` can't be reached.
     untried: Untried,
     pub body: Bytes,
-    /// The answer's usage event is the gateway's own doing.
+    /// Only the gateway asked for the usage event, so it is removed from the answer.
     pub strip: bool,
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn serve(
         limits::write_headers(&guard, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
     }
     if answer.extensions_mut().remove::<Delayed>().is_some() {
-        // Nothing is held meanwhile but the connection.
+        // Only the connection is held meanwhile.
         tokio::time::sleep(refused::DELAY).await;
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -133,7 +133,7 @@ async fn answered(
         return refuse_with_row(&mut meter, error.into());
     }
     let mut deadline = Deadline::new(Rc::clone(&worker), meter.started + worker.config.body_timeout);
-    // Given back with the body, when the engine begins to answer.
+    // The memory is given back with the body, when the engine begins to answer.
     let mut room = worker.shared.bodies.room(worker.config.body_memory, meter.caller.who());
     let bytes = match body::read(incoming, worker.config.max_body, &mut room, &mut deadline).await {
         Ok(bytes) => bytes,
@@ -144,7 +144,7 @@ async fn answered(
         }
         Err(Problem::Broken) => {
             let error = ApiError::new(ErrorCode::InvalidRequest, "the body is not complete");
-            // The row says that the client left: dropping the meter does.
+            // Dropping the meter writes the row, which says that the client left.
             return answer::error_at(endpoint, &error, &request_id);
         }
     };
@@ -224,8 +224,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Reads the body, finds the model, waits for it if it is being applied, and gets leave to go. After it, the intent is
-/// on disk.
+/// Reads the body, finds the model, waits for it if it is being applied, and gets an engine's permission. When it
+/// returns, the intent is on disk.
 async fn prepare(
     meter: &mut Meter,
     deadline: &mut Deadline,
@@ -258,7 +258,7 @@ async fn prepare(
     let found = resolve(meter, &route)?;
     meter.asked = Asked::new(meter.endpoint, &route, &peeked, meter.body_bytes);
     if meter.endpoint == Endpoint::Responses && peeked.choices.is_some_and(|it| it > 1) {
-        // llama-server answers with a list then, of which no client makes anything.
+        // llama-server would answer with a list, which no client can use.
         let message = "a response is one answer: `n` can be 1 only";
         return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message).with_param("n").into());
     }
@@ -307,7 +307,7 @@ pub(crate) fn no_such_model(name: &str) -> ApiError {
     ApiError::new(ErrorCode::ModelNotFound, message).with_param("model")
 }
 
-/// Waits until a model that is being applied is back. All that the catalog said of it is asked again.
+/// Waits until a model that is being applied is back. Then everything that the catalog says of it is checked again.
 async fn until_back(
     meter: &mut Meter,
     deadline: &mut Deadline,
@@ -379,7 +379,7 @@ pub(crate) fn pass(
 ) -> Response<Answer> {
     let (mut parts, body) = reply.answer.into_parts();
     if let Some(upstream) = meter.upstream() {
-        // Not stored each time: the line would travel between the threads' caches.
+        // The flag is stored only if it changes: otherwise its cache line would move between the threads' caches.
         if upstream.key_mismatch.load(Relaxed) {
             upstream.key_mismatch.store(false, Relaxed);
         }
@@ -390,13 +390,13 @@ pub(crate) fn pass(
     let delimited =
         headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
     let cache = headers.remove(header::CACHE_CONTROL);
-    // An upstream of the registry may be one, too.
+    // An upstream of the registry may be llama-server, too.
     let is_llama = match wanted.route.engine {
         Some(engine) => engine == EngineKind::Llamacpp,
         None => headers.get(header::SERVER).is_some_and(|it| it.as_bytes().starts_with(b"llama.cpp")),
     };
     let usage_of = if is_llama { UsageOf::Choice } else { UsageOf::Answer };
-    // What else an engine says (its name, CORS) is not for clients. The map is used again for its memory.
+    // The engine's other headers (its name, CORS) are not for clients. The map is reused for its memory.
     headers.clear();
     if let Some(kind) = kind {
         headers.insert(header::CONTENT_TYPE, kind);

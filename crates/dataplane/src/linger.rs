@@ -1,8 +1,8 @@
 //! Ends a connection whose client may still be sending.
 //!
-//! A refusal goes out while the rest of a large body is under way. Bytes that arrive at a closed socket are answered with a
-//! reset, and a reset takes from the client what it has not read yet: our answer (RFC 9112 §9.6). So only the sending side
-//! is closed at first, and what comes is thrown away, for a while.
+//! A refusal goes out while the rest of a large body is under way. Bytes that arrive at a closed socket are answered
+//! with a reset, and a reset takes from the client what it has not read yet: our answer (RFC 9112 §9.6). So only the
+//! sending side is closed at first, and what arrives is thrown away for a while.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// How long nothing may come, and how long all of it may take.
+/// Longest silence of the client, and longest time for the whole wait.
 const QUIET: Duration = Duration::from_secs(2);
 const WHOLE: Duration = Duration::from_secs(30);
 
@@ -33,7 +33,7 @@ impl Linger {
         Self { timer: Box::pin(sleep_until(now + QUIET)), end: now + WHOLE }
     }
 
-    /// Ready when the client has closed its side, sends nothing, or sends for too long.
+    /// Is ready when the client has closed its side, sends nothing, or sends for too long.
     pub(crate) fn poll(&mut self, stream: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> Poll<()> {
         let mut thrown_away = [0; 4096];
         loop {

@@ -1,9 +1,9 @@
-//! Whose program is at the other end of a connection to a port of loopback: asked of the kernel once for each new connection
-//! to an engine, before anything is sent.
+//! Finds out whose program is at the other end of a connection to a port of loopback. The kernel is asked once for each
+//! new connection to an engine, before anything is sent.
 //!
-//! The socket that listens is asked for first. If none listens any more, its program may have taken the connection and closed
-//! it, so the other end of this very connection is asked for. A question costs some microseconds and never waits: the kernel
-//! answers while it takes it. Linux: `sock_diag(7)`, else `/proc`.
+//! The listening socket is looked up first. If there is none any more, its program may have accepted the connection and
+//! closed the listening socket, so the other end of this very connection is looked up. A query takes some microseconds
+//! and never waits: the kernel answers in the call that sends it. Linux: `sock_diag(7)`, else `/proc`.
 
 use std::{
     io::{self, ErrorKind, Read},
@@ -35,7 +35,7 @@ const NOT_FOUND: i32 = 2;
 /// `allowed`.
 ///
 /// # Errors
-/// [`ErrorKind::PermissionDenied`]: it leads to somebody else's. Others: the kernel can't be asked.
+/// [`ErrorKind::PermissionDenied`]: it leads to another user's program. Others: the kernel can't be asked.
 pub fn check(port: u16, own: SocketAddr, allowed: &Listeners) -> io::Result<()> {
     let owner = match owner(port, None)? {
         None => owner(port, v4(own))?,
@@ -59,8 +59,8 @@ fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
     }
 }
 
-/// The user of the socket at `127.0.0.1:port` that listens, or of the one that is connected with `peer`; `None` if there is
-/// none.
+/// Returns the user of the socket that listens at `127.0.0.1:port`, or of the one there that is connected with `peer`;
+/// `None` if there is none.
 ///
 /// # Errors
 /// The kernel can't be asked.
@@ -119,16 +119,15 @@ fn understood(answer: &[u8], state: u8) -> io::Result<Option<u32>> {
     }
 }
 
-/// The same from the kernel's tables.
+/// Returns the same as [`asked`], but reads it from the kernel's tables in `/proc`.
 fn listed(port: u16, peer: Option<SocketAddrV4>) -> io::Result<Option<u32>> {
     let four = std::fs::read_to_string("/proc/net/tcp")?;
-    // Without IPv6 there is none.
+    // This file does not exist without IPv6.
     let six = std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
     Ok([four, six].iter().find_map(|table| table.lines().skip(1).find_map(|line| user_of(line, port, peer))))
 }
 
-/// The user of a line, if it is the socket that is asked for, on `port` of loopback or of every address:
-/// `0: 0100007F:6B1D 00000000:0000 0A … 1000 0 4711 …`.
+/// Returns the user in a line, if the line is the wanted socket, on `port` of loopback or of every address:
 fn user_of(line: &str, port: u16, peer: Option<SocketAddrV4>) -> Option<u32> {
     let mut words = line.split_whitespace();
     let (address, at) = words.nth(1)?.split_once(':')?;
@@ -167,13 +166,13 @@ mod tests {
             let port = listener.local_addr().unwrap().port();
             assert_eq!(asked(port, None).unwrap(), Some(own), "{at}");
             assert_eq!(listed(port, None).unwrap(), Some(own), "{at}");
-            // A connection does not change whose it is.
+            // A connection does not change the owner.
             let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
             assert_eq!(owner(port, None).unwrap(), Some(own), "{at}");
             let _taken = listener.accept().unwrap();
             drop(listener);
             assert_eq!((asked(port, None).unwrap(), listed(port, None).unwrap()), (None, None), "{at}");
-            // Its program has the connection all the same.
+            // The program still has the connection.
             let peer = v4(client.local_addr().unwrap());
             assert_eq!(asked(port, peer).unwrap(), Some(own), "{at}");
             assert_eq!(listed(port, peer).unwrap(), Some(own), "{at}");
@@ -193,7 +192,7 @@ mod tests {
         assert!(check(&allowed(&[own], false)).is_ok());
         let refused = check(&allowed(&[own + 1], true)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
-        // Who takes the connection and stops listening hides from nobody.
+        // A program that accepts the connection and stops listening can't hide.
         let taken = listener.accept().unwrap();
         drop(listener);
         assert!(check(&allowed(&[own], false)).is_ok());

@@ -1,8 +1,9 @@
-//! Errors about requests that are no HTTP, in the shape of all errors.
+//! Gives errors about requests that are not HTTP the shape of all errors.
 //!
-//! hyper answers such a request itself, without a body and before anybody could see it: with 400, or with 431 (also for a long address, because the
-//! limit of the whole head is lower than hyper's own for it), and closes the connection. It has no hook for that, so its answer is replaced on its way to the socket. Ours are told apart by
-//! their `x-request-id`, which every one has.
+//! hyper answers such a request itself, without a body and before our code sees it: with 400, or with 431 (also for a
+//! long address, because the limit of the whole head is lower than hyper's own for it), and closes the connection. It
+//! has no hook for that, so its answer is replaced on its way to the socket. The gateway's own answers are recognized
+//! by `x-request-id`, which all of them have.
 
 use std::{
     io,
@@ -30,7 +31,7 @@ use crate::{
 /// How hyper writes a head without a body.
 const EMPTY: &str = "content-length: 0\r\n";
 
-/// What the client should read instead of hyper's answer in `bytes`; `None` if it is not one.
+/// Returns the answer to send instead of hyper's own one in `bytes`; `None` if `bytes` is not one of those.
 fn instead(bytes: &[u8], request_id: impl FnOnce() -> String) -> Option<Vec<u8>> {
     let code = match bytes.get(..12)? {
         b"HTTP/1.1 400" => ErrorCode::InvalidRequest,
@@ -61,7 +62,7 @@ fn instead(bytes: &[u8], request_id: impl FnOnce() -> String) -> Option<Vec<u8>>
 pub(crate) struct Shaping {
     stream: TcpStream,
     worker: Rc<Worker>,
-    /// What is written in place of so many bytes, and how much of it was.
+    /// The replacement, the number of hyper's bytes that it stands for, and how much of it was written.
     replaced: Option<(Vec<u8>, usize, usize)>,
     pace: Pace,
     conduct: Rc<Conduct>,
@@ -139,7 +140,7 @@ impl AsyncWrite for Shaping {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // hyper flushes when all that it had has been taken.
+        // hyper flushes when everything that it had has been written.
         self.pace.caught_up();
         Pin::new(&mut self.stream).poll_flush(cx)
     }

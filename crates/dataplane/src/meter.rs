@@ -34,7 +34,7 @@ use crate::{
     worker::{Phase, Worker},
 };
 
-/// Rows carry so much of a name that clients made up.
+/// Most characters of a name that a client made up in a row.
 const MAX_NAME_CHARS: usize = 200;
 /// For estimates: bytes of English text per token, roughly, with today's vocabularies.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -46,7 +46,7 @@ pub(crate) struct End {
     pub outcome: Outcome,
     pub tokens: Tokens,
     pub ttft: Option<Duration>,
-    /// What it says about the engine; `None` if nothing.
+    /// What the end says about the engine; `None` if nothing.
     pub verdict: Option<Verdict>,
 }
 
@@ -57,9 +57,9 @@ pub(crate) enum Tokens {
     None,
     /// The engine's counts.
     Counted(Used),
-    /// The engine's counts, and the gateway's of what the engine did not say.
+    /// The engine's counts, and the gateway's own for those that the engine left out.
     HalfCounted(Used),
-    /// Prompt from the size of the body, completion as given.
+    /// The prompt is estimated from the size of the body; the completion is as given.
     Estimated { completion: u64 },
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Used {
     pub cached: Option<i64>,
 }
 
-/// About how many tokens so many bytes of text are.
+/// Estimates how many tokens a text of `bytes` bytes has.
 pub(crate) fn estimate(bytes: u64) -> u64 {
     bytes / BYTES_PER_TOKEN
 }
@@ -83,7 +83,7 @@ enum Name {
     Routed(Arc<Route>),
 }
 
-/// See the module.
+/// Measures one request and writes its usage row.
 pub(crate) struct Meter {
     pub worker: Rc<Worker>,
     pub id: Uuid,
@@ -110,7 +110,7 @@ struct Flight {
     upstream: Arc<Upstream>,
     pass: Option<Pass>,
     watch: Watch,
-    /// When it went there.
+    /// When the request went to the engine.
     since: Instant,
 }
 
@@ -166,7 +166,7 @@ impl Meter {
         self.name = Name::Routed(route);
     }
 
-    /// Whether its engine is one that the gateway started.
+    /// Returns whether its engine is one that the gateway started.
     pub(crate) fn is_managed(&self) -> bool {
         matches!(&self.name, Name::Routed(route) if route.engine.is_some())
     }
@@ -179,7 +179,7 @@ impl Meter {
     /// Takes a place among the running requests of the caller.
     ///
     /// # Errors
-    /// 429: it has none left.
+    /// 429: the caller has no place left.
     pub(crate) fn enter(&mut self) -> Result<(), ApiError> {
         if let Some(guard) = self.caller.guard() {
             self.ticket = Some(limits::enter(&self.worker.shared.limiter, guard, self.started)?);
@@ -191,7 +191,7 @@ impl Meter {
         self.ticket.is_some()
     }
 
-    /// Takes all else that the request needs of its caller's limits.
+    /// Takes everything else that the request needs of its caller's limits.
     ///
     /// # Errors
     /// 429: the limit that refuses it.
@@ -203,7 +203,7 @@ impl Meter {
         }
     }
 
-    /// Writes the intent; the request may go to the engine then.
+    /// Writes the intent. After that, the request may go to the engine.
     ///
     /// # Errors
     /// It can't be metered.
@@ -220,7 +220,7 @@ impl Meter {
         Ok(())
     }
 
-    /// The engine that had the request could not be reached, and another one gets it.
+    /// Moves the request to another engine, because the one that had it could not be reached.
     pub(crate) fn divert(&mut self, leave: Leave, now: Instant) {
         if let Some(mut before) = self.flight.replace(Flight::begin(leave, now))
             && let Some(pass) = before.pass.take()
@@ -233,7 +233,8 @@ impl Meter {
         self.flight.as_ref().map(|it| &it.upstream)
     }
 
-    /// What a client is told whose engine the gateway itself ended; `None` if the engine broke off by itself.
+    /// Returns the error for a client whose engine was ended by the gateway itself; `None` if the engine broke off by
+    /// itself.
     pub(crate) fn ended_on_purpose(&self) -> Option<ApiError> {
         let (Name::Routed(route), Some(upstream)) = (&self.name, self.upstream()) else { return None };
         // The gateway ends no engine that runs elsewhere.
@@ -255,14 +256,14 @@ impl Meter {
         })
     }
 
-    /// The engine sent something.
+    /// Notes that the engine sent something.
     pub(crate) fn heard(&self, now: Instant) {
         if let Some(flight) = &self.flight {
             flight.watch.heard(now);
         }
     }
 
-    /// Nothing is there from the engine that could be passed on.
+    /// Notes that the request waits: the engine has sent nothing that could be passed on.
     pub(crate) fn waits(&self) {
         if let Some(flight) = &self.flight
             && !flight.watch.is_waiting()
@@ -271,18 +272,18 @@ impl Meter {
         }
     }
 
-    /// Whether its caller may ask for nothing more: the key was revoked, the session ended.
+    /// Returns whether its caller may ask for nothing more: the key was revoked, or the session ended.
     pub(crate) fn is_over(&self) -> bool {
         self.caller.is_over() && !self.worker.config.allow_all_keys
     }
 
-    /// About how many tokens the prompt has.
+    /// Estimates how many tokens the prompt has.
     pub(crate) fn prompt_estimate(&self) -> u64 {
         estimate(self.body_bytes)
     }
 
-    /// About how many tokens the engine wrote that nobody saw: `since` then, or since it has had the request. None if it
-    /// is the engine that is waited for while it streams.
+    /// Estimates how many tokens the engine wrote without being seen, from `since` on, or since it got the request. It
+    /// is 0 if a stream waits for the engine.
     pub(crate) fn unseen(&self, since: Option<Instant>) -> u64 {
         let Some(flight) = &self.flight else { return 0 };
         if since.is_some() && flight.watch.is_waiting() {
@@ -292,8 +293,9 @@ impl Meter {
         self.asked.written(time, self.stats().rate())
     }
 
-    /// Token counts for the row: those of the engine if they are plausible for an answer of `bytes`, else estimates. `sent`
-    /// is the gateway's estimate of the completion; `exact` is false if a part of `counts` is estimated already.
+    /// Returns the token counts for the row: the engine's if they are plausible for an answer of `bytes`, else
+    /// estimates. `sent` is the gateway's estimate of the completion; `exact` is false if a part of `counts` is
+    /// estimated already.
     pub(crate) fn told(&self, counts: Option<Counts>, exact: bool, bytes: u64, sent: u64) -> Tokens {
         let Some(counts) = counts else { return Tokens::Estimated { completion: sent } };
         let whole =
@@ -330,7 +332,7 @@ impl Meter {
         if let (Outcome::Ok, Tokens::Counted(used), Some(flight)) = (end.outcome, end.tokens, &self.flight)
             && self.asked.generates()
         {
-            // From the first token on, as far as it is known when that came.
+            // The time from the first token on, if it is known when that came.
             let took = end
                 .ttft
                 .map_or_else(|| now.duration_since(flight.since), |ttft| latency.saturating_sub(ttft));
@@ -366,7 +368,7 @@ impl Meter {
         self.ended
     }
 
-    /// Its line in the access log.
+    /// Writes its line in the access log.
     fn tell(&self, end: &End, row: &RowRef<'_>, latency: Duration) {
         if !self.worker.access.wants(end.status) {
             return;
@@ -393,7 +395,7 @@ impl Meter {
         });
     }
 
-    /// Its span.
+    /// Writes its span.
     fn record(&self, end: &End, row: &RowRef<'_>, latency: Duration) {
         let facts = Facts {
             started: self.created_at,
@@ -425,7 +427,7 @@ impl Meter {
         });
     }
 
-    /// Where its model's requests are counted.
+    /// Returns the counters of its model's requests.
     pub(crate) fn stats(&self) -> &ModelStats {
         match &self.name {
             Name::Routed(route) => &route.stats,
@@ -433,7 +435,7 @@ impl Meter {
         }
     }
 
-    /// The end of a request that was dropped.
+    /// Returns the status and outcome of a request that was dropped.
     pub(crate) fn abandoned(&self) -> (u16, Outcome) {
         if std::thread::panicking() {
             (500, Outcome::UpstreamError)
@@ -495,7 +497,7 @@ impl Drop for Meter {
         }
         let (status, outcome) = self.abandoned();
         let tokens = match self.flight {
-            // The head of a stream comes with its first token; that of a plain answer behind its last.
+            // The head of a stream comes with its first token, and that of a plain answer after its last.
             Some(_) => Tokens::Estimated { completion: if self.stream { 0 } else { self.unseen(None) } },
             None => Tokens::None,
         };

@@ -17,17 +17,17 @@ use crate::{
     worker::Worker,
 };
 
-/// Anthropic's clients say which version of its API they speak.
+/// Header of Anthropic's clients, which gives the version of the API that they use.
 const ANTHROPIC: &str = "anthropic-version";
 
-/// Whose API it is.
+/// The API in whose shape the answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     OpenAi,
     Anthropic,
 }
 
-/// Which of the two.
+/// What is asked for: the list, or one model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     List,
@@ -35,7 +35,7 @@ pub(crate) enum Wanted {
     One(String),
 }
 
-/// Reads the path; `None` if it is not of these (the admin API has paths below `/v1/models` too).
+/// Reads the path; `None` if it is neither of the two (the admin API has paths below `/v1/models` too).
 pub(crate) fn wanted(path: &str) -> Option<Wanted> {
     let rest = path.trim_end_matches('/').strip_prefix("/v1/models")?;
     if rest.is_empty() {
@@ -45,7 +45,7 @@ pub(crate) fn wanted(path: &str) -> Option<Wanted> {
     if name == "running" || name.ends_with("/constraints") {
         return None;
     }
-    // What is no UTF-8 is nobody's name.
+    // No model has a name that is not UTF-8.
     Some(Wanted::One(percent_decode_str(name).decode_utf8_lossy().into_owned()))
 }
 
@@ -83,7 +83,7 @@ fn refusal(error: &ApiError, style: Style, request_id: &HeaderValue) -> Response
 }
 
 fn body(catalog: &Catalog, caller: &Caller, wanted: &Wanted, style: Style) -> Result<Value, ApiError> {
-    // One that is being applied can be called, too: the request waits.
+    // A model that is being applied can be called, too: the request waits.
     let callable = |it: &Route| {
         matches!(it.target, RouteTarget::Up(_) | RouteTarget::AnyOf(_) | RouteTarget::Returning { .. })
     };

@@ -1,6 +1,7 @@
-//! Finds the `usage` objects of an answer by where they stand, for endpoints whose answers carry JSON that the client
-//! or the model wrote (the tools of `/v1/responses`, the input of a tool of `/v1/messages`): a `usage` in there must not
-//! count. It is the engine's own in the outermost object, and in a stream in the `response` or `message` of an event.
+//! Finds the `usage` objects of an answer by their position, for endpoints whose answers carry JSON that the client or
+//! the model wrote (the tools of `/v1/responses`, the input of a tool of `/v1/messages`): a `usage` in there must not
+//! count. The engine's own `usage` is in the outermost object, and in a stream in the `response` or `message` of an
+//! event.
 
 use crate::strings::Strings;
 
@@ -19,7 +20,7 @@ pub(crate) struct Outline {
     strings: Strings<MAX_WORD>,
     /// The key in the outermost object is one whose value may hold a `usage`.
     carries: bool,
-    /// What comes next is the value of a `usage` that counts.
+    /// The next value is that of a `usage` that counts.
     awaited: bool,
     /// The `usage` that is being read, and the depth inside of it.
     object: Option<(Vec<u8>, usize)>,

@@ -1,5 +1,5 @@
-//! Gives up a client that does not take its answer, or takes it drop by drop: it would hold the engine, and its place
-//! among others, for ever.
+//! Closes the connection of a client that does not read its answer, or reads it drop by drop: otherwise it would hold
+//! the engine, and its place among others, for ever.
 
 use std::{
     io,
@@ -10,13 +10,13 @@ use std::{
 
 use tokio::time::Sleep;
 
-/// Bytes a second that a client takes on average while it holds its answer back.
+/// Fewest bytes a second that a client must take on average while it is behind.
 const MIN_RATE: f64 = 1024.0;
 
-/// What one client takes of what is written to it.
+/// Measures how fast one client takes what is written to it.
 pub(crate) struct Pace {
     limit: Duration,
-    /// There while more is to be written than it takes.
+    /// Set while there is more to write than the client takes.
     behind: Option<Behind>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -28,17 +28,17 @@ struct Behind {
 }
 
 impl Pace {
-    /// The rate is looked at after each `limit` in which the client was behind.
+    /// Makes a value that checks the rate after each `limit` in which the client was behind.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, behind: None, timer: None }
     }
 
-    /// It has taken all that there was.
+    /// Notes that the client has taken everything that there was.
     pub(crate) fn caught_up(&mut self) {
         self.behind = None;
     }
 
-    /// What comes of a write, in its place an error if the client is too slow.
+    /// Returns the result of a write, or an error if the client is too slow.
     pub(crate) fn judge(
         &mut self,
         cx: &mut Context<'_>,
@@ -71,7 +71,7 @@ impl Pace {
         }
     }
 
-    /// It takes nothing at the moment: until when that may go on; `None` if it was too slow.
+    /// Returns until when the client, which takes nothing now, may go on so; `None` if it was too slow.
     fn wait(&mut self, now: Instant) -> Option<Instant> {
         let least = (self.limit.as_secs_f64() * MIN_RATE) as u64;
         if self.behind.is_some_and(|it| it.until <= now && it.taken < least.max(1)) {
@@ -92,7 +92,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_mins(1);
 
-    /// A client that takes `n` bytes every `every`, always with more to come: after how long it is given up.
+    /// Returns the time after which a client is given up that takes `n` bytes every `every` and always has more to
+    /// read.
     fn given_up(n: usize, every: Duration) -> Option<Duration> {
         let (mut pace, begun) = (Pace::new(LIMIT), Instant::now());
         let (mut now, mut next) = (begun, begun + every);
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(given_up(130, second), Some(LIMIT));
         assert_eq!(given_up(0, second), Some(LIMIT));
         assert_eq!(given_up(1_100, second), None);
-        // In large pieces, far apart, as kernels hand them over.
+        // Kernels hand bytes over in large pieces, far apart.
         assert_eq!(given_up(40_000, 30 * second), None);
     }
 

@@ -16,12 +16,12 @@ pub struct Patch<'a> {
     pub with: Cow<'a, str>,
 }
 
-/// The patch that makes the `model` at `range` say `name`.
+/// Returns the patch that sets the `model` at `range` to `name`.
 pub fn name_model(range: Range<usize>, name: &str) -> Patch<'static> {
     Patch { range, with: Value::from(name).to_string().into() }
 }
 
-/// The patch that makes a body say `"stream_options":{"include_usage":true}`; `None` if it says so already.
+/// Returns the patch that sets `"stream_options":{"include_usage":true}`; `None` if the body has it already.
 pub fn include_usage(slot: &UsageSlot) -> Option<Patch<'static>> {
     let patch = |range, with: &'static str| Some(Patch { range, with: with.into() });
     match slot {
@@ -35,7 +35,7 @@ pub fn include_usage(slot: &UsageSlot) -> Option<Patch<'static>> {
     }
 }
 
-/// The patched body. The ranges must lie within it and not overlap.
+/// Returns the patched body. The ranges must lie within it and not overlap.
 pub fn apply<const N: usize>(body: Bytes, patches: [Option<Patch<'_>>; N]) -> Bytes {
     let mut patches = patches;
     patches.sort_by_key(|it| it.as_ref().map(|it| it.range.start));
@@ -104,7 +104,7 @@ mod tests {
             if !want["stream_options"].is_object() { want["stream_options"] = json!({}); }
             want["stream_options"]["include_usage"] = json!(true);
             let got: Value = serde_json::from_slice(&patched).unwrap();
-            // Order of keys is not compared by `Value`.
+            // `Value` does not compare the order of keys.
             prop_assert_eq!(&got, &want);
 
             let end = patch.range.start + patch.with.len();
@@ -113,7 +113,7 @@ mod tests {
             back.extend_from_slice(&patched[end..]);
             prop_assert_eq!(back, text.as_bytes());
 
-            // And the model's name with it, whichever stands first.
+            // The model's name is patched with it, whichever stands first.
             let name = "org/\"other\"";
             let renamed = apply(body_bytes, [Some(name_model(peeked.model_at.clone(), name)), Some(patch)]);
             want["model"] = name.into();

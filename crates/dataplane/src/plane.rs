@@ -78,10 +78,11 @@ impl DataPlane {
         self.addr
     }
 
-    /// Ends in order: `/readyz` says no at once while all is served for [`Config::leave_grace`] more; then running
-    /// requests may end for up to `timeout`, and new connections are only told so (or, on an inherited socket, left to
-    /// whoever accepts from it next); then what still runs is cut, see [`DataPlane::cut`]. Whether nothing had to be.
-    /// The spool is complete when it returns. Needs a tokio runtime with time. May be dropped, to cut at once.
+    /// Ends in order: `/readyz` fails at once, while everything is still served for [`Config::leave_grace`]; then
+    /// running requests may take up to `timeout` to end, and new connections only get an answer that the gateway shuts
+    /// down (or, on an inherited socket, are left to the program that accepts from it next); then what still runs is
+    /// cut, see [`DataPlane::cut`]. Returns whether nothing had to be cut. The spool is complete when it returns. Needs
+    /// a tokio runtime with time. May be dropped, to cut at once.
     pub async fn drain(&self, timeout: Duration) -> bool {
         self.phase.send_replace(Phase::Leave);
         if !self.leave_grace.is_zero() {
@@ -154,7 +155,7 @@ impl Thread {
     }
 }
 
-/// One socket for each thread: the ones handed in, shared if there are too few, or new ones on one port.
+/// Returns one socket for each thread: the ones handed in, shared if there are too few, or new ones on one port.
 fn listeners(config: &mut Config) -> io::Result<Vec<TcpListener>> {
     let n = config.threads.max(1);
     let mut sockets = std::mem::take(&mut config.listeners);

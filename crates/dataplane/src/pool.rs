@@ -1,7 +1,7 @@
 //! Connections to engines, kept by each thread for itself.
 //!
-//! A connection has no task: whoever uses it polls it along with what it waits for. So dropping a request closes its
-//! connection at once, and nothing is handed from task to task on the way.
+//! A connection has no task: the request that uses it polls it along with what it waits for. So dropping a request
+//! closes its connection at once, and nothing is handed from task to task on the way.
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,7 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{Catalog, Upstream};
 
-/// Bytes that a connection buffers at most, and that the head of an answer may have.
+/// Most bytes that a connection buffers, and most bytes of the head of an answer.
 const MAX_BUFFER: usize = 64 << 10;
 
 /// Idle connections by [`Upstream::id`].
@@ -48,7 +48,7 @@ impl Pool {
         Self { max_idle, idle: RefCell::default() }
     }
 
-    /// The connection used last, if it is usable still.
+    /// Returns the connection used last, if it is still usable.
     pub(crate) fn take(&self, upstream: u64, now: Instant, cx: &mut Context<'_>) -> Option<Box<Link>> {
         let mut idle = self.idle.borrow_mut();
         let idle = idle.get_mut(&upstream)?;
@@ -73,7 +73,7 @@ impl Pool {
         }
     }
 
-    /// Closes what was idle for too long, and what belongs to engines that no route leads to.
+    /// Closes connections that were idle for too long, and those to engines that no route leads to.
     pub(crate) fn prune(&self, now: Instant, catalog: &Catalog) {
         let mut idle = self.idle.borrow_mut();
         if idle.is_empty() {
@@ -148,26 +148,26 @@ impl Link {
         .await
     }
 
-    /// Whether the engine may have begun the present request: some of it was written. What it makes of that can't be
-    /// known once the connection has closed.
+    /// Returns whether the engine may have begun the present request: some of it was written. What the engine does with
+    /// it can't be known once the connection has closed.
     pub(crate) fn may_have_begun(&self) -> bool {
         self.sent.get() == Sent::Something
     }
 }
 
-/// Sees whether bytes go out, and writes to no connection that the engine has closed.
+/// A socket that notes whether bytes go out, and that does not write if the engine has closed the connection.
 struct Socket {
     stream: Stream,
     sent: Rc<Cell<Sent>>,
 }
 
 impl Socket {
-    /// To be called before a write. The runtime may not have seen yet that an idle connection was closed, and the kernel
-    /// would take the bytes all the same: we would then not know whether the engine got the request, and could not safely
-    /// send it again.
+    /// Checks the connection; must be called before a write. The runtime may not have seen yet that an idle connection
+    /// was closed, and the kernel would take the bytes all the same: we would then not know whether the engine got the
+    /// request, and could not safely send it again.
     ///
     /// # Errors
-    /// It was closed, or something came that nobody asked for (under TLS, the announcement of the end).
+    /// It was closed, or bytes came that were not expected (under TLS, the announcement of the end).
     fn check(&self) -> io::Result<()> {
         if self.sent.get() != Sent::NothingOfThis {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Tells an engine that is busy from one that is dead: a busy one sends a byte now and then, to somebody.
+//! Tells a busy engine from a dead one: a busy one sends a byte now and then, to some request.
 //!
 //! Each request measures how long it waited for the engine's next byte. An engine is *stalled* when requests wait, no
 //! byte came to any of them, and that lasts longer than all of these, for each class of request that waits:
@@ -6,17 +6,19 @@
 //! - 8 × the 99th percentile of the longest waits that requests of the class had and that ended with a byte,
 //! - 2 × the longest of them.
 //!
-//! Requests are classed by whether they stream and by the size of their body, because a plain answer is silent until
-//! it is complete and a long prompt is silent for long. A class of which fewer than [`MIN_SEEN`] requests were seen
-//! says nothing, and then neither does the engine. Time in which the client does not read is not the engine's.
+//! Requests are classed by whether they stream and by the size of their body, because a plain answer is silent until it
+//! is complete and a long prompt is silent for long. A class of which fewer than [`MIN_SEEN`] requests were seen has no
+//! usual silence yet; while one of its requests waits, the engine is not considered stalled. Time in which the client
+//! does not read does not count.
 //!
-//! A plain answer may besides be silent for as long as all the tokens take that it may have: twice the 99th percentile of
-//! the time that each token of plain answers took. So one long answer is no stall, and streams may wait behind it. A request
-//! that ends without a byte teaches nothing: else an engine that hangs would teach that hanging is usual.
+//! Besides, a plain answer may be silent for the time that its longest allowed answer takes: the number of its tokens,
+//! times twice the 99th percentile of the time for each token of plain answers. So one long answer is no stall, and
+//! streams may wait behind it. A request that ends without a byte is not counted: otherwise an engine that hangs would
+//! make hanging usual.
 //!
-//! A stalled engine gets no new requests (quarantine), but for trials: see [`quarantine`]; and one when nobody waits any
-//! more. Any byte from it ends that. Times are [`Instant`]s handed in by the caller, so that tests need not wait. Costs of
-//! a byte that came: two atomic additions and a look at the clock.
+//! A stalled engine gets no new requests (quarantine), except for trials (see [`quarantine`]) and for one when no
+//! request waits any more. Any byte from it ends that. Times are [`Instant`]s handed in by the caller, so that tests
+//! need not wait. Costs of a byte that came: two atomic additions and a look at the clock.
 
 mod quarantine;
 
@@ -35,17 +37,17 @@ use std::{
 use crate::who::Who;
 use quarantine::Quarantine;
 
-/// Requests of a class after which it is known how long they are silent.
+/// Requests of a class that must have been seen before it is known how long they are silent.
 pub const MIN_SEEN: u32 = 20;
 /// A stream is stalled after a silence of this many times the 99th percentile of its pauses…
 const USUAL_FACTOR: u64 = 8;
 /// …that is also this many times the longest pause seen.
 const LONGEST_FACTOR: u64 = 2;
-/// An answer may take so many times the 99th percentile of the time for its tokens.
+/// An answer may take this many times the 99th percentile of the time for its tokens.
 const PACE_FACTOR: u64 = 2;
 /// Bucket `i` counts silences below 2^i ms, or times of a token below 2^i µs; the last one begins at 2 h, or 8 s.
 const BUCKETS: usize = 24;
-/// Bodies of up to so many bytes are of one class.
+/// Largest bodies of each class, in bytes; the last class has no limit.
 const SIZES: [u64; 3] = [8 << 10, 64 << 10, 512 << 10];
 const CLASSES: usize = 2 * (SIZES.len() + 1);
 
@@ -60,7 +62,7 @@ impl Class {
     }
 }
 
-/// How often what was seen, see [`BUCKETS`].
+/// Counts of the values seen, see [`BUCKETS`].
 #[derive(Debug, Default)]
 struct Seen([AtomicU32; BUCKETS]);
 
@@ -70,7 +72,8 @@ impl Seen {
         self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Relaxed);
     }
 
-    /// Upper bounds of the 99th percentile and of the largest; `None` if fewer than [`MIN_SEEN`] were seen.
+    /// Returns upper bounds of the 99th percentile and of the largest value; `None` if fewer than [`MIN_SEEN`] were
+    /// seen.
     fn usual_and_largest(&self) -> Option<(u64, u64)> {
         let counts = self.0.each_ref().map(|it| u64::from(it.load(Relaxed)));
         let seen: u64 = counts.iter().sum();
@@ -93,34 +96,34 @@ impl Seen {
 struct Waits {
     /// Requests that wait for a byte now.
     waiting: AtomicU32,
-    /// Since when some do, in milliseconds.
+    /// Since when requests wait, in milliseconds.
     since: AtomicU64,
-    /// Until when one of them may well be silent, whatever is usual.
+    /// Until when one of them may be silent, whatever is usual.
     until: AtomicU64,
     /// Longest silences of requests that ended.
     silences: Seen,
 }
 
 impl Waits {
-    /// The longest silence in milliseconds that is no reason to worry; `None` if too little is known.
+    /// Returns the longest silence in milliseconds that is not a stall; `None` if too little is known.
     fn allowed(&self) -> Option<u64> {
         let (usual, longest) = self.silences.usual_and_largest()?;
         Some((USUAL_FACTOR * usual).max(LONGEST_FACTOR * longest))
     }
 }
 
-/// A request that wants to an engine.
+/// A request that is to be sent to an engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Entrant {
     pub who: Who,
     pub class: Class,
-    /// The longest answer that it allows, of which nothing comes before the end; 0 for any other.
+    /// Tokens of the longest answer that it allows, if nothing of the answer comes before the end; 0 otherwise.
     pub tokens: u64,
-    /// It is given up after so long.
+    /// The request is given up after this time.
     pub timeout: Duration,
 }
 
-/// See the module. One for each engine.
+/// Watches the bytes of one engine, to find out if it has stalled.
 #[derive(Debug)]
 pub struct Progress {
     /// Milliseconds.
@@ -132,7 +135,7 @@ pub struct Progress {
     classes: [Waits; CLASSES],
     /// Microseconds that a token of plain answers took.
     paces: Seen,
-    /// Of the model, for the log.
+    /// Name of the model, for the log.
     name: OnceLock<String>,
     /// Whether there is a quarantine, so that nobody needs the lock while there is none.
     flag: AtomicBool,
@@ -144,9 +147,9 @@ pub struct Progress {
 /// The engine is silent while requests wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalled {
-    /// Without a byte for so long.
+    /// Time without a byte.
     pub silent: Duration,
-    /// Until somebody may try.
+    /// Time until a caller may try.
     pub retry_in: Duration,
 }
 
@@ -171,7 +174,7 @@ impl Progress {
         self.stalls.load(Relaxed)
     }
 
-    /// Says which model it is of.
+    /// Sets the name of the model.
     pub(crate) fn named(&self, name: &str) {
         self.name.get_or_init(|| name.to_owned());
     }
@@ -179,14 +182,14 @@ impl Progress {
     /// Lets a request through, which waits for its first byte from now on.
     ///
     /// # Errors
-    /// The engine is stalled, and it is not this one's turn to try.
+    /// The engine is stalled, and it is not this caller's turn to try.
     pub fn enter(self: &Arc<Self>, entrant: &Entrant, now: Instant) -> Result<Watch, Stalled> {
         if self.flag.load(Acquire) || self.stalled(now).is_some() {
             let mut quarantine = self.lock();
             self.look(&mut quarantine, now);
             let at = self.at(now);
             if let Some(quarantine) = &mut *quarantine {
-                // The next one finds that somebody waits: this one.
+                // If no request waits, this one may go; later requests then see that this one waits.
                 if !self.anybody_waits() {
                     quarantine.tried(entrant.who, at);
                 } else if !quarantine.lets(entrant.who, at) {
@@ -196,7 +199,7 @@ impl Progress {
                     });
                 }
             }
-            // Under the lock, for the same reason.
+            // This happens under the lock, for the same reason.
             return Ok(self.watch(entrant, now));
         }
         Ok(self.watch(entrant, now))
@@ -218,7 +221,7 @@ impl Progress {
         watch
     }
 
-    /// For how long the engine has been silent, if that is too long. Does not say whether it is in quarantine.
+    /// Returns how long the engine has been silent, if that is too long. Does not say whether it is in quarantine.
     pub fn stalled(&self, now: Instant) -> Option<Duration> {
         let (now, last) = (self.at(now), self.last.load(Relaxed));
         if now.saturating_sub(last) <= self.floor {
@@ -238,7 +241,8 @@ impl Progress {
         silent.map(Duration::from_millis)
     }
 
-    /// Since when it is in quarantine, or should be: the time of the last byte, or of the first request that waits.
+    /// Returns since when it is in quarantine, or should be: the time of the last byte, or of the first request that
+    /// waits.
     pub fn quarantined(&self, now: Instant) -> Option<Instant> {
         if !self.flag.load(Acquire) && self.stalled(now).is_none() {
             return None;
@@ -272,7 +276,7 @@ impl Progress {
     }
 
     fn heard(&self, now: u64) {
-        // Within one millisecond the line stays where it is, in all threads' caches.
+        // Without a store, within one millisecond, the cache line stays in all threads' caches.
         if self.last.load(Relaxed) < now {
             self.last.store(now, Relaxed);
         }
@@ -301,7 +305,7 @@ impl Progress {
 pub struct Watch {
     progress: Arc<Progress>,
     class: Class,
-    /// Milliseconds that it may well wait for its first byte.
+    /// Milliseconds that it may wait for its first byte, whatever is usual.
     allowance: Cell<u64>,
     waiting: Cell<bool>,
     /// Since when it waits.
@@ -311,7 +315,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Bytes came.
+    /// Notes that bytes came.
     pub fn heard(&self, now: Instant) {
         let now = self.progress.at(now);
         self.progress.heard(now);
@@ -322,7 +326,7 @@ impl Watch {
         }
     }
 
-    /// Its client would take more bytes from now on.
+    /// Notes that its client would take more bytes from now on.
     pub fn waits(&self, now: Instant) {
         if self.waiting.replace(true) {
             return;
@@ -330,7 +334,7 @@ impl Watch {
         let (now, class) = (self.progress.at(now), self.class());
         self.since.set(now);
         let until = now.saturating_add(self.allowance.take());
-        // Before the count, so that nobody sees a request that waits since a time that is not its own.
+        // This happens before the count, so that no thread sees a request that waits together with an older time.
         if class.waiting.load(Relaxed) == 0 {
             class.since.store(now, Relaxed);
             class.until.store(until, Relaxed);
@@ -340,14 +344,14 @@ impl Watch {
         class.waiting.fetch_add(1, Release);
     }
 
-    /// Its answer came all at once, and has so many tokens.
+    /// Notes that its answer came all at once, and how many tokens it has.
     pub fn counted(&self, tokens: u64) {
         if let Some(longest) = self.longest.get().filter(|_| tokens > 0) {
             self.progress.paces.note(longest.saturating_mul(1000) / tokens);
         }
     }
 
-    /// Whether it waits already: [`Watch::waits`] would do nothing, and no clock need be read for it.
+    /// Returns whether it waits already: [`Watch::waits`] would do nothing, and the clock need not be read for it.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.get()
     }

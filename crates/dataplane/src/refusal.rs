@@ -17,10 +17,10 @@ use crate::{
     meter::{End, Meter, Tokens},
 };
 
-/// So much of an engine's error is read.
+/// Most bytes of an engine's error that are read.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
-/// Goes with an answer to a caller who is refused again and again, see [`crate::refused`].
+/// Marks an answer to a caller who is refused again and again, see [`crate::refused`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delayed;
 
@@ -66,7 +66,7 @@ pub(crate) async fn read_refusal(
         (reply.answer.status(), reply.answer.headers().get(header::RETRY_AFTER).cloned());
     let body = match deadline.limit(read_all(reply, meter, MAX_ERROR_BODY)).await {
         Ok(Ok(bytes)) => bytes,
-        // Cut off, too long or too slow: the status alone has to do.
+        // The body was cut off, too long or too slow: the status alone has to do.
         Ok(Err(_)) | Err(Over::TimedOut) => Bytes::new(),
         Err(Over::Cut) => return Err(failed(&Failure::Cut, meter)),
     };
@@ -123,7 +123,7 @@ pub(crate) enum Unread {
     TooLong,
 }
 
-/// The whole body of up to `max` bytes. The connection can be used again afterwards.
+/// Reads the whole body of up to `max` bytes. The connection can be used again afterwards.
 pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<Bytes, Unread> {
     let Reply { mut link, answer } = reply;
     let mut body = answer.into_body();
@@ -185,8 +185,8 @@ pub(crate) fn failed(failure: &Failure, meter: &Meter) -> Refusal {
     }
 }
 
-/// The engine of `meter` broke off in the middle of something: what the client is told, `message` if nothing more is
-/// known, and what the breaker makes of it.
+/// Returns the error for a client whose engine broke off, and the breaker's verdict. `message` is used if nothing more
+/// is known.
 pub(crate) fn broke_off(meter: &Meter, message: &str) -> (ApiError, Option<Verdict>) {
     match meter.ended_on_purpose() {
         Some(error) => (error, None),
@@ -202,7 +202,7 @@ pub(crate) fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<A
     let Refusal { error, outcome, verdict } = refusal;
     let status = error.code.status();
     let tokens = match (outcome, meter.upstream()) {
-        // It may have worked on it until the end.
+        // The engine may have worked on the request until the end.
         (Outcome::Timeout, Some(_)) => Tokens::Estimated { completion: 0 },
         _ => Tokens::None,
     };

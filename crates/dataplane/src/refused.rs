@@ -1,13 +1,13 @@
-//! What refusals may cost. A key that is over its limit, used from a wrong address or sending nonsense costs its holder
-//! nothing, so that nothing else bounds how often it asks. Of each caller:
+//! Limits the cost of refusals. A refused request (over a limit, from a wrong address, or malformed) uses up no limit.
+//! Without the bounds below, a caller could send refused requests as fast as it likes. For each caller:
 //!
 //! - the first refusals have a row of their own; further ones of the same kind share a row, which says how many they are
 //! - there are at most [`BURST`] rows at once and [`ROWS_PER_SECOND`] of them in the long run, of both kinds together
 //! - beyond [`ANSWERS_PER_SECOND`], an answer comes [`DELAY`] later and ends its connection
 //!
 //! Lines of the access log go with the rows. The bounds are those of the process; the shared rows are counted by each
-//! thread and written when its clockwork ticks, so that a gateway that is killed loses the counts of the last moments. What
-//! came near an engine is never counted here.
+//! thread and written at its next tick, so that a gateway that is killed loses the counts of the last moments. Requests
+//! that were sent to an engine are never counted here.
 
 use std::{
     cell::RefCell,
@@ -25,17 +25,17 @@ use uuid::Uuid;
 
 use crate::{limits::nanos, spool::RowRef, who::Who};
 
-/// Rows of refusals of one caller, in the long run.
+/// Most rows a second of one caller's refusals, in the long run.
 const ROWS_PER_SECOND: u64 = 5;
-/// Rows at once.
+/// Most rows at once.
 const BURST: u64 = 45;
-/// The last of them are for rows that stand for several requests.
+/// Part of [`BURST`] that is kept for rows that stand for several requests.
 const FOR_SHARED: u64 = 5;
-/// Answers that are not delayed.
+/// Most answers a second that are not delayed.
 const ANSWERS_PER_SECOND: u64 = 50;
-/// How much later the others come.
+/// Delay of the other answers.
 pub(crate) const DELAY: Duration = Duration::from_secs(1);
-/// Shared rows of one thread from which on further ones have no model's name.
+/// Number of waiting shared rows of one thread, from which on further ones have no model name.
 const NAMED: usize = 1024;
 
 const SECOND: u64 = 1_000_000_000;
@@ -49,17 +49,17 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Whether a refusal may have a row of its own.
+    /// Returns whether a refusal may have a row of its own.
     fn own_row(&self, now: u64) -> bool {
         take(&self.rows, now, ROW, (BURST - FOR_SHARED) * ROW)
     }
 
-    /// Whether a row that stands for several may be written.
+    /// Returns whether a row that stands for several requests may be written.
     fn shared_row(&self, now: u64) -> bool {
         take(&self.rows, now, ROW, BURST * ROW)
     }
 
-    /// Whether the answer may go at once.
+    /// Returns whether the answer may go at once.
     pub(crate) fn answers_now(&self, now: Instant) -> bool {
         take(&self.answers, nanos(now), SECOND / ANSWERS_PER_SECOND, SECOND)
     }
@@ -69,7 +69,7 @@ fn take(tat: &AtomicU64, now: u64, cost: u64, span: u64) -> bool {
     tat.fetch_update(Relaxed, Relaxed, |tat| gcra::take(tat, now, cost, span).ok()).is_ok()
 }
 
-/// What refusals must agree in to share a row.
+/// Refusals share a row if they agree in all of this.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kind {
     who: Who,
@@ -81,11 +81,11 @@ struct Kind {
     model: Box<str>,
 }
 
-/// Refusals that share a row: how many, and what is known of the first of them.
+/// The number of refusals that share a row, and what is known of the first of them.
 #[derive(Debug)]
 struct Shared {
     n: i64,
-    /// Milliseconds, of all.
+    /// Latency of all of them together, in milliseconds.
     latency: i64,
     id: Uuid,
     request_id: Box<str>,
@@ -101,8 +101,8 @@ struct Shared {
 pub(crate) struct Waiting(RefCell<HashMap<Kind, Shared>>);
 
 impl Waiting {
-    /// Whether the row is to be written as it is; otherwise it has been counted and comes with [`Waiting::write`]. `known`
-    /// says that its model exists.
+    /// Returns whether the row is to be written as it is; otherwise it has been counted and comes with
+    /// [`Waiting::write`]. `known` says that its model exists.
     pub(crate) fn passes(
         &self,
         bounds: &Arc<Refusals>,

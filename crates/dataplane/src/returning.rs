@@ -18,17 +18,18 @@ use crate::{
     deadline::{Deadline, Over},
 };
 
-/// So many requests wait for one model.
+/// Most requests that wait for one model.
 pub(crate) const MAX_WAITING: usize = 1024;
-/// What clients are told when waiting was in vain. Asking again costs little, loading takes seconds at least.
+/// Seconds after which clients should retry when waiting was in vain. A retry costs little, and loading takes seconds
+/// at least.
 const RETRY_AFTER_SEC: u64 = 5;
 
-/// How many wait, by served name. Locked only by requests that begin or end to wait.
+/// The number of waiting requests by served name. Locked only by requests that begin or end to wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Mutex<HashMap<String, usize>>);
 
 impl Waiting {
-    /// A place among those who wait, given back on drop; `None` if there is none left.
+    /// Returns a place among the waiting requests, given back on drop; `None` if there is none left.
     fn enter<'a>(&'a self, served_name: &'a str) -> Option<Place<'a>> {
         let mut all = self.lock();
         let requests = all.entry(served_name.to_owned()).or_default();
@@ -39,7 +40,7 @@ impl Waiting {
         Some(Place { waiting: self, served_name })
     }
 
-    /// How many wait for a model.
+    /// Returns how many requests wait for a model.
     pub(crate) fn requests(&self, served_name: &str) -> usize {
         self.lock().get(served_name).copied().unwrap_or_default()
     }
@@ -66,7 +67,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// How long a client is ready to wait: `Prefer: wait=<seconds>` (RFC 7240 §4.3); `None` if it does not say.
+/// Returns how long a client is ready to wait: `Prefer: wait=<seconds>` (RFC 7240 §4.3); `None` if it does not say.
 pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all("prefer").iter().filter_map(|it| it.to_str().ok());
     let wait = |it: &str| {
@@ -77,8 +78,8 @@ pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
     values.flat_map(|it| it.split(',')).find_map(wait)
 }
 
-/// Waits until `look` finds the model, asked again after each change of the catalog: up to `limit`, which is the
-/// client's and the route's, and up to the moment that `look` gave last.
+/// Waits until `look` finds the model; it is called again after each change of the catalog. The wait ends at `limit`,
+/// which comes from the client and the route, and at the time that `look` returned last.
 ///
 /// # Errors
 /// 503 `model_not_running` when it took too long or too many wait; 503 `shutting_down`; what `look` says.

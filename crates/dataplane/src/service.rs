@@ -1,4 +1,4 @@
-//! Which request goes where.
+//! Routes each request to the code that answers it.
 
 use std::{
     convert::Infallible,
@@ -28,19 +28,19 @@ use crate::{
     worker::{Guest, Phase, Worker},
 };
 
-/// Answers a request, whatever it is.
+/// Answers any request.
 pub(crate) fn handle(worker: &Rc<Worker>, request: Request<Incoming>, peer: Peer, guest: Guest) -> Handling {
     let inner = Rc::clone(worker);
     let health = tells_health(request.uri().path());
     let own = is_own(request.uri().path());
     let origin = if worker.config.web.has_origins() { request.headers().get(header::ORIGIN) } else { None };
     let origin = origin.cloned();
-    // Inference comes first: the way to it is the one that must be short.
+    // Inference comes first: its path must be the shortest.
     let inner: LocalBoxFuture<'static, _> = match Endpoint::asked_for(request.uri().path()) {
         endpoint if guest == Guest::Late && !health => {
             Box::pin(std::future::ready(refused(worker, &request, endpoint, &shutting_down())))
         }
-        // Load balancers ask for the health by whatever name; the admin API checks names itself.
+        // Load balancers ask for the health under any host name; the admin API checks host names itself.
         endpoint if own && !health && !is_known(worker, &request) => {
             let authority = request.uri().authority().map(Authority::as_str);
             let error = worker.config.web.unknown_host(request.headers(), authority);
@@ -68,7 +68,8 @@ fn is_own(path: &str) -> bool {
         || models::wanted(path).is_some()
 }
 
-/// hyper takes off the last coding, `chunked`, and leaves what it does not know, and further ones (RFC 9112 §6.1).
+/// Returns whether the body has no coding that hyper leaves in place. hyper removes the last coding, `chunked`, and
+/// leaves unknown and further ones (RFC 9112 §6.1).
 fn is_understood(request: &Request<Incoming>) -> bool {
     let codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
     let codings = codings.flat_map(|it| it.as_bytes().split(|it| *it == b',')).map(<[u8]>::trim_ascii);
@@ -114,8 +115,8 @@ impl Future for Handling {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // Nothing of a request that panicked is used afterwards: it owns all that it changes, except for what stays
-        // consistent at every instruction (counters, the spool's records).
+        // Nothing of a request that panicked is used afterwards: it owns everything that it changes, except for state
+        // that is consistent at every instruction (counters, the spool's records).
         let polled = catch_unwind(AssertUnwindSafe(|| this.inner.as_mut().poll(cx)));
         polled.map_or_else(
             |_| {
@@ -152,7 +153,7 @@ async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Res
     let trace = traced.then(|| Trace::new(request.headers(), &worker));
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = elsewhere(Rc::clone(&worker), request, peer).await;
-    // Names are shorter; the query may hold a secret of somebody's.
+    // Valid paths are shorter than the limit. The query is left out, as it may hold a secret.
     let path = &uri.path()[..uri.path().floor_char_boundary(MAX_PATH)];
     let (status, latency) = (answer.status().as_u16(), started.elapsed());
     let request_id = answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default();
@@ -176,7 +177,7 @@ async fn told(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Res
     answer
 }
 
-/// What a tracing system is told of a path of this API; `None` for any other.
+/// Returns the route that spans have for a path of this API; `None` for any other path.
 fn route(path: &str) -> Option<&'static str> {
     let models = models::wanted(path).map(|it| match it {
         Wanted::List => "/v1/models",
@@ -190,7 +191,7 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     let (endpoint, wanted) = (Endpoint::asked_for(path), models::wanted(path));
     let health = matches!(path, "/health" | "/livez");
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    // TRACE is refused by whoever knows the path, with the methods that it has (RFC 9110 §15.5.6).
+    // TRACE is refused by the code that knows the path, with the methods that it has (RFC 9110 §15.5.6).
     let refused = *request.method() == Method::CONNECT || upgrades(&request);
     if *request.method() == Method::OPTIONS
         && (endpoint.is_some() || wanted.is_some() || health)
@@ -211,7 +212,7 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
         return answer;
     }
     if path == READYZ && worker.phase() >= Phase::Leave {
-        // Whatever it still serves.
+        // The gateway reports that it is leaving, although it still serves requests.
         request.extensions_mut().insert(Leaving);
     }
     if health {
@@ -224,16 +225,16 @@ async fn elsewhere(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Pee
     let request_id = request_id(&worker, &request);
     request.headers_mut().insert(&X_REQUEST_ID, request_id);
     let answer = (worker.other)(request, peer).await;
-    // Such a stream may have no end of its own (the log of an engine), and would hold up the gateway's.
+    // An event stream may have no end of its own (the log of an engine), and would hold up the gateway's end.
     let events = answer.headers().get(header::CONTENT_TYPE).is_some_and(inference::is_event_stream);
     answer.map(|body| if events { Answer::Events(body, worker) } else { Answer::Other(body) })
 }
 
-/// Goes with `/readyz` to the admin API, which can't know it.
+/// Marks a request for `/readyz` while the gateway is leaving, for the admin API, which can't know it.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving;
 
-/// So much of a path is in the access log and in spans, in bytes.
+/// Longest part of a path that is in the access log and in spans, in bytes.
 const MAX_PATH: usize = 300;
 const READYZ: &str = "/readyz";
 
@@ -241,7 +242,8 @@ fn tells_health(path: &str) -> bool {
     matches!(path, "/health" | "/livez" | READYZ)
 }
 
-/// `Upgrade: h2c` is an offer that many clients make and that may be ignored; a web socket is a demand.
+/// Returns whether a request demands a web socket. `Upgrade: h2c` is only an offer that many clients make, and may be
+/// ignored.
 fn upgrades(request: &Request<Incoming>) -> bool {
     request.headers().get(header::UPGRADE).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }

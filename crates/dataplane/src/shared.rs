@@ -26,22 +26,22 @@ pub struct Shared {
     pub catalog: ArcSwap<Catalog>,
     pub clock: Clock,
     pub counters: Counters,
-    /// The same by model; routes hold theirs.
+    /// Counters by model; routes hold theirs.
     pub stats: Stats,
     pub limiter: Limiter,
     pub bodies: Bodies,
-    /// Told when new rows lie in the spool: at once after 256 of them, else within half a second.
+    /// Notified when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
     /// Requests that wait for a model that is being applied.
     pub(crate) waiting: Waiting,
     /// Client connections.
     pub(crate) crowd: Crowd,
-    /// Of callers who can't be told apart, see [`crate::Config::allow_all_keys`].
+    /// The refusals of callers who can't be told apart, see [`crate::Config::allow_all_keys`].
     pub(crate) refusals: Arc<Refusals>,
     /// The disk of the spool is almost full: what is left is for requests that are served.
     pub(crate) disk_low: AtomicBool,
     changed: watch::Sender<()>,
-    /// Told when callers that there were may ask for nothing more.
+    /// Notified when callers of the previous catalog may ask for nothing more.
     ended: watch::Sender<()>,
 }
 
@@ -64,14 +64,15 @@ impl Shared {
         }
     }
 
-    /// With limits that are shared with other gateways.
+    /// Sets limits that are shared with other gateways.
     #[must_use]
     pub fn with_limiter(self, limiter: Limiter) -> Self {
         Self { limiter, ..self }
     }
 
-    /// Puts a new catalog into force, has the requests that wait for a model look at it, and ends the streams of keys and
-    /// sessions that are not in it any more, unless their time was up: what began in time may finish.
+    /// Puts a new catalog into force, wakes the requests that wait for a model so that they look at it, and ends the
+    /// streams of keys and sessions that are not in it any more. Streams of those that have expired may finish, as they
+    /// began in time.
     pub fn publish(&self, catalog: Catalog) {
         let next = Arc::new(catalog);
         let before = self.catalog.swap(Arc::clone(&next));
@@ -94,17 +95,17 @@ impl Shared {
         self.changed.send_replace(());
     }
 
-    /// Tells when streams have to look at whether their callers were ended.
+    /// Returns a receiver that is notified when streams have to check whether their callers were ended.
     pub(crate) fn endings(&self) -> watch::Receiver<()> {
         self.ended.subscribe()
     }
 
-    /// Tells of each [`Shared::publish`] from now on.
+    /// Returns a receiver that is notified of each [`Shared::publish`] from now on.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// Requests that wait for a model to come back, see [`crate::RouteTarget::Returning`].
+    /// Returns how many requests wait for a model to come back, see [`crate::RouteTarget::Returning`].
     pub fn waiting(&self, served_name: &str) -> usize {
         self.waiting.requests(served_name)
     }
@@ -134,16 +135,16 @@ impl Retry {
     }
 }
 
-/// Counters since start, for Prometheus. Gauges say so.
+/// Counters since start, for Prometheus. Gauges are marked as such.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Client connections accepted.
     pub connections: AtomicU64,
     /// Gauge: client connections open.
     pub connections_open: AtomicU64,
-    /// Connections that were closed at once, because there were as many as may be.
+    /// Connections that were closed at once, because the limit of all connections was reached.
     pub connections_refused_full: AtomicU64,
-    /// The same, of their address.
+    /// Connections that were closed at once, because the limit of their address was reached.
     pub connections_refused_address: AtomicU64,
     /// Connections that had brought no request and made room for others.
     pub connections_displaced: AtomicU64,
@@ -153,7 +154,7 @@ pub struct Counters {
     pub refused: AtomicU64,
     /// Gauge: inference requests that passed authentication and have not ended.
     pub in_flight: AtomicU64,
-    /// Gauge: those of them whose answer is streaming.
+    /// Gauge: requests in flight whose answer is streaming.
     pub streams: AtomicU64,
     /// Tokens of all rows.
     pub prompt_tokens: AtomicU64,
@@ -170,9 +171,9 @@ pub struct Counters {
     pub refusals_dropped: AtomicU64,
     /// Usage rows that the shipper brought to the database.
     pub usage_shipped: AtomicU64,
-    /// Batches of them that the database did not take.
+    /// Batches of rows that the database did not take.
     pub usage_failures: AtomicU64,
-    /// Those of them that were there already.
+    /// Shipped rows that the database had already.
     pub usage_replayed: AtomicU64,
     /// Damaged places in the spool.
     pub spool_torn: AtomicU64,
@@ -180,19 +181,19 @@ pub struct Counters {
     pub spool_backlog_bytes: AtomicU64,
     /// Panics caught in request handlers.
     pub panics: AtomicU64,
-    /// Whole requests.
+    /// Time of whole requests.
     pub latency: Fine,
     /// Time to the first byte of streamed answers.
     pub ttft: Fine,
 }
 
 impl Counters {
-    /// All inference requests that ended with a row.
+    /// Returns the number of all inference requests that ended with a row.
     pub fn requests_total(&self) -> u64 {
         self.requests.iter().map(|it| it.load(Relaxed)).sum()
     }
 
-    /// Those that ended with `outcome`.
+    /// Returns the number of requests that ended with `outcome`.
     pub fn requests_with(&self, outcome: Outcome) -> u64 {
         self.requests[outcome as usize].load(Relaxed)
     }

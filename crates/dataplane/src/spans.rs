@@ -1,5 +1,5 @@
-//! Spans: what a tracing system is told of a request, without anything of its content. They are kept in a buffer of the
-//! thread and handed over in whole blocks twice a second: a request neither waits nor wakes anybody.
+//! Spans: what a tracing system learns of a request, without anything of its content. Each thread keeps them in a
+//! buffer and hands them over in whole blocks twice a second: a request neither waits nor wakes another thread.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::Sender;
 pub use crate::trace::Sampler;
 use crate::trace::Trace;
 
-/// A block is handed over at this size at the latest, in spans.
+/// Number of spans at which a block is handed over without waiting for the next tick.
 const BLOCK: usize = 256;
 
 /// A request that ended.
@@ -29,9 +29,9 @@ pub struct Span {
     pub id: u64,
     /// The client's span.
     pub parent: Option<u64>,
-    /// The second half of the trace's context, as it came.
+    /// The `tracestate` of the request, as it came.
     pub state: Option<Box<str>>,
-    /// Those of `traceparent`.
+    /// The flags of `traceparent`.
     pub flags: u8,
     pub started: Timestamp,
     pub duration: Duration,
@@ -46,13 +46,13 @@ pub struct Span {
     pub call: Option<Call>,
 }
 
-/// What a request wanted of a model, and what became of it.
+/// The model call of a request, and its result.
 #[derive(Debug)]
 pub struct Call {
     pub endpoint: Endpoint,
-    /// As the client called it; empty if it did not.
+    /// The model's name as the client gave it; empty if it gave none.
     pub model: Box<str>,
-    /// `None` if it is not known: entered by hand, or never routed.
+    /// The kind of engine; `None` if it is not known, because it was entered by hand or the request was never routed.
     pub engine: Option<EngineKind>,
     pub outcome: Outcome,
     pub stream: bool,
@@ -60,11 +60,11 @@ pub struct Call {
     pub prompt_tokens: i64,
     pub cached_tokens: Option<i64>,
     pub completion_tokens: i64,
-    /// The counts are the gateway's own.
+    /// The counts are the gateway's own estimates.
     pub estimated: bool,
 }
 
-/// Where spans go. A block that the receiver has no room for is dropped.
+/// The destination of spans. A block that the receiver has no room for is dropped.
 #[derive(Debug, Clone)]
 pub struct Spans {
     pub sampler: Sampler,
@@ -73,7 +73,7 @@ pub struct Spans {
     pub dropped: Arc<AtomicU64>,
 }
 
-/// What is the same for all requests that are told of.
+/// The facts that all requests with a span have.
 pub(crate) struct Facts<'a> {
     pub started: Timestamp,
     pub duration: Duration,
@@ -132,7 +132,7 @@ impl Buffer {
         }
     }
 
-    /// Hands over what there is.
+    /// Hands over the buffer.
     pub(crate) fn flush(&self) {
         let Some(spans) = &self.spans else { return };
         let block = self.block.take();

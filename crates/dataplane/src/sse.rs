@@ -1,14 +1,15 @@
-//! Server-sent events of an engine while they pass: counts them, knows where one ends, and takes the usage event out
-//! if the client did not ask for it. Bytes are otherwise neither changed nor re-framed.
+//! Handles the server-sent events of an engine while they pass: counts them, finds where one ends, and removes the
+//! usage event if the client did not ask for it. Bytes are otherwise neither changed nor re-framed.
 
 use std::sync::LazyLock;
 
 use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 
-/// An event that is longer passes as it is.
+/// Longest event, in bytes, that is held; a longer one passes as it is.
 const MAX_EVENT: usize = 256 << 10;
-/// So much of a line that is cut in two is put together again: up to its `choices` a chunk of either engine is shorter.
+/// Most bytes of a line cut in two that are put together again: in both engines, less than this comes before the
+/// `choices` of a chunk.
 const LINE_HEAD: usize = 512;
 
 static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"choices\""));
@@ -18,12 +19,12 @@ static DONE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\ndata: 
 /// In JSON a quote inside a string is escaped, so this is a whole string, and hardly ever there.
 static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"error\""));
 
-/// What is done with events, and how they are told apart.
+/// What is done with events, and how they are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Chats and completions: they pass.
     Choices,
-    /// The same, less those that have usage and no choices.
+    /// Chats and completions: they pass, except for events that have usage and no choices, which are removed.
     ChoicesOnly,
     /// Events with names, those of `/v1/responses` and `/v1/messages`: they pass.
     Named,
@@ -37,7 +38,7 @@ pub(crate) struct Events {
     held: BytesMut,
     /// The last bytes that went out; a blank line at first, as nothing is open then.
     last: [u8; 3],
-    /// Beginning of a line whose end has not come; empty nearly always.
+    /// The beginning of a line whose end has not come; it is nearly always empty.
     line: Vec<u8>,
     n_content: u64,
     done: bool,
@@ -57,27 +58,27 @@ impl Events {
         }
     }
 
-    /// Events with choices (or pieces of the answer) so far.
+    /// Returns how many events with choices (or pieces of the answer) came so far.
     pub(crate) fn n_content(&self) -> u64 {
         self.n_content
     }
 
-    /// `data: [DONE]` or its like came.
+    /// Returns whether `data: [DONE]` or the like came.
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The engine sent an error as an event.
+    /// Returns whether the engine sent an error as an event.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Whether an event can be added behind what went out, without a blank line first.
+    /// Returns whether an event can be added behind the bytes that went out, without a blank line first.
     pub(crate) fn at_boundary(&self) -> bool {
         ends_event(&self.last)
     }
 
-    /// Takes a frame as it came; gives what goes out now, which may be empty.
+    /// Takes a frame as it came, and returns what goes out now, which may be empty.
     pub(crate) fn push(&mut self, frame: Bytes) -> Bytes {
         let out = self.filter(frame);
         self.note(&out);
@@ -93,7 +94,7 @@ impl Events {
             if !self.at_boundary() {
                 return self.filter_rest(frame);
             }
-            // Nearly always: whole events, and none of them the one to be removed.
+            // This is the usual case: whole events, and none of them is to be removed.
             if !suspicious && ends_event(&frame) {
                 return frame;
             }
@@ -102,7 +103,7 @@ impl Events {
         self.release()
     }
 
-    /// The stream is over: what is left.
+    /// Returns what is left at the end of the stream.
     pub(crate) fn finish(&mut self) -> Bytes {
         let rest = self.held.split().freeze();
         self.note(&rest);
@@ -116,8 +117,8 @@ impl Events {
         self.last[keep..].copy_from_slice(&out[out.len() - n..]);
     }
 
-    /// Counts what is in the frame; true if an event with empty choices may be in it. Of an event that is cut in two
-    /// `release` sees that in one piece.
+    /// Counts what is in the frame; true if an event with empty choices may be in it. If an event is cut in two,
+    /// `release` looks at it in one piece.
     fn look(&mut self, frame: &[u8]) -> bool {
         let in_line = self.look_at_cut_line(frame);
         self.failed |= has_error(frame);
@@ -138,7 +139,8 @@ impl Events {
         suspicious
     }
 
-    /// Puts a line together that two frames share, and counts what is in it; whether the frame begins within one.
+    /// Puts a line together that two frames share, and counts what is in it. Returns whether the frame begins within a
+    /// line.
     fn look_at_cut_line(&mut self, frame: &[u8]) -> bool {
         let known = self.line.len();
         if known == 0 && frame.ends_with(b"\n") {
@@ -159,7 +161,7 @@ impl Events {
         known > 0
     }
 
-    /// Counts what can't be seen in either part of a line; `known` bytes are of the first.
+    /// Counts what can't be seen in either part of a line; the first part has `known` bytes.
     fn look_at_joined(&mut self, line: &[u8], known: usize) {
         self.failed |= has_error(line);
         if self.kind == Kind::Named {
@@ -173,7 +175,8 @@ impl Events {
         }
     }
 
-    /// A string in JSON has no line feed, so a whole line that names an event is no part of one.
+    /// Looks at the names of events. A string in JSON has no line feed, so a whole line that names an event is not part
+    /// of a string.
     fn look_at_names(&mut self, frame: &[u8]) {
         for at in EVENT.find_iter(frame) {
             let line = &frame[at + EVENT.needle().len()..];
@@ -189,7 +192,7 @@ impl Events {
         }
     }
 
-    /// The rest of an event of which a part went out already, and what follows it.
+    /// Returns the rest of an event of which a part went out already, and what follows it.
     fn filter_rest(&mut self, mut frame: Bytes) -> Bytes {
         // If the blank line itself is cut in two, one more event passes unseen.
         let Some(end) = event_end(&frame, 0).filter(|end| *end < frame.len()) else { return frame };
@@ -202,7 +205,7 @@ impl Events {
         out.freeze()
     }
 
-    /// All whole events that are held, less those to be removed.
+    /// Returns all whole events that are held, without those to be removed.
     fn release(&mut self) -> Bytes {
         let (mut kept, mut end, mut removed) = (0, 0, None::<BytesMut>);
         while let Some(next) = event_end(&self.held, end) {
@@ -234,7 +237,8 @@ fn says_done(line: &[u8]) -> bool {
     line.starts_with(&DONE.needle()[1..])
 }
 
-/// `after` is what follows `"choices"`. `None` if it ends before that can be told.
+/// Returns whether the list of choices is empty; `after` is what follows `"choices"`. `None` if `after` is too short to
+/// decide.
 fn has_no_choices(after: &[u8]) -> Option<bool> {
     let mut rest = after.iter().copied().filter(|it| !it.is_ascii_whitespace());
     for expected in *b":[]" {
@@ -249,13 +253,14 @@ fn has_error(frame: &[u8]) -> bool {
     ERROR.find_iter(frame).any(|at| begins_data(&frame[..at]) && is_null(&frame[at + 7..]) == Some(false))
 }
 
-/// Whether `before` ends with the beginning of a line of data and that of its object: what follows is its first key.
+/// Returns whether `before` ends with the beginning of a line of data and of its object, so that its first key follows.
 fn begins_data(before: &[u8]) -> bool {
     let line = &before[memchr::memrchr(b'\n', before).map_or(0, |at| at + 1)..];
     line.strip_prefix(b"data:").is_some_and(|it| it.trim_ascii() == b"{")
 }
 
-/// `after` is what follows a key: whether its value is `null`. `None` if it ends before that can be told.
+/// Returns whether the value of a key is `null`; `after` is what follows the key. `None` if `after` is too short to
+/// decide.
 fn is_null(after: &[u8]) -> Option<bool> {
     let mut rest = after.iter().copied().filter(|it| !it.is_ascii_whitespace());
     Some(rest.next()? == b':' && rest.next()? == b'n')
@@ -270,7 +275,7 @@ fn is_usage_only(event: &[u8]) -> bool {
     CHOICES.find(event).is_some_and(empty) && USAGE.find(event).is_some_and(counted)
 }
 
-/// Where the event that begins at `from` ends: behind the blank line.
+/// Returns where the event that begins at `from` ends: behind the blank line.
 pub(crate) fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {

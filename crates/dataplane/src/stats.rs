@@ -1,5 +1,5 @@
 //! Counts of requests by model, and histograms. Everything is made before the first request and counted with relaxed
-//! atomic additions; the map of models is only touched by whoever publishes a catalog or reads the counts.
+//! atomic additions; the map of models is only used when a catalog is published or the counts are read.
 
 use std::{
     collections::BTreeMap,
@@ -12,14 +12,14 @@ use std::{
 
 use gantry_domain::endpoint::Endpoint;
 
-/// So many models have counts of their own; those of others, and of names that nobody serves, are under [`OTHER`].
+/// Most models that have counts of their own; those of others, and of names that no model has, are under [`OTHER`].
 pub const MAX_MODELS: usize = 200;
-/// The label of what has no counts of its own.
+/// The label of models without counts of their own.
 pub const OTHER: &str = "other";
 /// Status classes that are counted: the first digit of the status.
 pub const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-/// Whole requests, and the time to the first token, in microseconds.
+/// Bounds for the time of whole requests and the time to the first token, in microseconds.
 const REQUEST: [u64; 15] = [
     5_000,
     10_000,
@@ -37,15 +37,15 @@ const REQUEST: [u64; 15] = [
     120_000_000,
     300_000_000,
 ];
-/// Between two pieces of a stream, in microseconds.
+/// Bounds for the time between two pieces of a stream, in microseconds.
 const GAP: [u64; 14] = [
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000,
     2_500_000, 10_000_000,
 ];
 
-/// Tokens of an answer from which on its rate is measured.
+/// Fewest tokens of an answer whose rate is measured.
 const MIN_MEASURED: u64 = 32;
-/// Tokens a second of one answer of a model without a measured one.
+/// Tokens a second that are assumed for one answer of a model without a measured rate.
 const UNKNOWN_RATE: f64 = 50.0;
 
 /// A histogram with fixed bounds, in the form that Prometheus wants once its buckets are summed up.
@@ -67,8 +67,8 @@ impl Histogram {
         self.sum_us.fetch_add(us, Relaxed);
     }
 
-    /// Upper bounds (inclusive) in seconds with the samples up to them, the last one without a bound; and the sum of
-    /// all samples in seconds.
+    /// Returns the upper bounds (inclusive) in seconds with the number of samples up to each, the last one without a
+    /// bound; and the sum of all samples in seconds.
     pub fn read(&self) -> (Vec<(Option<f64>, u64)>, f64) {
         let mut sum = 0;
         let buckets = self.buckets.iter().enumerate().map(|(index, n)| {
@@ -79,7 +79,7 @@ impl Histogram {
     }
 }
 
-/// Samples of one stream, added to a [`Histogram`] at its end: no cache line travels for each piece.
+/// Samples of one stream, added to a [`Histogram`] at its end: the threads' caches exchange no line for each piece.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     buckets: [u32; GAP.len() + 1],
@@ -127,8 +127,8 @@ impl Fine {
         self.0.iter().map(|it| it.load(Relaxed)).collect()
     }
 
-    /// The value below which the share `q` (0–1) of the samples between two readings lies: the middle of its bucket,
-    /// so at most 6.25 % off. `None` without samples.
+    /// Returns the value below which the share `q` (0–1) of the samples between two readings lies: the middle of its
+    /// bucket, so at most 6.25 % off. `None` without samples.
     pub fn percentile(before: &[u64], after: &[u64], q: f64) -> Option<Duration> {
         let n = |index: usize| after[index].saturating_sub(before.get(index).copied().unwrap_or(0));
         let total: u64 = (0..after.len()).map(n).sum();
@@ -142,7 +142,7 @@ impl Fine {
     }
 }
 
-/// The least value of a bucket of [`Fine`], in microseconds.
+/// Returns the least value of a bucket of [`Fine`], in microseconds.
 fn start(index: usize) -> u64 {
     match index >> SUB {
         0 | 1 => index as u64,
@@ -155,17 +155,17 @@ fn start(index: usize) -> u64 {
 pub struct ModelStats {
     /// By endpoint in the order of [`Endpoint::ALL`], and by [`CLASSES`].
     pub requests: [[AtomicU64; CLASSES.len()]; Endpoint::ALL.len()],
-    /// Whole requests.
+    /// Time of whole requests.
     pub latency: Histogram,
-    /// First byte of streamed answers.
+    /// Time to the first byte of streamed answers.
     pub ttft: Histogram,
-    /// Between two pieces of streamed answers.
+    /// Time between two pieces of streamed answers.
     pub gaps: Histogram,
     pub prompt_tokens: AtomicU64,
-    /// Those of them that the engine had computed before.
+    /// Prompt tokens that the engine had computed before.
     pub cached_tokens: AtomicU64,
     pub completion_tokens: AtomicU64,
-    /// Tokens of one answer in 1,000 s, lately; 0 if none was measured.
+    /// Recent rate of one answer, in tokens per 1,000 s; 0 if none was measured.
     rate: AtomicU32,
 }
 
@@ -185,19 +185,21 @@ impl Default for ModelStats {
 }
 
 impl ModelStats {
-    /// An answer of `tokens` took so long. Short ones say more about their prompts.
+    /// Notes that an answer of `tokens` tokens took `took`. Short answers are ignored: their time depends more on their
+    /// prompts.
     pub(crate) fn note_rate(&self, tokens: u64, took: Duration) {
         if tokens < MIN_MEASURED || took.is_zero() {
             return;
         }
         let new = (tokens as f64 * 1e3 / took.as_secs_f64()) as u32;
         let old = self.rate.load(Relaxed);
-        // A quarter of each: what the last dozen requests had, however busy the engine is now.
+        // Each new rate counts one quarter: the mean is that of about the last dozen requests, however busy the engine
+        // is now.
         let mean = if old == 0 { new } else { old - old / 4 + new / 4 };
         self.rate.store(mean.max(1), Relaxed);
     }
 
-    /// Tokens a second of one answer, lately.
+    /// Returns the recent rate of one answer, in tokens a second.
     pub(crate) fn rate(&self) -> f64 {
         match self.rate.load(Relaxed) {
             0 => UNKNOWN_RATE,
@@ -215,12 +217,12 @@ impl ModelStats {
 #[derive(Debug, Default)]
 pub struct Stats {
     models: Mutex<BTreeMap<String, Arc<ModelStats>>>,
-    /// See [`OTHER`].
+    /// Counts under [`OTHER`].
     pub other: Arc<ModelStats>,
 }
 
 impl Stats {
-    /// The counts of a served name, for its route.
+    /// Returns the counts of a served name, for its route.
     pub fn of(&self, served_name: &str) -> Arc<ModelStats> {
         let mut models = self.lock();
         match models.get(served_name) {
@@ -235,7 +237,7 @@ impl Stats {
         self.lock().retain(|name, _| known(name));
     }
 
-    /// All, [`OTHER`] last.
+    /// Returns all counts, [`OTHER`] last.
     pub fn all(&self) -> Vec<(String, Arc<ModelStats>)> {
         let models = self.lock();
         let own = models.iter().map(|(name, stats)| (name.clone(), Arc::clone(stats)));

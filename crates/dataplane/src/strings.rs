@@ -1,5 +1,5 @@
-//! Tells what stands in strings of passing JSON from what stands between them, byte by byte, wherever frames end. Nothing
-//! is judged: what comes is an engine's answer, and who reads it looks for a few members only.
+//! Separates the strings of passing JSON from what stands between them, byte by byte, wherever frames end. The JSON is
+//! not checked: it is an engine's answer, and its readers look for a few members only.
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
@@ -10,8 +10,8 @@ enum Place {
     Escape,
 }
 
-/// Where the next byte stands, and what the last string was. Of a string no more than `MAX_WORD` bytes are kept: one more
-/// than the longest that matters, so that no longer one is taken for it.
+/// Where the next byte stands, and what the last string was. At most `MAX_WORD` bytes of a string are kept: one more
+/// than the longest word that matters, so that a longer string is not mistaken for that word.
 #[derive(Debug, Default)]
 pub(crate) struct Strings<const MAX_WORD: usize> {
     place: Place,
@@ -20,8 +20,8 @@ pub(crate) struct Strings<const MAX_WORD: usize> {
 }
 
 impl<const MAX_WORD: usize> Strings<MAX_WORD> {
-    /// Takes the next byte. True if it stands between strings; a quote that begins one does, and one that ends it does
-    /// not.
+    /// Takes the next byte. Returns true if it stands between strings; a quote that begins a string does, and one that
+    /// ends it does not.
     pub(crate) fn between(&mut self, byte: u8) -> bool {
         match (self.place, byte) {
             (Place::Between, b'"') => {
@@ -51,12 +51,12 @@ impl<const MAX_WORD: usize> Strings<MAX_WORD> {
         }
     }
 
-    /// Beginning of the last string, escapes as they were written.
+    /// Returns the beginning of the last string, with escapes as they were written.
     pub(crate) fn word(&self) -> &[u8] {
         &self.word
     }
 
-    /// Bytes of the last string, an escape's backslash not counted.
+    /// Returns the bytes of the last string, without the backslashes of escapes.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }

@@ -1,6 +1,6 @@
-//! The body of an engine's answer on its way to the client: passes as it comes, is read for token counts, and ends
-//! the request's [`Meter`] before its last byte leaves: that of a stream before its last event, by which clients know that
-//! they have all.
+//! The body of an engine's answer on its way to the client: it passes as it comes, is read for token counts, and ends
+//! the request's [`Meter`] before its last byte leaves. For a stream, this is before its last event, by which clients
+//! know that the answer is complete.
 
 use std::{
     io,
@@ -38,30 +38,30 @@ use crate::{
 pub(crate) struct Framing {
     /// Server-sent events.
     pub events: bool,
-    /// The end is marked; otherwise a closed connection is all there is, and a stream needs its `[DONE]`.
+    /// The end of the body is marked; otherwise only the closed connection shows it, and a stream needs its `[DONE]`.
     pub delimited: bool,
     /// Take the usage event out.
     pub strip: bool,
-    /// What the engine counts at a time.
+    /// What one usage object of the engine covers.
     pub usage_of: UsageOf,
 }
 
-/// See the module.
+/// The body of an engine's answer on its way to the client.
 pub(crate) struct Tap {
     meter: Box<Meter>,
     /// Gone once the answer is complete or broken.
     link: Option<Box<Link>>,
-    /// Whose connection it is.
+    /// The upstream that the connection belongs to.
     upstream: Option<u64>,
     body: Incoming,
     deadline: Deadline,
-    /// Between two frames.
+    /// Longest time between two frames.
     idle: Duration,
     delimited: bool,
     scanner: Scanner,
     /// Lengths of all choices, when the engine counts only the first.
     choices: Option<Box<Choices>>,
-    /// For a stream.
+    /// Set for a stream.
     events: Option<Events>,
     /// The stream is one of completions and has to look like a chat.
     chunks: Option<Box<Chunks>>,
@@ -122,7 +122,7 @@ impl Tap {
         self.chunks = Some(chunks);
     }
 
-    /// hyper never asks for the first piece of a body that has none.
+    /// Ends an answer without a body now, because hyper never asks for its first piece.
     pub(crate) fn end_if_empty(&mut self) {
         if self.body.is_end_stream() {
             self.complete();
@@ -130,7 +130,7 @@ impl Tap {
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
-        // An event may be taken out of a stream, or added.
+        // An event may be removed from a stream, or added.
         if self.events.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 
@@ -144,7 +144,7 @@ impl Tap {
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
                     let out = self.pass(data);
-                    // hyper does not poll a body again of which it has all announced bytes.
+                    // hyper does not poll a body again once all announced bytes have come.
                     if self.body.is_end_stream() && self.delimited {
                         let rest = self.complete();
                         return ready(join(out, rest));
@@ -205,8 +205,8 @@ impl Tap {
         }
     }
 
-    /// Whether the last event of a stream is there, though the end of the body is not: whatever happens to the connections
-    /// from now on, the client has all that the answer says.
+    /// Returns whether the last event of a stream is there, even if the end of the body is not: whatever happens to the
+    /// connections from now on, the client has the whole answer.
     fn is_whole(&self) -> bool {
         self.events.as_ref().is_some_and(|it| it.is_done() && it.at_boundary())
     }
@@ -218,7 +218,7 @@ impl Tap {
         if rest.is_empty() { Poll::Ready(None) } else { ready(rest) }
     }
 
-    /// The answer has come completely; gives what was held back of it.
+    /// Ends an answer that has come completely, and returns what was held back of it.
     fn complete(&mut self) -> Bytes {
         let mut rest = self.events.as_mut().map(Events::finish).unwrap_or_default();
         if let Some(chunks) = &mut self.chunks {
@@ -268,7 +268,8 @@ impl Tap {
         ready(format!("{blank}{event}").into())
     }
 
-    /// `unseen`: about how many tokens the engine wrote that did not come here.
+    /// Ends the request's meter. `unseen` is an estimate of the tokens that the engine wrote and that did not come
+    /// here.
     fn end(&mut self, status: u16, outcome: Outcome, verdict: Option<Verdict>, unseen: u64) {
         if self.meter.has_ended() {
             return;
@@ -287,7 +288,7 @@ impl Tap {
         let (mut counts, mut exact) = (self.scanner.found(), true);
         if let Some(counts) = &mut counts {
             if let Some(n) = self.scanner.n_counted() {
-                // The engine reads a prompt once, however many answers to it there are, and says so with each of them.
+                // The engine reads a prompt once for all answers to it, but reports its tokens with each of them.
                 let once = |sum: i64| {
                     let share = i128::from(sum) * i128::from(asked.prompts) / i128::from(n.max(1));
                     i64::try_from(share).unwrap_or(i64::MAX)
@@ -316,10 +317,10 @@ impl Tap {
         self.events.as_ref().map_or(0, Events::n_content)
     }
 
-    /// About how many tokens of completion there are, if the engine does not say it.
+    /// Estimates how many tokens the completion has, if the engine does not report it.
     fn sent(&self, unseen: u64) -> u64 {
         match (&self.events, self.meter.endpoint) {
-            // The first event of each choice of a chat only says who speaks.
+            // The first event of each choice of a chat only has the role of the speaker.
             (Some(events), Endpoint::ChatCompletions) if self.chunks.is_none() => {
                 events.n_content().saturating_sub(self.meter.asked.answers()) + unseen
             }
@@ -338,7 +339,7 @@ impl Drop for Tap {
         if self.link.take().is_some() {
             let (status, outcome) = self.meter.abandoned();
             let unseen = match (&self.events, self.last) {
-                // What the engine sent, and its client did not take.
+                // This is what the engine sent and the client did not take.
                 (Some(_), Some(last)) => self.meter.unseen(Some(last)),
                 (Some(_), None) => 0,
                 (None, _) => self.meter.unseen(None),

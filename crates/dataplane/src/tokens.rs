@@ -1,9 +1,9 @@
 //! Finds the engine's token counts in an answer while it passes: the last `"usage": {…}` (or what the endpoint has
-//! instead, see [`Counted`]), wherever frames end; of streams of llama-server all of them, as it counts each choice for
-//! itself.
+//! instead, see [`Counted`]), wherever frames end; for streams of llama-server all of them, as it counts each choice
+//! separately.
 //!
 //! In JSON a quote inside a string is escaped, so `"usage"` followed by a colon is a key unless a backslash stands
-//! before it. That makes a byte search enough where answers carry no JSON of the client's; elsewhere see [`Outline`].
+//! before it. So a byte search is enough if answers carry no JSON of the client's; for other endpoints see [`Outline`].
 
 use std::sync::LazyLock;
 
@@ -14,14 +14,14 @@ use crate::{elements::Elements, outline::Outline};
 
 /// A usage object that is longer, or that many bytes of a frame at a time, ends the search for its end.
 const MAX_OBJECT: usize = 4096;
-/// Counts above it are nonsense and make the object not count.
+/// Largest count that is accepted; an object with a larger one is nonsense and does not count.
 const MAX_TOKENS: i64 = 1_000_000_000;
 
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
 static INPUT_TOKENS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"input_tokens\""));
 static COUNT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"count\""));
 
-/// What the engine said it used; `None` is what it did not say, or not as a number that makes sense.
+/// The engine's report of what it used; `None` if it did not report a value, or not as a number that makes sense.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub prompt: Option<i64>,
@@ -44,7 +44,7 @@ impl Counts {
 /// What one `usage` object of a stream of choices covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UsageOf {
-    /// All that was until then: the last one counts.
+    /// Everything up to then: the last one counts.
     Answer,
     /// One choice, as llama-server does it: all of them count.
     Choice,
@@ -58,11 +58,11 @@ pub(crate) struct Scanner {
     found: Option<Counts>,
     /// How many usage objects there were.
     n_found: u64,
-    /// End of what was fed that may begin a usage object.
+    /// The end of what was fed, if a usage object may begin in it.
     carry: Vec<u8>,
-    /// Where it stands matters too.
+    /// Set if the position of the usage object matters, too.
     outline: Option<Box<Outline>>,
-    /// What the engine left to be counted.
+    /// Counts the elements, if the engine gives no number.
     elements: Option<Box<Elements>>,
 }
 
@@ -73,7 +73,7 @@ impl Scanner {
         Self { place, usage_of, found: None, n_found: 0, carry: Vec::new(), outline: None, elements }
     }
 
-    /// For the answer of an endpoint, as `events` or in one piece.
+    /// Makes the scanner for the answer of an endpoint, as `events` or in one piece.
     pub(crate) fn of(endpoint: Endpoint, events: bool, usage_of: UsageOf) -> Self {
         let outline = endpoint.names_events().then(|| Box::new(Outline::new(events)));
         let several = events && endpoint.has_stream_options();
@@ -81,7 +81,7 @@ impl Scanner {
         Self { usage_of, outline, ..Self::new(endpoint.counted()) }
     }
 
-    /// What there is so far.
+    /// Returns the counts found so far.
     pub(crate) fn found(&self) -> Option<Counts> {
         self.found.or_else(|| {
             let prompt = self.elements.as_ref()?.found()?;
@@ -89,7 +89,7 @@ impl Scanner {
         })
     }
 
-    /// How many choices those are the counts of, if each has its own.
+    /// Returns how many choices the counts are of, if each choice has its own.
     pub(crate) fn n_counted(&self) -> Option<u64> {
         (self.usage_of == UsageOf::Choice).then_some(self.n_found)
     }
@@ -129,7 +129,7 @@ impl Scanner {
         }
     }
 
-    /// Looks through `bytes`; gives from where on they have to be looked at again with what follows them.
+    /// Looks through `bytes`; returns the place from which on they have to be looked at again with what follows them.
     fn search(&mut self, bytes: &[u8]) -> usize {
         let finder = match self.place {
             Counted::LastUsage | Counted::EveryUsage => &*USAGE,
@@ -162,7 +162,7 @@ impl Scanner {
         }
     }
 
-    /// What follows the key.
+    /// Reads what follows the key.
     fn value(&self, bytes: &[u8]) -> Object {
         match self.place {
             Counted::LastUsage => object(bytes, false),
@@ -195,7 +195,7 @@ enum Object {
     No,
 }
 
-/// Where the value behind a key begins, if one does.
+/// Returns where the value behind a key begins, if there is one.
 fn colon(bytes: &[u8]) -> Result<usize, Object> {
     let at = space(bytes, 0);
     match bytes.get(at) {
@@ -205,7 +205,7 @@ fn colon(bytes: &[u8]) -> Result<usize, Object> {
     }
 }
 
-/// `: 12`, the tokens of a prompt.
+/// Reads `: 12`, the tokens of a prompt.
 fn single(bytes: &[u8]) -> Object {
     let at = match colon(bytes) {
         Ok(at) => at,
@@ -223,7 +223,7 @@ fn single(bytes: &[u8]) -> Object {
     Object::Whole { counts, len: at + digits }
 }
 
-/// `: {…}`. For Anthropic `input_tokens` are those that were not cached (llama-server does it so; vLLM 0.32 says
+/// Reads `: {…}`. For Anthropic, `input_tokens` are those that were not cached (llama-server does so; vLLM 0.32 reports
 /// nothing of its cache there).
 fn object(bytes: &[u8], anthropic: bool) -> Object {
     let mut at = match colon(bytes) {

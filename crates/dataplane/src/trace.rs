@@ -1,6 +1,6 @@
-//! W3C Trace Context (Recommendation of 2021): which trace a request belongs to. Where spans are exported, the engine
-//! gets the gateway's span as its parent. Else a client's context is passed on as it is, since the gateway's own part is
-//! not recorded. A request without one begins a trace.
+//! W3C Trace Context (Recommendation of 2021): which trace a request belongs to. If spans are exported, the engine gets
+//! the gateway's span as its parent. Otherwise, a client's context is passed on as it is, since the gateway's own part
+//! is not recorded. A request without one begins a trace.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -14,16 +14,16 @@ const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 /// Flags that have a meaning: sampled, and (Trace Context level 2) that the id of the trace is random.
 const KNOWN_FLAGS: u8 = 3;
-/// What the specification asks everybody to carry; longer ones are left out whole.
+/// Limits up to which the specification asks everyone to carry `tracestate`; longer ones are left out whole.
 const MAX_STATE: usize = 512;
 const MAX_MEMBERS: usize = 32;
 const MAX_KEY: usize = 256;
 const MAX_VALUE: usize = 256;
 
-/// Of one request.
+/// The trace context of one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
-    /// What the engine gets.
+    /// The `traceparent` that the engine gets.
     pub parent: HeaderValue,
     pub state: Option<HeaderValue>,
     /// The gateway's own span, if it is exported.
@@ -42,15 +42,16 @@ pub(crate) struct OwnSpan {
 /// Which traces are recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// A trace that began elsewhere is recorded if it is marked as sampled there; the share is of the others.
+    /// A trace that began elsewhere is recorded if it is marked as sampled there; the share is that of the other
+    /// traces.
     pub follows_parent: bool,
     /// Share of the traces, 0–1.
     pub share: f64,
 }
 
 impl Sampler {
-    /// The same traces are taken wherever the share is the same: `TraceIdRatioBased` of OpenTelemetry's Rust SDK, by the
-    /// low 63 bits of the id.
+    /// Returns whether a trace is recorded. Gateways with the same share record the same traces: `TraceIdRatioBased` of
+    /// OpenTelemetry's Rust SDK, by the low 63 bits of the id.
     fn takes(self, trace: u128, parent_flags: Option<u8>) -> bool {
         match parent_flags {
             Some(flags) if self.follows_parent => flags & SAMPLED != 0,
@@ -60,7 +61,7 @@ impl Sampler {
 }
 
 impl Trace {
-    /// The one that the client sent, if it is valid, else a new one.
+    /// Takes the context that the client sent, if it is valid; otherwise begins a new trace.
     pub(crate) fn new(headers: &HeaderMap, worker: &Worker) -> Self {
         let mut parents = headers.get_all(&TRACEPARENT).iter();
         let given = match (parents.next(), parents.next()) {
@@ -88,13 +89,13 @@ impl Trace {
         Self { parent: own.header(), state, own: Some(span) }
     }
 
-    /// 32 hexadecimal digits.
+    /// Returns the trace id as 32 hexadecimal digits.
     pub(crate) fn id(&self) -> &str {
         self.parent.to_str().ok().and_then(|it| it.get(3..35)).unwrap_or_default()
     }
 }
 
-/// What a `traceparent` says.
+/// The content of a `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Context {
     trace: u128,
@@ -103,7 +104,8 @@ struct Context {
 }
 
 impl Context {
-    /// `None` if it is invalid. A version that is not known yet may have more behind what version 00 has.
+    /// Reads a `traceparent`; `None` if it is invalid. A version that is not known yet may have more fields behind
+    /// those of version 00.
     fn read(text: &[u8]) -> Option<Self> {
         let (head, more) = text.split_at_checked(LENGTH)?;
         let (version, dashes) = (&head[..2], [head[2], head[35], head[52]]);
@@ -129,7 +131,7 @@ impl Context {
     }
 }
 
-/// Lower-case digits only, as the specification wants them.
+/// Reads a hexadecimal number. Only lower-case digits are valid, as the specification wants them.
 fn hex(text: &[u8]) -> Option<u128> {
     text.iter().try_fold(0, |sum, byte| {
         let digit = match byte {
@@ -141,7 +143,8 @@ fn hex(text: &[u8]) -> Option<u128> {
     })
 }
 
-/// The list of all its headers; `None` if there is none, or if it is not valid, or longer than has to be carried.
+/// Joins all `tracestate` headers; `None` if there is none, or if the list is not valid, or longer than has to be
+/// carried.
 fn state(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut all = headers.get_all(&TRACESTATE).iter();
     let first = all.next()?;
@@ -151,7 +154,7 @@ fn state(headers: &HeaderMap) -> Option<HeaderValue> {
     (joined.len() <= MAX_STATE && is_list(joined.as_bytes())).then_some(joined)
 }
 
-/// Whether these are `key=value` members (§3.3.1 of the Recommendation), at least one of them.
+/// Returns whether these are `key=value` members (§3.3.1 of the Recommendation), at least one of them.
 fn is_list(text: &[u8]) -> bool {
     let members = text.split(|it| *it == b',').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty());
     let mut n = 0;
@@ -168,7 +171,7 @@ fn is_list(text: &[u8]) -> bool {
     n > 0
 }
 
-/// `vendor` or `tenant@vendor`.
+/// Returns whether a key is valid: `vendor` or `tenant@vendor`.
 fn is_key(key: &[u8]) -> bool {
     let word = |it: &[u8]| {
         let starts = it.first().is_some_and(|it| matches!(it, b'a'..=b'z' | b'0'..=b'9'));

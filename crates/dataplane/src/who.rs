@@ -1,9 +1,9 @@
-//! Who sent a request, as far as it matters for telling one from another: what one client does must not be held against
-//! the engine that all use.
+//! Identifies the sender of a request, to tell callers apart: what one client does must not be held against the engine
+//! that all use.
 
 use gantry_domain::{KeyId, OrgId, UserId};
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Who {
     pub key: Option<KeyId>,
@@ -12,12 +12,12 @@ pub struct Who {
 }
 
 impl Who {
-    /// Nobody can be told from anybody ([`crate::Config::allow_all_keys`]).
+    /// Returns whether callers can't be told apart ([`crate::Config::allow_all_keys`]).
     pub(crate) fn is_anyone(self) -> bool {
         self == Self::default()
     }
 
-    /// All keys of a user are one person: users make as many as they like.
+    /// Returns whether both are the same person. All keys of a user are one person: users make as many as they like.
     pub(crate) fn is_same_person(self, other: Self) -> bool {
         match (self.user, other.user) {
             (Some(a), Some(b)) => a == b,

@@ -1,4 +1,4 @@
-//! One data-plane thread: what it owns, its accept loop, its clockwork and how it ends.
+//! One data-plane thread: what it owns, its accept loop, its periodic work and how it ends.
 
 use std::{
     cell::{Cell, RefCell},
@@ -35,22 +35,23 @@ use crate::{
     stats::ModelStats,
 };
 
-/// How often idle connections and the spool are looked after; also the longest that a row waits to be announced.
+/// Interval at which idle connections and the spool are checked; also the longest time until a row is announced.
 const TICK: Duration = Duration::from_millis(500);
-/// So many rows are announced at once.
+/// Number of rows that are announced at once, without waiting for the next tick.
 const ANNOUNCE_ROWS: u32 = 256;
-/// The spool's disk counts as almost full when it has less than both of this free: bytes, and a part of the whole.
+/// The spool's disk counts as almost full when less than both of these is free: this number of bytes, and this fraction
+/// (1 / share) of the whole.
 const RESERVE_BYTES: u64 = 256 << 20;
 const RESERVE_SHARE: u64 = 20;
-/// What connections have to say good-bye after they were cut.
+/// Time that connections have to end after they were cut.
 const CUT_GRACE: Duration = Duration::from_secs(1);
-/// What a connection without a request has to send one, when the gateway drains.
+/// Time that a connection without a request has to send one, when the gateway drains.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Run,
-    /// `/readyz` says not ready. Requests are still served; each connection ends after its next answer.
+    /// `/readyz` reports "not ready". Requests are still served; each connection ends after its next answer.
     Leave,
     /// Connections end after the request that they work on, idle ones at once. New ones get 503.
     Drain,
@@ -71,9 +72,9 @@ pub(crate) struct Worker {
     refused: Waiting,
     rng: RefCell<SmallRng>,
     phase: Cell<Phase>,
-    /// Connections that have brought no request are closed.
+    /// Whether connections that have brought no request are closed.
     silent_end: Cell<bool>,
-    /// Wakers of the connection tasks, to tell them of a new phase.
+    /// Wakers of the connection tasks, to notify them of a new phase.
     connections: RefCell<HashMap<u64, Waker>>,
     next_connection: Cell<u64>,
     pub silent: Silent,
@@ -108,7 +109,7 @@ impl Worker {
         self.phase.get()
     }
 
-    /// Whether connections that never brought a request have to go.
+    /// Returns whether connections that never brought a request have to end.
     pub(crate) fn ends_silent(&self) -> bool {
         self.silent_end.get()
     }
@@ -148,7 +149,7 @@ impl Worker {
         }
     }
 
-    /// Records a request that was refused, by the bounds of its caller. Whether it has a row of its own.
+    /// Records a request that was refused, within the bounds of its caller. Returns whether it has a row of its own.
     pub(crate) fn record_refused(
         &self,
         bounds: &Arc<Refusals>,
@@ -172,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Writes what refusals have in common, as far as it may be written now.
+    /// Writes the shared rows of refusals that may be written now.
     fn write_shared(&self, now: Instant, end: bool) {
         self.refused.write(now, end, |row, client| {
             self.write_refused(row);
@@ -282,7 +283,7 @@ impl Worker {
         self.announce();
     }
 
-    /// The last thing that happens on a thread.
+    /// Writes everything that is left; it is the last thing that happens on a thread.
     fn close(&self) {
         self.write_shared(Instant::now(), true);
         self.access.tick();
@@ -309,7 +310,8 @@ fn sync(files: Vec<std::fs::File>) {
     }
 }
 
-/// Whether a disk has so little room left that it has to be kept for what matters; `false` if it does not say.
+/// Returns whether a disk has so little room left that it has to be kept for requests that are served; `false` if that
+/// is not known.
 fn is_almost_full(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|disk| {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -317,8 +319,8 @@ fn is_almost_full(dir: &Path) -> bool {
     })
 }
 
-/// Runs a thread until it is told to end. `inherited`: another process goes on accepting on the same socket. `all_closed`:
-/// barrier for threads whose connections have all ended.
+/// Runs a thread until the phase ends it. `inherited`: another process goes on accepting on the same socket.
+/// `all_closed`: barrier for threads whose connections have all ended.
 pub(crate) fn run(
     runtime: LocalRuntime,
     worker: &Rc<Worker>,
@@ -328,10 +330,10 @@ pub(crate) fn run(
     phase: watch::Receiver<Phase>,
 ) {
     runtime.block_on(serve(worker, listener, inherited, all_closed, phase.clone()));
-    // Ends what is still there; guards write its rows.
+    // This ends all tasks that still run; their guards write the rows.
     drop(runtime);
     worker.close();
-    // Only now: whoever waits for the end finds all rows written.
+    // This happens last: the code that waits for the end then finds all rows written.
     drop(phase);
 }
 
@@ -362,14 +364,14 @@ async fn serve(
     accept(worker, &listener, Guest::Early, reached(phase.clone(), Phase::Leave)).await;
     worker.enter(Phase::Leave);
     let drain = reached(phase.clone(), Phase::Drain);
-    // Connections that nobody accepted wait in an inherited socket for the next gateway.
+    // In an inherited socket, connections that were not accepted wait for the next gateway.
     let listener = if inherited {
         drop(listener);
         drain.await;
         None
     } else {
         accept(worker, &listener, Guest::Early, drain).await;
-        // Those whose handshake is done already are served once.
+        // Connections whose handshake is done already are served once.
         while let Some(Ok((stream, addr))) = listener.accept().now_or_never() {
             conn::open(Rc::clone(worker), stream, addr, Guest::Early);
         }
@@ -382,7 +384,7 @@ async fn serve(
             worker.wake_connections();
             worker.until_all_closed().await;
         }
-        // The others are waited for: a socket that closes resets the connections that came to it.
+        // This thread waits for the others: a socket that closes resets the connections that came to it.
         all_closed.wait().await;
     };
     let ended = async {
@@ -406,11 +408,11 @@ async fn serve(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guest {
     Early,
-    /// After the gateway began to drain: it is only told so, and nobody waits for it.
+    /// It came after the gateway began to drain: it only gets an error, and the drain does not wait for it.
     Late,
 }
 
-/// Accepts connections until `end`, and gives what that gives.
+/// Accepts connections until `end`, and returns its result.
 async fn accept<T>(
     worker: &Rc<Worker>,
     listener: &TcpListener,

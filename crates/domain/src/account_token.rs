@@ -1,17 +1,18 @@
-//! Tokens of people for the admin API, so that scripts need nobody's password: their scopes and the record.
+//! Tokens with which a person's scripts call the admin API without that person's password: the token's scopes and its
+//! record.
 //!
-//! A token acts as its user, with the user's role of the moment, and only where its scopes reach. What the areas of scopes
-//! are is the route table's to say.
+//! A token acts as its user, with the role that the user has at that moment, and only in the areas that its scopes
+//! name. The route table defines the areas.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use crate::{Timestamp, TokenId, UserId};
 
-/// Life of a token that says nothing about its end.
+/// Lifetime of a token that is created without an end date.
 pub const DEFAULT_LIFETIME: Duration = Duration::from_hours(90 * 24);
-/// Longest life of a token: a leap year.
+/// Longest lifetime of a token: a leap year.
 pub const MAX_LIFETIME: Duration = Duration::from_hours(366 * 24);
-/// The area that stands for all.
+/// The area that stands for all areas.
 pub const EVERY_AREA: &str = "*";
 
 /// What a scope lets its token do in an area.
@@ -51,10 +52,10 @@ pub enum InvalidTokenScopes {
 }
 
 impl TokenScopes {
-    /// Reads scopes with commas between; `areas` are those that there are, without [`EVERY_AREA`].
+    /// Reads scopes separated by commas. `areas` are the known areas, without [`EVERY_AREA`].
     ///
     /// # Errors
-    /// None at all, one of another form, or an area that there is not.
+    /// There is no scope at all, a scope has another form, or it names an unknown area.
     pub fn parse(text: &str, areas: &[&str]) -> Result<Self, InvalidTokenScopes> {
         let mut scopes = BTreeSet::new();
         for word in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
@@ -68,7 +69,7 @@ impl TokenScopes {
         if scopes.is_empty() { Err(InvalidTokenScopes::Empty) } else { Ok(Self(scopes)) }
     }
 
-    /// Reads what is stored. A word that this version does not know allows nothing.
+    /// Reads stored scopes. A word that this version does not know allows nothing.
     pub fn from_stored(text: &str) -> Self {
         Self(text.split(',').filter_map(scope).collect())
     }
@@ -95,7 +96,7 @@ impl fmt::Display for TokenScopes {
 pub struct AccountToken {
     pub id: TokenId,
     pub user_id: UserId,
-    /// 1–100 characters, for people.
+    /// 1–100 characters, shown to people.
     pub name: String,
     /// First characters of the token.
     pub prefix: String,

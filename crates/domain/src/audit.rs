@@ -17,13 +17,13 @@ pub use shown::{hex, unhex};
 
 use crate::{Timestamp, TokenId, UserId};
 
-/// Longest user agent that is kept, in characters.
+/// Longest user agent that a row keeps, in characters. The rest is cut off.
 pub const MAX_USER_AGENT: usize = 200;
 
 /// The hash before the first row.
 pub const GENESIS: [u8; 32] = [0; 32];
 
-/// A closed list of words as rows have them. They are part of the chain: one that is there never changes.
+/// A closed list of words that rows store. They are part of the hash chain, so a word never changes once it exists.
 macro_rules! words {
     ($(#[doc = $doc:literal])+ $type:ident: $($(#[doc = $about:literal])+ $name:ident = $word:literal;)+) => {
         $(#[doc = $doc])+
@@ -47,34 +47,34 @@ macro_rules! words {
 }
 
 words! {
-    /// What kind of somebody did it.
+    /// What kind of actor did it.
     ActorType:
-    /// Who had signed in.
+    /// A signed-in user.
     User = "user";
     /// Nobody had signed in.
     Anonymous = "anonymous";
-    /// The gateway itself, because its settings say so, or whoever may write to its database (`gantry owner`).
+    /// The gateway itself, because its settings say so, or anyone with write access to its database (`gantry owner`).
     Settings = "settings";
 }
 
 words! {
-    /// What kind of thing something was done to.
+    /// What kind of object it was done to.
     ObjectType:
-    /// By id.
+    /// The object's id is the user's id.
     User = "user";
-    /// By id.
+    /// The object's id is the organisation's id.
     Org = "org";
-    /// By id.
+    /// The object's id is the key's id.
     Key = "key";
-    /// A token of a person for the admin API, by id.
+    /// A person's token for the admin API; the object's id is the token's id.
     Token = "token";
-    /// By id.
+    /// The object's id is the model's id.
     Model = "model";
-    /// The models base directory, by path.
+    /// The models base directory; the object's id is its path.
     BaseDir = "base_dir";
-    /// An engine that runs elsewhere, by served name.
+    /// An engine that runs elsewhere; the object's id is its served name.
     Registry = "registry";
-    /// An archive of images, by path.
+    /// An archive of images; the object's id is its path.
     Image = "image";
 }
 
@@ -90,17 +90,17 @@ macro_rules! actions {
         impl Action {
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// As rows and filters have it.
+            /// Returns the word that rows and filters use.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)+ }
             }
 
-            /// What kind of thing its object is.
+            /// Returns what kind of object the action is done to.
             pub fn object_type(self) -> ObjectType {
                 match self { $(Self::$name => ObjectType::$object,)+ }
             }
 
-            /// One line for people.
+            /// Returns a one-line description for people.
             pub fn doc(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)+ }
             }
@@ -180,12 +180,12 @@ impl fmt::Display for Action {
 pub enum Actor {
     User {
         id: UserId,
-        /// As it was then.
+        /// The user name at the time of the action.
         username: String,
     },
-    /// Nobody had signed in.
+    /// A caller that was not signed in.
     Anonymous,
-    /// The gateway itself, because its settings say so, or whoever may write to its database.
+    /// The gateway itself, because its settings say so, or anyone with write access to its database.
     Settings,
 }
 
@@ -207,7 +207,7 @@ pub struct Origin {
     pub request_id: Option<String>,
     /// At most [`MAX_USER_AGENT`] characters.
     pub user_agent: Option<String>,
-    /// The token that stood in for the user's session; its row has it as [`VIA_TOKEN`].
+    /// The token that was used instead of a session; the row keeps it under [`VIA_TOKEN`].
     pub token: Option<ViaToken>,
 }
 
@@ -215,11 +215,12 @@ pub struct Origin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ViaToken {
     pub id: TokenId,
-    /// Its first characters.
+    /// The first characters of the token.
     pub prefix: String,
 }
 
-/// The field of a row's `after` that says which token acted. The columns of a row are part of the chain, and stay.
+/// The field in a row's `after` that names the token that acted. It is there because a row's columns are part of the
+/// hash chain and can't be extended.
 pub const VIA_TOKEN: &str = "via_token";
 
 /// A row to be written.
@@ -227,55 +228,55 @@ pub const VIA_TOKEN: &str = "via_token";
 pub struct AuditEntry {
     pub actor: Actor,
     pub action: Action,
-    /// Empty if the object is unknown, as after a sign-in with a name that nobody has.
+    /// The object's id. Empty if the object is unknown, as after a sign-in with a user name that does not exist.
     pub object_id: String,
-    /// The fields that changed, as they were; no secrets.
+    /// The old values of the fields that changed, without secrets.
     pub before: Option<Value>,
-    /// The same as they are.
+    /// The new values of the fields that changed, without secrets.
     pub after: Option<Value>,
     pub origin: Origin,
 }
 
 impl AuditEntry {
-    /// An entry that tells nothing of the object's fields.
+    /// Makes an entry without any fields of the object.
     pub fn new(actor: Actor, origin: Origin, action: Action, object_id: impl fmt::Display) -> Self {
         Self { actor, action, object_id: object_id.to_string(), before: None, after: None, origin }
     }
 
-    /// The object as it was made.
+    /// Records the new object with all its fields.
     #[must_use]
     pub fn created(self, after: Value) -> Self {
         Self { after: Some(after), ..self }
     }
 
-    /// The object as it was.
+    /// Records the deleted object with all its fields.
     #[must_use]
     pub fn deleted(self, before: Value) -> Self {
         Self { before: Some(before), ..self }
     }
 
-    /// What of the object differs.
+    /// Records the fields that differ.
     #[must_use]
     pub fn changed(self, before: &Value, after: &Value) -> Self {
         let (before, after) = changed(before, after);
         Self { before: Some(before), after: Some(after), ..self }
     }
 
-    /// Whether it is of a change after which everything is as it was, so that there is nothing to write down.
+    /// Whether the entry is a change that left every field as it was, so that there is nothing to record.
     pub fn says_nothing(&self) -> bool {
         let empty =
             |it: &Option<Value>| it.as_ref().is_some_and(|it| it.as_object().is_some_and(Map::is_empty));
         empty(&self.before) && empty(&self.after)
     }
 
-    /// `after` as it is stored: with the token that acted, if there was one.
+    /// Returns `after` as it is stored: with the token that acted, if there was one.
     pub fn stored_after(&self) -> Option<Value> {
         let Some(token) = &self.origin.token else { return self.after.clone() };
         let after = self.clone().noting(VIA_TOKEN, json!(token));
         after.after
     }
 
-    /// A fact beside the object's fields, such as that a password was changed.
+    /// Adds a fact that is not one of the object's fields, such as that a password was changed.
     #[must_use]
     pub fn noting(mut self, name: &str, what: impl Into<Value>) -> Self {
         let after = self.after.get_or_insert_with(|| Value::Object(Map::new()));
@@ -286,7 +287,7 @@ impl AuditEntry {
     }
 }
 
-/// A row as it is stored, and as answers and exported files have it.
+/// A row as it is stored, and as API answers and exported files show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
     /// Counts up without gaps.
@@ -295,9 +296,9 @@ pub struct AuditRow {
     pub at: Timestamp,
     pub actor_type: ActorType,
     pub actor_id: Option<i64>,
-    /// As he was called then.
+    /// The actor's name at the time of the action.
     pub actor: Option<String>,
-    /// The word of an [`Action`], or of one that there is no more: rows are kept for longer than versions.
+    /// The word of an [`Action`], perhaps of one that no longer exists: rows outlive versions of the gateway.
     pub action: String,
     pub object_type: ObjectType,
     pub object_id: String,
@@ -310,7 +311,7 @@ pub struct AuditRow {
     pub ip: Option<String>,
     pub request_id: Option<String>,
     pub user_agent: Option<String>,
-    /// Of the row before.
+    /// Hash of the row before this one.
     #[serde(with = "shown::hash")]
     pub prev_hash: [u8; 32],
     /// SHA-256.
@@ -319,7 +320,7 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
-    /// What `hash` must be.
+    /// Computes what `hash` must be.
     pub fn expected_hash(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(b"gantry audit 1\n");
@@ -360,7 +361,7 @@ pub struct Link {
     pub hash: [u8; 32],
 }
 
-/// Why a chain does not hold.
+/// Why a chain is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     #[error("row {missing} is missing (after it comes row {found})")]
@@ -383,21 +384,23 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Of rows that follow `anchor`.
+    /// Starts a check of the rows that follow `anchor`.
     pub fn after(anchor: Link) -> Self {
         Self { last: anchor, count: 0 }
     }
 
-    /// The last row that was taken, or the anchor.
+    /// Returns the last row that was checked, or the anchor.
     pub fn last(&self) -> Link {
         self.last
     }
 
-    /// Rows taken so far.
+    /// Returns how many rows were checked so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
+    /// Checks one more row.
+    ///
     /// # Errors
     /// The row is not the one that comes next.
     pub fn take(&mut self, row: &AuditRow) -> Result<(), Broken> {
@@ -413,6 +416,8 @@ impl Chain {
         Ok(())
     }
 
+    /// Checks that the chain ends at `head`.
+    ///
     /// # Errors
     /// `head` is not the last row.
     pub fn end(&self, head: Link) -> Result<(), Broken> {
@@ -423,7 +428,8 @@ impl Chain {
     }
 }
 
-/// The fields of two objects that differ, as they were and as they are. A field that only one of them has counts.
+/// Returns the fields in which two objects differ: the old values and the new ones. A field that only one object has
+/// counts as different.
 pub fn changed(before: &Value, after: &Value) -> (Value, Value) {
     let empty = Map::new();
     let (old, new) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
@@ -464,7 +470,8 @@ mod tests {
 
     #[test]
     fn the_first_row_has_a_hash_that_anybody_can_compute() {
-        // Python: sha256(b"gantry audit 1\n" + bytes(32) + pack(">qq", 1, 1795219804123) + fields), see the module.
+        // Computed with Python: sha256(b"gantry audit 1\n" + bytes(32) + pack(">qq", 1, 1795219804123) + fields); the
+        // comment at the top of this file describes the format.
         let mut bytes = b"gantry audit 1\n".to_vec();
         bytes.extend([0; 32]);
         bytes.extend(1_i64.to_be_bytes());
@@ -484,7 +491,8 @@ mod tests {
         assert_eq!(row(1, &GENESIS).hash, <[u8; 32]>::from(Sha256::digest(&bytes)));
     }
 
-    /// As the first versions wrote them, computed apart from this program: whatever types fields get, these bytes stay.
+    /// These rows are as the first versions wrote them; their hashes were computed by another program. Their bytes must
+    /// stay the same, whatever types the fields get later.
     #[test]
     fn rows_of_all_versions_hold() {
         let golden = include_str!("audit/golden.jsonl");

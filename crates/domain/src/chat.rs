@@ -35,7 +35,7 @@ pub struct ChatSession {
     pub title: String,
     /// Served name.
     pub model_name: String,
-    /// `None`: an engine of the registry.
+    /// `None`: the model is served by an engine of the registry.
     pub engine: Option<EngineKind>,
     /// What the model allowed when the chat began, as the client noted it.
     pub constraints: Map<String, Value>,
@@ -48,7 +48,7 @@ pub struct ChatMessage {
     pub id: i64,
     pub role: ChatRole,
     pub content: String,
-    /// How fast it came, as the client measured it.
+    /// Timings of the answer, as the client measured them.
     pub metrics: Option<Map<String, Value>>,
     pub created_at: Timestamp,
 }
@@ -57,7 +57,7 @@ pub struct ChatMessage {
 pub const UNTITLED: &str = "New chat";
 const TITLE_CHARS: usize = 60;
 
-/// The title that a first message gives its chat: its first line, cut after 60 characters.
+/// Makes a chat's title from its first message: the first line, cut after 60 characters.
 pub fn title_of(content: &str) -> String {
     let line = content.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or(UNTITLED);
     let line: String = line.chars().filter(|it| !it.is_control()).collect();

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use jiff::{SignedDuration, civil::DateTime, fmt::temporal::Pieces};
 use serde::{Deserialize, Serialize};
 
-/// The begin of [`Timestamp`].
+/// The zero point of [`Timestamp`].
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Stored as BIGINT, shown as RFC 3339 by [`Timestamp::rfc3339`].
@@ -17,7 +17,7 @@ impl Timestamp {
     /// 9999-12-31T23:59:59.999Z: the last moment that RFC 3339 can write, and what people write for "never".
     pub const LAST: Self = Self(253_402_300_799_999);
 
-    /// `2026-11-21T02:30:00.123Z`. Times outside the years ±9999 become the epoch.
+    /// Formats as in `2026-11-21T02:30:00.123Z`. Times outside the years ±9999 become the epoch.
     pub fn rfc3339(self) -> String {
         if let Ok(at) = jiff::Timestamp::from_millisecond(self.0) {
             return format!("{at:.3}");
@@ -26,7 +26,8 @@ impl Timestamp {
         format!("{at:.3}Z")
     }
 
-    /// Reads RFC 3339 with any offset. What is after [`Timestamp::LAST`] for its offset is that.
+    /// Reads RFC 3339 with any offset. A time that its offset moves beyond [`Timestamp::LAST`] becomes
+    /// [`Timestamp::LAST`].
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
             return Some(Self(at.as_millisecond()));
@@ -53,7 +54,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Time from `earlier` to `self`; zero if the clock went backwards.
+    /// Returns the time from `earlier` to `self`; zero if the clock was set back.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -65,7 +66,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Where the time comes from; tests hand in their own.
+/// The source of the current time; tests pass in their own.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
@@ -76,8 +77,8 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// The system's time of now, then as the monotonic clock goes on: for deadlines, which a clock that is set must
-    /// not move.
+    /// Returns a clock that starts at the system's current time and then follows the monotonic clock. Deadlines use it,
+    /// because setting the system clock must not move them.
     pub fn steady() -> Self {
         let (wall, began) = (Self::default().now(), std::time::Instant::now());
         Self::new(move || wall.plus(began.elapsed()))

@@ -1,4 +1,4 @@
-//! The inference endpoints: path, scope, task and where the answer says its token counts. One row for each.
+//! The inference endpoints, one row for each: path, scope, task and where the answer holds its token counts.
 
 use std::fmt;
 
@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{key::Scope, model::Task};
 
-/// An inference path that the gateway proxies. A new one is one variant here; every `match` then asks for its facts.
+/// An inference path that the gateway proxies. To add one, add a variant; every `match` then fails to compile until it
+/// covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Endpoint {
     ChatCompletions,
     Completions,
     Embeddings,
     Responses,
-    /// Anthropic's.
+    /// Anthropic's messages endpoint.
     Messages,
     CountTokens,
     Rerank,
@@ -22,16 +23,16 @@ pub enum Endpoint {
     Detokenize,
 }
 
-/// Where an answer says its token counts.
+/// Where an answer holds its token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// The last `usage` object, whole.
+    /// The last `usage` object, complete.
     LastUsage,
-    /// All `usage` objects of a stream together, as Anthropic's API spreads the counts over them.
+    /// All `usage` objects of a stream merged, because Anthropic's API spreads the counts over them.
     EveryUsage,
     /// A number under `input_tokens`.
     InputTokens,
-    /// A number under `count`, if anywhere.
+    /// A number under `count`, if the answer has one.
     Count,
 }
 
@@ -49,7 +50,7 @@ impl Endpoint {
         Self::Detokenize,
     ];
 
-    /// The path, the same at the gateway and at the engine.
+    /// Returns the path, which is the same at the gateway and at the engine.
     pub fn path(self) -> &'static str {
         match self {
             Self::ChatCompletions => "/v1/chat/completions",
@@ -69,7 +70,7 @@ impl Endpoint {
         Self::ALL.into_iter().find(|it| it.path() == path)
     }
 
-    /// What clients of other servers call it.
+    /// Returns the paths under which clients of other servers know it.
     pub fn aliases(self) -> &'static [&'static str] {
         match self {
             Self::Rerank => &["/rerank", "/v2/rerank"],
@@ -78,7 +79,7 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint that a client means by a path: by its own path or an alias, with slashes at the end or without.
+    /// Returns the endpoint for a path: its own path or an alias, with or without slashes at the end.
     pub fn asked_for(path: &str) -> Option<Self> {
         Self::from_path(path).or_else(|| {
             let path = path.trim_end_matches('/');
@@ -87,8 +88,8 @@ impl Endpoint {
         })
     }
 
-    /// The path of this API that a client likely meant by another one: with its `/v1` left out, doubled, or behind
-    /// something else.
+    /// Returns the path of this API that a client probably meant by another path: one where `/v1` is missing, doubled,
+    /// or behind another prefix.
     pub fn meant_by(path: &str) -> Option<String> {
         const MODELS: &str = "/v1/models";
         let path = path.trim_end_matches('/');
@@ -104,7 +105,7 @@ impl Endpoint {
         })
     }
 
-    /// What a key must be allowed to call it; `None` if any scope will do that its model is for.
+    /// Returns the scope that a key needs; `None` if any scope is enough that fits the model's task.
     pub fn scope(self) -> Option<Scope> {
         match self {
             Self::ChatCompletions | Self::Responses | Self::Messages | Self::CountTokens => Some(Scope::Chat),
@@ -114,7 +115,7 @@ impl Endpoint {
         }
     }
 
-    /// The task that the model must have; `None` if any will do.
+    /// Returns the task that the model must have; `None` if any task will do.
     pub fn task(self) -> Option<Task> {
         match self {
             Self::ChatCompletions
@@ -127,7 +128,7 @@ impl Endpoint {
         }
     }
 
-    /// Where its answers say their token counts.
+    /// Returns where answers hold their token counts.
     pub fn counted(self) -> Counted {
         match self {
             Self::ChatCompletions
@@ -142,32 +143,32 @@ impl Endpoint {
         }
     }
 
-    /// Whether `"stream": true` makes the engine answer with server-sent events here.
+    /// Whether the engine answers `"stream": true` with server-sent events at this endpoint.
     pub fn streams(self) -> bool {
         self.has_stream_options() || self.names_events()
     }
 
-    /// Whether an engine gives token counts of a stream only if `stream_options` asks for them.
+    /// Whether an engine sends token counts of a stream only if `stream_options` asks for them.
     pub fn has_stream_options(self) -> bool {
         matches!(self, Self::ChatCompletions | Self::Completions)
     }
 
-    /// Whether events of a stream have names (`event: …`), errors among them.
+    /// Whether events of a stream, errors included, have names (`event: …`).
     pub fn names_events(self) -> bool {
         matches!(self, Self::Responses | Self::Messages)
     }
 
-    /// Whether errors say `"type": "error"` beside `error`, without which Anthropic's clients can't read them.
+    /// Whether error bodies carry `"type": "error"` beside `error`. Anthropic's clients can't read them without it.
     pub fn types_errors(self) -> bool {
         matches!(self, Self::Messages | Self::CountTokens)
     }
 
-    /// Whether tokens are computed with the weights. Where they are only counted, nothing is ever estimated.
+    /// Whether the engine runs the model. Where it only counts tokens, the gateway never estimates usage.
     pub fn runs_model(self) -> bool {
         !matches!(self, Self::CountTokens | Self::Tokenize | Self::Detokenize)
     }
 
-    /// Whether a model's `request_defaults` are for it.
+    /// Whether a model's `request_defaults` apply to it.
     pub fn takes_defaults(self) -> bool {
         matches!(self, Self::ChatCompletions | Self::Completions | Self::Responses)
     }

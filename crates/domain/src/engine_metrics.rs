@@ -1,44 +1,45 @@
-//! What an engine's `/metrics` says, out of the Prometheus text format
+//! Reads an engine's `/metrics` in the Prometheus text format
 //! (prometheus.io "Exposition formats", version 0.0.4).
 //!
-//! Names: vLLM `vllm/v1/metrics/loggers.py` (0.10 to 0.32), llama.cpp `tools/server/server-context.cpp` (b11434 and
-//! before). An engine is not trusted: unknown lines, broken ones and numbers that make no sense are passed over, and
-//! memory does not grow with the text.
+//! Metric names: vLLM `vllm/v1/metrics/loggers.py` (0.10 to 0.32), llama.cpp `tools/server/server-context.cpp` (b11434
+//! and before). An engine is not trusted: unknown lines, malformed lines and impossible numbers are skipped, and memory
+//! does not grow with the text.
 
 use serde::Serialize;
 
 use crate::model::EngineKind;
 
-/// Most bounds of one histogram; the engines' have some 25.
+/// Most bounds of one histogram; the engines' histograms have some 25.
 const MAX_BOUNDS: usize = 256;
 
-/// `None` where nobody says. Counters and percentiles of the engine are over its life.
+/// Measurements of one engine. `None` means that nobody measured it. The engine's counters and percentiles cover its
+/// whole life.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct EngineMetrics {
     pub requests_running: Option<u64>,
     pub requests_waiting: Option<u64>,
-    /// Part of the KV cache that is in use, 0 to 1.
+    /// Share of the KV cache that is in use, 0 to 1.
     pub kv_cache_usage: Option<f64>,
-    /// As the engine counts them: vLLM with, llama.cpp without those that the cache held.
+    /// Prompt tokens as the engine counts them: vLLM includes those that the cache held, llama.cpp does not.
     pub prompt_tokens_total: Option<u64>,
     pub generation_tokens_total: Option<u64>,
     pub ttft_p50_ms: Option<f64>,
     pub ttft_p95_ms: Option<f64>,
-    /// From the request to the last token.
+    /// Time from the arrival of a request to its last token.
     pub latency_p50_ms: Option<f64>,
     pub latency_p95_ms: Option<f64>,
     /// Who measured the percentiles.
     pub latency_source: Option<LatencySource>,
-    /// Part of the prompt tokens that the cache held, 0 to 1.
+    /// Share of the prompt tokens that the cache held, 0 to 1.
     pub prefix_cache_hit_rate: Option<f64>,
 }
 
-/// Who measured how long answers take.
+/// Who measured the latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LatencySource {
     Engine,
-    /// This gateway, since it started, for the requests that came through it.
+    /// This gateway, since it started, from the requests that it forwarded.
     Gateway,
 }
 
@@ -46,7 +47,7 @@ pub enum LatencySource {
 pub type Buckets = Vec<(Option<f64>, u64)>;
 
 impl EngineMetrics {
-    /// Takes percentiles from the gateway's histograms where the engine has none (llama.cpp).
+    /// Fills in percentiles from the gateway's histograms if the engine has none (llama.cpp).
     #[must_use]
     pub fn or_measured(mut self, ttft: &Buckets, latency: &Buckets) -> Self {
         if self.latency_source.is_some() {
@@ -66,7 +67,7 @@ impl EngineMetrics {
     }
 }
 
-/// Reads the text of `/metrics`. `None` if it has nothing of what the engine is known to say.
+/// Reads the text of `/metrics`. Returns `None` if it has none of the engine's known metrics.
 pub fn parse(engine: EngineKind, text: &str) -> Option<EngineMetrics> {
     let mut seen = Seen::default();
     for sample in text.lines().filter_map(Sample::read) {
@@ -76,7 +77,7 @@ pub fn parse(engine: EngineKind, text: &str) -> Option<EngineMetrics> {
     (metrics != EngineMetrics::default()).then_some(metrics)
 }
 
-/// One line: a name, perhaps the bound of a bucket, and a number that is neither negative nor infinite.
+/// One line: a name, the bound of a bucket if it has one, and a number that is neither negative nor infinite.
 struct Sample<'a> {
     name: &'a str,
     le: Option<f64>,
@@ -95,13 +96,13 @@ impl<'a> Sample<'a> {
             Some(labels) => labels_of(labels)?,
             None => (None, rest),
         };
-        // A time may follow.
+        // A time stamp may follow.
         let value: f64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
         (value.is_finite() && value >= 0.0).then_some(Self { name, le, value })
     }
 }
 
-/// The value of `le`, and what follows the closing brace. Values are quoted, with `\"` inside.
+/// Returns the value of `le` and the text behind the closing brace. Values are quoted, with `\"` inside.
 fn labels_of(mut text: &str) -> Option<(Option<f64>, &str)> {
     let mut le = None;
     loop {
@@ -124,7 +125,7 @@ fn labels_of(mut text: &str) -> Option<(Option<f64>, &str)> {
     }
 }
 
-/// Cumulative counts by upper bound in seconds, of all series together: data-parallel engines have one each.
+/// Cumulative counts by upper bound in seconds, summed over all series: a data-parallel engine has several.
 #[derive(Default)]
 struct Histogram(Vec<(f64, f64)>);
 
@@ -144,14 +145,14 @@ impl Histogram {
         }
     }
 
-    /// Milliseconds below which the part `q` of all samples lies, as Prometheus' `histogram_quantile` does it: evenly
-    /// spread within a bucket; in the last one, its lower bound.
+    /// Returns the milliseconds below which the share `q` of all samples lies, as Prometheus' `histogram_quantile`
+    /// computes it: samples are spread evenly within a bucket; in the last bucket its lower bound is returned.
     fn percentile_ms(&self, q: f64) -> Option<f64> {
         let total = self.0.last().filter(|it| it.0.is_infinite() && it.1 > 0.0)?.1;
         let rank = q * total;
         let (mut lower, mut below) = (0.0, 0.0);
         for (upper, count) in &self.0 {
-            // Counts only grow; where an engine says otherwise, the larger one stands.
+            // Cumulative counts never fall. If an engine reports a lower one, the larger one is used.
             let count = count.max(below);
             if count >= rank && count > below {
                 let seconds = if upper.is_infinite() {
@@ -167,7 +168,7 @@ impl Histogram {
     }
 }
 
-/// A sum of series, and how many there were.
+/// A sum over series, and the number of series.
 #[derive(Default, Clone, Copy)]
 struct Sum {
     total: f64,
@@ -188,7 +189,7 @@ impl Sum {
         self.get().filter(|it| *it < 9e15).map(|it| it as u64)
     }
 
-    /// Of parts of one, which do not add up.
+    /// Returns the mean, for shares, which can't be added up.
     fn mean(self) -> Option<f64> {
         self.get().map(|it| (it / f64::from(self.n)).clamp(0.0, 1.0))
     }
@@ -214,15 +215,15 @@ impl Seen {
             | (EngineKind::Llamacpp, "llamacpp:requests_processing") => &mut self.running,
             (EngineKind::Vllm, "vllm:num_requests_waiting")
             | (EngineKind::Llamacpp, "llamacpp:requests_deferred") => &mut self.waiting,
-            // 0.10 and 0.11 have both, with one value; until 0.9 there was the second only. llama.cpp dropped its own
-            // in 2025.
+            // 0.10 and 0.11 have both names, with the same value; until 0.9 there was only the second. llama.cpp
+            // removed its own metric in 2025.
             (EngineKind::Vllm, "vllm:kv_cache_usage_perc" | "vllm:gpu_cache_usage_perc")
             | (EngineKind::Llamacpp, "llamacpp:kv_cache_usage_ratio") => &mut self.kv_cache,
             (EngineKind::Vllm, "vllm:prompt_tokens_total")
             | (EngineKind::Llamacpp, "llamacpp:prompt_tokens_total") => &mut self.prompt,
             (EngineKind::Vllm, "vllm:generation_tokens_total")
             | (EngineKind::Llamacpp, "llamacpp:tokens_predicted_total") => &mut self.generation,
-            // With `gpu_` until 0.10.
+            // The names had `gpu_` until 0.10.
             (EngineKind::Vllm, "vllm:prefix_cache_queries_total" | "vllm:gpu_prefix_cache_queries_total") => {
                 &mut self.cache_queries
             }
@@ -242,7 +243,7 @@ impl Seen {
     fn into_metrics(self, engine: EngineKind) -> EngineMetrics {
         let queries = match engine {
             EngineKind::Vllm => self.cache_queries.get(),
-            // It counts those that it had to process.
+            // llama.cpp counts only the tokens that it had to process.
             EngineKind::Llamacpp => self.cache_hits.get().and_then(|hits| Some(hits + self.prompt.get()?)),
         };
         let hit_rate = |hits: f64| queries.filter(|it| *it > 0.0).map(|it| (hits / it).min(1.0));

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 macro_rules! error_codes {
     ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $kind:literal, $retry:ident,
         $remedy:literal;)+) => {
-        /// A stable word to branch on, with its HTTP status and OpenAI `type`.
+        /// A stable word that programs branch on, with its HTTP status and OpenAI `type`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode { $($(#[doc = $doc])* $variant,)+ }
 
         impl ErrorCode {
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The `code` of the error body; also the metric label.
+            /// Returns the `code` of the error body, which is also the metric label.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $code,)+ }
             }
@@ -22,12 +22,12 @@ macro_rules! error_codes {
                 match self { $(Self::$variant => $status,)+ }
             }
 
-            /// The OpenAI `type`.
+            /// Returns the OpenAI `type`.
             pub fn kind(self) -> &'static str {
                 match self { $(Self::$variant => $kind,)+ }
             }
 
-            /// What to do about it, as a sentence.
+            /// Returns what to do about it, as a sentence.
             pub fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)+ }
             }
@@ -37,7 +37,7 @@ macro_rules! error_codes {
                 match self { $(Self::$variant => error_codes!(@ $retry),)+ }
             }
 
-            /// When a client gets it; for the generated error catalogue.
+            /// Returns when a client gets this error, for the generated error catalogue.
             pub fn doc(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc,)+),)+ }
             }
@@ -220,10 +220,10 @@ error_codes! {
 /// One thing wrong with one field; the entries of `error.details`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
-    /// Name of the field, or of the query parameter.
+    /// Name of the field or of the query parameter.
     pub param: String,
     pub message: String,
-    /// `validation_error`, or what makes this one special.
+    /// `validation_error`, or a more specific code.
     pub code: ErrorCode,
 }
 
@@ -239,7 +239,7 @@ impl Serialize for ErrorCode {
     }
 }
 
-/// An error on its way to a client. Says nothing that a client may not know; causes go to the log.
+/// An error that is sent to a client. It holds nothing that a client may not know; causes go to the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
     pub code: ErrorCode,
@@ -271,13 +271,14 @@ impl ApiError {
         Self::new(ErrorCode::NotFound, format!("there is no {what} {id}"))
     }
 
-    /// Text of 5xx errors is fixed: what happened is for the log.
+    /// Makes the 500 error. The text of 5xx errors is fixed; what happened goes to the log.
     pub fn internal() -> Self {
         Self::new(ErrorCode::Internal, "something went wrong inside the gateway; its log has this request id")
     }
 
-    /// 422 with every problem found; `param` and `code` are the first one's, or those of the first that another role
-    /// could do, which makes it a 403. `problems` must not be empty.
+    /// Makes a 422 with every problem found. `param` and `code` are those of the first problem. If a problem needs
+    /// another role (`forbidden`), they are the first such problem's, which makes the status 403. `problems` must not
+    /// be empty.
     pub fn validation(problems: Vec<FieldProblem>) -> Self {
         let message = problems.iter().map(|it| it.message.as_str()).collect::<Vec<_>>().join("; ");
         let forbidden = problems.iter().find(|it| it.code == ErrorCode::Forbidden);
@@ -288,7 +289,7 @@ impl ApiError {
         Self { param, details: problems, ..Self::new(code, message) }
     }
 
-    /// 422 about one field.
+    /// Makes a 422 about one field.
     pub fn invalid(param: &str, message: impl Into<String>) -> Self {
         Self::validation(vec![FieldProblem::new(param, message)])
     }
@@ -305,7 +306,7 @@ impl ApiError {
         self
     }
 
-    /// Both headers: milliseconds, and whole seconds that are never too short.
+    /// Sets both headers: milliseconds, and whole seconds that are never too short.
     #[must_use]
     pub fn retry_in(mut self, wait: std::time::Duration) -> Self {
         let ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -324,7 +325,7 @@ impl ApiError {
         self.should_retry.unwrap_or_else(|| self.code.retry_helps())
     }
 
-    /// The body of the answer: `{"error":{message,type,param,code[,details]},"request_id"}`.
+    /// Builds the body of the answer: `{"error":{message,type,param,code[,details]},"request_id"}`.
     pub fn body(&self, request_id: &str) -> Value {
         let mut error = json!({
             "message": self.message, "type": self.code.kind(), "param": self.param, "code": self.code.as_str(),

@@ -1,5 +1,5 @@
-//! What the gateway tells of its machine, its engines and its own work: the shapes of `/admin/system` and
-//! `/admin/upstreams`. What could not be measured is `None`, never a guess.
+//! What the gateway reports about its machine, its engines and its own work: the types behind `/admin/system` and
+//! `/admin/upstreams`. A value that could not be measured is `None`, never a guess.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::model::{EngineKind, Task};
 pub struct HostNow {
     /// RFC 3339.
     pub ts: String,
-    /// Of all processors together, 0–100, since the sample before (10 s ago at most).
+    /// CPU use of all processors together, 0–100, since the previous sample (at most 10 s before).
     pub cpu_util_pct: Option<f64>,
     pub cpu_count: usize,
-    /// Over 1, 5 and 15 minutes.
+    /// Load average over 1, 5 and 15 minutes.
     pub load_avg: Option<[f64; 3]>,
     pub uptime_sec: Option<u64>,
-    /// Where the gateway runs in a container with a limit, of that.
+    /// RAM in total. If the gateway runs in a container with a memory limit, the limit.
     pub mem_total_mb: Option<u64>,
     pub mem_used_mb: Option<u64>,
     pub swap_total_mb: Option<u64>,
     pub swap_used_mb: Option<u64>,
     pub disks: Vec<Disk>,
-    /// Of the fullest of `disks`.
+    /// Use of the fullest of `disks`.
     pub disk_used_pct: Option<f64>,
     /// Bytes a second over all interfaces that are not loopback or a container's.
     pub net_rx_bps: Option<u64>,
@@ -33,14 +33,14 @@ pub struct HostNow {
     pub gateway: ProcessNow,
 }
 
-/// A file system that the gateway keeps something on.
+/// A file system that the gateway keeps data on.
 #[derive(Debug, Clone, Serialize)]
 pub struct Disk {
-    /// `data`, `models` or `hub_cache`; several where they share it.
+    /// `data`, `models` or `hub_cache`; several if they share the file system.
     pub holds: Vec<&'static str>,
     pub total_mb: u64,
     pub used_mb: u64,
-    /// Of what may be used, as `df` counts.
+    /// Used share of the space that may be used, as `df` computes it.
     pub used_pct: f64,
 }
 
@@ -61,28 +61,28 @@ pub struct ProcessNow {
     pub rss_mb: Option<u64>,
     pub open_fds: Option<u64>,
     pub threads: Option<u64>,
-    /// Since its start.
+    /// CPU time since the process started.
     pub cpu_seconds: Option<f64>,
 }
 
-/// A value at a time (RFC 3339, the end of the interval).
+/// A value at one time (RFC 3339, the end of the interval).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     pub ts: String,
     pub value: f64,
 }
 
-/// What was sampled. Times without a sample have no point.
+/// The recorded samples. Times without a sample have no point.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Trends {
-    /// Seconds that one point stands for (the mean of its samples).
+    /// Seconds that one point covers (it is the mean of its samples).
     pub interval_sec: u64,
     pub cpu_util_pct: Vec<Point>,
     pub mem_used_mb: Vec<Point>,
     pub disk_used_pct: Vec<Point>,
     pub net_rx_bps: Vec<Point>,
     pub net_tx_bps: Vec<Point>,
-    /// By index.
+    /// Trends of each GPU, by its index.
     pub gpu: BTreeMap<u32, GpuTrends>,
 }
 
@@ -107,7 +107,7 @@ pub struct Throughput {
     pub window_sec: f64,
 }
 
-/// What the gateway runs on.
+/// The environment that the gateway runs in.
 #[derive(Debug, Clone, Serialize)]
 pub struct Capabilities {
     pub os: Os,
@@ -122,11 +122,11 @@ pub struct Capabilities {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Os {
-    /// `Debian GNU/Linux 13 (trixie)`.
+    /// Name of the distribution, as in `Debian GNU/Linux 13 (trixie)`.
     pub name: Option<String>,
     pub kernel: Option<String>,
     pub arch: &'static str,
-    /// Windows Subsystem for Linux: 1 or 2.
+    /// Version of the Windows Subsystem for Linux: 1 or 2.
     pub wsl: Option<u8>,
 }
 
@@ -134,16 +134,16 @@ pub struct Os {
 #[derive(Debug, Clone, Serialize)]
 pub struct Container {
     pub inside: bool,
-    /// What it is known by.
+    /// The sign by which the container was recognised.
     pub evidence: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cgroup {
-    /// 1 or 2; `None`: not found.
+    /// Version 1 or 2; `None`: not found.
     pub version: Option<u8>,
     pub memory_limit_mb: Option<u64>,
-    /// In processors.
+    /// CPU limit, in processors.
     pub cpu_limit: Option<f64>,
 }
 
@@ -162,22 +162,22 @@ pub struct RuntimeFound {
     pub name: Option<String>,
     pub version: Option<String>,
     pub api_version: Option<String>,
-    /// Why not.
+    /// Why it is not available.
     pub detail: Option<String>,
 }
 
-/// Which of the gateways on one database acts on the models' containers.
+/// Which of the gateways that share a database manages the models' containers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Supervision {
-    /// This gateway's: `supervisor`, `follower` (another one supervises), `stranger` (nobody does, and this one must
-    /// not, as it does not see the containers) or `unknown`.
+    /// Role of this gateway: `supervisor`, `follower` (another gateway supervises), `stranger` (no gateway supervises,
+    /// and this one must not, because it does not see the containers) or `unknown`.
     pub role: &'static str,
     pub detail: &'static str,
     /// Name of this gateway; `None` if its database is its own.
     pub gateway: Option<String>,
-    /// Which containers it sees; two gateways with the same text see the same.
+    /// Identifies the containers that it sees; two gateways with the same text see the same containers.
     pub runtime: Option<String>,
-    /// Name of who supervises, or did last.
+    /// Name of the gateway that supervises, or did last.
     pub supervisor: Option<String>,
     pub supervisor_runtime: Option<String>,
     /// RFC 3339.
@@ -186,7 +186,7 @@ pub struct Supervision {
     pub reaches_engines: bool,
 }
 
-/// A provider of something: there, or why not.
+/// Whether a provider is there, or why not.
 #[derive(Debug, Clone, Serialize)]
 pub struct Found {
     pub name: &'static str,
@@ -194,28 +194,28 @@ pub struct Found {
     pub detail: String,
 }
 
-/// An engine as the gateway's probes see it: one address of a served name.
+/// An engine as the gateway's probes see it: one address behind a served name.
 #[derive(Debug, Clone, Serialize)]
 pub struct UpstreamView {
     pub served_name: String,
-    /// `None` while it does not run.
+    /// `None` while the engine does not run.
     pub url: Option<String>,
     pub task: Task,
-    /// `None`: entered by hand.
+    /// `None`: the engine was entered by hand.
     pub engine_type: Option<EngineKind>,
     pub source: &'static str,
-    /// It gets requests, and its last probe succeeded.
+    /// The engine gets requests, and its last probe succeeded.
     pub healthy: bool,
     /// RFC 3339.
     pub last_ok_at: Option<String>,
     pub last_error: Option<String>,
-    /// Of the last probe that was answered.
+    /// Latency of the last probe that was answered.
     pub latency_ms: Option<f64>,
-    /// Probes.
+    /// Probes that failed in a row.
     pub consecutive_failures: u32,
     pub breaker: BreakerView,
     pub in_flight: u32,
-    /// What it lists at `/v1/models`.
+    /// Models that the engine lists at `/v1/models`.
     pub models: Vec<String>,
     /// The last probes, oldest first.
     pub history: Vec<ProbeView>,
@@ -225,7 +225,8 @@ pub struct UpstreamView {
 pub struct BreakerView {
     /// `closed`, `open` or `half_open`.
     pub state: &'static str,
-    /// Whom it keeps away while it is not closed: `all`, or `some` (whose requests got errors; the others are served).
+    /// Whose requests the breaker refuses while it is not closed: `all`, or `some` (only callers whose requests got
+    /// errors; the others are served).
     pub keeps_away: Option<&'static str>,
     pub cooldown_remaining_sec: f64,
 }
@@ -239,22 +240,22 @@ pub struct ProbeView {
     pub error: Option<String>,
 }
 
-/// Whether requests to a route may be expected to succeed.
+/// Whether requests to a route can be expected to succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteHealth {
     Ok,
-    /// There is no engine behind it now.
+    /// The route has no engine now.
     Down,
-    /// It does not answer probes, or not as it should.
+    /// The engine does not answer probes, or not as it should.
     ProbesFail,
-    /// It has sent nothing for so many seconds while requests wait.
+    /// The engine has sent nothing for `silent_sec` seconds while requests wait.
     Stalled {
         silent_sec: u64,
     },
-    /// It failed repeatedly: its breaker is not closed.
+    /// The engine failed repeatedly: its breaker is not closed.
     Failing {
         half_open: bool,
-        /// Only for few callers, whose requests may be at fault; the others are served.
+        /// The breaker is open only for a few callers, whose requests may be at fault; the others are served.
         for_some: bool,
     },
 }
@@ -264,7 +265,7 @@ impl RouteHealth {
         self == Self::Ok
     }
 
-    /// Of the engines of one route the one with the lowest speaks for it.
+    /// Returns the rank of this health. A route has the health of its engine with the lowest rank.
     pub fn rank(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -276,7 +277,7 @@ impl RouteHealth {
         }
     }
 
-    /// State of its breaker: `closed`, `open` or `half_open`.
+    /// Returns the state of the breaker: `closed`, `open` or `half_open`.
     pub fn breaker(self) -> &'static str {
         match self {
             Self::Ok | Self::Down | Self::ProbesFail | Self::Stalled { .. } => "closed",

@@ -20,14 +20,14 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A model record; the number in `primary-model-<id>`.
+    /// Id of a model record; the number in `primary-model-<id>`.
     ModelId,
-    /// An organisation.
+    /// Id of an organisation.
     OrgId,
-    /// A user account.
+    /// Id of a user account.
     UserId,
-    /// An API key.
+    /// Id of an API key.
     KeyId,
-    /// A token of a person for the admin API.
+    /// Id of a person's token for the admin API.
     TokenId,
 }

@@ -1,4 +1,4 @@
-//! Organisations, users and sessions as the store keeps them. What the API shows of them is the API's own type.
+//! Organisations, users and sessions as the store keeps them. The admin API shows them with types of its own.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub struct Org {
     pub name: String,
     pub enabled: bool,
     pub created_at: Timestamp,
-    /// Of all its keys and sessions together.
+    /// Limits for all its keys and sessions together.
     pub limits: Limits,
 }
 
@@ -29,9 +29,9 @@ pub struct User {
     pub enabled: bool,
     pub created_at: Timestamp,
     pub last_login_at: Option<Timestamp>,
-    /// Of all keys and sessions of the user together.
+    /// Limits for all keys and sessions of the user together.
     pub limits: Limits,
-    /// Served names that the user's keys and sessions may call; `None` is all.
+    /// Served names that the user's keys and sessions may call; `None` allows all.
     pub models: Option<Vec<String>>,
 }
 
@@ -42,16 +42,16 @@ pub struct Session {
     pub id_hash: [u8; 32],
     pub user_id: UserId,
     pub created_at: Timestamp,
-    /// Moves forward with use (sliding lifetime).
+    /// Expiry time, which moves forward with each use (sliding lifetime).
     pub expires_at: Timestamp,
 }
 
 impl Session {
-    /// A session that was made further in the future than this is refused: it was made under a wrong clock, and would live
-    /// too long.
+    /// Largest lead of a session's creation time over the clock. A session that was created further in the future is
+    /// refused: it was made under a wrong clock, and would live too long.
     pub const CLOCK_SLACK: Duration = Duration::from_hours(2);
 
-    /// Whether a session of these times is one of now.
+    /// Whether a session with these times is valid now.
     pub fn is_current(created_at: Timestamp, expires_at: Timestamp, now: Timestamp) -> bool {
         expires_at > now && created_at <= now.plus(Self::CLOCK_SLACK)
     }
@@ -60,8 +60,8 @@ impl Session {
 /// Name of the cookie that a sign-in sets.
 pub const SESSION_COOKIE: &str = "svc_session";
 
-/// The session cookie in the values of a request's `Cookie` headers, in their order; the first if there are several
-/// (RFC 6265 §5.4: that of the longest path, else the oldest).
+/// Returns the session cookie from the values of a request's `Cookie` headers, in their order. If there are several,
+/// the first counts (RFC 6265 §5.4: the one with the longest path, else the oldest).
 pub fn session_cookie<'a>(headers: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut pairs = headers.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
     pairs.find_map(|(name, value)| (name == SESSION_COOKIE).then_some(value))

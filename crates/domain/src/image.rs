@@ -1,17 +1,17 @@
-//! Names of container images, as `github.com/distribution/reference` reads them:
-//! `[host[:port]/]path[:tag][@digest]`. And which of them models may name.
+//! Names of container images, as `github.com/distribution/reference` reads them: `[host[:port]/]path[:tag][@digest]`.
+//! Also decides which of them models may name.
 
-/// Repositories of Gantry's engine simulators, of vLLM and of llama.cpp. No registry has them: such an image is made on
-/// the machine that runs it, and is never pulled.
+/// Repositories of Gantry's engine simulators, for vLLM and for llama.cpp. No registry has them: a simulator's image is
+/// built on the machine that runs it, and is never pulled.
 pub const SIMULATORS: [&str; 2] =
     ["localhost/gantry-engine-sim-vllm", "localhost/gantry-engine-sim-llamacpp"];
 
-/// Whether a reference names one of the [`SIMULATORS`], whatever its tag. Nothing else runs as a simulator.
+/// Whether a reference names one of the [`SIMULATORS`], with any tag. No other image runs as a simulator.
 pub fn is_simulator(reference: &str) -> bool {
     SIMULATORS.contains(&repository(reference))
 }
 
-/// The reference without tag and digest.
+/// Returns the reference without tag and digest.
 pub fn repository(reference: &str) -> &str {
     let name = reference.split('@').next().unwrap_or(reference);
     match name.rsplit_once(':') {
@@ -23,11 +23,11 @@ pub fn repository(reference: &str) -> &str {
 /// Which images a model may name in `engine_image`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedImages {
-    /// The default images of the two engines: any tag of their repositories.
+    /// The default images of the two engines. Models may name their repositories with any tag.
     pub defaults: [String; 2],
-    /// The simulators of this version of the gateway: exactly these.
+    /// The simulators of this version of the gateway. Models may name exactly these references.
     pub simulators: [String; 2],
-    /// What the operator lists (`ENGINE_IMAGE_ALLOWLIST`): a repository, or the beginning of some with `*` at its end.
+    /// The operator's list (`ENGINE_IMAGE_ALLOWLIST`): a repository, or the beginning of several with `*` at its end.
     pub listed: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl AllowedImages {
     }
 }
 
-/// Whether an image can have this name, with or without tag and digest.
+/// Whether `text` is a valid image name, with or without tag and digest.
 pub fn is_reference(text: &str) -> bool {
     let (name, digest) = match text.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
@@ -58,7 +58,8 @@ pub fn is_reference(text: &str) -> bool {
     text.len() <= 500 && is_repository(repository) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest)
 }
 
-/// Whether it is a reference, or the beginning of some with a `*` at its end; that may be in the middle of a port.
+/// Whether `text` is a reference, or the beginning of several with a `*` at its end. The beginning may end in the
+/// middle of a port.
 pub fn is_pattern(text: &str) -> bool {
     let Some(start) = text.strip_suffix('*') else { return is_reference(text) };
     let legal = |it: u8| it.is_ascii_alphanumeric() || b"._-/:[]".contains(&it);

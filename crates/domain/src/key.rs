@@ -14,12 +14,12 @@ use crate::{
     net::IpList,
 };
 
-/// What a token is for; its first four characters say it.
+/// What a token is for. Its first four characters show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// An API key, for `/v1`.
     Key,
-    /// A token of a person, for the admin API: see [`crate::account_token`].
+    /// A person's token for the admin API: see [`crate::account_token`].
     Account,
 }
 
@@ -32,14 +32,14 @@ impl TokenKind {
     }
 }
 
-/// Of either kind.
+/// Length of the prefix, for both kinds.
 const PREFIX_CHARS: usize = 4;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const RANDOM_CHARS: usize = 40;
 const CHECK_CHARS: usize = 6;
 /// Length of [`Token`] in characters: prefix, 40 random (238 bits), 6 of checksum.
 pub const TOKEN_CHARS: usize = PREFIX_CHARS + RANDOM_CHARS + CHECK_CHARS;
-/// Characters of the token that lists show.
+/// Characters of a token that lists show.
 pub const SHOWN_CHARS: usize = 12;
 
 /// A new secret bearer token: the prefix of its kind, 40 base62, and 6 base62 of the CRC-32 of what stands before them, so
@@ -47,7 +47,7 @@ pub const SHOWN_CHARS: usize = 12;
 pub struct Token(SecretString);
 
 impl Token {
-    /// `rng` must be cryptographically secure.
+    /// Makes a new token. `rng` must be cryptographically secure.
     pub fn generate(kind: TokenKind, rng: &mut impl Rng) -> Self {
         let mut text = String::with_capacity(TOKEN_CHARS);
         text.push_str(kind.prefix());
@@ -66,7 +66,7 @@ impl Token {
         self.0.expose_secret()
     }
 
-    /// The first [`SHOWN_CHARS`] characters, by which people recognise a key.
+    /// Returns the first [`SHOWN_CHARS`] characters, by which people recognise a key.
     pub fn shown(&self) -> &str {
         &self.expose()[..SHOWN_CHARS]
     }
@@ -82,12 +82,13 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What the store keeps of a token. A plain SHA-256 suffices for a secret of 238 random bits.
+/// Returns the hash under which the store keeps a token. A plain SHA-256 suffices for a secret of 238 random bits.
 pub fn hash(token: &[u8]) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// Whether `text` has the form of a token of this kind, checksum included. Says nothing about whether it is known.
+/// Whether `text` has the form of a token of this kind, checksum included. It does not look up whether the token
+/// exists.
 pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
     text.len() == TOKEN_CHARS
         && text.is_ascii()
@@ -144,8 +145,10 @@ pub enum InvalidScopes {
 impl Scopes {
     pub const ALL: Self = Self(0b111);
 
+    /// Reads scopes separated by commas.
+    ///
     /// # Errors
-    /// An unknown word, or none at all.
+    /// There is an unknown word, or no scope at all.
     pub fn parse(text: &str) -> Result<Self, InvalidScopes> {
         let mut bits = 0;
         for word in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
@@ -159,7 +162,7 @@ impl Scopes {
         self.0 & scope.bit() != 0
     }
 
-    /// Whether a model of this task can be called at all.
+    /// Whether these scopes allow any call to a model of this task.
     pub fn fit(self, task: Task) -> bool {
         match task {
             Task::Generate => self.allows(Scope::Chat) || self.allows(Scope::Completions),
@@ -175,19 +178,19 @@ impl fmt::Display for Scopes {
     }
 }
 
-/// What an administrator chooses about a key.
+/// The settings of a key that an administrator chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySettings {
-    /// 0–100 characters, for people.
+    /// Name of 0–100 characters, shown to people.
     pub name: String,
     pub scopes: Scopes,
-    /// Served names that it may call; `None` is all.
+    /// Served names that the key may call; `None` allows all.
     pub models: Option<Vec<String>>,
-    /// Empty is everywhere.
+    /// An empty list allows all addresses.
     pub ip_allowlist: IpList,
     pub expires_at: Option<Timestamp>,
     pub limits: Limits,
-    /// Of these limits; those of the organisation are not softened by it.
+    /// What happens when the key's own limits are reached. It does not soften the organisation's limits.
     pub limit_mode: LimitMode,
 }
 
@@ -205,7 +208,7 @@ impl Default for KeySettings {
     }
 }
 
-/// A stored key with what its holder adds to its status.
+/// A stored key, with the facts about its owner that affect it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     pub id: KeyId,
@@ -219,11 +222,11 @@ pub struct ApiKey {
     /// `None` for a key that belongs to the organisation itself.
     pub user_id: Option<UserId>,
     pub username: Option<String>,
-    /// Those of the user, if it has one.
+    /// The user's limits, if the key has a user.
     pub user_limits: Limits,
-    /// Served names that the user may call; `None` is all.
+    /// Served names that the user may call; `None` allows all.
     pub user_models: Option<Vec<String>>,
-    /// Organisation and user (if any) are both enabled.
+    /// Whether the organisation and the user (if there is one) are both enabled.
     pub holder_enabled: bool,
     pub created_at: Timestamp,
     pub last_used_at: Option<Timestamp>,
@@ -242,7 +245,7 @@ pub enum KeyStatus {
 impl KeyStatus {
     pub const ALL: [Self; 4] = [Self::Active, Self::Expired, Self::Revoked, Self::HolderDisabled];
 
-    /// As records and filters have it.
+    /// Returns the word that records and filters use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -258,7 +261,7 @@ impl KeyStatus {
 }
 
 impl ApiKey {
-    /// Served names that it may call, by its own list and by its user's; `None` is all.
+    /// Returns the served names that the key may call, by its own list and by its user's; `None` allows all.
     pub fn callable(&self) -> Option<Vec<String>> {
         match (self.settings.models.as_ref(), self.user_models.as_ref()) {
             (Some(own), Some(user)) => Some(own.iter().filter(|it| user.contains(it)).cloned().collect()),
@@ -299,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_stable() {
-        // Secret scanners match on it: crc32("gty_" + 40 × "0") = 0x…, base62, most significant digit first.
+        // Secret scanners match this form: crc32("gty_" + 40 × "0") = 0x…, base62, most significant digit first.
         let body = format!("gty_{}", "0".repeat(40));
         let crc = crc32fast::hash(body.as_bytes());
         let digits = checksum(&body);

@@ -1,7 +1,7 @@
 //! Types and pure decisions of Gantry: no I/O, no SQL, no HTTP.
 //!
-//! Everything that the other crates must agree on lives here: ids, roles, keys, the model record with its
-//! field table, what the reconciler does next, the engines' command lines, error codes and usage records.
+//! Everything that the other crates must agree on is here: ids, roles, keys, the model record with its field table, the
+//! decision about the reconciler's next step, the engines' command lines, error codes and usage records.
 
 pub mod account_token;
 pub mod audit;

@@ -1,18 +1,19 @@
-//! Which lines of an engine's log are wanted.
+//! Selects lines of an engine's log.
 
 use crate::Timestamp;
 
-/// The last lines of a log, as far as they were printed at `since` or after.
+/// The last lines of a log that were printed at `since` or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogWindow {
-    /// How many lines at most.
+    /// Most lines to return.
     pub tail: usize,
-    /// Rounded down to whole seconds, so some lines may be up to a second older. `None`: from the beginning.
+    /// The time is rounded down to whole seconds, so some lines may be up to a second older. `None`: from the
+    /// beginning.
     pub since: Option<Timestamp>,
 }
 
 impl LogWindow {
-    /// The last `tail` lines, whenever they were printed.
+    /// Returns the window of the last `tail` lines, whenever they were printed.
     pub fn last(tail: usize) -> Self {
         Self { tail, since: None }
     }

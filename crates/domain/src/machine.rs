@@ -1,4 +1,4 @@
-//! The machine that engines run on, as whoever looks at it describes it.
+//! The hardware of the machine that engines run on.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,42 +13,42 @@ pub enum GpuVendor {
     Amd,
 }
 
-/// One GPU. What its driver does not tell is `None`.
+/// One GPU. A value that its driver does not report is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
-    /// As the driver counts, from 0; containers are given GPUs by it.
+    /// The number that the driver gives it, from 0. Containers are given GPUs by this number.
     pub index: u32,
     pub name: String,
     pub vendor: GpuVendor,
     pub memory: Option<GpuMemory>,
-    /// Share of the time in which it computed, temperature and draw.
+    /// Share of time in which it computed, temperature and power draw.
     pub load: GpuLoad,
     /// CUDA compute capability, major and minor.
     pub compute_capability: Option<(u32, u32)>,
-    /// Processes that hold memory, as far as the driver tells.
+    /// Processes that hold memory on it, as far as the driver reports them.
     pub processes: Vec<GpuProcess>,
 }
 
 /// How busy a GPU is.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GpuLoad {
-    /// 0–100.
+    /// Share of time in which the GPU computed, 0–100.
     pub util_pct: Option<u32>,
     pub temperature_c: Option<u32>,
     pub power_w: Option<f64>,
 }
 
-/// A process's hold on one GPU.
+/// Memory that one process holds on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuProcess {
-    /// In the namespace of the machine.
+    /// Process id in the namespace of the machine.
     pub pid: u32,
-    /// In bytes.
+    /// Memory in bytes.
     pub bytes: u64,
 }
 
 impl Gpu {
-    /// The name of its generation (table "Compute Capabilities" of NVIDIA's CUDA C++ Programming Guide).
+    /// Returns the name of its generation (table "Compute Capabilities" of NVIDIA's CUDA C++ Programming Guide).
     pub fn architecture(&self) -> Option<&'static str> {
         Some(match self.compute_capability? {
             (3, _) => "Kepler",
@@ -64,16 +64,16 @@ impl Gpu {
         })
     }
 
-    /// Whether Flash Attention 2 runs on it: from compute capability 8.0 on.
+    /// Whether Flash Attention 2 runs on it: it needs compute capability 8.0 or later.
     pub fn flash_attention(&self) -> bool {
         self.compute_capability.is_some_and(|it| it.0 >= 8)
     }
 }
 
-/// RAM, in bytes; where the gateway runs in a container with a limit, of that.
+/// RAM, in bytes. If the gateway runs in a container with a memory limit, the values are those of the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostMemory {
     pub total: u64,
-    /// What can be had without swapping.
+    /// Memory that can be allocated without swapping.
     pub available: u64,
 }

@@ -1,8 +1,8 @@
-//! Every metric at `/metrics`, once: name, type, labels and what it counts. The listener writes only what is in this
-//! table, and the reference page is made from it. Labels are bounded: models are the served names of the catalog (200
-//! at most, the rest is `other`), everything else is a fixed list.
+//! Every metric at `/metrics`, defined once: name, type, labels and what it counts. The listener writes only metrics
+//! that are in this table, and the reference page is made from it. Labels are bounded: models are the served names of
+//! the catalog (at most 200, the rest is `other`), everything else is a fixed list.
 
-/// What Prometheus does with it.
+/// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Counter,
@@ -20,7 +20,7 @@ impl Kind {
     }
 }
 
-/// One family.
+/// One metric family.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     pub name: &'static str,
@@ -36,7 +36,7 @@ macro_rules! metrics {
             pub const $id: Metric =
                 Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };
         )+
-        /// All of them, in the order of the page.
+        /// All metrics, in the order of the reference page.
         pub const ALL: &[Metric] = &[$($id),+];
     };
 }

@@ -1,42 +1,43 @@
-//! The models base directory: one value that everybody shares, and which directories it may be.
+//! The models base directory: one value that all parts of the gateway share, and the rules for choosing it.
 
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// The directory that model paths are relative to and that engines see as `/models`. Cheap to clone; all clones are one
-/// value, so that a change counts for the next start, preview and inspection at once.
+/// The directory that model paths are relative to and that engines see as `/models`. It is cheap to clone, and all
+/// clones share one value, so that a change applies to the next start, preview and inspection at once.
 #[derive(Debug, Clone)]
 pub struct ModelsDir(Arc<RwLock<Arc<Path>>>);
 
 impl ModelsDir {
-    /// `dir` is absolute, with links resolved.
+    /// Makes the value from `dir`, which is absolute, with links resolved.
     pub fn new(dir: &Path) -> Self {
         Self(Arc::new(RwLock::new(dir.into())))
     }
 
-    /// As it is now. Whoever does several things with it takes it once.
+    /// Returns the current directory. A caller with several steps must call this once and keep the result.
     pub fn get(&self) -> Arc<Path> {
-        // A path is whole or not there: a panic elsewhere can't have left half of one.
+        // The path is replaced as a whole, so a panic elsewhere can't have left half of one.
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces it; gives back what it was.
+    /// Replaces the directory and returns the previous one.
     pub fn set(&self, dir: &Path) -> Arc<Path> {
         std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), dir.into())
     }
 }
 
-/// Which directories may become the models base directory. Everything below it can be read by every engine, so that a
-/// careless choice would hand out keys, other people's files, or the gateway's own secrets.
+/// Decides which directories may become the models base directory. Every engine can read everything below it, so a
+/// careless choice would expose keys, other people's files, or the gateway's own secrets.
 #[derive(Debug, Clone)]
 pub struct ModelsDirRules {
     /// `DATA_DIR`, with links resolved.
     pub data_dir: PathBuf,
-    /// What `MODELS_DIR` says, with links resolved: the operator's own choice, always allowed.
+    /// The value of `MODELS_DIR`, with links resolved: the operator's own choice, which is always allowed.
     pub configured: PathBuf,
-    /// `MODELS_ROOTS`, with links resolved; empty: anywhere but in hidden directories and homes of others.
+    /// The directories of `MODELS_ROOTS`, with links resolved. Empty: every directory except hidden ones and homes of
+    /// other users.
     pub roots: Vec<PathBuf>,
     pub homes: Homes,
 }
@@ -44,16 +45,16 @@ pub struct ModelsDirRules {
 /// Home directories of this machine, with links resolved.
 #[derive(Debug, Clone, Default)]
 pub struct Homes {
-    /// Of the gateway's user.
+    /// Home of the user that runs the gateway.
     pub own: Option<PathBuf>,
-    /// Of other users, services among them.
+    /// Homes of other users, services included.
     pub others: Vec<PathBuf>,
 }
 
 impl Homes {
-    /// Whether `dir` is somebody else's home, or lies in it.
+    /// Whether `dir` is another user's home, or lies in one.
     fn is_foreign(&self, dir: &Path) -> bool {
-        // Also those of users that no file of this machine lists.
+        // This also covers users that no file of this machine lists.
         let usual = [Path::new("/home"), Path::new("/root")];
         let listed = self.others.iter().any(|it| dir.starts_with(it));
         let foreign = listed || usual.iter().any(|it| dir.starts_with(it));
@@ -84,7 +85,8 @@ pub enum RefusedDir {
     ForeignHome,
 }
 
-/// Refused with everything below them (Filesystem Hierarchy Standard 3.0, and where container runtimes keep theirs).
+/// Directories that are refused with everything below them (Filesystem Hierarchy Standard 3.0, and where container
+/// runtimes keep their data).
 const SYSTEM: &[&str] = &[
     "/bin",
     "/boot",
@@ -108,7 +110,7 @@ const SYSTEM: &[&str] = &[
     "/var/run",
     "/var/spool",
 ];
-/// Refused themselves; a directory below is as good as any.
+/// Directories that are refused themselves, but not what is below them.
 const WIDE: &[&str] = &[
     "/",
     "/home",
@@ -124,7 +126,8 @@ const WIDE: &[&str] = &[
 ];
 
 impl ModelsDirRules {
-    /// Whether `dir` may be the base directory. It is absolute, with links resolved: a link must not change the verdict.
+    /// Whether `dir` may be the base directory. It must be absolute, with links resolved, because a link must not
+    /// change the verdict.
     ///
     /// # Errors
     /// See [`RefusedDir`].
@@ -132,7 +135,7 @@ impl ModelsDirRules {
         if dir == self.configured {
             return Ok(());
         }
-        // `/home/ada`: keys and mail of a person.
+        // A home such as `/home/ada` holds a person's keys and mail.
         let home = dir.parent() == Some(Path::new("/home")) || self.homes.own.as_deref() == Some(dir);
         if SYSTEM.iter().any(|it| dir.starts_with(it)) {
             return Err(RefusedDir::System);
@@ -143,11 +146,12 @@ impl ModelsDirRules {
         if self.data_dir.starts_with(dir) {
             return Err(RefusedDir::HoldsData);
         }
-        // By default the models lie in a folder of the data directory.
+        // By default the models are in a folder of the data directory.
         if dir.starts_with(&self.data_dir) && !dir.starts_with(&self.configured) {
             return Err(RefusedDir::InData);
         }
-        // What the operator named may be anywhere; what lies below is the owner's choice again.
+        // A directory that the operator named may be anywhere. Inside it, an owner chooses, so the other rules apply
+        // again.
         let named =
             std::iter::once(&self.configured).chain(&self.roots).filter_map(|it| dir.strip_prefix(it).ok());
         let is_hidden =
@@ -220,12 +224,12 @@ mod tests {
         assert_eq!(rules.check(Path::new("/mnt/bb")), Err(RefusedDir::NotInRoots));
         assert_eq!(rules.check(Path::new("/srv/gantry/models")), Ok(()));
         assert_eq!(rules.check(Path::new("/mnt/a/.x")), Err(RefusedDir::Hidden));
-        // What the operator names is the operator's choice.
+        // A directory that the operator names is always allowed.
         rules.roots = vec!["/home/bob/.cache".into(), "/etc".into()];
         assert_eq!(rules.check(Path::new("/home/bob/.cache/models")), Ok(()));
         assert_eq!(rules.check(Path::new("/etc/models")), Err(RefusedDir::System));
         rules.roots.clear();
-        // The gateway of root has root's home.
+        // If the gateway runs as root, root's home is its own.
         rules.homes.own = Some("/root".into());
         assert_eq!(rules.check(Path::new("/root/models")), Ok(()));
         assert_eq!(rules.check(Path::new("/root/.ssh")), Err(RefusedDir::Hidden));

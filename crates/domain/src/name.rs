@@ -2,12 +2,12 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-/// What a name is, for messages that say how long one may be.
+/// The rule for names, for messages that also say how long a name may be.
 pub const RULE: &str = "without control characters, invisible characters and blanks at its ends";
 
-/// Characters that nobody sees, or that change how those around them are shown: general category Cf, what is
-/// `Default_Ignorable_Code_Point`, and the separators of lines and paragraphs. With them two names that look alike
-/// would be two. From the Unicode Character Database, version 16: `DerivedGeneralCategory.txt` and
+/// Characters that are invisible, or that change how the characters around them are shown: general category Cf,
+/// `Default_Ignorable_Code_Point`, and the separators of lines and paragraphs. With them, two different names could
+/// look alike. From the Unicode Character Database, version 16: `DerivedGeneralCategory.txt` and
 /// `DerivedCoreProperties.txt`.
 const INVISIBLE: &[(u32, u32)] = &[
     (0x00ad, 0x00ad),
@@ -37,10 +37,10 @@ const INVISIBLE: &[(u32, u32)] = &[
     (0xe_0000, 0xe_0fff),
 ];
 
-/// So many characters of a name that somebody made up are repeated to them.
+/// Most characters of a client's name that a message repeats.
 const SHOWN: usize = 100;
 
-/// A name that a client sent, for a message: shortened, and without what can't be seen.
+/// Shortens a name that a client sent, and removes invisible characters, for use in a message.
 pub fn shown(name: &str) -> String {
     let seen = |it: char| if it.is_control() || is_invisible(it) { '\u{fffd}' } else { it };
     let mut text: String = name.chars().take(SHOWN).map(seen).collect();
@@ -50,33 +50,33 @@ pub fn shown(name: &str) -> String {
     text
 }
 
-/// Whether a reader can't see the character where it stands.
+/// Whether the character is invisible to a reader.
 pub fn is_invisible(char: char) -> bool {
     let code = u32::from(char);
     INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&code))
 }
 
-/// Whether `text` may name something: 1 to `max` characters, and as [`RULE`] says.
+/// Whether `text` may be a name: 1 to `max` characters that obey [`RULE`].
 pub fn is_name(text: &str, max: usize) -> bool {
     (1..=max).contains(&text.chars().count())
         && text.trim() == text
         && !text.chars().any(|it| it.is_control() || is_invisible(it))
 }
 
-/// The one way to write a text that has several: `ë` is one character, whatever keyboard it comes from (Unicode
-/// normalization form C).
+/// Returns the text in Unicode normalization form C. Without it the same text could be written in several ways; with it
+/// `ë` is always one character, whatever keyboard it comes from.
 pub fn composed(text: &str) -> String {
     text.nfc().collect()
 }
 
-/// The form in which names are compared: composed, without regard to case.
+/// Returns the form in which names are compared: composed, without regard to case.
 pub fn folded(text: &str) -> String {
-    // Case may take a composition apart, so once more.
+    // Changing the case may undo a composition, so the text is composed again.
     composed(&composed(text).to_lowercase())
 }
 
-/// The forms in which names were kept that were stored before they were composed: as it is written, and taken apart as
-/// some file systems and keyboards do.
+/// Returns the forms in which names were stored before they were composed: as written, and decomposed, as some file
+/// systems and keyboards do.
 pub fn older_folded(text: &str) -> [String; 2] {
     [text.to_lowercase(), text.nfd().collect::<String>().to_lowercase()]
 }

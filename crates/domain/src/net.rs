@@ -1,11 +1,11 @@
-//! Addresses: lists of IPs and CIDR ranges, and who the client really is behind proxies.
+//! Network addresses: lists of IPs and CIDR ranges, and the client's real address behind proxies.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 
-/// Addresses of engines that one served name may have.
+/// Most addresses of engines that one served name may have.
 pub const MAX_ENGINE_URLS: usize = 16;
 
 /// Addresses and CIDR ranges; an empty list means "no restriction" wherever it is used as an allow-list.
@@ -17,6 +17,8 @@ pub struct IpList(Vec<IpNet>);
 pub struct InvalidRange(String);
 
 impl IpList {
+    /// Reads a list of addresses and ranges.
+    ///
     /// # Errors
     /// Names the first entry that is neither an address nor a range.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidRange> {
@@ -31,13 +33,13 @@ impl IpList {
         self.0.is_empty()
     }
 
-    /// Whether `ip` lies in one of the ranges; an IPv4 address in IPv6 clothes counts as IPv4.
+    /// Whether `ip` lies in one of the ranges. An IPv4 address that is mapped to IPv6 counts as IPv4.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         self.0.iter().any(|net| net.contains(&ip))
     }
 
-    /// The entries as they are stored and shown: single addresses without `/32`.
+    /// Returns the entries as they are stored and shown: single addresses without `/32`.
     pub fn entries(&self) -> Vec<String> {
         let single = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
         let short = |net: &IpNet| if single(net) { net.addr().to_string() } else { net.to_string() };
@@ -45,7 +47,8 @@ impl IpList {
     }
 }
 
-/// IPv4 in IPv6 clothes (RFC 4291 §2.5.5.2, `::ffff:0:0/96`) as IPv4, as the addresses that are looked for.
+/// Converts ranges of IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2, `::ffff:0:0/96`) to IPv4, as [`IpList::contains`]
+/// does with the addresses that it looks up.
 fn canonical(net: IpNet) -> IpNet {
     match (net, net.addr().to_canonical(), net.prefix_len().checked_sub(96)) {
         (IpNet::V6(_), IpAddr::V4(ip), Some(prefix)) => Ipv4Net::new(ip, prefix).map_or(net, IpNet::V4),
@@ -72,12 +75,12 @@ impl<'de> Deserialize<'de> for IpList {
     }
 }
 
-/// The client's address: the peer, unless the peer is a trusted proxy; then the right-most address of
-/// `X-Forwarded-For` that is not itself a trusted proxy. `None` when a trusted proxy sent something that is no
-/// address: the caller must refuse rather than guess.
+/// Returns the client's address: the peer, unless the peer is a trusted proxy; then the right-most address of
+/// `X-Forwarded-For` that is not itself a trusted proxy. Returns `None` if a trusted proxy sent something that is not
+/// an address: the caller must refuse the request rather than guess.
 ///
-/// `forwarded` yields the header's values, as bytes, in the order in which they arrived; each may hold several addresses.
-/// What is no text is no address.
+/// `forwarded` yields the header's values, as bytes, in the order in which they arrived; each may hold several
+/// addresses. Bytes that are not text are not an address.
 pub fn client_ip<'a>(
     peer: IpAddr,
     trusted: &IpList,
@@ -125,14 +128,14 @@ mod tests {
         assert_eq!(from("10.0.0.1", &["1.2.3.4, 198.51.100.9", "10.9.9.9"]), Some(ip("198.51.100.9")));
         assert_eq!(from("10.0.0.1", &[]), Some(ip("10.0.0.1")));
         assert_eq!(from("10.0.0.1", &["not-an-address"]), None);
-        // A line that is no text is not passed over: the one before it would be the client's own word.
+        // A header line that is not text is not skipped: the line before it could be forged by the client.
         let lines: [&[u8]; 2] = [b"198.51.100.9", b"\xff"];
         assert_eq!(client_ip(ip("10.0.0.1"), &trusted, lines.into_iter()), None);
         assert_eq!(client_ip(ip("10.0.0.1"), &trusted, lines.into_iter().rev()), Some(ip("198.51.100.9")));
     }
 
     proptest! {
-        /// What an attacker writes to the left of the first untrusted hop never changes the answer.
+        /// Text that an attacker writes to the left of the first untrusted hop never changes the answer.
         #[test]
         fn the_left_part_of_the_header_is_ignored(left in "[ -~]{0,40}", client: [u8; 4]) {
             let client = IpAddr::from(client);

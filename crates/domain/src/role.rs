@@ -1,21 +1,22 @@
-//! Who may do what: roles of people. What API keys may do is [`crate::key::Scopes`].
+//! The roles of people and what they may do. What API keys may do is defined in [`crate::key::Scopes`].
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A user's role. The order is that of power: `User < OrgAdmin < Admin < Owner`.
+/// A user's role, in the order of increasing power: `User < OrgAdmin < Admin < Owner`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Playground and own keys.
+    /// Uses the playground and manages their own keys.
     User,
-    /// Users, keys and usage of the own organisation.
+    /// Manages users, keys and usage of their own organisation.
     OrgAdmin,
-    /// Everything but what can reach the host: see [`Role::Owner`]. Where engines are processes, choosing which models they
-    /// parse amounts to the power of the gateway's user, see docs/runtimes.md.
+    /// May do everything except what can reach the host: see [`Role::Owner`]. If engines are processes, the choice of
+    /// models that they parse amounts to the power of the gateway's user, see docs/runtimes.md.
     Admin,
-    /// Everything, including what amounts to power over the host (engine images, extra arguments, base directory).
+    /// May do everything, including what amounts to power over the host (engine images, extra arguments, base
+    /// directory).
     Owner,
 }
 
@@ -35,7 +36,7 @@ impl Role {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
 
-    /// Whether this role acts on every organisation rather than on its own only.
+    /// Whether this role acts on every organisation rather than only on its own.
     pub fn is_global(self) -> bool {
         self >= Self::Admin
     }

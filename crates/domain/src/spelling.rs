@@ -1,6 +1,6 @@
-//! Which known word somebody meant who wrote another one.
+//! Finds the known word that a misspelt word probably meant.
 
-/// How many letters were added, left out, replaced or swapped with their neighbour (optimal string alignment).
+/// Counts the letters that were added, left out, replaced or swapped with their neighbour (optimal string alignment).
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     // Rows of the table that begin before the last letter of `a`, before this one, and after it.
@@ -21,7 +21,8 @@ pub fn distance(a: &str, b: &str) -> usize {
     above.last().copied().unwrap_or_default()
 }
 
-/// The one of `known` that `word` most likely was meant to be: a letter in four may be wrong, and one of a short word.
+/// Returns the one of `known` that `word` most likely meant. One letter in four may be wrong; in a short word, one
+/// letter.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = (word.chars().count() / 4).max(1);
     let (least, near) = known.map(|it| (distance(it, word), it)).min()?;

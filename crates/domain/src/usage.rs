@@ -1,5 +1,5 @@
-//! The usage record: one for each inference request that passed authentication; refusals beyond the first few of a caller
-//! share one, with their number.
+//! The usage record. There is one for each inference request that passed authentication; after the first few refusals
+//! of a caller, further ones share one record, which counts them.
 
 pub mod histogram;
 pub mod varint;
@@ -9,19 +9,19 @@ use uuid::Uuid;
 
 use crate::{KeyId, OrgId, Timestamp, UserId, endpoint::Endpoint, model::Task};
 
-/// How a request ended, as the operator wants to count it.
+/// How a request ended, in the categories that an operator counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Ok,
-    /// The request was at fault (4xx of the gateway or the engine).
+    /// The request was wrong (4xx of the gateway or the engine).
     ClientError,
     /// The engine failed, could not be reached, or the gateway died while the request ran.
     UpstreamError,
-    /// The client left before the answer was complete.
+    /// The client disconnected before the answer was complete.
     ClientClosed,
     Timeout,
-    /// Refused by a limit, or because the model is not running.
+    /// A limit refused the request, or the model is not running.
     Rejected,
 }
 
@@ -45,19 +45,19 @@ impl Outcome {
     }
 }
 
-/// A request counts as an error in all sums from this status on: refused and abandoned requests too, whatever their
-/// [`Outcome`]. (A stream that ends with an error event of the engine itself keeps the status that was sent, and tells by
-/// its outcome.)
+/// Lowest status that counts as an error in all sums; refused and abandoned requests count too, whatever their
+/// [`Outcome`]. (A stream that ends with an error event of the engine keeps the status that was sent; its outcome shows
+/// the error.)
 pub const FIRST_ERROR_STATUS: u16 = 400;
 
-/// Status that a row carries when the client left before the answer was complete (never sent; nginx's convention).
+/// Status of a row whose client disconnected before the answer was complete (never sent; nginx's convention).
 pub const STATUS_CLIENT_CLOSED: u16 = 499;
 
 /// One row of the usage ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageRow {
-    /// `UUIDv7` made when the request was accepted; its first 48 bits are `created_at`, so that rows sort, page
-    /// and filter by time on the primary key alone. It makes replays of the spool idempotent.
+    /// A `UUIDv7` that is made when the request is accepted. Its first 48 bits are `created_at`, so that rows are
+    /// sorted, paged and filtered by time on the primary key alone. It makes replays of the spool idempotent.
     pub id: Uuid,
     /// The `x-request-id` that the client saw (its own, if it sent one); not unique.
     pub req_id: String,
@@ -74,32 +74,32 @@ pub struct UsageRow {
     pub stream: bool,
     pub prompt_tokens: i64,
     pub completion_tokens: i64,
-    /// Prompt tokens that came from the engine's prefix cache, where the engine says so.
+    /// Prompt tokens that came from the engine's prefix cache, if the engine reports them.
     pub cached_tokens: Option<i64>,
-    /// The counts were made by the gateway, because the engine gave none.
+    /// The gateway estimated the counts, because the engine gave none.
     pub estimated: bool,
     pub latency_ms: i64,
     /// Time to the first byte of a streamed answer.
     pub ttft_ms: Option<i64>,
     pub status_code: u16,
     pub outcome: Outcome,
-    /// Requests that the row stands for: 1, or more for requests of one caller that were refused alike. `id`, `req_id` and
-    /// `created_at` are those of the first of them, `latency_ms` is their mean.
+    /// Number of requests that the row stands for: 1, or more if requests of one caller were refused for the same
+    /// reason. `id`, `req_id` and `created_at` are those of the first request, `latency_ms` is the mean.
     pub requests: i64,
 }
 
-/// The smallest `UUIDv7` of the given millisecond: lower bound of a range over [`UsageRow::id`].
+/// Returns the smallest `UUIDv7` of the given millisecond, as the lower bound of a range over [`UsageRow::id`].
 pub fn first_id_at(at: Timestamp) -> Uuid {
     let ms = u64::try_from(at.0).unwrap_or(0).min((1 << 48) - 1);
     Uuid::from_u128(u128::from(ms) << 80)
 }
 
-/// The time in the first 48 bits of a `UUIDv7`.
+/// Returns the time in the first 48 bits of a `UUIDv7`.
 pub fn time_of(id: Uuid) -> Timestamp {
     Timestamp((id.as_u128() >> 80) as i64)
 }
 
-/// A `UUIDv7` (RFC 9562 §5.7) of the given millisecond; `random` fills its 74 free bits.
+/// Makes a `UUIDv7` (RFC 9562 §5.7) for the given millisecond; `random` fills its 74 free bits.
 pub fn id_at(at: Timestamp, random: u128) -> Uuid {
     const FREE: u128 = 0x0000_0000_0000_0fff_3fff_ffff_ffff_ffff;
     const VERSION_AND_VARIANT: u128 = 0x0000_0000_0000_7000_8000_0000_0000_0000;

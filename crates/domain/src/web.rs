@@ -1,5 +1,5 @@
-//! What browsers make necessary, the same on both planes: host names that are known (DNS rebinding), pages of other
-//! sites, CORS, and headers that guard pages.
+//! Checks and headers that browsers make necessary, for both planes: known host names (against DNS rebinding), requests
+//! from pages of other sites, CORS, and security headers.
 
 use std::net::IpAddr;
 
@@ -17,37 +17,37 @@ const EXPOSED: &str = "x-total-count, x-request-id, request-id, retry-after, ret
                        x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, x-should-retry, \
                        x-gantry-budget-warning, x-gantry-simulator";
 
-/// Every origin, see [`Web::new`].
+/// The value that allows every origin, see [`Web::new`].
 const ANY: &str = "*";
 
 /// Longest host name that an answer repeats, in characters.
 const MAX_SHOWN_HOST: usize = 100;
 
-/// Whose requests a path takes.
+/// Which credentials a path accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Of who has a key; of sessions, too.
+    /// API keys; sessions, too.
     Keys,
-    /// Of sessions only.
+    /// Only sessions.
     Sessions,
 }
 
-/// Names and origins that the operator has listed.
+/// Host names and origins that the operator has listed.
 #[derive(Debug, Clone, Default)]
 pub struct Web {
     hosts: Vec<String>,
-    /// Trusted with sessions.
+    /// Origins whose pages may use sessions.
     origins: Vec<String>,
-    /// Pages of all the others may ask with keys.
+    /// Whether pages of all other origins may send requests with keys.
     any: bool,
-    /// `Strict-Transport-Security`, if browsers are told that.
+    /// Value of `Strict-Transport-Security`, if it is sent.
     hsts: Option<HeaderValue>,
 }
 
 impl Web {
-    /// `hosts` are names without a port, `origins` are `https://host[:port]`, compared to the letter. `*` among them lets
-    /// pages of every other origin read the answers to requests with a key, which is no cookie that a browser would add
-    /// by itself.
+    /// Makes the rules. `hosts` are names without a port; `origins` are `https://host[:port]`, compared literally. `*`
+    /// among the origins lets pages of every other origin read the answers to requests with a key, because a key is not
+    /// a cookie that a browser would add by itself.
     pub fn new(hosts: Vec<String>, mut origins: Vec<String>) -> Self {
         let n = origins.len();
         origins.retain(|it| it != ANY);
@@ -55,7 +55,7 @@ impl Web {
         Self { hosts, origins, any, hsts: None }
     }
 
-    /// Tells browsers to use `https` only for so many seconds; 0 tells them nothing.
+    /// Makes browsers use only `https` for this number of seconds; 0 sends no such header.
     #[must_use]
     pub fn with_hsts(mut self, seconds: u32) -> Self {
         let header = |seconds| HeaderValue::try_from(format!("max-age={seconds}")).ok();
@@ -63,15 +63,15 @@ impl Web {
         self
     }
 
-    /// Adds what [`Self::with_hsts`] says.
+    /// Adds the header that [`Self::with_hsts`] set.
     pub fn add_hsts(&self, headers: &mut HeaderMap) {
         if let Some(value) = &self.hsts {
             headers.insert(header::STRICT_TRANSPORT_SECURITY, value.clone());
         }
     }
 
-    /// Whether a request came by a name of this gateway: an address, `localhost` or a listed name. `authority` is that
-    /// of the request line, if it has one, and counts as much as the header.
+    /// Whether a request was sent to a name of this gateway: an address, `localhost` or a listed name. `authority` is
+    /// that of the request line, if it has one; it must be known just like the header.
     pub fn knows_host(&self, headers: &HeaderMap, authority: Option<&str>) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().map(|it| it.to_str().ok());
@@ -86,7 +86,7 @@ impl Web {
             || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// The answer to a request that [`Self::knows_host`] does not know, with the line that allows its name.
+    /// Returns the error for a request whose host [`Self::knows_host`] refuses, with the setting that allows its name.
     pub fn unknown_host(&self, headers: &HeaderMap, authority: Option<&str>) -> ApiError {
         let hosts = headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
         let given: Vec<_> = hosts.chain(authority.map(str::as_bytes)).collect();
@@ -114,8 +114,8 @@ impl Web {
         ApiError::new(ErrorCode::UnknownHost, message)
     }
 
-    /// Whether a request that changes something came from a page of the gateway's own, from one of a listed origin, or
-    /// from no browser at all: those say nothing, and have no cookie to be abused.
+    /// Whether a request that changes something came from a page of the gateway itself, from a page of a listed origin,
+    /// or not from a browser at all: such clients send none of these headers, and have no cookie that could be abused.
     pub fn is_same_site(&self, headers: &HeaderMap) -> bool {
         let origin = headers.get(ORIGIN);
         let listed = || origin.is_some_and(|it| self.lists(it));
@@ -133,12 +133,13 @@ impl Web {
         self.origins.iter().any(|it| it.as_bytes() == origin.as_bytes())
     }
 
-    /// Headers of the answer (204) to an origin's question whether it may ask; `None` if it is no such question, or the
-    /// origin may not.
+    /// Returns the headers of the answer (204) to a CORS preflight; `None` if the request is not a preflight, or the
+    /// origin is not allowed.
     pub fn preflight(&self, audience: Audience, headers: &HeaderMap) -> Option<HeaderMap> {
         headers.get("access-control-request-method")?;
         headers.get(ORIGIN).filter(|it| self.lists(it) || self.is_open_to_all(audience))?;
-        // Client libraries send headers of their own; none of them means more here than it says.
+        // Client libraries send headers of their own, so all requested ones are allowed: none of them grants anything
+        // here.
         let asked = headers.get("access-control-request-headers").filter(|it| it.len() <= MAX_ASKED);
         let asked = asked.cloned().unwrap_or(HeaderValue::from_static("content-type, x-request-id"));
         Some(HeaderMap::from_iter([
@@ -152,13 +153,13 @@ impl Web {
         self.any && audience == Audience::Keys
     }
 
-    /// Whether answers depend on the origin at all.
+    /// Whether answers depend on the request's origin at all.
     pub fn has_origins(&self) -> bool {
         self.any || !self.origins.is_empty()
     }
 
-    /// Lets a page of `origin` read an answer: with the cookie if the origin is on the list, without it if every origin
-    /// may ask with keys. Says nothing otherwise.
+    /// Lets a page of `origin` read an answer: with cookies if the origin is on the list, without them if every origin
+    /// may send keys. Adds nothing for other origins, except `Vary`.
     pub fn add_cors(&self, audience: Audience, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         if !self.has_origins() {
             return;
@@ -177,14 +178,14 @@ impl Web {
     }
 }
 
-/// Tells the id of the request by both names that clients look for: OpenAI's and Anthropic's.
+/// Adds the id of the request under both header names that clients look for: OpenAI's and Anthropic's.
 pub fn add_request_id(headers: &mut HeaderMap, id: &HeaderValue) {
     headers.insert(HeaderName::from_static("request-id"), id.clone());
     headers.insert(HeaderName::from_static("x-request-id"), id.clone());
 }
 
-/// Whether a request was sent to this machine by one of its loopback names: `localhost` or a loopback address. `authority`
-/// is that of the request line, if it has one.
+/// Whether a request was sent to this machine under a loopback name: `localhost` or a loopback address. `authority` is
+/// that of the request line, if it has one.
 pub fn is_for_loopback(headers: &HeaderMap, authority: Option<&str>) -> bool {
     let given = headers.get_all(HOST).iter().map(|it| it.to_str().ok()).chain(authority.map(Some));
     let mut names = given.map(|it| it.and_then(host_name)).peekable();
@@ -197,7 +198,7 @@ pub fn is_for_loopback(headers: &HeaderMap, authority: Option<&str>) -> bool {
         })
 }
 
-/// What every answer says to browsers, whatever it is.
+/// Adds the security headers that every answer carries.
 pub fn add_security_headers(headers: &mut HeaderMap, policy: &'static str) {
     let fixed = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -215,7 +216,7 @@ pub fn add_security_headers(headers: &mut HeaderMap, policy: &'static str) {
     }
 }
 
-/// `host` of `host` or `host:port`, without the brackets of an IPv6 address.
+/// Returns `host` of `host` or `host:port`, without the brackets of an IPv6 address.
 fn host_name(host: &str) -> Option<&str> {
     let (name, rest) = match host.strip_prefix('[') {
         Some(bracketed) => bracketed.split_once(']')?,
@@ -225,7 +226,7 @@ fn host_name(host: &str) -> Option<&str> {
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
-/// What `ALLOWED_HOSTS` takes.
+/// Whether `ALLOWED_HOSTS` accepts the name.
 fn is_plain(name: &str) -> bool {
     let legal = |it: u8| it.is_ascii_alphanumeric() || b"-._".contains(&it);
     (1..=MAX_SHOWN_HOST).contains(&name.len()) && name.bytes().all(legal)

@@ -1,6 +1,6 @@
-//! What every field becomes on three versions of each engine, held against committed tables (`commands/*.txt`).
+//! Checks what every field becomes on three versions of each engine, against committed tables (`commands/*.txt`).
 //!
-//! A change of the field table changes these files: make them anew with
+//! A change of the field table changes these files. Generate them again with
 //! `GANTRY_UPDATE_COMMANDS=1 cargo nextest run -p gantry-domain --test commands`, and read the difference.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what helps a test fails like one")]
 
@@ -17,7 +17,7 @@ use gantry_domain::{
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
-/// Before and after the changes that `fields/` knows.
+/// Returns versions before and after the changes that `fields/` knows.
 fn versions(engine: EngineKind) -> [&'static str; 3] {
     match engine {
         EngineKind::Vllm => ["0.8.5", "0.11.0", "0.32.0"],
@@ -25,7 +25,7 @@ fn versions(engine: EngineKind) -> [&'static str; 3] {
     }
 }
 
-/// A record as small as can be.
+/// Returns a record with as few fields as possible.
 fn base(engine: EngineKind) -> Value {
     match engine {
         EngineKind::Vllm => json!({"served_name": "m", "engine_type": "vllm", "local_path": "m"}),
@@ -35,7 +35,7 @@ fn base(engine: EngineKind) -> Value {
     }
 }
 
-/// Settings without which the field has no effect or is refused.
+/// Returns settings without which the field has no effect or is refused.
 fn companions(field: &str) -> Value {
     match field {
         "cuda_graph_sizes" => json!({"enforce_eager": false}),
@@ -54,7 +54,7 @@ fn companions(field: &str) -> Value {
     }
 }
 
-/// Values that show all that the field can become.
+/// Returns values that show everything that the field can become.
 fn samples(field: &Field) -> Vec<Value> {
     match field.kind {
         Kind::Bool => vec![json!(true), json!(false)],
@@ -109,14 +109,14 @@ fn launch_of(body: &Map<String, Value>, version: &str, gpus: &[u32]) -> Launch {
     )
 }
 
-/// Everything that the engine sees of a launch, one word each.
+/// Returns everything that the engine sees of a launch, one word each.
 fn words(launch: &Launch) -> Vec<String> {
     let env = launch.env.iter().map(|(name, value)| format!("[env {name}={}]", value.expose_secret()));
     let gpus = launch.gpus.iter().map(|it| format!("[gpu {it}]"));
     launch.args.iter().cloned().chain(env).chain(gpus).collect()
 }
 
-/// What came and what went between two launches, then the new warnings.
+/// Returns what was added and removed between two launches, then the new warnings.
 fn difference(before: &Launch, after: &Launch) -> String {
     let (old, new) = (words(before), words(after));
     let mut start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -139,7 +139,7 @@ fn difference(before: &Launch, after: &Launch) -> String {
     out.trim().replace('\n', "\\n")
 }
 
-/// The same for several versions on one line.
+/// Writes the text for several versions, on one line where they agree.
 fn per_version(out: &mut String, engine: EngineKind, text: impl Fn(&str) -> String) {
     let texts = versions(engine).map(|it| (it, text(it)));
     if texts.iter().all(|it| it.1 == texts[0].1) {
@@ -182,7 +182,7 @@ fn table(engine: EngineKind) -> String {
             let mut after = before.clone();
             after.insert(field.name.to_owned(), value.clone());
             let _ = writeln!(out, "  {value}");
-            // The record without the field may be refused for want of it.
+            // Without the field, the record may be refused because it lacks it.
             let start =
                 if field.name == "repo_id" { with(&base(engine), &json!({})) } else { before.clone() };
             per_version(&mut out, engine, |it| {

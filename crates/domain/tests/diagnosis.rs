@@ -1,9 +1,9 @@
-//! What the diagnosis finds in recorded logs of failed starts, and that every signature finds one.
+//! Checks what the diagnosis finds in recorded logs of failed starts, and that every signature matches one of them.
 //!
-//! `tests/diagnosis/llamacpp-*` and `vllm-*` were written by llama-server b11434 and vLLM 0.32.0 (build for CPUs) when
-//! the failure was provoked; those of more than 60 lines are cropped, and paths of the machine are replaced.
-//! `quoted-*` are put together from the engines' sources and bug reports, because they need a GPU; `sim-*` are the
-//! engine simulator's.
+//! `tests/diagnosis/llamacpp-*` and `vllm-*` were written by llama-server b11434 and vLLM 0.32.0 (CPU build) when the
+//! failure was provoked. Logs of more than 60 lines are cropped, and paths of the machine are replaced. `quoted-*` are
+//! put together from the engines' sources and bug reports, because they need a GPU; `sim-*` come from the engine
+//! simulator.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -14,7 +14,7 @@ use gantry_domain::{
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// File, `error_type`, the first field and its value (`…` where there is none).
+/// File, `error_type`, the first field and its value (`…` if there is none).
 const LOGS: &str = include_str!("diagnosis/expected.txt");
 
 fn read(name: &str) -> String {
@@ -58,12 +58,12 @@ fn without_log(engine: EngineKind, exit_code: Option<i64>, reason: Option<&str>)
     })
 }
 
-/// The value of the first fix that has a field.
+/// Returns the value of the first fix that has a field.
 fn value(found: &Diagnosis) -> Option<Value> {
     found.fixes.iter().find(|it| it.field.is_some()).and_then(|it| it.value.clone())
 }
 
-/// Reasons that the gateway gives when no container ran, or when it ended one, and what they are.
+/// Reasons that the gateway gives if no container ran or if it ended one, and their expected signatures.
 const REASONS: &[(&str, &str)] = &[
     (
         "start_failed: `mmproj`: there is no `a/mmproj.gguf` below the models base directory",
@@ -208,7 +208,7 @@ fn an_engine_that_ended_with_the_machine_is_not_blamed() {
         of(Watch::Rebooted, "engine_unhealthy: container exit code 0", false, ""),
         "machine_restarted"
     );
-    // What is known better is said.
+    // A more specific cause takes precedence.
     assert_eq!(of(Watch::Unwatched, killed, true, ""), "host_out_of_memory");
     let bad_magic = read("llamacpp-bad-magic");
     assert_eq!(of(Watch::Unwatched, killed, false, &bad_magic), "llamacpp_not_gguf");
@@ -342,7 +342,7 @@ fn fewer_layers_are_proposed_where_that_changes_the_command() {
         (json!({"ngl": 33}), "ngl", json!(16)),
         (json!({"ngl": 33, "fit_memory": "on"}), "ngl", json!(16)),
         (json!({"ngl": 1}), "ngl", json!(0)),
-        // The engine has chosen already.
+        // The engine has already chosen the value.
         (json!({}), "context_size", json!(4096)),
         (json!({"ngl": 999}), "context_size", json!(4096)),
         (json!({"fit_memory": "on"}), "context_size", json!(4096)),
@@ -505,10 +505,10 @@ fn summaries_fit_one_line() {
     );
 }
 
-/// A log of 8 MiB of what is hardest to search; quadratic work would take minutes.
+/// The log has 8 MiB of the text that is hardest to search; quadratic work would take minutes.
 #[test]
 fn a_huge_log_is_searched_to_its_end() {
-    // What takes more than linear time here takes hours, and the runner's limit ends it.
+    // Work that is more than linear takes hours here, and the test runner's time limit ends it.
     let hard = [
         "error while handling argument \"".repeat(270_000),
         "CUDA error: \n".repeat(600_000),
@@ -537,7 +537,7 @@ proptest! {
         prop_assert!(summary(&log).len() <= 400);
     }
 
-    /// Real logs with lines cut, doubled and mixed with others.
+    /// The logs are real ones with lines cut, doubled and mixed with others.
     #[test]
     fn damaged_logs_are_survived(pieces in proptest::collection::vec((0..100usize, 0..60usize, 0..400usize), 1..12)) {
         let names: Vec<&str> = LOGS.lines().filter_map(|it| it.split_whitespace().next()).collect();

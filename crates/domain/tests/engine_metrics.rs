@@ -1,4 +1,5 @@
-//! What real engines wrote at `/metrics` (`metrics/*.txt`, recorded), and what a broken one might.
+//! Tests with what real engines wrote at `/metrics` (`metrics/*.txt`, recorded), and with what a broken one might
+//! write.
 
 use gantry_domain::{
     engine_metrics::{EngineMetrics, LatencySource, parse},
@@ -8,7 +9,8 @@ use gantry_domain::{
 #[test]
 fn the_text_of_vllm_gives_percentiles_between_its_buckets() {
     let read = parse(Vllm, include_str!("metrics/vllm-0.32.0.txt")).unwrap();
-    // 19 requests. Of the first tokens, 9 came within 100 ms and 14 within 250; 17 within 40 s and 19 within 80.
+    // There are 19 requests. For 9 of them the first token came within 100 ms, for 14 within 250 ms; 17 ended within 40
+    // s and 19 within 80 s.
     let wanted = EngineMetrics {
         requests_running: Some(0),
         requests_waiting: Some(0),
@@ -33,7 +35,7 @@ fn llama_server_has_no_histograms() {
         requests_waiting: Some(0),
         prompt_tokens_total: Some(93),
         generation_tokens_total: Some(649),
-        // 232 of 325.
+        // The cache held 232 of 325 tokens.
         prefix_cache_hit_rate: Some(232.0 / 325.0),
         ..EngineMetrics::default()
     };
@@ -56,7 +58,7 @@ vllm:time_to_first_token_seconds_bucket{le="+Inf",engine="1"} 2.0
     let read = parse(Vllm, text).unwrap();
     assert_eq!((read.requests_running, read.prefix_cache_hit_rate), (Some(5), Some(0.25)));
     assert!((read.kv_cache_usage.unwrap() - 0.3).abs() < 1e-9);
-    // Half of four lie below one second; beyond the last bound nobody knows how far.
+    // Half of the four samples lie below one second; how far the others lie beyond the last bound is unknown.
     assert_eq!((read.ttft_p50_ms, read.ttft_p95_ms), (Some(1000.0), Some(1000.0)));
 }
 
@@ -81,7 +83,7 @@ fn nonsense_is_passed_over() {
         "vllm:time_to_first_token_seconds_bucket{le=\"0.5\"} 5",
     ];
     assert_eq!(parse(Vllm, &broken.join("\n")), None);
-    // Counts that shrink, and more bounds than anybody has.
+    // The counts shrink, and there are more bounds than any engine has.
     let name = "vllm:e2e_request_latency_seconds_bucket";
     let many: Vec<_> = (0..100_000).map(|n| format!("{name}{{le=\"{n}\"}} {}", 100_000 - n)).collect();
     assert!(parse(Vllm, &(many.join("\n") + "\nvllm:num_requests_waiting 4")).is_some());

@@ -1,4 +1,4 @@
-//! The memory estimate against what a real llama-server reports.
+//! Compares the memory estimate with what a real llama-server reports.
 //!
 //! `memory/measured-*.tsv` were written by `memory/measure.py` (one row per run of llama-server), `memory/models.tsv`
 //! by `memory/dump.py`; the models of the second table by `memory/architectures.py`. The tables that the tests print
@@ -81,7 +81,7 @@ fn hyper(keys: &BTreeMap<&str, &str>) -> Hyper {
     }
 }
 
-/// The settings of a measured command line.
+/// Reads the settings from a measured command line.
 fn settings(args: &str) -> LlamacppSettings<'static> {
     let mut settings = LlamacppSettings::default();
     let mut words = args.split_whitespace().peekable();
@@ -124,7 +124,7 @@ fn other_architectures_are_within_a_tenth_as_well() {
     compare(ARCHITECTURES, 0.1);
 }
 
-/// Prints the table; how many runs there are.
+/// Prints the table and returns the number of runs.
 fn compare(table: &str, most: f64) -> usize {
     let (mut worst, mut bad, mut count) = (0.0_f64, Vec::new(), 0);
     let mut missing = 0;

@@ -1,5 +1,5 @@
-//! What a command line says about memory, where the gateway's own commands don't show it: other versions and extra
-//! arguments.
+//! Tests what a command line says about memory in cases that the gateway's own commands don't show: other versions and
+//! extra arguments.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what helps a test fails like one")]
 
 use gantry_domain::{
@@ -61,7 +61,7 @@ fn what_is_not_understood_makes_the_estimate_unknown() {
     ] {
         match read(engine, "", line) {
             Err(reason) => assert!(reason.contains(said) && !said.is_empty(), "{line}: {reason}"),
-            // A flag at the end without its value: the engine will refuse it.
+            // The last option lacks its value, so the engine will refuse the command.
             Ok(_) => assert!(said.is_empty(), "{line}"),
         }
     }
@@ -78,7 +78,8 @@ fn vllm_is_read_as_it_reads_itself() {
     assert_eq!((settings.enforce_eager, settings.cpu_offload), (false, 3 * GIB / 2));
 }
 
-/// 8 layers of 1 GiB with 4 heads of 128, trained for 131,072 tokens: 256 MiB of cache per layer then.
+/// Returns a model with 8 layers of 1 GiB with 4 heads of 128, trained for 131,072 tokens. At that length it needs 256
+/// MiB of cache per layer.
 fn model() -> ModelFacts {
     let hyper = Hyper {
         architecture: "llama".to_owned(),
@@ -105,7 +106,7 @@ fn on(free: &[u64]) -> Vec<GpuMemory> {
     free.iter().map(|it| GpuMemory { total: 80 * GIB, free: *it }).collect()
 }
 
-/// What helps, which is tried once more here.
+/// Returns the remedy, after checking that the model fits with it.
 fn helped(engine: EngineKind, line: &str, free: &[u64], room_in_ram: u64) -> Option<String> {
     let (facts, gpus) = (model(), on(free));
     let room = Room { gpus: &gpus, host_ram_free: Some(room_in_ram), host_ram_total: None };
@@ -126,7 +127,7 @@ fn the_remedy_helps_and_a_shorter_context_comes_first() {
     let ram = 100 * GIB;
     let shorter = helped(Llamacpp, "-c 131072 -np 1 --fit off", &[9 * GIB], ram).unwrap();
     assert!(shorter.starts_with("--ctx-size "), "{shorter}");
-    // The output and four layers, beside the driver's share.
+    // The output and four layers fit beside the driver's share.
     assert_eq!(helped(Llamacpp, "-c 256 -np 1 --fit off", &[5 * GIB], ram).unwrap(), "--ngl 5");
     assert_eq!(helped(Llamacpp, "-c 256 -np 1", &[5 * GIB], 2 * GIB), None, "nor does RAM hold the rest");
     assert_eq!(helped(Llamacpp, "-c 256 -np 1", &[], 2 * GIB), None);
@@ -153,14 +154,14 @@ fn layers_that_do_not_fit_stay_in_ram_where_the_engine_chooses() {
     let part = of("b11434", line, &[5 * GIB], ram);
     let layers = part.layers_on_gpus.unwrap();
     assert!(part.fits == Some(true) && layers > 0 && part.host_ram > 4 * GIB, "{part:?}");
-    // It leaves a GiB free, and takes what it can of the rest.
+    // The engine leaves a GiB free, and uses as much of the rest as it can.
     let held = part.per_gpu[0].total();
     assert!(held <= 4 * GIB && held > 2 * GIB, "{part:?}");
     // A longer context has room in RAM.
     assert_eq!(of("b11434", "-c 8192 -np 1", &[5 * GIB], ram).fits, Some(true));
-    // Where RAM does not hold the rest, it does not fit.
+    // If RAM can't hold the rest, the model does not fit.
     assert_eq!(of("b11434", line, &[5 * GIB], 2 * GIB).fits, Some(false));
-    // The operator's own placement counts, and older builds choose nothing.
+    // An operator's own placement takes precedence, and older builds choose nothing.
     for (build, more) in [
         ("b11434", "--fit off"),
         ("b11434", "-ngl 999"),
@@ -188,7 +189,7 @@ fn a_wider_split_shares_out_the_heads_of_keys_and_values_too() {
         assert_eq!(estimate.fits, Some(false));
         remedy(&command, &facts, room, &estimate).map(|it| it.0[0].1.to_string())
     };
-    // Three would do for memory and divide 12 heads, but not 4.
+    // Three GPUs have enough memory and would divide 12 heads, but not 4.
     assert_eq!(wider(3), None);
     assert_eq!(wider(4).as_deref(), Some("4"));
 }
@@ -219,7 +220,7 @@ fn what_is_left_out_leaves_no_verdict_that_it_could_turn() {
         read(engine, "", line).unwrap().estimate(facts, room).unwrap().fits
     };
     let (llama, vllm) = ("-c 256 -np 1 --fit off", "--max-model-len 256 --enforce-eager");
-    // 8 GiB of weights, and the driver's share.
+    // The model needs 8 GiB of weights, and the driver's share.
     assert_eq!(
         (fits(&facts, Llamacpp, llama, 10 * GIB), fits(&facts, Llamacpp, llama, 8 * GIB)),
         (Some(true), Some(false))
@@ -234,7 +235,7 @@ fn what_is_left_out_leaves_no_verdict_that_it_could_turn() {
         ("--device CUDA1", None, None),
         ("-ot ffn_up=CPU", None, None),
         ("-ot exps=CPU -ot blk=CUDA0", None, None),
-        // All that `--cpu-moe` does, of a model without experts.
+        // This does all that `--cpu-moe` does, and the model has no experts.
         ("-ot exps=CPU", Some(true), Some(false)),
     ] {
         let line = format!("{llama} {more}");
@@ -245,7 +246,7 @@ fn what_is_left_out_leaves_no_verdict_that_it_could_turn() {
     assert_eq!((vllm("", 78 * GIB), vllm("", 8 * GIB)), (Some(true), Some(false)));
     assert_eq!((vllm("--enable-lora", 78 * GIB), vllm("--enable-lora", 8 * GIB)), (None, Some(false)));
     assert_eq!((vllm("-dp 2", 78 * GIB), vllm("-dp 2", 8 * GIB)), (None, None));
-    // Quantised while it is loaded: it takes less than what is counted.
+    // Weights that are quantised while they are loaded take less than was counted.
     assert_eq!((vllm("-q fp8", 78 * GIB), vllm("-q fp8", 8 * GIB)), (Some(true), None));
     let packed = ModelFacts { quantized: true, ..facts.clone() };
     assert_eq!(fits(&packed, Vllm, "--max-model-len 256 --enforce-eager -q fp8", 8 * GIB), Some(false));
@@ -274,7 +275,7 @@ fn files_beside_the_model_weigh_where_they_lie() {
     assert_eq!(more(""), [10, 6, 0]);
     assert_eq!(more("--no-mmproj-offload -ngld 0"), [2, 2, 12]);
     assert_eq!(more("-ngl 0"), [8, 4, 4]);
-    // Without the weights of these files it would fit.
+    // The model would fit without the weights of these files.
     let (narrow, ram) = (on(&[10 * GIB]), Some(100 * GIB));
     let line = "-c 256 -np 1 --fit off --model-draft d --mmproj p --lora l";
     let command = read(EngineKind::Llamacpp, "", line).unwrap();
@@ -344,7 +345,7 @@ fn facts_with_heads_of_16() -> ModelFacts {
     facts
 }
 
-/// What vLLM without a GPU takes of `free` bytes of RAM, of `total` in the machine.
+/// Estimates what vLLM without a GPU takes of `free` bytes of RAM, with `total` bytes in the machine.
 fn in_ram(line: &str, env: &[(&str, &str)], free: u64) -> (Command, Result<Estimate, String>) {
     let env: Vec<(String, String)> = env.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
     let command = read(EngineKind::Vllm, "", line).unwrap().with_env(&env).unwrap();
@@ -361,7 +362,7 @@ fn without_gpus_vllm_takes_the_cache_that_it_is_told_to_and_its_processes() {
     let variable = "VLLM_CPU_KVCACHE_SPACE";
     let bytes = format!("--max-model-len 256 --kv-cache-memory-bytes {}", 20 * GIB);
     let plain = "--max-model-len 256 --gpu-memory-utilization 0.5";
-    // 8 GiB of weights, processes of 2, and 20 of cache; the variable counts more.
+    // The model needs 8 GiB of weights, 2 GiB for processes, and 20 GiB of cache; the variable takes precedence.
     for (line, env, cache) in [
         (bytes.as_str(), &[][..], 20 * GIB),
         (&bytes, &[(variable, "")], 20 * GIB),
@@ -376,17 +377,17 @@ fn without_gpus_vllm_takes_the_cache_that_it_is_told_to_and_its_processes() {
         assert!(rest > 19 * GIB / 2 && rest < 21 * GIB / 2, "{rest}");
         assert_eq!(in_ram(line, env, cache + 9 * GIB).1.unwrap().fits, Some(false), "{line} {env:?}");
     }
-    // A share of all RAM, of which everything else goes off; `None`: of how many memory nodes is not known.
+    // The cache is a share of all RAM, less everything else. `None`: the number of memory nodes is not known.
     let half = in_ram(plain, &[], 60 * GIB).1.unwrap();
     assert_eq!((half.host_ram, half.fits), (50 * GIB, Some(true)));
     assert_eq!(in_ram(plain, &[], 40 * GIB).1.unwrap().fits, None);
     let unknown = Room { host_ram_total: None, ..ram(60 * GIB) };
     let command = in_ram(plain, &[], 0).0;
     assert!(command.estimate(&model(), unknown).unwrap_err().reason.contains("share of the machine's RAM"));
-    // Two workers, one for each memory node.
+    // There are two workers, one for each memory node.
     let two = in_ram(&format!("{bytes} -tp 2"), &[], 100 * GIB).1.unwrap();
     assert_eq!(two.kv_cache, 40 * GIB);
-    // Too small for one request; the longest that it holds: 16 KiB for each token.
+    // The cache is too small for one request. The longest request that it holds needs 16 KiB for each token.
     let small = format!("--kv-cache-memory-bytes {}", GIB / 2);
     let small = in_ram(&small, &[], 100 * GIB).1.unwrap();
     assert_eq!((small.fits, small.max_context_that_fits), (Some(false), Some(32_768)));
@@ -406,7 +407,7 @@ fn a_cache_that_ram_does_not_hold_gets_the_size_that_it_does() {
     };
     let set = |gib: u64| Some(("kv_cache_memory_bytes", (gib * GIB).to_string()));
     assert_eq!(help("--max-model-len 256", 30 * GIB), set(20));
-    // Not even the weights, or one request.
+    // There is not even room for the weights, or for one request.
     assert_eq!(help("--max-model-len 256", 9 * GIB), None);
     assert_eq!(help("--max-model-len 131072", 11 * GIB), None);
 }

@@ -1,4 +1,4 @@
-//! What the memory estimate says about GPUs that aren't here, settings at their limits, and files that lie.
+//! Tests the memory estimate with GPUs that this machine lacks, settings at their limits, and files with false claims.
 #![expect(clippy::unwrap_used, reason = "what helps a test fails like one")]
 
 use gantry_domain::memory::{
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// A 7B model as they come: 32 layers, tied or not.
+/// Returns the facts of a typical 7B model: 32 layers, tied or not.
 fn seven(tied: bool) -> ModelFacts {
     let hyper = Hyper {
         architecture: "llama".into(),
@@ -206,7 +206,7 @@ fn missing_facts_are_unknown_with_a_reason() {
     assert!(estimate_llamacpp(&facts, &LlamacppSettings::default()).is_err(), "no context");
 }
 
-/// What a hub checkpoint of the same shape gives.
+/// Returns the facts of a hub checkpoint of the same shape.
 fn checkpoint() -> ModelFacts {
     let hyper = Hyper {
         architecture: "llama".into(),
@@ -249,7 +249,7 @@ fn vllm_takes_its_share_and_refuses_what_is_not_there() {
     let estimate = at(&one).unwrap();
     let budget = (24.0 * GIB as f64 * 0.92) as u64;
     assert_eq!((estimate.total, estimate.fits), (budget, Some(true)));
-    // Half the weights, and no room for others: the budget is more than what is free.
+    // The weights are halved and there is no room for more: the budget is larger than what is free.
     let gpus = [CARD, GpuMemory { total: 24 * GIB, free: 20 * GIB }];
     let two = VllmSettings { tensor_parallel: 2, gpus: &gpus, ..one.clone() };
     let split = at(&two).unwrap();

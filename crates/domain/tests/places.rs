@@ -10,8 +10,8 @@ use std::{
 
 use gantry_domain::model::fields;
 
-/// Where fields are read by name, and which. Validation, the API's view, forms, the reference page and the command line
-/// come from the row alone.
+/// Places where fields are read by name, and which fields. Validation, the API's view, forms, the reference page and
+/// the command line come from the row alone.
 const SPECIAL: &[(&str, &str)] = &[
     // Rules over several fields, and what an engine refuses about one.
     (
@@ -40,7 +40,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // Fields that are the gateway's own business, not the engine's.
     ("crates/control/src/lib.rs", "engine_image startup_timeout_sec"),
     ("crates/control/src/preview.rs", "engine_image memory_limit_gib read_only_root"),
-    // What starts again.
+    // The rules for restarts.
     ("crates/domain/src/model/lifecycle/again.rs", "autostart restart_limit restart_policy"),
     ("crates/control/src/reconcile/worker/again.rs", "autostart"),
     // Names that adapters take.
@@ -56,7 +56,7 @@ const SPECIAL: &[(&str, &str)] = &[
         "mode engine_image startup_timeout_sec extra_env local_path restart_policy lora_adapters",
     ),
     ("crates/admin-api/src/system/images.rs", "engine_image"),
-    // What the chat page is told of a model.
+    // Facts about a model for the chat page.
     (
         "crates/admin-api/src/playground.rs",
         "chat_template chat_template_file context_size local_path max_model_len request_defaults",
@@ -69,7 +69,7 @@ const SPECIAL: &[(&str, &str)] = &[
         "crates/admin-api/src/models/estimate.rs",
         "context_size device extra_args extra_env fit_memory local_path max_model_len repo_id draft_model_path lora_adapters mmproj",
     ),
-    // What a new model's files fill in.
+    // Fields that are filled in from the files of a new model.
     ("crates/admin-api/src/models/fill.rs", "local_path mode pooling repo_id"),
     ("crates/domain/src/memory/doubt.rs", "cache_type_k cache_type_v"),
     // Files that a dry run looks into, and settings that have to go with what they are.
@@ -94,10 +94,10 @@ const SPECIAL: &[(&str, &str)] = &[
     ),
     ("crates/server/src/demo.rs", "local_path engine_image tool_call_parser enable_auto_tool_choice"),
 ];
-/// Advice about logs names the fields that would help; a new field works without.
+/// Advice about logs names the fields that would help; a new field works without any.
 const ADVICE: &str = "crates/domain/src/diagnosis";
 const ROWS: &str = "crates/domain/src/model/fields";
-/// So do the schemas and examples of answers.
+/// Schemas and examples of answers also name fields.
 const DOCS: &str = "crates/admin-api/src/doc";
 /// The crates that know model records.
 const ROOTS: &[&str] = &[
@@ -139,7 +139,7 @@ fn a_new_field_is_one_row_in_one_file() {
     let (mut seen, mut rows) = (BTreeSet::new(), Vec::new());
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
-        // Tests may name what they like.
+        // Tests may name any field.
         let text = text.split("#[cfg(test)]").next().unwrap();
         let path = file.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
         for name in names.iter().filter(|it| text.contains(&format!("\"{it}\""))) {

@@ -1,8 +1,9 @@
-//! A million random durations, in as many parts as a month has hours: percentiles of the whole against the exact ones.
+//! Compares percentiles that are merged from as many parts as a month has hours with the exact ones, for a million
+//! random durations.
 
 use gantry_domain::usage::histogram::Histogram;
 
-/// Numbers from 0 to 1 that look random (splitmix64, Steele et al. 2014).
+/// Returns pseudo-random numbers from 0 to 1 (splitmix64, Steele et al. 2014).
 fn unit(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -11,7 +12,7 @@ fn unit(state: &mut u64) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A duration from an even number.
+/// Makes a duration from a uniformly distributed number.
 type Shape = fn(f64) -> f64;
 
 #[test]
@@ -21,7 +22,7 @@ fn percentiles_of_a_million_are_within_one_percent_of_the_exact_ones() {
     let shapes: [(&str, Shape); 3] = [
         ("even", |it| it * 60_000.0),
         ("exponential", |it| -1_500.0 * (1.0 - it).ln()),
-        // From a millisecond to half an hour, each order of size as often.
+        // The durations range from a millisecond to half an hour; each order of magnitude is equally frequent.
         ("log-even", |it| 10_f64.powf(it * 6.25)),
     ];
     for (shape, of) in shapes {

@@ -1,8 +1,8 @@
-//! Container images of one program: the program, the libraries it needs, and a few files. Nothing is downloaded and no
-//! build tool is needed, so that images can be made on a machine without a registry.
+//! Builds container images of one program: the program, the libraries it needs, and a few files. Downloads nothing and
+//! needs no build tool, so that images can be made on a machine without a registry.
 //!
 //! An archive is an OCI image layout ([OCI image specification 1.0](https://github.com/opencontainers/image-spec)), and
-//! carries the `manifest.json` of `docker save` beside it, so that every `docker load` takes it too.
+//! also contains the `manifest.json` of `docker save`, so that every `docker load` takes it too.
 
 mod libraries;
 
@@ -27,22 +27,22 @@ pub enum ImageError {
     Write(#[from] io::Error),
 }
 
-/// What an image is made of. Places are paths in the image without the leading slash.
+/// The content of an image. Places are paths in the image without the leading slash.
 #[derive(Debug, Default)]
 pub struct Image<'a> {
     /// Name and tag, as in `gantry:0.1.0`.
     pub reference: &'a str,
-    /// The program's file on this machine; its shared libraries come along.
+    /// The program's file on this machine. Its shared libraries are added too.
     pub program: PathBuf,
     pub place: &'a str,
     /// Symbolic links: place and target.
     pub links: Vec<(String, String)>,
-    /// Empty folders: place and mode. Those that lead to other entries are made by themselves, mode 0755.
+    /// Empty folders: place and mode. Folders that lead to other entries are added automatically, with mode 0755.
     pub folders: Vec<(String, u32)>,
     /// Further files, mode 0644: place and content.
     pub files: Vec<(String, Vec<u8>)>,
-    /// The `config` object of the OCI image configuration, but for `PATH` and `LD_LIBRARY_PATH`, which are put before its
-    /// `Env`.
+    /// The `config` object of the OCI image configuration, without `PATH` and `LD_LIBRARY_PATH`, which are added at the
+    /// start of its `Env`.
     pub config: Value,
 }
 
@@ -51,7 +51,7 @@ const BLOBS: &str = "blobs/sha256";
 
 /// Packs the image into an archive.
 ///
-/// The archive depends on the files' contents alone: entries are sorted and have no times.
+/// The archive depends only on the files' contents: entries are sorted and have no times.
 ///
 /// # Errors
 /// A file that cannot be read, or an archive that cannot be written.
@@ -116,7 +116,7 @@ pub fn write(image: &Image<'_>, out: impl Write) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// A JSON document that is named by its digest.
+/// A JSON document whose name is its digest.
 struct Blob {
     text: String,
     digest: String,
@@ -235,7 +235,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Hashes what passes through.
+/// A writer that hashes all bytes that pass through it.
 struct Hashing<'a> {
     out: &'a mut File,
     hash: Sha256,

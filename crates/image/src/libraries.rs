@@ -1,4 +1,4 @@
-//! Which shared libraries a program needs, and where its loader looks for them.
+//! Finds the shared libraries that a program needs, and where its loader looks for them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,8 +17,8 @@ pub(crate) struct Libraries {
     pub folders: Vec<String>,
 }
 
-/// The libraries of `exe`: from the memory map if it is this very program, else as its loader
-/// lists them. A static program has none.
+/// Returns the libraries of `exe`: from the memory map if `exe` is the running program, else as its loader lists them.
+/// A static program has none.
 pub(crate) fn of(exe: &Path) -> Result<Libraries, ImageError> {
     let unknown = || ImageError::Libraries(exe.to_owned());
     let Some(loader) = interpreter(exe)? else { return Ok(Libraries::default()) };
@@ -32,7 +32,7 @@ pub(crate) fn of(exe: &Path) -> Result<Libraries, ImageError> {
         let unreadable = |source| ImageError::Read { path: path.clone(), source };
         let real = path.canonicalize().map_err(unreadable)?;
         let place = real.display().to_string();
-        // Programs ask for a soname, which is often a link beside the file.
+        // Programs load a library by its soname, which is often a link beside the file.
         if let Some(folder) = real.parent() {
             for entry in fs::read_dir(folder).map_err(unreadable)?.flatten() {
                 let link = entry.path();
@@ -48,7 +48,8 @@ pub(crate) fn of(exe: &Path) -> Result<Libraries, ImageError> {
         libraries.files.insert(place, real);
     }
     libraries.folders.sort();
-    // The kernel starts the loader by the path the program names, whatever links led there here.
+    // The kernel starts the loader by the path in the program, so the image has the loader's file at this path even if
+    // it is a link on this machine.
     let real = Path::new(&loader)
         .canonicalize()
         .map_err(|source| ImageError::Read { path: loader.clone().into(), source })?;
@@ -57,7 +58,7 @@ pub(crate) fn of(exe: &Path) -> Result<Libraries, ImageError> {
     Ok(libraries)
 }
 
-/// File-backed libraries in this process, its loader included.
+/// Returns the file-backed libraries in this process, its loader included.
 fn mapped(exe: &Path) -> Result<Vec<PathBuf>, ImageError> {
     let maps = Path::new("/proc/self/maps");
     let text =
@@ -74,7 +75,7 @@ fn mapped(exe: &Path) -> Result<Vec<PathBuf>, ImageError> {
     Ok(found)
 }
 
-/// What the program's own loader says it would load.
+/// Returns the libraries that the program's own loader lists.
 fn listed(exe: &Path, loader: &str) -> Result<Vec<PathBuf>, ImageError> {
     let unreadable = |source| ImageError::Read { path: exe.to_owned(), source };
     let output = Command::new(loader).arg("--list").arg(exe).output().map_err(unreadable)?;
@@ -89,15 +90,15 @@ fn listed(exe: &Path, loader: &str) -> Result<Vec<PathBuf>, ImageError> {
     Ok(found)
 }
 
-/// `libc.so.6`, `libx.so`, `ld-linux-x86-64.so.2`.
+/// Returns whether it is a library, such as `libc.so.6`, `libx.so`, `ld-linux-x86-64.so.2`.
 fn is_library(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     Path::new(name).extension().is_some_and(|extension| extension == "so") || name.contains(".so.")
 }
 
-/// The loader a program names (`PT_INTERP`); `None` for a static one.
+/// Returns the loader that a program names (`PT_INTERP`); `None` for a static program.
 ///
-/// Read by hand: 64-bit little-endian ELF is all that the image is for.
+/// The ELF header is parsed here, for 64-bit little-endian files only: images are made for no others.
 pub(crate) fn interpreter(exe: &Path) -> Result<Option<String>, ImageError> {
     const INTERP: u32 = 3;
     let unreadable = |source| ImageError::Read { path: exe.to_owned(), source };

@@ -1,8 +1,8 @@
-//! How long a folder of many large GGUF files takes to inspect.
+//! Measures how long a folder of many large GGUF files takes to inspect.
 //!
-//! `inspect_many make DIR FILES TOKENS` writes sparse files of 40 GB whose tokenizers have so many tokens (and
-//! twice as many merges); `inspect_many inspect DIR` reads them once and prints the time. Between the two, drop
-//! the page cache (`posix_fadvise(POSIX_FADV_DONTNEED)` on each file, or `/proc/sys/vm/drop_caches`).
+//! `inspect_many make DIR FILES TOKENS` writes FILES sparse files of 40 GB whose tokenizers have TOKENS tokens (and
+//! twice as many merges); `inspect_many inspect DIR` reads them once and prints the time. Between the two, drop the
+//! page cache (`posix_fadvise(POSIX_FADV_DONTNEED)` on each file, or `/proc/sys/vm/drop_caches`).
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
 #[path = "../tests/it/build.rs"]
@@ -14,7 +14,7 @@ use std::{env, error::Error, fs::File, io::Write, path::Path, time::Instant};
 use build::Gguf;
 use gantry_inspect::folder;
 
-/// About 40 GB, as a model of 80 layers has them.
+/// Returns the header of a file of about 40 GB, as a model of 80 layers has.
 fn header(tokens: usize) -> (Vec<u8>, u64) {
     let words: Vec<String> = (0..tokens).map(|n| format!("\u{2581}token{n}")).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

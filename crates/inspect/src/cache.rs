@@ -1,9 +1,9 @@
-//! Headers of files that were read before and have not changed since, so that a folder which is looked at again and
-//! again is not read again and again.
+//! A cache of headers that were read before and whose files have not changed since, so that repeated looks at a folder
+//! don't read its files again.
 //!
-//! A file is the same as long as the system says the same of it: device, inode, length, and the times of the last change
-//! of its bytes and of anything about it. The last one can't be set back, so that a file which was written over and
-//! given its old time is seen too. What could not be read is not kept.
+//! A file counts as unchanged as long as the system reports the same device, inode, length, time of the last change of
+//! its bytes, and time of the last change of anything about it. The last one can't be set back, so a file that was
+//! overwritten and given its old time is noticed too. Files that could not be read are not cached.
 
 use std::{
     collections::HashMap,
@@ -15,15 +15,15 @@ use std::{
 
 use crate::{gguf::GgufHeader, json::Picked, safetensors::SafetensorsHeader};
 
-/// Most files of each kind.
+/// Most files of each kind that are cached.
 const MAX_FILES: usize = 4096;
-/// Memory for kept headers, in bytes. With the headers of one set and the largest one on top (see `folder/groups.rs`)
-/// an inspection stays below 64 MiB.
+/// Memory for cached headers, in bytes. Together with the headers of one set and the largest header (see
+/// `folder/groups.rs`) an inspection stays below 64 MiB.
 const MAX_BYTES: usize = 12 << 20;
-/// A header of more than this is not kept: it would push out too many.
+/// Longest header that is cached, in bytes. A longer one would push out too many others.
 const MAX_ENTRY: usize = 1 << 20;
 
-/// What makes a file the same one as before.
+/// The values by which an unchanged file is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     device: u64,
@@ -46,18 +46,18 @@ impl Stamp {
     }
 }
 
-/// A safetensors header with the weights that its tensors stand for, which depend on the quantisation.
+/// A safetensors header, with the number of weights in its tensors, which depends on the quantisation.
 #[derive(Debug, Clone)]
 pub(crate) struct Shard {
     pub(crate) header: SafetensorsHeader,
-    /// `None` if that can't be told.
+    /// Number of weights; `None` if it can't be determined.
     pub(crate) parameters: Option<u64>,
 }
 
 /// Method and bits of a quantisation.
 pub(crate) type Packing = (String, Option<u64>);
 
-/// Shared by all inspections; see [`crate::folder::inspect_cached`].
+/// A cache that all inspections share; see [`crate::folder::inspect_cached`].
 #[derive(Debug, Default)]
 pub struct Cache {
     pub(crate) gguf: Kept<Stamp, Arc<GgufHeader>>,
@@ -65,7 +65,7 @@ pub struct Cache {
     pub(crate) tokenizers: Kept<Stamp, Picked>,
 }
 
-/// The values that were asked for last.
+/// A cache that keeps the most recently used values.
 #[derive(Debug)]
 pub(crate) struct Kept<K, V>(Mutex<Lru<K, V>>);
 
@@ -73,7 +73,7 @@ pub(crate) struct Kept<K, V>(Mutex<Lru<K, V>>);
 struct Lru<K, V> {
     entries: HashMap<K, Entry<V>>,
     bytes: usize,
-    /// Counts accesses.
+    /// Counter of accesses.
     clock: u64,
 }
 
@@ -92,7 +92,7 @@ impl<K, V> Default for Kept<K, V> {
 
 impl<K: Hash + Eq + Clone, V: Clone> Kept<K, V> {
     fn lru(&self) -> MutexGuard<'_, Lru<K, V>> {
-        // Whatever a panic left behind are values and counters that are right by themselves.
+        // A panic can only have left behind values and counters that are correct by themselves.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,7 +105,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Kept<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Keeps `value`, of about `bytes`, in place of those that were not asked for longest.
+    /// Keeps `value`, of about `bytes`, and drops the values that were unused for longest.
     pub(crate) fn put(&self, key: K, value: V, bytes: usize) {
         if bytes > MAX_ENTRY {
             return;

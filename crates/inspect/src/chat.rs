@@ -1,8 +1,9 @@
-//! What a chat page wants to know of a model that does not run: how long a conversation may be, and whether its
-//! template takes a system prompt.
+//! Reads what a chat page needs to know about a model that does not run: how long a conversation may be, and whether
+//! its template takes a system prompt.
 //!
-//! Where templates lie: transformers 5 `chat_template.jinja`, before that `chat_template` in `tokenizer_config.json`
-//! (`src/transformers/tokenization_utils_base.py`); GGUF `tokenizer.chat_template` (llama.cpp `src/llama-arch.cpp`).
+//! Templates are in `chat_template.jinja` since transformers 5, before that in `chat_template` of
+//! `tokenizer_config.json` (`src/transformers/tokenization_utils_base.py`), and in GGUF files in
+//! `tokenizer.chat_template` (llama.cpp `src/llama-arch.cpp`).
 
 use std::{fmt, io::Read, path::Path, sync::Arc};
 
@@ -15,23 +16,23 @@ use crate::{
     json::{self, Limits},
 };
 
-/// Longest template that is looked at, in bytes. The largest known ones have some 20 KB.
+/// Longest template that is read, in bytes. The largest known ones have some 20 KB.
 const MAX_TEMPLATE: u64 = 256 << 10;
 
-/// What the files of one model say.
+/// The facts in the files of one model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChatFacts {
-    /// In tokens, as trained.
+    /// Context length in tokens, as trained.
     pub context_length: Option<u64>,
-    /// Jinja source.
+    /// The template's Jinja source.
     pub template: Option<String>,
 }
 
-/// Reads the model at `rel` below `base`: a checkpoint's folder or a `.gguf` file. Cheap: no weights' headers of
-/// checkpoints are read. What can't be read is absent.
+/// Reads the model at `rel` below `base`: a checkpoint's folder or a `.gguf` file. This is cheap, because no weight
+/// headers of checkpoints are read. What can't be read is absent.
 ///
 /// # Errors
-/// For the path only.
+/// Only a wrong path is an error.
 pub fn facts(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<ChatFacts, InspectError> {
     let base = Base::open(base)?.with_cache(cache);
     let path = base.resolve(rel)?;
@@ -52,10 +53,10 @@ pub fn facts(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<ChatFacts, In
     Ok(ChatFacts { context_length: config.and_then(|it| it.0.context_length), template })
 }
 
-/// The template in a file of its own at `rel` below `base`; `None` if it can't be read.
+/// Reads the template file at `rel` below `base`; `None` if it can't be read.
 ///
 /// # Errors
-/// For the path only.
+/// Only a wrong path is an error.
 pub fn template_file(base: &Path, rel: &str) -> Result<Option<String>, InspectError> {
     let base = Base::open(base)?;
     let path = base.resolve(rel)?;
@@ -72,8 +73,9 @@ fn of_tokenizer(file: impl Read) -> Option<String> {
     json::read_with(file, Limits::STREAMED, Tokenizer).ok().flatten()
 }
 
-/// Whether a template takes a message of the role `system`. Templates are programs and are never run here: this reads
-/// them for the two ways in which known ones refuse (Gemma says so; Mistral's first ones know two roles only).
+/// Whether a template takes a message of the role `system`. Templates are programs and are never run here. Instead this
+/// looks for the two ways in which known ones refuse such a message (Gemma's raises an error; Mistral's first ones know
+/// two roles only).
 pub fn takes_system_prompt(template: &str) -> bool {
     let dense: String = template.chars().filter(|it| !it.is_whitespace()).collect::<String>().to_lowercase();
     let refuses = |it: &str| it.contains("system") && it.contains("notsupport");
@@ -83,7 +85,7 @@ pub fn takes_system_prompt(template: &str) -> bool {
     if dense.contains("system") {
         return true;
     }
-    // `'<|' + message['role'] + '|>'`: any role comes out as it is. In a comparison it does not.
+    // A template such as `'<|' + message['role'] + '|>'` writes any role as it is. A comparison with the role does not.
     ["['role']", "[\"role\"]", ".role"].iter().any(|role| {
         dense.match_indices(role).any(|(at, _)| {
             let after = dense.get(at.saturating_add(role.len())..).unwrap_or_default();
@@ -92,7 +94,7 @@ pub fn takes_system_prompt(template: &str) -> bool {
     })
 }
 
-/// `chat_template` of `tokenizer_config.json`: a text, or a list of `{name, template}` in which `default` counts.
+/// Reads `chat_template` of `tokenizer_config.json`: a text, or a list of `{name, template}` in which `default` counts.
 struct Tokenizer;
 
 impl<'de> DeserializeSeed<'de> for Tokenizer {
@@ -157,7 +159,7 @@ impl<'de> Visitor<'de> for Template {
     }
 }
 
-/// One of a list; `Some` if it is the default.
+/// Reads one entry of the list; `Some` if it is the default.
 struct Named;
 
 impl<'de> DeserializeSeed<'de> for Named {
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn templates_that_refuse_a_system_prompt_are_told_from_those_that_take_it() {
-        // Gemma 2, Mistral 7B 0.1, as published; then ChatML, Llama 2, Zephyr.
+        // Templates of Gemma 2 and Mistral 7B 0.1, as published; then of ChatML, Llama 2 and Zephyr.
         for refusing in [
             "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}\
              {% endif %}{% for message in messages %}{{ '<start_of_turn>' + message['role'] + '\\n' }}{% endfor %}",

@@ -1,31 +1,32 @@
-//! What may go wrong with a model whose files are sound.
+//! Warnings about a model whose files are sound.
 
 use std::{fmt, ops::Deref};
 
-/// A sentence, and what it is about: whether an engine minds may depend on its version and on the model's settings.
+/// A warning, and its subject: whether it matters to an engine may depend on the engine's version and on the model's
+/// settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concern {
     pub about: About,
     pub text: String,
 }
 
-/// See [`Concern`].
+/// The subject of a [`Concern`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
-    /// It is not on the list of those that the engines know, which is of llama.cpp [`LLAMACPP_LISTED`] and vLLM
-    /// 0.32.
+    /// The architecture is not on the list of those that the engines know. The list is that of llama.cpp
+    /// [`LLAMACPP_LISTED`] and vLLM 0.32.
     Architecture,
     /// Some layers lack tensors that an engine may do without.
     Tensors,
     Tokenizer {
-        /// Nothing there looks like one.
+        /// Whether no file looks like a tokenizer.
         vital: bool,
     },
     ChatTemplate,
     Other,
 }
 
-/// Build of llama-server that the list of architectures was taken from.
+/// Build of llama-server from which the list of architectures was taken.
 pub const LLAMACPP_LISTED: u32 = 11_434;
 
 impl Concern {

@@ -1,4 +1,4 @@
-//! What a hub tells of a repository that is not here: its `config.json` and the names of its files.
+//! Reads what a hub says about a repository that was not fetched: its `config.json` and the names of its files.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,31 +11,31 @@ use crate::{
     known,
 };
 
-/// Most names that are looked at.
+/// Most file names that are looked at.
 const MAX_FILES: usize = 20_000;
 
-/// A `config.json` and what it says.
+/// A `config.json` and the facts in it.
 #[derive(Debug, Clone)]
 pub struct HubConfig {
-    /// An object.
+    /// The file's contents, which are a JSON object.
     pub config: Value,
     pub summary: Summary,
 }
 
-/// The numbers that a form needs; `null` where the file does not say.
+/// The numbers that a form needs; `null` if the file does not state them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
     pub architecture: Option<String>,
     pub model_type: Option<String>,
-    /// In tokens.
+    /// Context length in tokens.
     pub context_length: Option<u64>,
     pub num_layers: Option<u64>,
     pub hidden_size: Option<u64>,
     pub num_attention_heads: Option<u64>,
-    /// The largest of all layers.
+    /// The largest number of all layers.
     pub num_key_value_heads: Option<u64>,
     pub vocab_size: Option<u64>,
-    /// As in `gptq 4-bit`.
+    /// Quantisation, as in `gptq 4-bit`.
     pub quantization: Option<String>,
     pub task: Option<TaskHint>,
 }
@@ -43,7 +43,7 @@ pub struct Summary {
 /// Reads a `config.json`.
 ///
 /// # Errors
-/// It is not JSON, not an object, or too much of it.
+/// The text is not JSON, is not an object, or exceeds the limits.
 pub fn read_config(bytes: &[u8]) -> Result<HubConfig, JsonError> {
     let config = json::read_value(bytes, Limits::CONFIG)?;
     if !config.is_object() {
@@ -86,7 +86,7 @@ impl HubFiles {
     }
 }
 
-/// Which engine suits a repository. Without a list of files, only the configuration speaks.
+/// Recommends an engine for a repository. Without a list of files, only the configuration decides.
 pub fn recommend(summary: Option<&Summary>, files: Option<&HubFiles>) -> EngineRecommendation {
     let architecture = summary.and_then(|it| it.architecture.as_deref());
     let caution = match architecture {

@@ -1,7 +1,7 @@
-//! JSON from files that may lie: bounded before it is parsed.
+//! Reads JSON from untrusted files and checks limits before the parser sees the bytes.
 //!
-//! `serde_json` bounds nesting but neither the length of a text nor the number of values, both of which turn
-//! into memory. [`Guard`] sits under it and counts as the bytes go by.
+//! `serde_json` bounds nesting but neither the length of a text nor the number of values, both of which use up memory.
+//! [`Guard`] reads below it and counts the bytes as they pass.
 
 use std::{
     fmt,
@@ -13,23 +13,23 @@ use serde_json::{Deserializer, Value};
 
 use crate::clip;
 
-/// What one document may hold.
+/// Most that one document may hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub bytes: u64,
-    /// Commas and opening brackets outside texts: an upper bound of the values, less one.
+    /// Number of commas and opening brackets outside texts: an upper bound of the values, less one.
     pub values: u64,
-    /// Bytes of one text, escapes as written.
+    /// Bytes of one text, with escapes as written.
     pub text: u64,
-    /// Nested arrays and objects.
+    /// Levels of nested arrays and objects.
     pub depth: u32,
 }
 
 impl Limits {
-    /// A model's `config.json` and its like, kept whole. Real ones have up to some 100 KB; those that list
-    /// unquantised modules one by one have more. Kept, 100,000 values are at most some 20 MiB.
+    /// Limits for a `config.json` and similar files, which are kept as a whole. Real ones have up to some 100 KB; those
+    /// that list unquantised modules one by one have more. 100,000 values take at most some 20 MiB when kept.
     pub const CONFIG: Self = Self { bytes: 2 << 20, values: 100_000, text: 256 << 10, depth: 32 };
-    /// Files of which a few values are picked while they stream by.
+    /// Limits for files from which a few values are picked while they stream by.
     pub const STREAMED: Self = Self { bytes: 128 << 20, values: 1 << 24, text: 8 << 20, depth: 32 };
 }
 
@@ -44,21 +44,21 @@ pub enum JsonError {
     Text(u64),
     #[error("it nests deeper than {0} levels")]
     Depth(u32),
-    /// With line and column.
+    /// The text is not valid JSON; the message has line and column.
     #[error("it is not valid JSON: {0}")]
     Syntax(String),
     #[error("it can't be read")]
     Io(#[source] io::Error),
 }
 
-/// Passes bytes on and fails when a limit is passed.
+/// Passes bytes on, and fails when a limit is exceeded.
 struct Guard<R> {
     inner: R,
     limits: Limits,
     bytes: u64,
     values: u64,
     depth: u32,
-    /// Bytes of the text that we are in.
+    /// Bytes of the text that is being read; `None` outside texts.
     text: Option<u64>,
     escaped: bool,
     tripped: Option<JsonError>,
@@ -144,12 +144,12 @@ where
     }
 }
 
-/// A document as a value.
+/// Reads a document as a value.
 pub fn read_value(reader: impl Read, limits: Limits) -> Result<Value, JsonError> {
     read_with(reader, limits, std::marker::PhantomData::<Value>)
 }
 
-/// Top-level values that are kept when a large object streams by.
+/// Picks values at the top level of a large object while it streams by.
 ///
 /// # Errors
 /// [`JsonError::Syntax`] also for a document that is not an object.
@@ -157,7 +157,7 @@ pub(crate) fn pick(reader: impl Read, keys: &'static [&'static str]) -> Result<P
     read_with(reader, Limits::STREAMED, Pick { keys })
 }
 
-/// Scalars by key; [`Brief::Filled`] for texts, arrays and objects with something in them.
+/// Scalars by key; [`Brief::Filled`] stands for texts, arrays and objects that are not empty.
 pub(crate) type Picked = Vec<(&'static str, Brief)>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Pick {
         let mut picked = Picked::new();
         while let Some(key) = map.next_key::<String>()? {
             match self.keys.iter().find(|it| **it == key) {
-                // A repeated key adds nothing: the first counts.
+                // Of repeated keys only the first counts.
                 Some(key) if picked.iter().all(|it| it.0 != *key) => {
                     picked.push((key, map.next_value_seed(BriefSeed)?));
                 }

@@ -1,4 +1,4 @@
-//! Architectures that the engines know, for warnings: an engine image may be newer or older.
+//! Architectures that the engines know. They only lead to warnings, because an engine image may be newer or older.
 //!
 //! `known/llamacpp.txt`: values of `general.architecture` in llama-server b11434.
 //! `known/vllm.txt`: names that vLLM 0.32.0 registers (`vllm/model_executor/models/registry.py`).
@@ -22,8 +22,8 @@ const ENCODERS: &[&str] = &[
     "t5encoder",
 ];
 
-/// What vLLM 0.32.0 takes as `quant_method` (`vllm/model_executor/layers/quantization/__init__.py`), and what
-/// versions before it did.
+/// Values of `quant_method` that vLLM 0.32.0 (`vllm/model_executor/layers/quantization/__init__.py`) or earlier
+/// versions accept.
 const VLLM_QUANTIZATIONS: &[&str] = &[
     "awq",
     "auto_awq",
@@ -64,7 +64,7 @@ pub(crate) fn llamacpp_knows(architecture: &str) -> bool {
     has(LLAMACPP, architecture)
 }
 
-/// Whether vLLM registers the class, or the one of the same family that it converts from
+/// Whether vLLM registers the class, or the class of the same family from which it converts
 /// (`ModelRegistry._normalize_arch`).
 pub(crate) fn vllm_knows(architecture: &str) -> bool {
     if has(VLLM, architecture) {

@@ -1,4 +1,4 @@
-//! Readers of model files: untrusted bytes in, facts out.
+//! Readers of model files: they turn untrusted bytes into facts.
 //!
 //! Three layers, each usable alone: [`gguf`] and [`safetensors`] read the header of one file, [`hf`] reads a
 //! hub checkpoint's folder, [`folder`] looks at a folder below the models directory and answers
@@ -29,7 +29,7 @@ pub use cache::Cache;
 pub use concern::{About, Concern, LLAMACPP_LISTED};
 use serde::Serialize;
 
-/// What a model is for, as far as its files tell.
+/// The task of a model, as far as its files show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskHint {
@@ -39,11 +39,11 @@ pub enum TaskHint {
     Rerank,
 }
 
-/// Starts the three-line text that git-lfs leaves in place of a file it has not fetched
-/// (git-lfs `docs/spec.md`, "The Pointer").
+/// First line of the three-line text that git-lfs leaves in place of a file that it has not fetched (git-lfs
+/// `docs/spec.md`, "The Pointer").
 pub(crate) const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
 
-/// Text from a file, for messages and answers: its first 200 characters.
+/// Returns the first 200 characters of a text from a file, for messages and answers.
 pub(crate) fn clip(text: &str) -> String {
     text.chars().take(200).collect()
 }

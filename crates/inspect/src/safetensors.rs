@@ -17,14 +17,14 @@ use crate::{
     json::{self, JsonError, Limits},
 };
 
-/// `MAX_HEADER_SIZE` of the reference implementation.
+/// Longest header, in bytes (`MAX_HEADER_SIZE` of the reference implementation).
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// Most tensors of one file. The largest checkpoints have some 100,000 in all their files.
 pub const MAX_TENSORS: usize = 500_000;
 /// Most dimensions of one tensor; the format sets no bound.
 pub const MAX_DIMS: usize = 16;
 
-/// Name and bits of one element.
+/// Names of element types, with the bits of one element.
 const DTYPES: &[(&str, u64)] = &[
     ("BOOL", 8),
     ("F4", 4),
@@ -91,14 +91,14 @@ pub enum SafetensorsError {
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub name: &'a str,
-    /// As in `BF16`.
+    /// Type, as in `BF16`.
     pub dtype: &'static str,
     pub shape: &'a [u64],
     pub elements: u64,
     pub bytes: u64,
 }
 
-/// Tensors of one type.
+/// Totals over the tensors of one type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub tensors: u64,
@@ -109,25 +109,25 @@ pub struct Totals {
 /// The header of one file that was read without an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SafetensorsHeader {
-    /// Of the JSON.
+    /// Length of the JSON in bytes.
     pub header_bytes: u64,
     pub tensor_count: u64,
-    /// Of all tensors; with the header and eight bytes more, the size of the file.
+    /// Size of all tensors in bytes. With the header and eight bytes more, it is the size of the file.
     pub tensor_bytes: u64,
-    /// By type, as in `BF16`.
+    /// Totals by type, as in `BF16`.
     pub by_dtype: BTreeMap<&'static str, Totals>,
 }
 
-/// Reads the header of the file behind `reader`, which has `file_len` bytes. Tensor data is not touched.
+/// Reads the header of the file behind `reader`, which has `file_len` bytes. Tensor data is not read.
 ///
 /// # Errors
-/// Whatever is wrong with the file. A file that passes is whole and loads in the reference implementation.
+/// Says what is wrong with the file. A file without an error is complete and loads in the reference implementation.
 pub fn read_header(reader: impl Read + Seek, file_len: u64) -> Result<SafetensorsHeader, SafetensorsError> {
     read_header_with(reader, file_len, &mut |_| {})
 }
 
-/// As [`read_header`], and shows every tensor to `visit`, in the header's order. Tensors may be shown before an
-/// error is found.
+/// Reads as [`read_header`] does, and shows every tensor to `visit`, in the header's order. Tensors may be shown before
+/// an error is found.
 pub fn read_header_with(
     mut reader: impl Read + Seek,
     file_len: u64,
@@ -144,7 +144,7 @@ pub fn read_header_with(
     if header_bytes > MAX_HEADER_BYTES {
         return Err(SafetensorsError::HeaderLength { claimed: header_bytes, limit: MAX_HEADER_BYTES });
     }
-    // Bounded above: can't overflow.
+    // This can't overflow, because `header_bytes` was limited above.
     let data_start = 8_u64.saturating_add(header_bytes);
     if data_start > file_len {
         return Err(SafetensorsError::TruncatedHeader { needs: data_start, file_len });
@@ -180,7 +180,7 @@ pub fn read_header_with(
     Ok(header)
 }
 
-/// Up to 64 bytes.
+/// Reads up to 64 bytes.
 fn read_start(reader: &mut impl Read) -> Result<Vec<u8>, SafetensorsError> {
     let mut start = Vec::new();
     reader.take(64).read_to_end(&mut start).map_err(SafetensorsError::Io)?;
@@ -191,7 +191,7 @@ fn read_start(reader: &mut impl Read) -> Result<Vec<u8>, SafetensorsError> {
 struct Place {
     begin: u64,
     end: u64,
-    /// Of the name: two tensors of one name are found without keeping names.
+    /// Hash of the name. With it, two tensors of one name are found without keeping names.
     hash: u64,
 }
 
@@ -199,7 +199,7 @@ struct State<'v> {
     visit: &'v mut dyn FnMut(&Entry<'_>),
     header: SafetensorsHeader,
     places: Vec<Place>,
-    /// What a JSON error can't say.
+    /// A problem that a JSON error can't express.
     problem: Option<SafetensorsError>,
 }
 
@@ -238,7 +238,7 @@ impl State<'_> {
     }
 }
 
-/// The header's object.
+/// Reads the object of the header.
 struct Tensors<'s, 'v>(&'s mut State<'v>);
 
 impl<'de> DeserializeSeed<'de> for Tensors<'_, '_> {
@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for Tensors<'_, '_> {
                 return Err(A::Error::custom("see the problem"));
             }
         }
-        // Names were hashed in the header's order; sorting finds twins.
+        // Names were hashed in the header's order; sorting finds duplicates.
         let mut hashes: Vec<u64> = self.0.places.iter().map(|it| it.hash).collect();
         hashes.sort_unstable();
         if hashes.iter().zip(hashes.iter().skip(1)).any(|(a, b)| a == b) {
@@ -287,7 +287,7 @@ struct Raw {
     data_offsets: [u64; 2],
 }
 
-/// At most [`MAX_DIMS`] numbers.
+/// Reads at most [`MAX_DIMS`] numbers.
 fn shape<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Vec<u64>, D::Error> {
     struct Shape;
     impl<'de> Visitor<'de> for Shape {

@@ -1,6 +1,6 @@
-//! What the readers really allocate, on input that asks for as much as it can get.
+//! Measures what the readers really allocate, on input that makes them allocate as much as possible.
 //!
-//! One test, since the allocator counts for the whole process.
+//! There is only one test, because the allocator counts for the whole process.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const BOUND: usize = 64 << 20;
 
-/// Runs `read` and prints the most bytes that were allocated at once beyond those before.
+/// Runs `read`, and prints and returns the largest number of bytes that it had allocated at once.
 fn peak(what: &str, read: impl FnOnce() -> String) -> usize {
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
@@ -47,7 +47,7 @@ fn outcome<T, E: ToString>(result: Result<T, E>) -> String {
     result.map_or_else(|it| it.to_string(), |_| "read".to_owned())
 }
 
-/// `head` and then `tail` over and over; never all of it in memory.
+/// A reader that gives `head` and then `tail` over and over, without ever holding all of it in memory.
 struct Endless {
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -89,7 +89,7 @@ fn no_input_makes_a_reader_allocate_more_than_64_mib() {
     peaks.push(peak("gguf: text of 2^40 bytes", || {
         gguf(Gguf::new().raw("a", 8, &(1_u64 << 39).to_le_bytes()).claiming(0, 1), vec![b'x'])
     }));
-    // As many tensors as are read, all of the longest name.
+    // The header has as many tensors as the reader accepts, all with names of the greatest length.
     let built =
         (0..65_536).fold(Gguf::new(), |built, n| built.tensor(&format!("{n:0127}"), &[1, 1, 1, 1], 24, 1));
     let (head, size) = built.finish();
@@ -159,7 +159,7 @@ fn no_input_makes_a_reader_allocate_more_than_64_mib() {
     assert!(most < BOUND, "{most} bytes");
 }
 
-/// A set of many parts, each with a large header, while as much as is ever remembered is.
+/// Reads a set of many parts, each with a large header, while the cache is full.
 fn many_large_parts() -> [usize; 2] {
     let (dir, cache) = (tempfile::TempDir::new().unwrap(), Arc::default());
     for n in 0..20 {

@@ -1,6 +1,6 @@
-//! How much of large model files is read.
+//! Measures how much of large model files is read.
 //!
-//! One test, since the kernel counts for the whole process.
+//! There is only one test, because the kernel counts for the whole process.
 
 #![expect(clippy::unwrap_used, reason = "what helps a test fails like one")]
 
@@ -19,16 +19,16 @@ use gantry_inspect::folder;
 
 const FILES: u64 = 200;
 const TENSOR: u64 = 40_000_000_000;
-/// What the reader takes at once at most.
+/// Most bytes that the reader reads at once.
 const BUFFER: u64 = 256 * 1024;
 
-/// Bytes that this process has read by system calls, from whatever.
+/// Returns the bytes that this process has read by system calls, from any file.
 fn read_so_far() -> u64 {
     let io = fs::read_to_string("/proc/self/io").unwrap();
     io.lines().find_map(|it| it.strip_prefix("rchar: ")).unwrap().parse().unwrap()
 }
 
-/// Sparse files of 40 GB whose headers name so many tokens; how long a header is.
+/// Writes sparse files of 40 GB whose headers list `tokens` tokens. Returns the length of a header.
 fn add(dir: &Path, tokens: usize) -> u64 {
     let words: Vec<String> = (0..tokens).map(|n| format!("\u{2581}token{n}")).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

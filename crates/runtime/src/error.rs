@@ -9,7 +9,7 @@ pub type RuntimeResult<T> = Result<T, RuntimeError>;
 /// host other than the socket's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeError {
-    /// Nobody answers, or the connection broke off. Says nothing about the containers.
+    /// The engine does not answer, or the connection broke off. This says nothing about the containers.
     #[error("the container engine can't be reached: {detail}")]
     Unreachable { detail: String },
     /// The socket is there, but this process may not use it.
@@ -35,7 +35,7 @@ pub enum RuntimeError {
     /// GPUs were asked for, and the engine can't hand them to containers.
     #[error("the container engine can't provide GPUs, is nvidia-container-toolkit installed? ({detail})")]
     GpuUnavailable { detail: String },
-    /// Nothing was done: it is for another gateway on the same database to do it.
+    /// Nothing was done: another gateway on the same database is to do it.
     #[error("this gateway does not supervise the models (any more)")]
     NotSupervisor,
     /// The engine said no; `detail` is its message on one line.
@@ -44,7 +44,7 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
-    /// Nothing was learnt about any container: what was known before still is the best knowledge.
+    /// Whether nothing was learnt about any container, so that what was known before is still the best knowledge.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::PermissionDenied { .. } | Self::Timeout { .. })
     }

@@ -1,4 +1,4 @@
-//! A container runtime in memory, for simulations and tests: does what [`Runtime`] promises, fails when told to.
+//! A container runtime in memory, for simulations and tests. It does what [`Runtime`] promises, and fails on request.
 //!
 //! Nothing runs in its containers. A test says how one ends ([`Fake::kill`], [`Script`]) and which call fails
 //! ([`Fake::fail_next`]). Ids, ports and the order of everything are the same in each run.
@@ -49,9 +49,9 @@ pub enum Action {
 pub struct Script {
     /// Ends with this code as soon as it is started.
     pub exits_at_once: Option<i64>,
-    /// That end (or the next [`Fake::kill`]) is for want of memory.
+    /// That end (or the next [`Fake::kill`]) is reported as out of memory.
     pub out_of_memory: bool,
-    /// Lets the whole grace of a stop pass, and ends with 137.
+    /// It ignores a stop for the whole grace, and ends with 137.
     pub ignores_stop: bool,
     /// What it prints at start.
     pub prints: Vec<String>,
@@ -71,7 +71,7 @@ impl Fake {
         Self { owner, clock, world: Arc::default() }
     }
 
-    /// The same machine, as the gateway of another database sees it.
+    /// Returns the same machine, as the gateway of another database sees it.
     #[must_use]
     pub fn seen_by(&self, owner: Owner) -> Self {
         Self { owner, ..self.clone() }
@@ -82,7 +82,7 @@ impl Fake {
         self.world().add_image(reference);
     }
 
-    /// Puts an image on the machine that says this of itself.
+    /// Puts an image with this description on the machine.
     pub fn set_image(&self, reference: &str, info: ImageInfo) {
         self.world().images.insert(reference.to_owned(), info);
     }
@@ -91,100 +91,100 @@ impl Fake {
         self.world().images.remove(reference);
     }
 
-    /// What a program of this image prints when its last argument is `last` (`None`: it runs for ever).
+    /// Sets what a program of this image prints when its last argument is `last` (`None`: it runs for ever).
     pub fn set_probe(&self, reference: &str, last: &str, prints: Option<&str>) {
         let key = (reference.to_owned(), last.to_owned());
         self.world().probes.insert(key, prints.map(str::to_owned));
     }
 
-    /// How containers of this name behave from their next start on.
+    /// Sets how containers of this name behave from their next start on.
     pub fn script(&self, name: &str, script: Script) {
         self.world().scripts.insert(name.to_owned(), script);
     }
 
-    /// The next call fails and does nothing.
+    /// Makes the next call fail and do nothing.
     pub fn fail_next(&self, action: Action, error: RuntimeError) {
         self.fail_nth(action, 1, error);
     }
 
-    /// The `n`th call from now on (1 is the next) fails and does nothing.
+    /// Makes the `n`th call from now on (1 is the next) fail and do nothing.
     pub fn fail_nth(&self, action: Action, n: usize, error: RuntimeError) {
         self.world().add_fault(action, n, error, false);
     }
 
-    /// The next call does its work, but the caller gets this error: a lost answer.
+    /// Makes the next call do its work, but return this error: its answer is lost.
     pub fn lose_next(&self, action: Action, error: RuntimeError) {
         self.world().add_fault(action, 1, error, true);
     }
 
-    /// While set, every call fails with this; event streams end. `None`: the engine is back.
+    /// While an error is set, every call fails with it, and event streams end. `None`: the engine is back.
     pub fn set_down(&self, error: Option<RuntimeError>) {
         self.world().set_down(error);
     }
 
-    /// The container ends by itself with this code.
+    /// Lets the container end by itself with this code.
     pub fn kill(&self, name: &str, code: i64) {
         self.world().end(name, code);
     }
 
-    /// The container is restarted by hand: it runs, on another port.
+    /// Restarts the container as if by hand: it runs, on another port.
     pub fn restart(&self, name: &str) {
         self.world().start(name, self.clock.now());
     }
 
-    /// The container is removed by hand.
+    /// Removes the container as if by hand.
     pub fn vanish(&self, name: &str) {
         self.world().remove(name);
     }
 
-    /// The running container's port is this one from now on.
+    /// Sets the running container's port from now on.
     pub fn set_port(&self, name: &str, port: Option<u16>) {
         self.world().set_status(name, InstanceStatus::Running { port });
     }
 
-    /// The container is in this state from now on.
+    /// Sets the container's state from now on.
     pub fn set_status(&self, name: &str, status: InstanceStatus) {
         self.world().set_status(name, status);
     }
 
-    /// The container prints a line.
+    /// Lets the container print a line.
     pub fn print(&self, name: &str, line: &str) {
         self.world().print(name, line);
     }
 
-    /// Another program takes this container name.
+    /// Lets another program take this container name.
     pub fn occupy(&self, name: &str) {
         self.world().foreign.insert(name.to_owned());
     }
 
-    /// Launches that made a container, of all gateways.
+    /// Returns the number of launches that made a container, of all gateways.
     pub fn launches(&self) -> usize {
         self.world().launches
     }
 
-    /// Launches that took the place of a container that ran: its generation and that of the new one. There would have
-    /// been two engines, had a runtime not each name only once.
+    /// Returns the launches that replaced a running container: its generation and that of the new one. If a runtime
+    /// allowed a name more than once, there would have been two engines.
     pub fn replaced_while_running(&self) -> Vec<(i64, i64)> {
         self.world().replaced_while_running.clone()
     }
 
-    /// Faults that are not due yet never come.
+    /// Removes the faults that are not due yet.
     pub fn clear_faults(&self) {
         self.world().clear_faults();
     }
 
-    /// How often an action was called, failed calls included.
+    /// Returns how often an action was called, failed calls included.
     pub fn calls(&self, action: Action) -> usize {
         self.world().calls.get(&action).copied().unwrap_or(0)
     }
 
-    /// Every container on the machine that some gateway made: name to state.
+    /// Returns every container on the machine that some gateway made, by name, with its state.
     pub fn containers(&self) -> BTreeMap<String, InstanceStatus> {
         let world = self.world();
         world.containers.iter().map(|(name, it)| (name.clone(), it.found.instance.status.clone())).collect()
     }
 
-    /// The same with their ids and generations.
+    /// Returns the same containers with their ids and generations.
     pub fn instances(&self) -> BTreeMap<String, Instance> {
         let world = self.world();
         world.containers.iter().map(|(name, it)| (name.clone(), it.found.instance.clone())).collect()
@@ -195,8 +195,8 @@ impl Fake {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the call, applies the fault that is due, and does the work. Whoever drops the future between its two
-    /// waits dies before or after the work was done.
+    /// Counts the call, applies the fault that is due, and does the work. Dropping the future between its two awaits
+    /// simulates a crash before or after the work.
     async fn call<T>(
         &self,
         action: Action,
@@ -213,7 +213,7 @@ impl Fake {
         match world.enter(action)? {
             None => work(&mut world),
             Some(lost) => {
-                // The answer is lost, also a bad one.
+                // The answer is lost, even if it is an error.
                 let _ = work(&mut world);
                 Err(lost)
             }
@@ -388,7 +388,7 @@ impl Runtime for Fake {
     }
 }
 
-/// What a receiver gets until its sender is gone; lost messages are no end.
+/// Streams what a receiver gets until its sender is gone. Lost messages don't end it.
 fn received<T: Clone + Send + 'static>(
     receiver: tokio::sync::broadcast::Receiver<T>,
 ) -> BoxStream<'static, T> {

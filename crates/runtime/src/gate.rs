@@ -1,4 +1,4 @@
-//! Whether this gateway may change anything of the containers now.
+//! Decides whether this gateway may change containers now.
 
 use std::fmt::Debug;
 
@@ -6,16 +6,16 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{RuntimeError, RuntimeResult};
 
-/// Asked by a runtime right before every change: of several gateways that share containers one may.
+/// Asked by a runtime right before every change: of several gateways that share containers, only one may change them.
 pub trait Gate: Debug + Send + Sync + 'static {
-    /// As far as is known without asking anybody.
+    /// Whether it is open, as far as is known without a query.
     fn is_open(&self) -> bool;
 
-    /// Makes sure of it.
+    /// Asks whether it is open, and waits for the answer.
     fn ask(&self) -> BoxFuture<'_, bool>;
 }
 
-/// For whoever shares with nobody.
+/// The gate of a gateway that shares its containers with no other. It is always open.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Open;
 

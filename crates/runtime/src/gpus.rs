@@ -1,8 +1,8 @@
-//! Which GPUs this machine has, from its device nodes: no driver library is linked, none has to be installed.
+//! Finds this machine's GPUs by their device nodes: no driver library is linked, and none has to be installed.
 
 use std::path::Path;
 
-/// Indexes of the machine's NVIDIA GPUs in ascending order; empty on a machine without.
+/// Returns the indexes of the machine's NVIDIA GPUs in ascending order; none on a machine without GPUs.
 pub fn host_gpus() -> Vec<u32> {
     gpus_in(Path::new("/dev"))
 }

@@ -1,8 +1,9 @@
 //! The container runtime: makes, finds, stops and reads the containers that the engines run in.
 //!
-//! [`Runtime`] is what the reconciler talks to. Two ship: [`docker`], and [`process`] for machines without a container
-//! engine; [`Fake`] is the one for simulations and tests. The trait reports what is there and does what it is told. Deciding what should happen is
-//! [`gantry_domain::model::lifecycle`]'s work; remembering anything is the database's.
+//! [`Runtime`] is what the reconciler talks to. There are two for production: [`docker`], and [`process`] for machines
+//! without a container engine. [`Fake`] is the one for simulations and tests. The trait reports what is there and
+//! executes commands. Deciding what should happen is [`gantry_domain::model::lifecycle`]'s work; remembering anything
+//! is the database's.
 
 mod docker;
 mod error;

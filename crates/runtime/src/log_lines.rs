@@ -1,5 +1,5 @@
-//! Turns the raw bytes of a container's output into clean lines: no escape sequences, no control characters, a
-//! progress bar's `\r` ends a line, and nothing that an engine prints can make a line or a text grow without bound.
+//! Turns the raw bytes of a container's output into clean lines, without escape sequences and control characters. A
+//! progress bar's `\r` ends a line. Lines and texts are bounded, whatever an engine prints.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub(crate) const MAX_TEXT: usize = 8 << 20;
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 
-/// Where in an escape sequence the input stands (ECMA-48).
+/// Position of the input within an escape sequence (ECMA-48).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Escape {
     #[default]
@@ -40,7 +40,7 @@ impl LineReader {
         }
     }
 
-    /// The line that the stream ended in, if it did not end with a line end.
+    /// Returns the line that the stream ended in, if it did not end with a line end.
     pub(crate) fn finish(&mut self) -> Option<String> {
         (!self.line.is_empty()).then(|| self.take())
     }
@@ -89,7 +89,7 @@ impl LineReader {
         let text = String::from_utf8_lossy(&bytes);
         let text = if cut { text.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { &text };
         let mut text: String = text.chars().filter(|it| *it == '\t' || !it.is_control()).collect();
-        // Each invalid byte became a character of three.
+        // Each invalid byte became a character of three bytes.
         text.truncate(text.floor_char_boundary(MAX_LINE));
         text
     }
@@ -117,7 +117,7 @@ impl Tail {
         }
     }
 
-    /// The lines, each with a line end.
+    /// Returns the lines, each with a line end.
     pub(crate) fn into_text(self) -> String {
         let mut text = String::with_capacity(self.bytes);
         for line in self.lines {

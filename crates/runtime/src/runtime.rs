@@ -16,20 +16,20 @@ use gantry_domain::{
 
 use crate::RuntimeResult;
 
-/// Whose containers these are: several gateways may share one container runtime.
+/// The gateway that containers belong to: several gateways may share one container runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// Id (a UUID) of this gateway's database; the label `gantry.instance`.
     pub instance: String,
 }
 
-/// A container to make. What is the same for all containers is the runtime's own knowledge.
+/// A container to make. The runtime itself knows what is the same for all containers.
 #[derive(Debug, Clone, Copy)]
 pub struct ContainerSpec<'a> {
     /// `primary-model-7`.
     pub name: &'a str,
     pub model_id: ModelId,
-    /// The command that asked for it; lets a later look tell an old container from a new one.
+    /// Number of the command that asked for it, by which a later look can distinguish an old container from a new one.
     pub generation: i64,
     pub launch: &'a Launch,
     /// The host's directory that becomes `/models`, read-only. Must exist.
@@ -45,7 +45,7 @@ pub struct Found {
     pub model_id: ModelId,
     pub name: String,
     pub instance: Instance,
-    /// [`Launch::spec_hash`] of what it was made from.
+    /// [`Launch::spec_hash`] of the launch that it was made from.
     pub spec_hash: String,
     pub key_fingerprint: String,
     /// `None` if it was never started; [`Runtime::list`] may leave it out.
@@ -66,7 +66,7 @@ pub struct ImageInfo {
     pub simulator: bool,
 }
 
-/// A question to an image: what a program of it prints.
+/// A program of an image to run, for what it prints.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageProbe<'a> {
     pub image: &'a str,
@@ -80,29 +80,29 @@ pub struct ImageProbe<'a> {
 pub struct RuntimeInfo {
     pub name: &'static str,
     pub version: String,
-    /// Of its interface, where it has one.
+    /// Version of its interface, if it has one.
     pub api_version: Option<String>,
 }
 
-/// Told (bytes done, bytes known so far) during a pull, over all layers.
+/// Called with (bytes done, bytes known so far) during a pull, summed over all layers.
 pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A container runtime. Every call but the streams has a deadline, and every call may be repeated.
 pub trait Runtime: Send + Sync + 'static {
-    /// Which runtime this is; fails if it does not answer.
+    /// Returns which runtime this is. Fails if it does not answer.
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>>;
 
-    /// Which containers it sees: the same text for two gateways where they see the same ones, and act on the same ones.
-    /// Fails if the runtime does not answer.
+    /// Identifies the containers that it sees: two gateways get the same text if they see and act on the same
+    /// containers. Fails if the runtime does not answer.
     fn identity(&self) -> BoxFuture<'_, RuntimeResult<String>>;
 
-    /// Whose programs may listen on the ports of its engines; `None`: nothing can be said of that.
+    /// Returns the accounts whose programs may listen on the ports of its engines; `None` if that can't be known.
     fn listeners(&self) -> Option<Listeners>;
 
-    /// The containers that carry our label, running or not.
+    /// Returns the containers that carry our label, running or not.
     fn list(&self) -> BoxFuture<'_, RuntimeResult<Vec<Found>>>;
 
-    /// Our container of this name; `None` if there is none or it is not ours.
+    /// Returns our container of this name; `None` if there is none or it is not ours.
     fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, RuntimeResult<Option<Found>>>;
 
     /// Removes a leftover of ours of the same name, then makes and starts the container. A start that fails removes
@@ -114,24 +114,25 @@ pub trait Runtime: Send + Sync + 'static {
     /// [`Timeout`](crate::RuntimeError::Timeout) the container may exist all the same: look again.
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>>;
 
-    /// Asks the engine to end (SIGTERM), and ends it (SIGKILL) after `grace`. Stopped already, or gone, is success.
+    /// Asks the engine to end (SIGTERM), and kills it (SIGKILL) after `grace`. Succeeds if it is stopped already, or
+    /// gone.
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>>;
 
-    /// Removes the container, running or not. Gone is success.
+    /// Removes the container, running or not. Succeeds if it is gone.
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, RuntimeResult<()>>;
 
-    /// The lines of stdout and stderr that are wanted, in the order they came: without escape sequences, a progress bar's
-    /// `\r` ends a line, at most 4 KiB a line and 8 MiB in all. A container that is gone has no lines.
+    /// Returns the lines of stdout and stderr that `window` selects, in the order they came: without escape sequences,
+    /// a progress bar's `\r` ends a line, at most 4 KiB a line and 8 MiB in all. A container that is gone has no lines.
     fn logs<'a>(&'a self, id: &'a InstanceId, window: LogWindow) -> BoxFuture<'a, RuntimeResult<String>>;
 
-    /// The same lines one by one, then those to come; ends with the container or the connection.
+    /// Streams the same lines, then new ones. Ends with the container or the connection.
     fn follow_logs<'a>(
         &'a self,
         id: &'a InstanceId,
         window: LogWindow,
     ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, String>>>;
 
-    /// What is known of an image; `None` if it is not on the machine.
+    /// Returns what is known of an image; `None` if it is not on the machine.
     fn image<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, RuntimeResult<Option<ImageInfo>>>;
 
     /// Pulls an image. Dropping the future cancels the pull.
@@ -142,17 +143,18 @@ pub trait Runtime: Send + Sync + 'static {
         progress: Progress,
     ) -> BoxFuture<'a, RuntimeResult<()>>;
 
-    /// Takes in the images of an archive as `docker save` writes it (which the runtime also takes compressed); their
-    /// references, or ids where they have none. The file is streamed, whatever its size. Dropping the future cancels.
+    /// Loads the images of an archive as `docker save` writes it (which the runtime also takes compressed). Returns
+    /// their references, or ids if they have none. The file is streamed, whatever its size. Dropping the future cancels
+    /// the load.
     fn load<'a>(
         &'a self,
         archive: &'a Path,
         sent: Arc<AtomicU64>,
     ) -> BoxFuture<'a, RuntimeResult<Vec<String>>>;
 
-    /// Runs a program of an image without network, mounts and devices, and gives what it printed on stdout and stderr,
-    /// whatever its exit code. Nothing of it is left, also where it takes longer than `limit` or the future is dropped.
-    /// One at a time: a second one ends the first.
+    /// Runs a program of an image without network, mounts and devices. Returns what it printed on stdout and stderr,
+    /// whatever its exit code. Nothing of it is left, even if it takes longer than `limit` or the future is dropped.
+    /// Only one runs at a time: a second one ends the first.
     ///
     /// # Errors
     /// [`ImageMissing`](crate::RuntimeError::ImageMissing) and [`Timeout`](crate::RuntimeError::Timeout) beside the
@@ -163,8 +165,8 @@ pub trait Runtime: Send + Sync + 'static {
         limit: Duration,
     ) -> BoxFuture<'a, RuntimeResult<String>>;
 
-    /// Hints that something happened to a container of ours. They carry no state, may repeat and may be lost: look
-    /// with [`Runtime::find`]. Ends when the connection does.
+    /// Streams hints that something happened to a container of ours. They carry no state, may repeat and may be lost:
+    /// look with [`Runtime::find`]. Ends when the connection does.
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>>;
 }
 

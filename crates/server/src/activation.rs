@@ -1,8 +1,8 @@
-//! Sockets that whoever started us opened and keeps open (socket activation, `sd_listen_fds(3)`): a gateway that
-//! restarts refuses no connection, because they wait in a socket that outlives it.
+//! Sockets that the service manager opened and keeps open (socket activation, `sd_listen_fds(3)`). A gateway that
+//! restarts refuses no connection, because new connections wait in a socket that outlives the process.
 //!
-//! `LISTEN_FDNAMES` names the one for Prometheus `metrics`; every other one is for the API. Without names the first is
-//! for the API and the second for Prometheus.
+//! The socket that `LISTEN_FDNAMES` calls `metrics` is for Prometheus; every other socket is for the API. Without
+//! names, the first socket is for the API and the second for Prometheus.
 
 use std::net::TcpListener;
 
@@ -17,14 +17,14 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Takes what was handed over. To be called once, while the process has one thread: the variables that tell of it
-    /// go, so that no child believes that they are for it.
+    /// Takes the sockets that were handed over. Must be called once, while the process has one thread: it removes the
+    /// environment variables that describe the sockets, so that no child process takes the sockets for its own.
     ///
     /// # Errors
-    /// Something else than a TCP socket was handed over.
+    /// One of the file descriptors is not a listening TCP socket.
     #[expect(clippy::disallowed_methods, reason = "the service manager says it, not the operator")]
     pub(crate) fn take() -> anyhow::Result<Self> {
-        // Before it is gone.
+        // Read now, because `ListenFd` below removes the variables.
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let names: Vec<&str> = names.split(':').filter(|it| !it.is_empty()).collect();
         let mut given = ListenFd::from_env();
@@ -54,7 +54,8 @@ impl Sockets {
         if let Some(metrics) = &self.metrics {
             settings.metrics_listen = metrics.local_addr().context(NO_ADDRESS)?;
         }
-        // Each of them lets somebody in. The first is the one that stays in the settings.
+        // The settings must be allowed for every socket's address. The first address is the one that stays in the
+        // settings.
         for socket in self.gateway.iter().rev() {
             let addr = socket.local_addr().context(NO_ADDRESS)?;
             settings.gateway_listen = addr;

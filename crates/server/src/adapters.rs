@@ -1,5 +1,5 @@
-//! Where the layers meet that do not know each other: the admin API's view of engines on top of the control plane,
-//! and the admin API behind the data plane's listener.
+//! Connects layers that do not know each other: gives the admin API its view of engines on top of the control plane,
+//! and puts the admin API behind the data plane's listener.
 
 use std::{
     fs::{self, File},
@@ -47,11 +47,11 @@ pub(crate) struct Adapter {
     pub(crate) runtime: RuntimeLook,
 }
 
-/// Whether usage can be recorded. Once a write failed it can not until one has worked again, which is tried here: who
-/// is sent no requests any more has no others.
+/// Checks whether usage can be recorded. After a failed write, usage counts as unrecordable until a write works again.
+/// This check makes a test write, because a gateway that gets no more requests makes no other writes.
 pub(crate) struct SpoolCheck {
     dir: PathBuf,
-    /// Errors of the spool that are over.
+    /// The spool's error count when a test write last worked: these errors are over.
     over: AtomicU64,
 }
 
@@ -60,7 +60,8 @@ impl SpoolCheck {
         Self { dir, over: AtomicU64::new(0) }
     }
 
-    /// `errors`: how many there were by now. Blocks where it has to try.
+    /// Returns whether usage can be recorded. `errors` is the number of write errors so far. Blocks if it has to make
+    /// a test write.
     fn ok(&self, errors: u64) -> bool {
         if self.over.load(Relaxed) == errors {
             return true;
@@ -72,7 +73,7 @@ impl SpoolCheck {
         works
     }
 
-    /// A block of a file system at least, as a record needs one too.
+    /// Writes one block of a file system or more, because a usage record needs a block too.
     fn try_write(&self) -> io::Result<()> {
         let path = self.dir.join("write-check");
         let write = |mut file: File| {
@@ -80,7 +81,7 @@ impl SpoolCheck {
             file.sync_data()
         };
         let result = File::create(&path).and_then(write);
-        // Somebody else may be at it too.
+        // Ignored: another check may have removed the file already.
         let _ = fs::remove_file(&path);
         result
     }
@@ -128,7 +129,8 @@ impl Engines for Adapter {
                         InstanceStatus::Exited { code, out_of_memory } => (Some(code), out_of_memory),
                         _ => (None, false),
                     };
-                    // A stop is a command, too, and makes nothing.
+                    // The log is of an earlier start if the generations differ. A stop counts as a command too, but
+                    // makes no new engine.
                     let earlier = model.wanted == Wanted::Running && instance.generation != model.generation;
                     EngineLog { text, exit_code, out_of_memory, earlier, watch: control.watch_of(&model) }
                 }
@@ -336,11 +338,11 @@ fn unavailable(error: &RuntimeError) -> ApiError {
     ApiError::new(ErrorCode::RuntimeUnavailable, error.to_string())
 }
 
-/// Parts of a streamed answer that may wait for the client.
+/// Most parts of a streamed answer that may wait for the client.
 const PARTS_AHEAD: usize = 2;
 
-/// The admin API for the data plane's listener. It runs on `control`, with the making of its answers' bodies, so that
-/// whatever it does can't hold up a data-plane thread.
+/// Returns the admin API for the data plane's listener. Its handlers and the bodies of its answers run on `control`,
+/// so that they can't block a data-plane thread.
 pub(crate) fn other(router: Router, control: Handle) -> Other {
     Arc::new(move |request, peer| {
         let router = router.clone();
@@ -359,7 +361,7 @@ pub(crate) fn other(router: Router, control: Handle) -> Other {
                 Err(_) => failed(&id.unwrap_or_default()),
             };
             response.map(|body| {
-                // Of a known size: it lies there already.
+                // A body of known size is in memory already.
                 if body.size_hint().exact().is_some() {
                     return body.map_err(Into::into).boxed_unsync();
                 }
@@ -370,7 +372,7 @@ pub(crate) fn other(router: Router, control: Handle) -> Other {
     })
 }
 
-/// The same body, made on `control`: a little ahead of the client, and no longer than the client wants it.
+/// Produces the body on `control`, a few parts ahead of the client, and stops when the client goes away.
 fn pumped(control: &Handle, mut body: Body) -> impl HttpBody<Data = Bytes, Error = axum::Error> + use<> {
     let (send, receive) = mpsc::channel(PARTS_AHEAD);
     control.spawn(async move {
@@ -388,7 +390,7 @@ fn pumped(control: &Handle, mut body: Body) -> impl HttpBody<Data = Bytes, Error
     StreamBody::new(stream::unfold(receive, async |mut receive| Some((receive.recv().await?, receive))))
 }
 
-/// The task was cancelled: the process is stopping.
+/// Answers a request whose task was cancelled because the process is stopping.
 fn failed(request_id: &str) -> Response<Body> {
     let error = ApiError::new(ErrorCode::ShuttingDown, "the gateway is shutting down");
     let mut response = Response::new(Body::from(error.body(request_id).to_string()));

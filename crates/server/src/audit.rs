@@ -16,7 +16,7 @@ use gantry_domain::{
 use gantry_settings::Settings;
 use gantry_store::{Store, StoreError, StoreResult};
 
-/// Rows read at once.
+/// Most rows that one query reads.
 const PAGE: i64 = 1000;
 
 pub(crate) fn run(
@@ -36,7 +36,7 @@ pub(crate) fn run(
     Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether the verb works on the database, or on a file, and asks no gateway.
+/// Returns whether the verb works on the database or on a file, without asking a gateway.
 pub(crate) fn is_offline(matches: &ArgMatches) -> bool {
     matches.subcommand_name() != Some("list")
 }
@@ -87,7 +87,7 @@ impl Check {
 async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option<Verdict>> {
     let url = settings.database();
     if let Some(file) = url.expose().strip_prefix("sqlite://") {
-        // Opening would make one.
+        // Opening would create a missing database.
         let there =
             Path::new(file).try_exists().with_context(|| format!("can't look at the database {file}"))?;
         anyhow::ensure!(there, "there is no database {file}");
@@ -95,8 +95,9 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
     let store = Store::open_to_read(url.expose()).await.context("can't open the database")?;
     let mut tx = store.read().await?;
     let (anchor, head) = tx.audit_ends().await?;
-    // A check sees everything as it was at one moment. An export goes as fast as its reader, who may stand still: a
-    // transaction that is open for so long would let the write-ahead log of the gateway grow without end.
+    // A check reads everything in one transaction, so that it sees one moment. An export does not: it goes as fast as
+    // its reader, which may pause, and a transaction that stays open would let the gateway's write-ahead log grow
+    // without bound.
     let mut tx = Some(tx);
     if export && let Some(tx) = tx.take() {
         tx.rollback().await?;
@@ -112,7 +113,7 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
             None => page_of(&store, after, page.min(head.seq - after)).await,
         };
         let rows = match read {
-            // Row by row, to get to the one that can't be read.
+            // Continue row by row, to find the row that can't be read.
             Err(StoreError::Corrupt { .. }) if page > 1 => {
                 page = 1;
                 continue;
@@ -126,7 +127,8 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
         if rows.is_empty() {
             break;
         }
-        // Where rows are missing for another reason, a check of the file finds that.
+        // Only retention is reported here. A check of the exported file finds rows that are missing for another
+        // reason.
         if export && rows[0].seq != last + 1 && anchor_of(&store).await? > last {
             anyhow::bail!("retention deleted rows behind number {last} meanwhile: export again");
         }
@@ -134,7 +136,8 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
             last = row.seq;
             if export {
                 let mut line = serde_json::to_string(&row)?;
-                // Strangers' words are in it. A file has them as they were: its hashes are of that.
+                // A row holds text from other people, which is made harmless for a terminal. A file keeps the text
+                // unchanged, because the hashes cover the original.
                 if at_terminal {
                     line = gantry_cli::harmless(&line);
                 }
@@ -155,7 +158,8 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
     Ok(Some(check.verdict(end.and_then(|()| check.chain.end(head)))))
 }
 
-/// Each ends its transaction before the next one begins: they share one connection.
+/// Reads one page in its own transaction. The transaction ends before the next one begins, because they share one
+/// connection.
 async fn page_of(store: &Store, after: i64, limit: i64) -> StoreResult<Vec<AuditRow>> {
     let mut tx = store.read().await?;
     let rows = tx.audit_after(after, limit).await;
@@ -172,7 +176,8 @@ async fn anchor_of(store: &Store) -> StoreResult<i64> {
     Ok(anchor.seq)
 }
 
-/// A file can't say what was before its first row, nor that its last one is the last.
+/// Checks an exported file. A file can't show what came before its first row, nor that its last row is the last of the
+/// log.
 fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
     let lines = BufReader::new(File::open(file).with_context(|| format!("can't read {}", file.display()))?);
     let mut check: Option<Check> = None;
@@ -183,14 +188,15 @@ fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
         }
         let row: AuditRow = serde_json::from_str(&line)
             .with_context(|| format!("line {} is no row of the audit log", n + 1))?;
-        // The link that it says it follows.
+        // The link before the first row, as that row states it.
         let before = Link { seq: row.seq.saturating_sub(1), hash: row.prev_hash };
         let check = check.get_or_insert_with(|| Check::after(before));
         if let Err(broken) = check.take(&row) {
             return Ok(Some(check.verdict(Err(broken))));
         }
     }
-    // No gateway has an empty log for long, and a file that was cut off at its beginning looks like one.
+    // An empty file is an error: no gateway has an empty log for long, and a file that was cut off at its beginning
+    // looks like one.
     let check =
         check.with_context(|| format!("there is no row in {}: nothing was checked", file.display()))?;
     Ok(Some(check.verdict(Ok(()))))

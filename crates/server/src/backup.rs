@@ -64,7 +64,7 @@ pub(crate) fn run(
         io::stderr(),
         "not in it: models, hub cache, exports, the settings (environment, .env{}), and what {} holds of usage that is not in \
          the database yet: stop the gateway first where the last seconds count",
-        // Without it, what the backup has of them is worth nothing.
+        // Without SECRETS_KEY, the hub tokens and keys in the backup can't be decrypted.
         if settings.secrets_key.is_some() {
             "; with SECRETS_KEY, which opens hub tokens and keys"
         } else {
@@ -81,7 +81,8 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A folder of its own: what is there already is never overwritten, nor mixed with.
+/// Makes the folder of the backup. A folder with files in it is refused, so that a backup never overwrites them or
+/// mixes with them.
 fn make(dir: &Path) -> anyhow::Result<()> {
     private_dir(dir)?;
     let mut entries = fs::read_dir(dir).with_context(|| format!("can't read {}", dir.display()))?;
@@ -96,7 +97,7 @@ fn private_dir(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The files in the folder of secrets. A gateway whose settings name them all has none.
+/// Returns the files in the folder of secrets. A gateway whose settings give every secret has none.
 fn secrets(dir: &Path) -> anyhow::Result<Vec<std::ffi::OsString>> {
     let said = || format!("can't read {}", dir.display());
     let entries = match fs::read_dir(dir) {
@@ -106,7 +107,7 @@ fn secrets(dir: &Path) -> anyhow::Result<Vec<std::ffi::OsString>> {
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.with_context(said)?;
-        // One that a crash left half-written is no secret.
+        // A `.part` file was left half-written by a crash and is no secret.
         let is_part = entry.path().extension().is_some_and(|it| it == "part");
         if entry.file_type().with_context(said)?.is_file() && !is_part {
             names.push(entry.file_name());

@@ -27,7 +27,7 @@ use crate::{
     secrets::{self, private_dir},
 };
 
-/// Between two attempts to reach the database at start.
+/// Pause between two attempts to reach the database at start.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What everything else stands on: folders, secrets and the database.
@@ -58,7 +58,7 @@ impl Base {
         }
         let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
         if settings.export_dirs.0.is_empty() {
-            // The default one, so that there is a place to put archives of images into.
+            // Make the default export folder, so that there is a place to put archives of images into.
             for dir in settings.export_dirs() {
                 private_dir(&dir)?;
             }
@@ -120,8 +120,9 @@ impl Base {
     }
 }
 
-/// Opens the database. A server may start later than we do, after a power cut say: it is waited for, and a signal ends
-/// that as it ends everything before we are ready. What waiting does not mend fails at once.
+/// Opens the database. Waits up to `patience` for a database server that starts later than the gateway, for example
+/// after a power cut. A signal ends the wait, as it ends everything before the gateway is ready. An error that waiting
+/// does not fix is returned at once.
 async fn open(url: &str, patience: Duration) -> StoreResult<Store> {
     let until = Instant::now() + patience;
     loop {
@@ -138,7 +139,7 @@ async fn open(url: &str, patience: Duration) -> StoreResult<Store> {
     }
 }
 
-/// The owner that the settings name, when there is none.
+/// Makes the owner that the settings name, if there is no owner yet.
 async fn bootstrap(
     settings: &Settings,
     store: &Store,

@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 use crate::{audit, backup, doctor, owner, release, sealing, serve};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
-    // A shell asks what a word may become.
+    // A shell asks for completions of a word.
     if gantry_cli::completed(&args)? {
         return Ok(ExitCode::SUCCESS);
     }
@@ -23,7 +23,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code())));
         }
     };
-    // What stands before the verb counts as what stands behind it: help lists the settings in both places.
+    // Settings before the verb count like settings after it: help lists them in both places.
     let before = flags(&matches);
     let settings = |sub: &ArgMatches| settings(&before, sub);
     match matches.subcommand() {
@@ -45,12 +45,13 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             write!(io::stdout().lock(), "{}", command().render_help())?;
             Ok(ExitCode::SUCCESS)
         }
-        // Settings alone mean what they are for.
+        // Settings without a verb start the gateway.
         None => serve::run(settings(&matches)?, false),
     }
 }
 
-/// Settings mean nothing to a verb that only asks a gateway: to leave them aside would answer about another one.
+/// Refuses settings on a verb that only asks a gateway. If the settings were ignored, the answer could be about
+/// another gateway than the operator meant.
 fn refuse(verb: &str, given: &BTreeMap<String, String>) -> ExitCode {
     let names: Vec<_> = given.keys().map(|it| format!("--{}", it.to_lowercase().replace('_', "-"))).collect();
     let why = format!(
@@ -61,7 +62,8 @@ fn refuse(verb: &str, given: &BTreeMap<String, String>) -> ExitCode {
     ExitCode::from(Exit::Usage.code())
 }
 
-/// The variables of the environment that are text. Others are somebody else's, unless they bear a name of ours.
+/// Returns the environment variables that are UTF-8 text. Others are skipped, unless they have the name of a setting:
+/// then they are an error.
 fn environment() -> Result<Vec<(String, String)>, SettingsError> {
     let names = [Settings::names(), Settings::file_names()].concat();
     let ours = |name: &str| names.iter().any(|it| it == name);
@@ -82,7 +84,7 @@ fn environment() -> Result<Vec<(String, String)>, SettingsError> {
     Ok(found)
 }
 
-/// The settings that stand on one part of the command line, by name.
+/// Returns the settings that are given on one part of the command line (before or after the verb), by name.
 fn flags(matches: &ArgMatches) -> BTreeMap<String, String> {
     let given = |name: String| {
         let value = matches.try_get_one::<String>(&name).ok()??.clone();
@@ -91,7 +93,7 @@ fn flags(matches: &ArgMatches) -> BTreeMap<String, String> {
     [Settings::names(), Settings::file_names()].concat().into_iter().filter_map(given).collect()
 }
 
-/// Loads the settings. Of a flag that was given twice the one behind the verb wins, as if it stood last.
+/// Loads the settings. If a flag is given both before and after the verb, the one after the verb wins.
 fn settings(
     before: &BTreeMap<String, String>,
     matches: &ArgMatches,
@@ -106,7 +108,7 @@ fn settings(
     }
     let sources = Sources::from_process(flags, environment()?.into_iter(), Path::new("."))?;
     if let Some(why) = &sources.passed_over {
-        // There is nobody left to tell if this fails.
+        // Ignored: if standard error fails, the failure can't be reported anywhere.
         let _ = writeln!(io::stderr().lock(), "gantry: {why}");
     }
     let (settings, entries) = Settings::load(&sources)?;
@@ -115,7 +117,7 @@ fn settings(
     Ok((settings, entries))
 }
 
-/// Texts whose grammar is another part's.
+/// Checks settings whose syntax is defined by another part of the program.
 fn check_texts(settings: &Settings) -> Result<(), SettingsError> {
     let refuse = |name, why: String| Err(SettingsError::Refused { name, why });
     if let Err(error) = EnvFilter::try_new(&settings.rust_log) {
@@ -156,14 +158,15 @@ fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line for each cause, on standard error. Whoever stopped reading our output (`| head`) made no mistake.
+/// Prints an error with one line for each cause, on standard error. A reader that closed our output early (`| head`)
+/// is no error.
 pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
     let pipe = error.root_cause().downcast_ref::<io::Error>();
     if pipe.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
     let mut out = io::stderr().lock();
-    // There is nowhere left to complain to if this fails.
+    // Ignored: if standard error fails, the failure can't be reported anywhere.
     let _ = writeln!(out, "gantry: {error}");
     for cause in error.chain().skip(1) {
         let _ = writeln!(out, "  because: {cause}");

@@ -15,8 +15,8 @@ use crate::secrets::private_dir;
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
-/// Makes the directory if needed and takes it. To be called before anything in it is touched, and before ports are
-/// bound: a second gateway must hear this reason and no other, and must change nothing.
+/// Makes the directory if needed and locks it. Must be called before anything in it is touched and before ports are
+/// bound, so that a second gateway fails with this error and no other, and changes nothing.
 pub(crate) fn lock(dir: &Path) -> anyhow::Result<Lock> {
     private_dir(dir)?;
     take(&dir.join("lock"), || {
@@ -27,8 +27,8 @@ pub(crate) fn lock(dir: &Path) -> anyhow::Result<Lock> {
     })
 }
 
-/// Takes the file of a SQLite database, which may lie anywhere. Not with a lock on the file itself: to let go of any lock
-/// on it would take SQLite's own ones away.
+/// Locks the file of a SQLite database, which may be outside the data directory. The lock is on a file beside it:
+/// releasing any lock on the database file itself would also release SQLite's own locks.
 pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Lock> {
     let real =
         real_path(file).with_context(|| file.display().to_string()).context("can't open the database")?;
@@ -43,8 +43,9 @@ pub(crate) fn lock_database(file: &Path) -> anyhow::Result<Lock> {
     take(Path::new(&path), said)
 }
 
-/// For whoever has to find out why it can't be opened: the file and those that SQLite keeps beside it, each with its mode
-/// and its owner. One that a program of another user left behind is as much in the way as the file itself.
+/// Describes a database that can't be opened: the file and the files that SQLite keeps beside it, each with its mode
+/// and its owner. A file beside it that another user's program left behind can prevent opening just as the database
+/// file can.
 pub(crate) fn describe_database(file: &Path) -> String {
     let found = ["", "-wal", "-shm"].iter().filter_map(|suffix| {
         let mut name = file.as_os_str().to_owned();
@@ -56,7 +57,8 @@ pub(crate) fn describe_database(file: &Path) -> String {
     if found.is_empty() { file.display().to_string() } else { found.join(", ") }
 }
 
-/// The one path of a file that may not be there yet, whatever name it is called by.
+/// Returns the canonical path of a file that may not exist yet, so that different names of one file give the same
+/// path.
 fn real_path(file: &Path) -> io::Result<PathBuf> {
     let whole = std::path::absolute(file)?;
     let (Some(dir), Some(name)) = (whole.parent(), whole.file_name()) else {

@@ -23,24 +23,25 @@ use crate::secrets;
 
 /// Served name of the model, and name of the organisation and user that own the key.
 const NAME: &str = "demo";
-/// What versions of the gateway before this one called the image: a name that a registry could serve.
+/// Name of the image in earlier versions of the gateway. A registry could serve an image of this name.
 const OLD_REPOSITORY: &str = "gantry/engine-sim-vllm";
 /// Keys in `meta`: the user and the key that were made here.
 const USER_NOTE: &str = "demo_user";
 const KEY_NOTE: &str = "demo_key";
 const KEY_LIFETIME: Duration = Duration::from_hours(24);
-/// A simulated model is up within seconds.
+/// Longest wait for the demo model. A simulated model is up within seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Prints for the person at the terminal; the log goes to standard error.
 pub(crate) fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody reads it, perhaps; that is no reason to stop.
+    // Ignored: a closed standard output is no reason to stop the gateway.
     let _ = writeln!(out, "{text}");
     let _ = out.flush();
 }
 
-/// `docker_host`: where the simulator's image is made if there is none, as in `DOCKER_HOST`.
+/// Shows the demo. `docker_host` is the Docker host on which the simulator's image is made if it is missing, in the
+/// form of `DOCKER_HOST`.
 pub(crate) async fn run(app: App, addr: SocketAddr, docker_host: Option<String>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => return,
@@ -61,7 +62,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
         return Ok(());
     };
     let token = demo_key(&mut tx, app, &mut entries).await?;
-    // Last, as the order of locks wants it.
+    // Audit rows are written last, because the lock order requires it.
     for entry in &entries {
         tx.audit(entry, app.clock.now()).await?;
     }
@@ -95,7 +96,8 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
     Ok(())
 }
 
-/// Makes the simulator's image of this very program where engines are containers and it is not there: nobody else has it.
+/// Makes the simulator's image from this program, if engines are containers and the image is missing. The image can't
+/// be pulled from anywhere.
 async fn make_image(app: &App, docker_host: Option<&str>) -> anyhow::Result<()> {
     let image = Flavour::Vllm.default_tag();
     if app.runtime == "process" || app.engines.image(&image).await.is_ok_and(|it| it.is_some()) {
@@ -123,13 +125,14 @@ async fn next_phase(phases: &mut tokio::sync::broadcast::Receiver<(ModelId, Phas
     let _ = tokio::time::timeout(Duration::from_secs(1), seen).await;
 }
 
-/// A row of the audit log: whoever started the gateway with `--demo` did it.
+/// Returns a row of the audit log for a change that `gantry serve --demo` made.
 fn did(action: Action, object_id: impl std::fmt::Display) -> AuditEntry {
     let origin = Origin { user_agent: Some("gantry serve --demo".to_owned()), ..Origin::default() };
     AuditEntry::new(Actor::Settings, origin, action, object_id)
 }
 
-/// The demo model, wanted to run; made if there is no model at all, `None` if there are only others.
+/// Returns the demo model after commanding it to run. Makes it if there is no model at all; returns `None` if there
+/// are only other models.
 async fn demo_model(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<Option<Model>> {
     let models = tx.models(true).await?;
     let current = Flavour::Vllm.default_tag();
@@ -161,11 +164,12 @@ async fn demo_model(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow
         }
     };
     log.push(did(Action::ModelStart, model.id).noting("served_name", NAME));
-    // Also one that the record calls running: its engine may have ended with an earlier life of the gateway.
+    // A model whose record says running is started too: its engine may have ended together with an earlier gateway
+    // process.
     tx.command(model.id, Wanted::Running, None, app.clock.now()).await.map_err(Into::into)
 }
 
-/// A fresh key for the demo model; that of the start before is revoked.
+/// Makes a new key for the demo model and revokes the key of the previous start.
 async fn demo_key(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<Token> {
     let now = app.clock.now();
     let (org_id, user_id) = demo_user(tx, app, log).await?;
@@ -193,12 +197,13 @@ async fn demo_key(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::
     Ok(token)
 }
 
-/// The id that was noted under a name.
+/// Returns the id that is stored in `meta` under a name.
 async fn noted(tx: &mut Tx, note: &str) -> anyhow::Result<Option<i64>> {
     Ok(tx.meta_get(note).await?.and_then(|it| it.parse().ok()))
 }
 
-/// Nobody can sign in as this user: his password is thrown away. Somebody who really is called like him is another.
+/// Returns the demo user and its organisation, and makes them if needed. Nobody can sign in as this user, because its
+/// random password is thrown away. If its name is taken already, a number is added to it.
 async fn demo_user(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<(OrgId, UserId)> {
     if let Some(id) = noted(tx, USER_NOTE).await?
         && let Some(user) = tx.user(UserId(id)).await?

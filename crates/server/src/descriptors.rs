@@ -1,11 +1,12 @@
-//! The limit of open files, of which connections are most.
+//! The limit of open files. Connections use most of them.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// For the database, the spool, logs, containers, GPUs and what else is open.
+/// File descriptors kept free for the database, the spool, logs, containers, GPUs and other open files.
 const OTHERS: u64 = 64;
 
-/// The limit, raised as far as the process may: the usual soft one (1024) is a heritage of `select`. `None` is without limit.
+/// Raises the soft limit of open files to the hard limit and returns it; the usual soft limit (1024) is a heritage of
+/// `select`. `None` means no limit.
 pub(crate) fn raised() -> Option<u64> {
     let now = getrlimit(Resource::Nofile);
     let wished = Rlimit { current: now.maximum, maximum: now.maximum };
@@ -16,7 +17,7 @@ pub(crate) fn raised() -> Option<u64> {
     }
 }
 
-/// How many clients may be connected, each with a connection to an engine.
+/// Returns how many clients may be connected at once, if each also needs a connection to an engine.
 pub(crate) fn connections(limit: Option<u64>) -> usize {
     let Some(limit) = limit else { return usize::MAX };
     let others = OTHERS.min(limit / 4);

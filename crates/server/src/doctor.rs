@@ -56,7 +56,7 @@ pub(crate) fn run(
     Ok(doctor::report(&checks, matches))
 }
 
-/// Every check but that of the settings.
+/// Runs every check except the one of the settings.
 async fn all(subject: &Subject) -> Vec<Check> {
     let Subject { settings, url, .. } = subject;
     let (mut checks, runs) =
@@ -82,7 +82,8 @@ async fn all(subject: &Subject) -> Vec<Check> {
     checks
 }
 
-/// A service whose address has a password, which the gateway keeps to itself.
+/// Returns the check of a service that can't be looked at from here: its address has a password, which the gateway
+/// does not reveal.
 fn not_told(name: &'static str, setting: &str) -> Check {
     Check::ok(
         name,
@@ -90,7 +91,7 @@ fn not_told(name: &'static str, setting: &str) -> Check {
     )
 }
 
-/// The address that a client on this machine uses.
+/// Returns the address that a client on this machine uses.
 pub(crate) fn reachable(mut addr: std::net::SocketAddr) -> std::net::SocketAddr {
     if addr.ip().is_unspecified() {
         addr.set_ip(if addr.is_ipv4() {
@@ -102,14 +103,14 @@ pub(crate) fn reachable(mut addr: std::net::SocketAddr) -> std::net::SocketAddr 
     addr
 }
 
-/// What the database is, and whether this user may write to its files.
+/// Checks what the database is, and whether this user may write to its files.
 async fn database(settings: &Settings) -> Vec<Check> {
     let url = settings.database();
     let Some(file) = url.expose().strip_prefix("sqlite://").map(Path::new) else {
         return vec![schema(settings).await];
     };
     match file.try_exists() {
-        // SQLite would only say that it can't open it.
+        // Reported here, because SQLite would only say that it can't open the file.
         Err(error) => {
             let fix = match doctor::other_owner(file) {
                 Some(owner) => doctor::as_owner(&owner, &settings.data_dir),
@@ -175,7 +176,7 @@ async fn schema(settings: &Settings) -> Check {
             Check::ok(NAME, format!("{}: schema version {version}", kind.as_str()))
         }
         Err(error) => {
-            // The source names the reason; addresses and passwords are not in it.
+            // The error's source names the reason and contains no addresses or passwords.
             let why =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             Check::fail(
@@ -188,7 +189,7 @@ async fn schema(settings: &Settings) -> Check {
     }
 }
 
-/// What several gateways share their limits through, where there is one.
+/// Checks the Redis server through which several gateways share their limits, if one is set.
 async fn redis(settings: &Settings) -> Option<Check> {
     const NAME: &str = "redis";
     let url = settings.redis_url.as_ref()?;
@@ -209,18 +210,18 @@ async fn redis(settings: &Settings) -> Option<Check> {
     })
 }
 
-/// Docker and the images, or the programs that are engines without it.
+/// Checks Docker and the engine images, or the engine programs that are used without Docker.
 async fn engines(subject: &Subject) -> Vec<Check> {
     let Subject { settings, running, .. } = subject;
     let (programs, any) = programs(settings, running.as_deref());
-    // A gateway that runs has chosen, for reasons that may be gone by now.
+    // A running gateway chose its runtime at start, perhaps for reasons that no longer hold.
     let chosen = running.as_ref().map(|it| it.runtime.as_str());
     if settings.container_runtime == ContainerRuntime::Process || chosen == Some(engine_runtime::PROCESS) {
         return if subject.shares_files { programs } else { Vec::new() };
     }
-    // Only asks: of no gateway, so that nothing can be taken for its own.
+    // This owner is no gateway, so that no container counts as its own: doctor only reads.
     let owner = Owner { instance: String::new() };
-    // As the gateway chooses: who names Docker gets nothing else.
+    // Same rule as the gateway's: if the settings name a Docker host, processes are not used instead.
     let instead = chosen.is_none()
         && settings.container_runtime == ContainerRuntime::Auto
         && settings.container_host.is_none();
@@ -242,7 +243,7 @@ async fn engines(subject: &Subject) -> Vec<Check> {
             }
             checks
         }
-        // It runs with more rights, such as the groups of its unit.
+        // The running gateway may have more rights than this user, such as the groups of its unit.
         Err(error @ RuntimeError::PermissionDenied { .. }) if running.is_some() => vec![Check::warn(
             "containers",
             error.to_string(),
@@ -254,7 +255,8 @@ async fn engines(subject: &Subject) -> Vec<Check> {
     }
 }
 
-/// `instead`: engines run as processes without it.
+/// Returns the check for a container runtime that can't be used. `instead` means that engines run as processes without
+/// it.
 fn refused(error: &RuntimeError, instead: bool) -> Check {
     const NAME: &str = "containers";
     let fix = match error {
@@ -308,8 +310,8 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings
     }
 }
 
-/// A check for each engine's program, and whether there is any. One engine is enough. They are looked for where the
-/// gateway that runs does.
+/// Returns a check for each engine's program, and whether any program was found; one engine is enough. Programs are
+/// looked for in the `PATH` of the running gateway, if there is one.
 fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
     let path = running.map_or_else(search_path, |it| it.path.clone());
     let found = wanted(settings, &path);

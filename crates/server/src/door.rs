@@ -1,8 +1,8 @@
-//! The local door of a gateway that runs: programs of the same user, and of root, may ask it which settings are in force.
-//! `gantry doctor` does, so that it needs no settings of its own beside a service or a container.
+//! The local door of a running gateway: programs of the same user, and of root, may ask it which settings are in
+//! force. `gantry doctor` does so, and therefore needs no settings of its own beside a service or a container.
 //!
-//! A Unix socket with an abstract name made of the port: there is no file to find or to clean up, the kernel says who
-//! asks, and like the port it belongs to a network namespace. Secrets never go through it.
+//! The door is a Unix socket with an abstract name that contains the port. There is no file to find or to clean up,
+//! the kernel says which user asks, and like the port it belongs to a network namespace. Secrets never go through it.
 
 use std::{fs, io, net::SocketAddr, os::unix::fs::MetadataExt, path::Path, path::PathBuf, time::Duration};
 
@@ -20,40 +20,41 @@ use tracing::warn;
 
 use crate::engine_runtime;
 
-/// Longest exchange. The other side is on this machine.
+/// Longest time for one exchange. The other side is on this machine.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// After a failed `accept`, as when all descriptors are taken.
+/// Pause after a failed `accept`, for example when all file descriptors are in use.
 const PAUSE: Duration = Duration::from_secs(1);
-/// More than all settings together ever have, in bytes.
+/// Longest answer that is read, in bytes: more than all settings together ever have.
 const LONGEST: u64 = 1 << 20;
 
 /// A setting that was given to the gateway.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Given {
     pub(crate) name: String,
-    /// As it was written; `None` for a secret.
+    /// The value as it was written; `None` for a secret.
     pub(crate) text: Option<String>,
 }
 
-/// What a gateway says of itself.
+/// What a gateway reports about itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Told {
     pub(crate) pid: u32,
     pub(crate) version: String,
-    /// Where it is reached.
+    /// Address at which the gateway listens.
     pub(crate) listen: SocketAddr,
-    /// Absolute, as its own file system has it.
+    /// Absolute path of the data directory, in the gateway's own file system.
     pub(crate) data_dir: PathBuf,
-    /// Device and inode of the lock file in it: whoever asks may see another file system.
+    /// Device and inode of the lock file in the data directory. They show whether the program that asks sees the same
+    /// file system.
     lock: (u64, u64),
-    /// What relative paths among the settings are relative to.
+    /// Directory at which relative paths in the settings start.
     pub(crate) working_dir: PathBuf,
-    /// `PATH`, where it looks for engines.
+    /// The gateway's `PATH`, in which it looks for engines.
     pub(crate) path: String,
     /// `docker` or `process`.
     pub(crate) runtime: String,
     pub(crate) limits: Limits,
-    /// Settings that are not their defaults.
+    /// Settings that differ from their defaults.
     pub(crate) given: Vec<Given>,
 }
 
@@ -81,12 +82,12 @@ impl Told {
         })
     }
 
-    /// Whether its data directory is the one that this program sees under the same path.
+    /// Returns whether the gateway's data directory is the one that this program sees under the same path.
     pub(crate) fn shares_files(&self) -> bool {
         lock_of(&self.data_dir).is_ok_and(|it| it == self.lock)
     }
 
-    /// Whether a setting is in force whose value is not told.
+    /// Returns whether the gateway has this setting but does not reveal its value.
     pub(crate) fn hides(&self, name: &str) -> bool {
         self.given.iter().any(|it| it.name == name && it.text.is_none())
     }
@@ -102,7 +103,8 @@ fn name(port: u16) -> String {
     format!("\0gantry/{port}")
 }
 
-/// Answers until `stop`. Without a door everything else works: a name that is taken is no reason to end.
+/// Answers until `stop`. A socket name that is already taken does not stop the gateway, because everything else works
+/// without a door.
 pub(crate) async fn serve(told: io::Result<Told>, stop: CancellationToken) {
     let open = told.and_then(|told| {
         let text = serde_json::to_vec(&told)?;
@@ -124,21 +126,21 @@ pub(crate) async fn serve(told: io::Result<Told>, stop: CancellationToken) {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        // What they may know they could also read in our files.
+        // Only the gateway's own user and root get an answer; they could read the same facts in the gateway's files.
         if stream.peer_cred().is_ok_and(|it| it.uid() == 0 || it.uid() == getuid().as_raw()) {
             let _ = timeout(PATIENCE, stream.write_all(&text)).await;
         }
     }
 }
 
-/// What came of asking at a port of this machine.
+/// Result of asking for a gateway at a port of this machine.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// No gateway has a door there.
     Nobody,
-    /// It is another user's, who has this id.
+    /// The door belongs to another user, with this id.
     Refused(u32),
-    /// Also the id of its user.
+    /// The gateway's report, and the id of the user that it runs as.
     Told(Box<Told>, u32),
 }
 
@@ -146,7 +148,8 @@ pub(crate) async fn ask(port: u16) -> Answer {
     let told = async {
         let stream = UnixStream::connect(name(port)).await?;
         let (uid, own) = (stream.peer_cred()?.uid(), getuid().as_raw());
-        // Anybody may take the name. Whoever is neither this user nor root is believed by root only.
+        // Any local user can bind the name. Unless this program runs as root, it trusts only doors of its own user and
+        // of root.
         if own != 0 && uid != own && uid != 0 {
             return Ok(Answer::Refused(uid));
         }
@@ -158,7 +161,7 @@ pub(crate) async fn ask(port: u16) -> Answer {
     timeout(PATIENCE, told).await.ok().and_then(Result::ok).unwrap_or(Answer::Nobody)
 }
 
-/// Ports of the gateways that run on this machine, as the kernel lists their doors (`proc_net(5)`).
+/// Returns the ports of the gateways that run on this machine, from the kernel's list of Unix sockets (`proc_net(5)`).
 pub(crate) fn ports() -> Vec<u16> {
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let port = |line: &str| line.rsplit_once(" @gantry/")?.1.trim().parse().ok();

@@ -11,23 +11,23 @@ use gantry_sim::Flavour;
 use gantry_store::Store;
 use tracing::{info, warn};
 
-/// In the data directory: what ran the engines in the life before.
+/// File in the data directory that names the runtime that the previous gateway process used.
 const MARKER: &str = "container-runtime";
 pub(crate) const DOCKER: &str = "docker";
 pub(crate) const PROCESS: &str = "process";
 
-/// What was chosen.
+/// The runtime that was chosen.
 pub(crate) struct EngineRuntime {
     /// `docker` or `process`.
     pub(crate) name: &'static str,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) programs: Option<Programs>,
-    /// Indexes of the GPUs that it can give to engines.
+    /// Indexes of the GPUs that the runtime can give to engines.
     pub(crate) gpus: Vec<u32>,
 }
 
-/// Chooses by `CONTAINER_RUNTIME`, and says what it chose and why. Engines are changed only while `gate` is open; `home`
-/// is the id of the data directory.
+/// Chooses the runtime by `CONTAINER_RUNTIME`, and logs the choice and the reason. The runtime changes engines only
+/// while `gate` is open; `home` is the id of the data directory.
 pub(crate) async fn choose(
     settings: &Settings,
     data_dir: &Path,
@@ -43,7 +43,7 @@ pub(crate) async fn choose(
     let (name, why) = match settings.container_runtime {
         ContainerRuntime::Docker => (DOCKER, "CONTAINER_RUNTIME says so"),
         ContainerRuntime::Process => (PROCESS, "CONTAINER_RUNTIME says so"),
-        // Whoever names an engine wants it, also while it is away.
+        // An operator who sets the container host wants Docker, even while it does not answer.
         ContainerRuntime::Auto if settings.container_host.is_some() => {
             (DOCKER, "CONTAINER_HOST or DOCKER_HOST is set")
         }
@@ -61,7 +61,7 @@ pub(crate) async fn choose(
         "engines run as {}: {why}",
         if name == DOCKER { "containers" } else { "processes" }
     );
-    // Without the driver's library there may still be devices.
+    // There may be GPU devices even without the driver's library.
     let gpus = machine.engine_gpus(name == PROCESS).await.unwrap_or_else(gantry_runtime::host_gpus);
     if name == DOCKER {
         return Ok(EngineRuntime { name, runtime: Arc::new(docker), programs: None, gpus });
@@ -70,7 +70,7 @@ pub(crate) async fn choose(
     let options = ProcessOptions {
         dir: data_dir.join("run"),
         home: home.to_owned(),
-        // This very program, also after its file was replaced by that of a newer version.
+        // The running program itself, even after a newer version replaced its file.
         supervisor: PathBuf::from("/proc/self/exe"),
         programs: programs.clone(),
         has_gpus: !gpus.is_empty(),
@@ -81,7 +81,8 @@ pub(crate) async fn choose(
     Ok(EngineRuntime { name, runtime: Arc::new(runtime), programs: Some(programs), gpus })
 }
 
-/// Tells why no container engine is used. One that is there, but not for us, most likely was meant to be.
+/// Returns why no container engine is used. Logs a warning if there is one that can't be used, because the operator
+/// most likely meant to use it.
 fn passed_over(error: &RuntimeError) -> &'static str {
     match error {
         RuntimeError::PermissionDenied { .. } => {
@@ -103,7 +104,8 @@ fn passed_over(error: &RuntimeError) -> &'static str {
     }
 }
 
-/// What the life before used, if models of it may still run: to look for them elsewhere would lose them.
+/// Returns the runtime of the previous gateway process, if models that it started may still run. Another runtime would
+/// not find them.
 async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<&'static str>> {
     let text = std::fs::read_to_string(marker).unwrap_or_default();
     let Some(name) = [DOCKER, PROCESS].into_iter().find(|it| *it == text.trim()) else { return Ok(None) };
@@ -119,7 +121,7 @@ fn programs(settings: &Settings) -> anyhow::Result<Programs> {
     Ok(Programs { engines, simulators })
 }
 
-/// An engine's program, as it was named or as it is usually called, and where that is.
+/// An engine's program, under the name from the settings or its usual name, and the file that was found for it.
 pub(crate) struct Candidate {
     pub(crate) program: Program,
     /// The operator named it.
@@ -127,12 +129,12 @@ pub(crate) struct Candidate {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// `PATH`, where programs are looked for.
+/// Returns `PATH`, in which programs are looked for.
 pub(crate) fn search_path() -> String {
     environment().into_iter().find(|(name, _)| name == "PATH").map(|it| it.1).unwrap_or_default()
 }
 
-/// The program of each engine, whether it is there or not; `path` is where it is looked for.
+/// Returns the program of each engine, whether it exists or not; `path` is the search path.
 pub(crate) fn wanted(settings: &Settings, path: &str) -> [Candidate; 2] {
     let candidate = |engine, command: Option<&CommandWords>, usual: &[&str]| {
         let words: Vec<String> = match command {
@@ -162,7 +164,8 @@ fn program(engine: EngineKind, words: Vec<String>) -> Program {
     }
 }
 
-/// Says in the log what runs the models of an engine. One that is not there is no fault: there may be no such models.
+/// Logs which program runs the models of an engine. A missing program is no error, because there may be no models for
+/// that engine.
 fn told(candidate: Candidate, setting: &str) -> Program {
     let Candidate { program, named, file } = candidate;
     let engine = program.engine.as_str();
@@ -188,17 +191,17 @@ fn flavour(engine: EngineKind) -> Flavour {
     }
 }
 
-/// The variables that are text; an engine gets no others.
+/// Returns the environment variables that are UTF-8 text; an engine gets no others.
 fn environment() -> Vec<(String, String)> {
     let text =
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()
 }
 
-/// `gantry engine-sim`, under the name of its image.
+/// Returns `gantry engine-sim` as an engine's program, under the name of the simulator's image.
 fn simulator(engine: EngineKind) -> anyhow::Result<Program> {
     let file = std::env::current_exe().context("this program does not know its own file")?;
-    // Its file was replaced, but it can still be run.
+    // If the program's file was replaced, the running program can still be started from here.
     let file = if file.exists() { file } else { PathBuf::from("/proc/self/exe") };
     let flavour = flavour(engine);
     let words = [&file.to_string_lossy(), gantry_sim::VERB, "--flavour", flavour.name()];

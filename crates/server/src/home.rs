@@ -1,5 +1,5 @@
-//! Who this gateway is: an id that lies in its data directory. It tells a database from a copy of it, and gateways that
-//! share one from each other.
+//! The identity of this gateway: an id in its data directory. The id distinguishes a database from a copy of it, and
+//! gateways that share a database from each other.
 
 use std::{
     fs,
@@ -14,15 +14,15 @@ use secrecy::SecretString;
 use tracing::warn;
 use uuid::Uuid;
 
-/// In the data directory: the id, and the path under which it was given.
+/// File in the data directory with the id, and the path that the directory had when the file was written.
 const FILE: &str = "gateway-id";
-/// In the data directory: id of the database, the label of our containers.
+/// File in the data directory with the id of the database, which is the label of our containers.
 const INSTANCE: &str = "instance";
-/// What of a data directory says whose engines are whose, for backups.
+/// Files of a data directory that say which engines belong to it. A backup includes them.
 pub(crate) const FILES: [&str; 2] = [FILE, INSTANCE];
 
-/// The id of the data directory (a UUID), made at the first call. A directory that was moved keeps it; one that was
-/// copied, while the original is still where it was, gets another.
+/// Returns the id of the data directory (a UUID), and makes it at the first call. A directory that was moved keeps its
+/// id. A copy gets a new id while the original is still at its old path.
 pub(crate) fn id(dir: &Path) -> anyhow::Result<String> {
     let file = dir.join(FILE);
     let said = || format!("can't use {}", file.display());
@@ -57,8 +57,8 @@ fn read(dir: &Path) -> std::io::Result<Option<(String, String)>> {
     }
 }
 
-/// The id of the database: the label of our containers. A SQLite file belongs to one data directory; a copy of it in
-/// another one gets an id of its own, since the containers of the original are none of its business.
+/// Returns the id of the database, which is the label of our containers. A SQLite file belongs to one data directory.
+/// A copy in another directory gets its own id, so that its gateway leaves the containers of the original alone.
 pub(crate) async fn instance(store: &Store, dir: &Path, home: &str) -> anyhow::Result<String> {
     let mut tx = store.write().await?;
     let instance = match store.kind() {
@@ -77,13 +77,13 @@ pub(crate) async fn instance(store: &Store, dir: &Path, home: &str) -> anyhow::R
         }
     };
     tx.commit().await?;
-    // So that an operator (and our tests) can tell whose containers are whose.
+    // Written so that an operator (and our tests) can tell which containers belong to which gateway.
     fs::write(dir.join(INSTANCE), instance.to_string()).context("can't write into DATA_DIR")?;
     Ok(instance.to_string())
 }
 
-/// The key of the engines, which all gateways on one Postgres must have: whoever supervises starts engines that the
-/// others lead to, and takes over.
+/// Returns the API key of the engines. All gateways on one Postgres must share it: one of them supervises and starts
+/// engines, the others send requests to these engines and may take over supervision.
 pub(crate) async fn engine_key(store: &Store, own: SecretString) -> anyhow::Result<SecretString> {
     if store.kind() == DatabaseKind::Sqlite {
         return Ok(own);
@@ -94,7 +94,7 @@ pub(crate) async fn engine_key(store: &Store, own: SecretString) -> anyhow::Resu
     Ok(key)
 }
 
-/// For people: which gateway of which machine.
+/// Returns a readable name of this gateway: its machine and its data directory.
 pub(crate) fn name(dir: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), dir.display())

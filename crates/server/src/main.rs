@@ -36,7 +36,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: it must stay small, and its arguments are not all text.
+    // The supervisor of an engine starts before anything else: it must stay small, and its arguments may not be UTF-8.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|it| it == gantry_runtime::SUPERVISOR_VERB) {
         return ExitCode::from(u8::try_from(gantry_runtime::supervise(words.collect())).unwrap_or(1));

@@ -48,20 +48,21 @@ use tracing::debug;
 
 use crate::otlp;
 
-/// A scraper needs one; the listener may be open to a network.
+/// Most connections at once. A scraper needs one, but the listener may be open to a network.
 const MAX_CONNECTIONS: usize = 64;
-/// For the head of a request, and between two.
+/// Longest wait for the head of a request, also between two requests on one connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Then a connection ends behind the answer under way, so that who does not read his keeps no place for ever.
+/// Longest life of a connection. It then closes after the answer in progress, so that a client that does not read its
+/// answer does not hold a place for ever.
 const LIFETIME: Duration = Duration::from_mins(1);
-/// For that answer.
+/// Longest time for that last answer.
 const GRACE: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The socket that was handed over, or a new one at `address`.
+/// Returns the socket that was handed over, or a new one at `address`.
 ///
 /// # Errors
-/// The address is taken, or not ours.
+/// The address is in use, or does not belong to this machine.
 pub(crate) async fn listener(
     given: Option<std::net::TcpListener>,
     address: SocketAddr,
@@ -75,7 +76,7 @@ pub(crate) async fn listener(
     }
 }
 
-/// What is told.
+/// Where the numbers come from.
 #[derive(Clone)]
 pub(crate) struct Source {
     pub control: Arc<Control>,
@@ -99,29 +100,30 @@ pub(crate) async fn serve(listener: TcpListener, source: Source, stop: Cancellat
             refused(&request, ErrorCode::MethodNotAllowed, "/metrics takes GET only")
         })
         .with_state(source)
-        // A page of another site could read the numbers by a name of its own that leads here (DNS rebinding).
+        // Unknown host names are refused: otherwise a page of another site could read the numbers through its own host
+        // name that resolves to this address (DNS rebinding).
         .layer(middleware::from_fn_with_state(names, known_host));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            // Those beyond wait in the socket's queue.
+            // Connections beyond the limit wait in the socket's queue.
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(answer(stream, router.clone(), stop.clone()))),
                 Err(error) => {
-                    // Mostly that there are no more files; they come back.
+                    // Usually all file descriptors are in use; some become free again soon.
                     debug!(%error, "the metrics listener can't take a connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
         }
     }
-    // Each ends by itself soon.
+    // Every connection ends by itself soon, because `stop` was cancelled.
     while connections.join_next().await.is_some() {}
 }
 
-/// Serves a connection until the other end leaves, it is told to stop, or it has had its time.
+/// Serves a connection until the client closes it, `stop` is cancelled, or `LIFETIME` is over.
 async fn answer(stream: TcpStream, router: Router, stop: CancellationToken) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -172,7 +174,7 @@ impl Page {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {}\n", kind.as_str());
     }
 
-    /// One line; `labels` are the values of the metric's labels.
+    /// Writes one line; `labels` are the values of the metric's labels.
     fn line(&mut self, metric: Metric, suffix: &str, labels: &[&str], le: Option<&str>, value: impl Display) {
         let _ = write!(self.0, "{}{suffix}", metric.name);
         let names = metric.labels.iter().zip(labels).map(|(name, value)| (*name, *value));
@@ -192,7 +194,7 @@ impl Page {
         let _ = writeln!(self.0, "{close} {value}");
     }
 
-    /// A family without labels; a value that is not known is left out.
+    /// Writes a family without labels; an unknown value is left out.
     fn one(&mut self, metric: Metric, value: Option<impl Display>) {
         self.head(metric);
         if let Some(value) = value {
@@ -302,7 +304,7 @@ impl Page {
         }
         self.one(metrics::GIVEN_UP, Some(control.live.given_up()));
         let views = control.upstreams();
-        // Those of one served name stand together.
+        // Entries of one served name are next to each other.
         let engines = views.chunk_by(|a, b| a.served_name == b.served_name);
         let engines: Vec<(&str, &[UpstreamView])> = engines
             .filter_map(|it| Some((it.first()?.served_name.as_str(), it)))

@@ -1,4 +1,4 @@
-//! What the admin API wants to know of the machine and of engines, from the control plane.
+//! Gives the admin API the control plane's data about the machine and the engines.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,7 +18,7 @@ impl Monitor for Watch {
 
     fn trends(&self, minutes: u64) -> BoxFuture<'static, Option<Trends>> {
         let (samples, now) = (Arc::clone(&self.0.samples), self.0.clock.now());
-        // Up to 8640 samples in a dozen series: not on the runtime.
+        // Runs on a blocking thread, because there are up to 8640 samples in a dozen series.
         async move { tokio::task::spawn_blocking(move || samples.trends(now, minutes)).await.ok() }.boxed()
     }
 
@@ -41,7 +41,7 @@ impl Monitor for Watch {
     }
 
     fn containers(&self, pids: Vec<u32>) -> BoxFuture<'static, HashMap<u32, String>> {
-        // An engine that is a process first: the gateway itself may run in a container.
+        // Check for an engine process first: the gateway itself may run in a container, and its processes with it.
         let place = |pid| gantry_runtime::engine_of(pid).or_else(|| host::container_of(pid));
         let look = move || pids.into_iter().filter_map(|pid| Some((pid, place(pid)?))).collect();
         async move { tokio::task::spawn_blocking(look).await.unwrap_or_default() }.boxed()

@@ -1,5 +1,5 @@
-//! Tells the service manager how we are (`sd_notify(3)`): datagrams to the socket that `NOTIFY_SOCKET` names. Without it
-//! nothing happens.
+//! Reports the gateway's state to the service manager (`sd_notify(3)`), as datagrams to the socket that
+//! `NOTIFY_SOCKET` names. Does nothing without that variable.
 
 use std::{
     env,
@@ -16,7 +16,7 @@ use tracing::warn;
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
-    /// The manager kills us when it hears nothing for so long.
+    /// The service manager kills the gateway if it hears nothing for this long.
     watchdog: Option<Duration>,
 }
 
@@ -46,7 +46,7 @@ impl Notify {
         self.send("STOPPING=1");
     }
 
-    /// Says that the control runtime lives, twice as often as is asked for.
+    /// Reports that the control runtime is alive, twice as often as the service manager requires.
     pub(crate) async fn feed_watchdog(&self, stop: CancellationToken) {
         let Some(period) = self.watchdog else { return stop.cancelled().await };
         let mut ticks = tokio::time::interval(period / 2);

@@ -1,4 +1,4 @@
-//! `gantry owner`: the first owner, and the way back for one who lost their password, on the database itself.
+//! `gantry owner`: makes the first owner, and resets an owner's lost password. Works directly on the database.
 
 use std::{
     fs::File,
@@ -26,7 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::secrets;
 
 const NO_DATABASE: &str = "can't open the database";
-/// A file with a password is no larger, in bytes.
+/// Largest part of a password file that is read, in bytes.
 const MAX_FILE: u64 = 4096;
 
 pub(crate) fn run(
@@ -43,7 +43,7 @@ pub(crate) fn run(
     }
 }
 
-/// Who did it, in the audit log.
+/// Returns the actor and origin for the audit log.
 fn by(agent: &str) -> (Actor, Origin) {
     (Actor::Settings, Origin { user_agent: Some(agent.to_owned()), ..Origin::default() })
 }
@@ -53,7 +53,7 @@ fn create(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<
     let (username, org_name) = (text("NAME"), text("org"));
     let there_is = "there is an owner already, who can make others (`gantry users create NAME --role owner`); for a lost \
                     password there is `gantry owner reset-password`";
-    // Before a password is asked for. Makes nothing, and refuses any schema but this program's.
+    // Checked before the password prompt. Opening to read creates nothing, and refuses any schema but this program's.
     let any = runtime.block_on(async {
         let store = Store::open_to_read(url).await.with_context(|| {
             format!("{NO_DATABASE}; the first start of the gateway (`gantry serve`) makes it")
@@ -91,7 +91,7 @@ fn create(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Without the end of its line.
+/// Reads the password from a file, without the line end.
 fn from_file(path: &Path) -> anyhow::Result<SecretString> {
     let refused = || format!("can't read the password from {}", path.display());
     let mut text = String::new();
@@ -108,7 +108,8 @@ fn check(password: &SecretString) -> anyhow::Result<()> {
 fn reset_password(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<ExitCode> {
     let name = matches.get_one::<String>("username").map(String::as_str);
     let lost = runtime.block_on(async {
-        // Makes nothing, and refuses any schema but this program's: bringing one up to date is a gateway's work.
+        // Opening to read creates nothing, and refuses any schema but this program's: only a gateway migrates a
+        // schema.
         let store = Store::open_to_read(url).await.context(NO_DATABASE)?;
         let lost = Lost::find(&store, name).await.map_err(|it| anyhow::anyhow!(it.0.message));
         store.close().await;
@@ -136,7 +137,7 @@ fn reset_password(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow:
     Ok(ExitCode::SUCCESS)
 }
 
-/// A password that was made goes to standard output, alone, all else to standard error.
+/// Prints the result. A generated password goes to standard output, alone; everything else goes to standard error.
 fn say(lost: &Lost, n_sessions: u64, made: Option<&SecretString>) -> std::io::Result<()> {
     let name = gantry_cli::harmless(lost.username());
     let mut err = std::io::stderr().lock();

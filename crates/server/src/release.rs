@@ -1,5 +1,5 @@
-//! `gantry supervisor`: which of several gateways on one Postgres acts on the models' containers, and letting another
-//! one do so.
+//! `gantry supervisor`: shows which of several gateways on one Postgres acts on the models' containers, and lets
+//! another one take over.
 
 use std::{io::Write, process::ExitCode};
 
@@ -21,7 +21,7 @@ pub(crate) fn run(
             "a SQLite database belongs to one gateway: there is nobody else to supervise its models"
         );
         let url = settings.database();
-        // Refuses any schema but this program's. Bringing one up to date is a gateway's work: those of another version
+        // Refuses any schema but this program's. Only a gateway migrates a schema, because gateways of another version
         // may run on it.
         let refused = "can't open the database";
         let mut store = Store::open_to_read(url.expose()).await.context(refused)?;

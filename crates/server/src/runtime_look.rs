@@ -1,5 +1,5 @@
-//! Whether the container runtime answers, for everybody who asks `/readyz`: one question for all of them, so that an
-//! engine that hangs is not asked more the more want to know, and nobody waits for it for long.
+//! Whether the container runtime answers, for `/readyz`. All callers share one query, so that more callers do not mean
+//! more queries to a runtime that hangs, and no caller waits long.
 
 use std::{
     sync::{
@@ -21,7 +21,7 @@ use tracing::{info, warn};
 const KEPT: Duration = Duration::from_secs(2);
 /// After this long without an answer the runtime counts as unresponsive, and callers no longer wait.
 const WAIT: Duration = Duration::from_secs(1);
-/// The last question, and what it brought.
+/// The last query to the runtime, and its answer.
 pub(crate) struct RuntimeLook {
     runtime: Arc<dyn Runtime>,
     question: Mutex<Option<Question>>,
@@ -39,7 +39,7 @@ impl RuntimeLook {
         Self { runtime, question: Mutex::default(), failing: Arc::default() }
     }
 
-    /// Whether it answers; the error is one line for anybody.
+    /// Returns whether the runtime answers. The error is one line that anybody may see.
     pub(crate) fn ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {
         let Question { asked, answer } = {
             let mut question = self.question.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ impl RuntimeLook {
     }
 }
 
-/// The log has what is wrong, once for each time that it begins.
+/// Logs the error once each time that the runtime begins to fail, and once when it answers again.
 fn note(failing: &AtomicBool, answer: &RuntimeResult<()>) {
     match answer {
         Ok(()) if failing.swap(false, Relaxed) => info!("the container runtime answers again"),
@@ -74,8 +74,8 @@ fn note(failing: &AtomicBool, answer: &RuntimeResult<()>) {
     }
 }
 
-/// What of an error anybody may know: neither a path nor what the engine said. Operators have the log and the capabilities
-/// of the system.
+/// Returns the part of an error that anybody may see: no path, and no text from the runtime. Operators find the
+/// details in the log and in the system's capabilities.
 fn public(error: &RuntimeError) -> &'static str {
     match error {
         RuntimeError::Unreachable { .. } => "it can't be reached",

@@ -14,7 +14,7 @@ use crate::{data_dir, secrets};
 /// File in `DATA_DIR/secrets`: one key a line, the first one encrypts.
 const FILE: &str = "database-keys";
 
-/// The keys that the settings or the data directory give; a new one is made where there is none.
+/// Loads the keys from the settings or the data directory; makes a new key if there is none.
 pub(crate) fn load(settings: &Settings, data_dir: &Path) -> anyhow::Result<Seal> {
     let given = settings.secrets_key.as_ref().map(|it| &it.0);
     let dir = data_dir.join("secrets");
@@ -25,7 +25,8 @@ pub(crate) fn load(settings: &Settings, data_dir: &Path) -> anyhow::Result<Seal>
     })
 }
 
-/// Encrypts what lies in clear, from before there were keys, or under an older key; says what can't be read.
+/// Encrypts secrets that are stored in plain text, from before there were keys, or under an older key. Logs the
+/// secrets that can't be decrypted.
 pub(crate) async fn at_start(store: &Store) -> anyhow::Result<()> {
     let done = store.reseal().await.context("can't encrypt the secrets in the database")?;
     if done.sealed > 0 {
@@ -39,7 +40,7 @@ pub(crate) async fn at_start(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `gantry secrets rotate`: a new key, and everything encrypted with it.
+/// `gantry secrets rotate`: makes a new key and encrypts every secret with it.
 pub(crate) fn run(
     matches: &ArgMatches,
     load_settings: impl FnOnce(&ArgMatches) -> anyhow::Result<Settings>,
@@ -58,7 +59,7 @@ pub(crate) fn run(
         "there is no {}: run this with the settings of the gateway, as its user",
         dir.join(FILE).display()
     );
-    // A gateway that runs knows the old keys only.
+    // Locked, because a running gateway would know only the old keys.
     let _lock = data_dir::lock(&data_dir)?;
     let database = settings.database();
     let _database_lock = match database.expose().strip_prefix("sqlite://") {
@@ -77,7 +78,7 @@ pub(crate) fn run(
         // Refuses any schema but this program's.
         Store::open_to_read(database.expose()).await.context(refused)?.close().await;
         let store = Store::open(database.expose()).await.context(refused)?.with_seal(seal);
-        // The key first: rows that nothing can read any more must not be.
+        // Store the key before the rows: otherwise a crash could leave rows that no stored key can decrypt.
         secrets::replace(&dir, FILE, &keys)?;
         let text = rotate(&store, sub.get_flag("forget-lost"), &id).await;
         store.close().await;

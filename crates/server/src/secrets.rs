@@ -11,7 +11,7 @@ use anyhow::Context;
 use rand::Rng;
 use secrecy::{ExposeSecret, SecretString};
 
-/// 256 random bits in hexadecimal.
+/// Returns 256 random bits in hexadecimal.
 pub(crate) fn random() -> SecretString {
     let mut bytes = [0_u8; 32];
     rand::rng().fill_bytes(&mut bytes);
@@ -19,7 +19,7 @@ pub(crate) fn random() -> SecretString {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect::<String>().into()
 }
 
-/// A directory that only this user can enter.
+/// Makes a directory that only this user can enter.
 pub(crate) fn private_dir(path: &Path) -> anyhow::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -28,7 +28,8 @@ pub(crate) fn private_dir(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("can't create the folder {}", path.display()))
 }
 
-/// The secret `name`: what the setting says, else what lies in `dir`, else a new one that is put there.
+/// Returns the secret `name`: the value of the setting, else the file in `dir`, else a new secret, which is stored
+/// there.
 pub(crate) fn load_or_make(
     dir: &Path,
     name: &str,
@@ -40,7 +41,7 @@ pub(crate) fn load_or_make(
     private_dir(dir)?;
     let path = dir.join(name);
     let said = || format!("can't use the secret file {}", path.display());
-    // A crash can leave an empty file: whole ones only appear by the rename.
+    // A crash can leave an empty file; complete files only appear by the rename.
     match fs::read_to_string(&path) {
         Ok(text) if text.trim().len() >= 16 => return Ok(text.trim().to_owned().into()),
         Ok(_) => {
@@ -54,7 +55,7 @@ pub(crate) fn load_or_make(
     Ok(secret)
 }
 
-/// Puts a secret into its file, whatever was there. A crash leaves the old one or the new one.
+/// Replaces the secret in its file. A crash leaves either the old secret or the new one.
 pub(crate) fn replace(dir: &Path, name: &str, secret: &SecretString) -> anyhow::Result<()> {
     let path = dir.join(name);
     let said = || format!("can't use the secret file {}", path.display());
@@ -66,7 +67,7 @@ pub(crate) fn replace(dir: &Path, name: &str, secret: &SecretString) -> anyhow::
         .mode(0o600)
         .open(&part)
         .with_context(said)?;
-    // Root may do this for a gateway of another user, who has to read it.
+    // Root may run this for a gateway of another user. That user gets the file, because its gateway has to read it.
     let (made, folder) = (file.metadata().with_context(said)?, fs::metadata(dir).with_context(said)?);
     if made.uid() != folder.uid() {
         std::os::unix::fs::fchown(&file, Some(folder.uid()), Some(folder.gid())).with_context(said)?;

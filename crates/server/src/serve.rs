@@ -1,4 +1,4 @@
-//! `gantry serve`: builds everything in dependency order, runs it, and takes it down again.
+//! `gantry serve`: builds everything in dependency order, runs it, and shuts it down again.
 
 use std::{
     path::PathBuf,
@@ -62,28 +62,29 @@ use crate::{
     telemetry, ui,
 };
 
-/// At the end, connections are told to close with an answer for so long, before idle ones are closed: a client that
-/// asks again at that moment would find its connection gone.
+/// Time at shutdown in which answers ask clients to close their connections, before idle connections are closed. A
+/// client that sends a request just as its idle connection closes would find it gone.
 const LEAVE_GRACE: Duration = Duration::from_millis(250);
-/// For the database at the end. One that hangs would keep us for ever: a connection is closed when its statement ends.
+/// Longest wait for the database connections to close at shutdown. Without a limit, a database that hangs would block
+/// the exit for ever, because a connection closes only when its statement ends.
 const CLOSE: Duration = Duration::from_secs(5);
 /// Folder of the usage spool in the data directory.
 const SPOOL: &str = "spool";
-/// More data-plane threads than this only help machines that do nothing else.
+/// Most data-plane threads that are chosen automatically. More only help machines that do nothing else.
 const MAX_AUTO_THREADS: usize = 8;
 
 pub(crate) fn run((mut settings, entries): (Settings, Vec<Entry>), demo: bool) -> anyhow::Result<ExitCode> {
     telemetry::init(&settings)?;
-    // Its memory and its environment hold secrets: no core dumps, and no look into it by other programs of this user, such
-    // as engines. What it starts is not concerned.
+    // The process's memory and environment hold secrets, so core dumps are off and other programs of this user, such
+    // as engines, can't read its memory. Child processes are not affected.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         warn!(%error, "other programs of this user can read the memory of the gateway");
     }
-    // While there is one thread.
+    // Done while the process has one thread.
     let sockets = Sockets::take()?;
     sockets.apply(&mut settings)?;
     let (access, writer) = telemetry::access(&settings)?.unzip();
-    // The data plane has threads of its own; this is for SQL, containers and the admin API.
+    // The data plane has its own threads; this runtime is for SQL, containers and the admin API.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")
@@ -91,7 +92,7 @@ pub(crate) fn run((mut settings, entries): (Settings, Vec<Entry>), demo: bool) -
         .build()
         .context("can't start the control runtime")?;
     let clean = runtime.block_on(serve((settings, &entries), sockets, demo, access))?;
-    // Blocking work that hangs must not keep the process.
+    // Blocking work that hangs must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     if let Some(writer) = writer {
         writer.finish();
@@ -111,7 +112,7 @@ async fn serve(
     let traced = otlp::Counts::default();
     let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
     let base = Base::open(&settings).await?;
-    // It has served its purpose.
+    // The bootstrap password is no longer needed.
     settings.admin_bootstrap_password = None;
     let (limiter, share) = limiter(&settings, &base)?;
     let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
@@ -174,7 +175,7 @@ async fn serve(
     let told = door::Told::new(entries, plane.addr(), &base.data_dir, runtime_name);
     supervisor.spawn("door", |stop| door::serve(told, stop));
 
-    // From here on a signal ends us in order. Before, it kills us, which does no harm.
+    // From here on a signal starts an orderly shutdown. Before this point it kills the process, which does no harm.
     let mut signals = Signals::listen()?;
     announce(&settings, &base.store, &plane, &setup_token).await?;
     notify.ready();
@@ -191,15 +192,15 @@ async fn serve(
     Ok(clean && told)
 }
 
-/// What keeps the admin API's state: the feed of events, and when tokens were used last.
+/// Starts the tasks that maintain the admin API's state: the feed of events, and when tokens were used last.
 fn follow(supervisor: &Supervisor, app: &App) {
     let (watched, used) = (app.clone(), app.clone());
     supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
     supervisor.spawn("tokens", |stop| uses::keep(used, async move { stop.cancelled().await }));
 }
 
-/// Returns when it is time to stop, and whether somebody said so: a task that ended by itself is a fault, after which the
-/// service manager is to start us again.
+/// Waits until the gateway has to stop. Returns `true` after a signal. Returns `false` if a task ended by itself: that
+/// is a fault, after which the service manager should restart the gateway.
 async fn until_the_end(signals: &mut Signals, [work, shipping]: [&Supervisor; 2]) -> bool {
     tokio::select! {
         () = signals.next() => return true,
@@ -216,7 +217,8 @@ async fn close(store: &Store) {
     }
 }
 
-/// A SQLite database belongs to one gateway.
+/// Returns how this gateway supervises models: alone on SQLite, whose database belongs to one gateway, or among others
+/// on Postgres.
 fn supervision(base: &Base) -> Supervision {
     match base.store.kind() {
         DatabaseKind::Sqlite => Supervision::alone(),
@@ -224,7 +226,7 @@ fn supervision(base: &Base) -> Supervision {
     }
 }
 
-/// The tasks that carry out what was asked for.
+/// Starts the tasks that carry out commands and changes.
 fn work(
     supervisor: &Supervisor,
     control: &Arc<Control>,
@@ -240,14 +242,15 @@ fn work(
     supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
 }
 
-/// The tasks that only look.
+/// Starts the tasks that only observe.
 fn observe(supervisor: &Supervisor, control: &Arc<Control>) {
     let (sampler, prober) = (Arc::clone(control), Arc::clone(control));
     supervisor.spawn("samples", |stop| sample::run(sampler, stop));
     supervisor.spawn("upstreams", |stop| upstreams::run(prober, stop));
 }
 
-/// The tasks that bring away what requests leave: they must outlive the last one, so they stop after the others.
+/// Starts the tasks that deliver usage records and spans of requests. They must outlive the last request, so they stop
+/// after the other tasks.
 fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exporter>) -> Supervisor {
     let shipping = Supervisor::default();
     let shipper = Arc::clone(control);
@@ -258,7 +261,8 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
     shipping
 }
 
-/// The limiter of the data plane, and the task that shares its limits with other gateways, if there is a server for it.
+/// Returns the limiter of the data plane, and the task that shares its limits with other gateways, if `REDIS_URL` is
+/// set.
 fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
     let (link, changes) = Link::new();
@@ -268,7 +272,7 @@ fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<
     Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
 }
 
-/// What the settings say about keys without limits of their own.
+/// Returns the limits from the settings for keys without limits of their own.
 fn default_limits(settings: &Settings) -> Limits {
     let limit = |it: u32| (it > 0).then_some(i64::from(it));
     Limits {
@@ -434,7 +438,8 @@ fn plane_config(
         n => n,
     };
     let cookies = base.cookies.clone();
-    // All gateways of one database have the same registry, so that each of them would go on with the loop of another.
+    // The `Via` value names the database, not the gateway: all gateways on one database share one registry, so a
+    // request loop could go through any of them.
     let via = HeaderValue::try_from(format!("1.1 gantry-{}", base.instance))
         .context("the id of the database is no word")?;
     Ok(gantry_dataplane::Config {
@@ -461,7 +466,7 @@ fn plane_config(
     })
 }
 
-/// Tells the operator where to go next.
+/// Prints for the operator where to go next.
 async fn announce(
     settings: &Settings,
     store: &Store,
@@ -473,7 +478,7 @@ async fn announce(
     if settings.gateway_dev_allow_all_keys {
         warn!("GATEWAY_DEV_ALLOW_ALL_KEYS is on: anybody who reaches {addr} may use every model");
     }
-    // A browser can't go to "every address", which is what may be listened on.
+    // The gateway may listen on every address (such as 0.0.0.0), which a browser can't open.
     let shown = crate::doctor::reachable(addr);
     let mut lines = vec![format!("  UI and API  http://{shown}/")];
     if shown != addr {

@@ -1,4 +1,4 @@
-//! The end of the process: in order after the first signal, at once after the second.
+//! Shutdown of the process: orderly after the first signal, immediate after the second.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::supervisor::Supervisor;
 
 /// Time for the usage shipper to end after the last request.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Time for the container runtime, and for everything else, beyond what an engine gets to stop.
+/// Time for the container runtime and everything else, in addition to the time that an engine gets to stop.
 const RUNTIME_GRACE: Duration = Duration::from_secs(20);
 
 /// SIGTERM and Ctrl-C.
@@ -41,25 +41,26 @@ impl Signals {
     }
 }
 
-/// What has to end.
+/// The parts that have to be shut down.
 pub(crate) struct End<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) plane: &'a DataPlane,
     pub(crate) control: &'a Arc<Control>,
     pub(crate) supervisor: Supervisor,
-    /// It moves usage rows, so it must outlive the last request.
+    /// The tasks that move usage rows, which must outlive the last request.
     pub(crate) shipping: Supervisor,
 }
 
 impl End<'_> {
-    /// Ends everything. Whether it went in order.
+    /// Shuts everything down. Returns whether the shutdown was orderly.
     pub(crate) async fn run(self, signals: &mut Signals) -> bool {
         info!("stopping: running requests may end for {} s", self.settings.drain_timeout_sec.as_secs());
         tokio::select! {
             clean = self.in_order() => clean,
             () = signals.next() => {
                 warn!("told to stop again: stopping at once");
-                // Rows of what is cut are in the spool then, and are shipped by the next gateway.
+                // After this, the usage rows of the requests that are cut off are in the spool; the next gateway
+                // process ships them.
                 self.plane.cut().await;
                 false
             }
@@ -68,7 +69,7 @@ impl End<'_> {
 
     async fn in_order(&self) -> bool {
         let drained = self.plane.drain(self.settings.drain_timeout_sec).await;
-        // A worker that stops an engine just now does so to the end.
+        // A worker that is stopping an engine gets the time to finish.
         let limit = self.control.config.stop_grace + RUNTIME_GRACE;
         let mut clean = self.supervisor.shutdown(limit).await;
         clean &= self.shipping.shutdown(STOP_GRACE).await;
@@ -85,8 +86,8 @@ impl End<'_> {
     }
 }
 
-/// For `STOP_MODELS_ON_SHUTDOWN`: all at once, so that it takes one grace time. The containers go too: one that ended
-/// would look like an engine that died when the gateway comes back.
+/// Stops the models for `STOP_MODELS_ON_SHUTDOWN`, all at once, so that this takes a single grace time. The containers
+/// are removed too: when the gateway comes back, a stopped container would look like an engine that died.
 async fn stop_models(control: &Control) {
     if !control.supervision.is_open() {
         info!("another gateway supervises the models; they go on");

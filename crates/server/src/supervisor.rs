@@ -1,4 +1,4 @@
-//! Long-lived work and how it stops: the only place that spawns.
+//! Long-lived tasks and how they stop. No other place spawns them.
 
 use std::{future::Future, time::Duration};
 
@@ -13,7 +13,8 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Runs `task` until it returns; one that returns (or panics) before it was asked to stops the whole process.
+    /// Runs `task` until it returns. A task that returns or panics before it was asked to stop stops the whole
+    /// process.
     pub(crate) fn spawn<F>(&self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -36,7 +37,7 @@ impl Supervisor {
         tokio::time::timeout(grace, self.tasks.wait()).await.is_ok()
     }
 
-    /// Returns when a task ended that should not have, or a stop was asked for.
+    /// Waits until a task ended too early or a stop was requested.
     pub(crate) async fn stopped(&self) {
         self.stop.cancelled().await;
     }

@@ -18,15 +18,15 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// Blocks of the access log that wait for the writer at most; of each data-plane thread there are two a second.
+/// Most blocks of the access log that may wait for the writer. Each data-plane thread sends two blocks a second.
 const BLOCKS: usize = 64;
-/// How long the last lines may take at the end.
+/// Longest wait at shutdown until the last lines are written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn init(settings: &Settings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.rust_log).context("RUST_LOG can't be read")?;
     let quiet = filter_fn(|it| *it.level() <= Level::INFO || !is_talkative(it.target()))
-        // The other one's counts.
+        // Only the level hint of the other filter, from `RUST_LOG`, counts.
         .with_max_level_hint(LevelFilter::TRACE);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match settings.log_format {
@@ -36,7 +36,8 @@ pub(crate) fn init(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Below `info` these write bodies of requests into the log, environments with secrets included. No setting lets them.
+/// Returns whether a library writes request bodies into the log below `info`, including environments with secrets. No
+/// setting enables these lines.
 fn is_talkative(target: &str) -> bool {
     ["bollard", "hyper", "hyper_util", "sqlx"]
         .iter()
@@ -46,10 +47,10 @@ fn is_talkative(target: &str) -> bool {
 /// The thread that writes the access log.
 pub(crate) struct AccessWriter(JoinHandle<()>);
 
-/// The access log, if `RUST_LOG` lets any of it through.
+/// Opens the access log, if `RUST_LOG` lets any of its lines through.
 ///
 /// # Errors
-/// No thread can be started.
+/// The writer's thread can't be started.
 pub(crate) fn access(settings: &Settings) -> anyhow::Result<Option<(AccessLog, AccessWriter)>> {
     if !tracing::enabled!(target: "gantry::access", Level::WARN) {
         return Ok(None);
@@ -57,7 +58,8 @@ pub(crate) fn access(settings: &Settings) -> anyhow::Result<Option<(AccessLog, A
     let (to, blocks) = mpsc::sync_channel::<Vec<u8>>(BLOCKS);
     let write = move || {
         for block in blocks {
-            // Whole lines at once, between those of others. Where nobody reads the log, there is nobody to tell.
+            // Written as whole lines, so that they do not mix with lines of the other log. An error is ignored: if
+            // standard error fails, it can't be reported anywhere.
             let _ = std::io::stderr().lock().write_all(&block);
         }
     };
@@ -75,7 +77,7 @@ pub(crate) fn access(settings: &Settings) -> anyhow::Result<Option<(AccessLog, A
 }
 
 impl AccessWriter {
-    /// Waits for the last lines, once nobody makes more.
+    /// Waits until the last lines are written, after their last sender is gone.
     pub(crate) fn finish(self) {
         let end = Instant::now() + PATIENCE;
         while !self.0.is_finished() && Instant::now() < end {

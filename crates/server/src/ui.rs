@@ -7,7 +7,7 @@ use axum::{
     routing::{MethodRouter, get},
 };
 
-/// Paths and what is there.
+/// Returns the paths of the pages with their handlers.
 pub(crate) fn files() -> Vec<(&'static str, MethodRouter)> {
     vec![
         ("/", get(async || Redirect::temporary("/ui/"))),

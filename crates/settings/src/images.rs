@@ -1,10 +1,11 @@
-//! Settings that name container images. One that no image can have is refused at start, not when a model needs it.
+//! Settings that name container images. A name that no image can have is refused at start, not only when a model needs
+//! it.
 
 use gantry_domain::image::{is_pattern, is_reference};
 
 use crate::value::{Value, Words};
 
-/// An image, as `docker run` takes it.
+/// An image name in the form that `docker run` takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageName(pub String);
 
@@ -20,7 +21,7 @@ impl Value for ImageName {
     }
 }
 
-/// Repositories; one that ends with `*` stands for all that begin so.
+/// Image repositories. One that ends with `*` matches all that begin with the text before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImagePatterns(pub Vec<String>);
 

@@ -1,5 +1,5 @@
-//! Every setting of the gateway, once: name, type, default and what it does. Loading, `gantry settings`, the reference
-//! page and the example file are made from this table.
+//! Defines every setting of the gateway in one place: name, type, default and what it does. Loading, `gantry settings`,
+//! the reference page and the example file are made from this table.
 //!
 //! A value comes from a flag (`--gateway-listen`), else the environment (`GATEWAY_LISTEN`), else a `.env` file, else
 //! the default. Secrets may also be given as a file (`SESSION_SECRET_FILE`), in each of these ways.
@@ -19,10 +19,10 @@ pub use value::{
     Secret, UserIds, Value, Wait, Words,
 };
 
-/// What is wrong with the combination of values, or dangerous about it.
+/// Checks the values together, for combinations that are wrong or dangerous.
 impl Settings {
     /// # Errors
-    /// Names the setting and what to do.
+    /// Error with the name of the setting and what to do.
     pub fn check(&self) -> Result<(), SettingsError> {
         let refuse =
             |name: &'static str, why: &str| Err(SettingsError::Refused { name, why: why.to_owned() });
@@ -48,17 +48,17 @@ impl Settings {
         Ok(())
     }
 
-    /// Address of the database; without `DATABASE_URL` a SQLite file in the data directory.
+    /// Returns the address of the database; without `DATABASE_URL` a SQLite file in the data directory.
     pub fn database(&self) -> DatabaseUrl {
         self.database_url.clone().unwrap_or_else(|| DatabaseUrl::sqlite(&self.data_dir.join("gantry.db")))
     }
 
-    /// Where model files lie; without `MODELS_DIR` a folder in the data directory.
+    /// Returns the folder of the model files; without `MODELS_DIR` a folder in the data directory.
     pub fn models_dir(&self) -> std::path::PathBuf {
         self.models_dir.clone().unwrap_or_else(|| self.data_dir.join("models"))
     }
 
-    /// Where packages are written to and read from.
+    /// Returns the folders that deployment packages are written to and read from.
     pub fn export_dirs(&self) -> Vec<std::path::PathBuf> {
         match self.export_dirs.0.as_slice() {
             [] => vec![self.data_dir.join("exports")],
@@ -66,7 +66,7 @@ impl Settings {
         }
     }
 
-    /// Where engines cache what they fetch from the hub.
+    /// Returns the folder in which engines cache what they fetch from the hub.
     pub fn hub_cache_dir(&self) -> std::path::PathBuf {
         self.hub_cache_dir.clone().unwrap_or_else(|| self.data_dir.join("hub-cache"))
     }

@@ -1,4 +1,4 @@
-//! Where settings come from, and the refusal of what is unknown.
+//! Reads settings from their sources and refuses unknown ones.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use gantry_domain::spelling::distance;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     Default,
-    /// [`SYSTEM_FILE`]: what the package's service runs with.
+    /// [`SYSTEM_FILE`]: the settings of the service that the package installs.
     SystemFile,
     EnvFile,
     Environment,
@@ -79,30 +79,31 @@ pub struct Sources {
     pub environment: BTreeMap<String, String>,
     pub env_file: BTreeMap<String, String>,
     pub system_file: BTreeMap<String, String>,
-    /// Why the `.env` file that there is was not read, as a sentence.
+    /// The reason, as a sentence, why an existing `.env` file was not read.
     pub passed_over: Option<String>,
 }
 
-/// The settings of the gateway that this machine runs as a service. Verbs in a shell read it too, so that they mean the
-/// same gateway.
+/// The settings of the gateway that this machine runs as a service. Commands in a shell read it too, so that they refer
+/// to the same gateway.
 pub const SYSTEM_FILE: &str = "/etc/gantry/gantry.env";
-/// The environment variable that names another file in its place; an empty value reads none.
+/// The environment variable that names another file instead; an empty value reads no file.
 pub const SYSTEM_FILE_VARIABLE: &str = "GANTRY_SETTINGS_FILE";
 
-/// Variables of other programs that count where ours is not set.
+/// Variables of other programs that are used if ours is not set.
 const ALIASES: &[(&str, &str)] = &[("CONTAINER_HOST", "DOCKER_HOST")];
-/// Variables of this prefix are ours, so an unknown one is a typing error.
+/// Variables with this prefix are ours, so an unknown one is a typing error.
 const OURS: &str = "GATEWAY_";
-/// What other programs read, and looks like a setting misspelt.
+/// Variables of other programs that look like misspelt settings.
 const FOREIGN: &[&str] =
     &["DATABASE_URI", "DATA_DIRS", "DATE_DIR", "MODEL_DIR", "REDIS_URI", "RUST_LOG_FILE"];
 
 impl Sources {
-    /// Takes the process's environment, the `.env` file in `dir` if there is one that nobody else can have written (its
-    /// settings decide what programs the gateway runs), and [`SYSTEM_FILE`] if there is one that this user may read.
+    /// Takes the process's environment; the `.env` file in `dir`, if it exists and no other user can have written it
+    /// (its settings decide which programs the gateway runs); and [`SYSTEM_FILE`], if it exists and this user may read
+    /// it.
     ///
     /// # Errors
-    /// A file can't be read, or a line of it is malformed.
+    /// Error if a file can't be read, or a line of it is malformed.
     pub fn from_process(
         flags: BTreeMap<String, String>,
         environment: impl Iterator<Item = (String, String)>,
@@ -122,8 +123,8 @@ impl Sources {
         Ok(Self { flags, environment, env_file, system_file, passed_over })
     }
 
-    /// The text of setting `name` with where it came from; with `in_file`, `<NAME>_FILE` of a source may say which file
-    /// holds it.
+    /// Returns the text of setting `name` and where it came from. With `in_file`, a source may instead set
+    /// `<NAME>_FILE` to the path of a file that holds the text.
     pub(crate) fn get(
         &self,
         name: &str,
@@ -149,13 +150,15 @@ impl Sources {
                 return Ok((text.trim_end_matches(['\r', '\n']).to_owned(), Origin::SecretFile));
             }
         }
-        // Without a home there is the root: `/` before a `/` would make a path of two.
+        // Without `HOME`, `~` becomes the empty text, so that the path starts at the root. A trailing `/` is cut, so
+        // that no path begins with `//`.
         let home = self.environment.get("HOME").map_or("", |it| it.trim_end_matches('/'));
         Ok((default.replacen('~', home, 1), Origin::Default))
     }
 
-    /// Flags and lines of files are all ours. The environment is everybody's: what begins like ours is, and what is a
-    /// typing error away from a setting most likely was meant to be it, such as a limit that is off unless it is set.
+    /// Refuses unknown names. Flags and lines of files are all ours. The environment is shared with other programs: a
+    /// name with our prefix is ours, and a name that is a typing error away from a setting was most likely meant to be
+    /// it. Such a setting may be a limit that is off unless it is set.
     pub(crate) fn refuse_unknown(&self, names: &[String]) -> Result<(), SettingsError> {
         let nearest = |name: &str| {
             let all = names.iter().map(|it| (distance(it, name), it));
@@ -188,7 +191,7 @@ impl Sources {
             return Err(SettingsError::Unknown { name: name.clone(), origin, near });
         }
         for name in self.environment.keys() {
-            // Two mistakes in a short name make another word.
+            // In a short name, two mistakes can make another word.
             let mistakes = if name.len() < 12 { 1 } else { 2 };
             let comparable = name.len() >= 8 && !FOREIGN.contains(&name.as_str());
             match nearest(name).filter(|_| comparable) {
@@ -202,8 +205,8 @@ impl Sources {
     }
 }
 
-/// The lines of the machine's settings file. One that only its service may read is not for this user, who then has the
-/// defaults; one that was `named` must be there.
+/// Returns the lines of the machine's settings file. If only the service may read the file, this user gets the
+/// defaults. A file that was `named` must exist.
 fn system_file(path: &str, named: bool) -> Result<BTreeMap<String, String>, SettingsError> {
     if path.is_empty() {
         return Ok(BTreeMap::new());
@@ -218,9 +221,9 @@ fn system_file(path: &str, named: bool) -> Result<BTreeMap<String, String>, Sett
     }
 }
 
-/// The text of the file, or why it is not read.
+/// Returns the text of the file, or why it is not read.
 fn env_file(path: &Path) -> io::Result<Result<String, String>> {
-    // A link of somebody's may lead to a file of root's that is meant for something else.
+    // A link that another user made may lead to a file of root's that is meant for something else.
     let link = fs::symlink_metadata(path)?;
     // Reading a named pipe would block for ever.
     if !fs::metadata(path)?.is_file() {
@@ -233,7 +236,7 @@ fn env_file(path: &Path) -> io::Result<Result<String, String>> {
     if let Some(stranger) = stranger {
         return Ok(Err(format!("it belongs to the user with the id {stranger}, not to yours or to root")));
     }
-    // Many systems give each user a private group: then group write permission lets nobody else write.
+    // Many systems give each user a private group. Then group write permission lets no other user write.
     let private = group == user && found.gid() == group;
     let foreign = if private { 0o002 } else { 0o022 };
     if found.mode() & foreign != 0 {
@@ -247,7 +250,7 @@ fn env_file(path: &Path) -> io::Result<Result<String, String>> {
     Ok(Ok(text))
 }
 
-/// `NAME=value` lines; `#` begins a comment line; a value may stand in quotes.
+/// Reads `NAME=value` lines. `#` begins a comment line; a value may be in quotes.
 fn parse_env_file(file: &str, text: &str) -> Result<BTreeMap<String, String>, SettingsError> {
     let mut values = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
@@ -322,7 +325,7 @@ mod tests {
         );
     }
 
-    /// The words like `NAME_LIKE_THIS` of what a client is told to do.
+    /// Checks the words like `NAME_LIKE_THIS` in the remedies that clients get.
     #[test]
     fn remedies_name_settings_that_there_are() {
         let known = Settings::names();

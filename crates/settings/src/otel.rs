@@ -1,24 +1,24 @@
-//! Types of the settings that OpenTelemetry defines: names and forms are those of its specification ("Environment
-//! Variable Specification", "OpenTelemetry Protocol Exporter"), so that what other programs are told works here too.
+//! Types of the settings that OpenTelemetry defines. Names and forms are those of its specification ("Environment
+//! Variable Specification", "OpenTelemetry Protocol Exporter"), so that values meant for other programs work here too.
 
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
 use crate::value::Value;
 
-/// Where a collector listens: `http[s]://host[:port][/path]`. Without a port it is the scheme's, as in any URL.
+/// Address of a collector: `http[s]://host[:port][/path]`. The default port is the scheme's, as in any URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpEndpoint {
     pub tls: bool,
-    /// Without brackets.
+    /// Host name or IP address, an IPv6 address without brackets.
     pub host: String,
     pub port: u16,
-    /// Without a slash at its end.
+    /// Path without a slash at its end.
     pub path: String,
 }
 
 impl OtlpEndpoint {
-    /// `host:port`, as the `host` header wants it.
+    /// Returns `host:port` in the form of the `host` header.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -68,7 +68,7 @@ impl Value for OtlpEndpoint {
     }
 }
 
-/// Names and values.
+/// A list of names and values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pairs(pub Vec<(String, String)>);
 
@@ -92,7 +92,7 @@ fn pair(text: &str) -> Option<(String, String)> {
     (!name.is_empty() && clean(name) && clean(&value)).then(|| (name.to_owned(), value.into_owned()))
 }
 
-/// The same, of which no value is ever shown: a collector's key is among them.
+/// A list of names and values whose values are never shown, because the collector's key is among them.
 #[derive(Debug, Clone, Default)]
 pub struct SecretPairs(pub Vec<(String, SecretString)>);
 
@@ -101,7 +101,7 @@ impl Value for SecretPairs {
     const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
-        // What a name in a header may consist of (RFC 9110 §5.6.2).
+        // The characters that a header name may have (RFC 9110 §5.6.2).
         let token =
             |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it));
         let all = Pairs::parse(text)?.0;
@@ -135,7 +135,8 @@ impl TracesSampler {
         (Self::ParentBasedTraceIdRatio, "parentbased_traceidratio"),
     ];
 
-    /// Whether what the caller's trace says counts first; and the share of the others, if `ratio` is the setting's.
+    /// Returns whether the decision in the caller's trace comes first, and the share of the other traces that is
+    /// exported. `ratio` is the share from the setting.
     pub fn decides(self, ratio: Share) -> (bool, f64) {
         match self {
             Self::AlwaysOn => (false, 1.0),

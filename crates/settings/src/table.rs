@@ -28,9 +28,9 @@ pub struct Entry {
     pub doc: &'static str,
     pub default: &'static str,
     pub allowed: &'static str,
-    /// What is in force; `***` for secrets.
+    /// The value in force; `***` for secrets.
     pub value: String,
-    /// As it was written; `None` where that would tell a secret.
+    /// The value as it was written; `None` where that would reveal a secret.
     pub text: Option<String>,
     pub origin: Origin,
 }
@@ -61,7 +61,7 @@ macro_rules! settings {
             /// Reads every setting.
             ///
             /// # Errors
-            /// The first one that is malformed or unknown, with what is allowed.
+            /// The first setting that is malformed or unknown, with the values that are allowed.
             pub fn load(sources: &Sources) -> Result<(Self, Vec<Entry>), SettingsError> {
                 sources.refuse_unknown(&[Self::names(), Self::file_names()].concat())?;
                 let mut entries = Vec::new();

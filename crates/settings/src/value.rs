@@ -13,9 +13,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// A type that a setting can have.
 pub trait Value: Sized {
-    /// For messages and the reference page: "an address such as 127.0.0.1:8084".
+    /// The allowed values, for messages and the reference page: "an address such as 127.0.0.1:8084".
     const ALLOWED: &'static str;
-    /// Holds a secret, so that it may also be given as a file.
+    /// Whether the type holds a secret, so that it may also be given as a file.
     const IN_FILE: bool = false;
 
     /// `None` if `text` is not allowed.
@@ -137,7 +137,7 @@ impl Value for NonZeroUsize {
     }
 }
 
-/// In seconds.
+/// A duration is written in seconds.
 impl Value for Duration {
     const ALLOWED: &'static str = "a whole number of seconds from 1 to 31,536,000";
 
@@ -150,7 +150,7 @@ impl Value for Duration {
     }
 }
 
-/// A time, in seconds, that may be none at all.
+/// A duration in seconds that may also be 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait(pub Duration);
 
@@ -235,7 +235,8 @@ impl Value for Hosts {
     }
 }
 
-/// A program and its first arguments. Words are separated by spaces; quotes keep spaces in a word. No shell is involved.
+/// A program and its first arguments. Words are separated by spaces; quotes keep spaces in a word. No shell is
+/// involved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandWords(pub Vec<String>);
 
@@ -352,7 +353,7 @@ impl DatabaseUrl {
         Self(format!("sqlite://{}", path.display()).into())
     }
 
-    /// With the password that it may carry.
+    /// Returns the address with the password that it may contain.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
@@ -378,7 +379,7 @@ impl Value for DatabaseUrl {
     }
 }
 
-/// Parameters of database and Redis addresses that are no secrets; the values of all others are not shown.
+/// Parameters of database and Redis addresses that are not secret. The values of all others are not shown.
 const PLAIN_PARAMETERS: &[&str] = &[
     "application_name",
     "db",
@@ -396,14 +397,14 @@ const PLAIN_PARAMETERS: &[&str] = &[
     "user",
 ];
 
-/// Never part of a password, wherever the address has it: before the `@`, or as a parameter.
+/// Returns the address without its password, which may be before the `@` or in a parameter.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
     if scheme == "sqlite" {
         return url.to_owned();
     }
     let (head, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
-    // A password that was not encoded: where it ends can't be said.
+    // The password was not percent-encoded, so its end can't be determined.
     if query.contains('@') {
         return format!("{scheme}://***");
     }
@@ -428,7 +429,7 @@ fn without_password(url: &str) -> String {
 pub struct RedisUrl(SecretString);
 
 impl RedisUrl {
-    /// With the password that it may carry.
+    /// Returns the address with the password that it may contain.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
@@ -446,7 +447,7 @@ impl Value for RedisUrl {
 
     fn parse(text: &str) -> Option<Self> {
         let schemes = ["redis", "rediss", "valkey", "valkeys", "unix"];
-        // What comes after `#` would be taken for a wish not to check the certificate.
+        // The client library would take the text after `#` as a request not to check the certificate.
         let known = text.split_once("://").is_some_and(|(scheme, rest)| {
             schemes.contains(&scheme) && !rest.is_empty() && !rest.contains('#')
         });
@@ -455,7 +456,7 @@ impl Value for RedisUrl {
 
     fn show(&self) -> String {
         let shown = without_password(self.expose());
-        // That of a socket stands among the parameters.
+        // The password of a socket address is among the parameters.
         let Some((before, rest)) = shown.split_once("pass=") else { return shown };
         let after = rest.find('&').map_or("", |end| &rest[end..]);
         format!("{before}pass=***{after}")
@@ -479,7 +480,7 @@ impl Value for LimitMode {
 pub enum ContainerRuntime {
     Auto,
     Docker,
-    /// Engines are processes of this machine.
+    /// Engines run as processes of this machine.
     Process,
 }
 

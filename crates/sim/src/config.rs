@@ -9,10 +9,10 @@ use crate::faults::Faults;
 use crate::flavour::{Flavour, Version};
 use crate::startup;
 
-/// The simulated model's training context, in tokens; also the context when none is asked for.
+/// The simulated model's training context, in tokens. It is also the context when the command line sets none.
 pub const TRAINED_CONTEXT: u32 = 131_072;
 
-/// What the simulated model can be asked.
+/// The kind of requests that the simulated model serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     Generate,
@@ -29,7 +29,7 @@ pub struct Config {
     pub host: String,
     /// 0 lets the system choose; the address is printed at start.
     pub port: u16,
-    /// As given: a path or a repository id.
+    /// The model as given: a path or a repository id.
     pub model: String,
     /// The names the model answers to; the first is canonical.
     pub names: Vec<String>,
@@ -40,7 +40,7 @@ pub struct Config {
     pub context: u32,
     /// Tokens one embedding input may have (llama.cpp's physical batch).
     pub batch: u32,
-    /// Requests decoded at the same time; more wait.
+    /// Number of requests that are decoded at the same time; more requests wait.
     pub slots: u32,
     pub metrics: bool,
     pub slots_endpoint: bool,
@@ -58,11 +58,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the words after `engine-sim`.
+    /// Reads the arguments after `engine-sim`.
     ///
     /// # Errors
-    /// What the program prints and its exit code when it ends before serving: `--help`,
-    /// `--version`, a refused flag, or a model that the real engine would fail to load.
+    /// The output and the exit code of a program that ends before it serves: `--help`, `--version`, a refused flag, or
+    /// a model that the real engine would fail to load.
     pub fn parse(args: &[String], env: &Env) -> Result<Self, Exit> {
         let (faults, rest) = Faults::take(args, env)?;
         let (flavour, version, rest) = own_options(&rest, env)?;
@@ -80,7 +80,7 @@ impl Config {
         }
     }
 
-    /// Says in every answer that no real engine made it.
+    /// Returns the fingerprint, which says in every answer that no real engine made it.
     pub(crate) fn fingerprint(&self) -> String {
         match self.flavour {
             Flavour::Vllm => format!("vllm-{}-simulator", self.version),
@@ -95,7 +95,7 @@ impl Config {
     fn vllm(args: &[String], version: Version, env: &Env, faults: Faults) -> Result<Self, Exit> {
         let command = args::vllm::parse(args, version)?;
         let given = command.given;
-        // The default model of vLLM; nobody means it, but it is what the real one loads.
+        // Without a model, the real vLLM loads this one.
         let model = command.model.unwrap_or_else(|| "Qwen/Qwen3-0.6B".to_owned());
         startup::check_vllm(&model, &given, version, &faults)?;
         let mut names = match given.all("--served-model-name") {
@@ -188,7 +188,7 @@ impl Config {
     }
 }
 
-/// `--flavour` and `--engine-version`, which no engine has.
+/// Reads `--flavour` and `--engine-version`, which no engine has.
 fn own_options(args: &[String], env: &Env) -> Result<(Flavour, Version, Vec<String>), Exit> {
     let refuse = |why: String| Exit::failure(2, format!("engine simulator: {why}\n"));
     let mut flavour = env.get("GANTRY_SIM_FLAVOUR").cloned();
@@ -216,7 +216,7 @@ fn own_options(args: &[String], env: &Env) -> Result<(Flavour, Version, Vec<Stri
     Ok((flavour, version, rest))
 }
 
-/// Slots and the tokens each may use: `-c` is the total unless the cache is unified.
+/// Returns the number of slots and the tokens that each may use: `-c` is the total unless the cache is unified.
 fn llama_slots(given: &Given, version: Version) -> (u32, u32) {
     let modern = version >= llama_flags::MODERN_DEFAULTS;
     let default_context = if modern { TRAINED_CONTEXT } else { 4096 };
@@ -235,17 +235,17 @@ fn llama_slots(given: &Given, version: Version) -> (u32, u32) {
     }
 }
 
-/// Whether the simulator pretends that this model exists without looking.
+/// Returns whether the model is missing.
 ///
-/// Only paths under `/models` are looked up, since that is where a gateway mounts its model
-/// folder; `/models/simulated` (`.gguf`), names that start with `sim:` and `GANTRY_SIM_ANY_MODEL=1` skip it.
+/// Only paths under `/models` are looked up, since a gateway mounts its model folder there; `/models/simulated`
+/// (`.gguf`), names that start with `sim:` and `GANTRY_SIM_ANY_MODEL=1` are exempt.
 pub(crate) fn model_is_missing(model: &str, faults: &Faults) -> bool {
     let pretended = matches!(model, "/models/simulated" | "/models/simulated.gguf");
     let exempt = faults.any_model || model.starts_with("sim:") || pretended;
     model.starts_with("/models/") && !exempt && !Path::new(model).exists()
 }
 
-/// The load formats that stopped working with vLLM 0.24.
+/// Returns whether this is a GGUF file for a vLLM that can't load it: that load format was removed in vLLM 0.24.
 pub(crate) fn is_gguf_for_new_vllm(model: &str, version: Version) -> bool {
     Path::new(model).extension().is_some_and(|extension| extension == "gguf")
         && vllm_flags::load_formats(version).is_none()

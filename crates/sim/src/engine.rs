@@ -1,8 +1,8 @@
 //! The simulated engine behind the HTTP surface: slots, pace, counters and the faults that strike
 //! while tokens are made.
 //!
-//! One [`Decode`] is one request being generated. Dropping it unfinished is how a departed client
-//! shows, so generation stops with the connection and is counted.
+//! One [`Decode`] is one request being generated. If the client leaves, it is dropped unfinished, so generation stops
+//! with the connection and is counted as cancelled.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::config::Config;
 
-/// What the simulator did, counted where it happens.
+/// Counters of what the simulator did.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Times that the list of models was asked for.
+    /// How often the list of models was requested.
     pub lists: AtomicU64,
     pub requests: AtomicU64,
     pub completed: AtomicU64,
@@ -68,7 +68,7 @@ impl Engine {
     }
 }
 
-/// Why no further token comes.
+/// The reason why no further token comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The process is about to end.
@@ -77,7 +77,7 @@ pub(crate) enum Fault {
     Injected,
 }
 
-/// How an answer ended well.
+/// How an answer ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finish {
     Stop,
@@ -108,7 +108,7 @@ pub(crate) struct Decode {
 }
 
 impl Decode {
-    /// Counts the request in; nothing is generated yet.
+    /// Counts the request as begun; nothing is generated yet.
     pub(crate) fn admit(engine: &Arc<Engine>, prompt_tokens: u32) -> Self {
         let counters = &engine.counters;
         counters.requests.fetch_add(1, Relaxed);
@@ -132,7 +132,7 @@ impl Decode {
             pending::<()>().await;
         }
         let waiting = Waiting::new(&self.engine);
-        // The semaphore is never closed; an error would only mean no limit.
+        // The semaphore is never closed. If it were, requests would just run without a limit.
         self.permit = Arc::clone(&self.engine.slots).acquire_owned().await.ok();
         drop(waiting);
         if !faults.ttft.is_zero() {
@@ -141,7 +141,7 @@ impl Decode {
         self.first = Some(Instant::now());
     }
 
-    /// Makes one token, at the pace asked for.
+    /// Generates one token at the configured pace.
     pub(crate) async fn token(&mut self) -> Result<(), Fault> {
         let faults = &self.engine.config.faults;
         if faults.error_after.is_some_and(|limit| self.emitted >= limit) {
@@ -151,7 +151,7 @@ impl Decode {
             pending::<()>().await;
         }
         if faults.tokens_per_sec > 0.0 && self.emitted > 0 {
-            // Reckoned from the first token, so that the pace holds however long a write takes.
+            // The time is counted from the first token, so that the pace stays the same however long a write takes.
             let since = Duration::from_secs_f64(self.emitted as f64 / faults.tokens_per_sec);
             sleep_until(self.first.unwrap_or(self.arrived) + since).await;
         } else {
@@ -169,7 +169,7 @@ impl Decode {
         Ok(())
     }
 
-    /// The answer is whole.
+    /// Counts the answer as complete.
     pub(crate) fn finish(mut self, finish: Finish) -> Timings {
         self.settled = true;
         let counters = &self.engine.counters;
@@ -189,7 +189,7 @@ impl Decode {
         Timings { prompt, decode }
     }
 
-    /// The answer ended with an error of our own making.
+    /// Counts the answer as failed, with an error that the simulator made.
     pub(crate) fn fail(mut self) {
         self.settled = true;
         self.engine.counters.failed.fetch_add(1, Relaxed);
@@ -213,7 +213,7 @@ pub(crate) struct Timings {
     pub decode: Duration,
 }
 
-/// Counts a request as queued for as long as it lives, also when its client leaves.
+/// Counts a request as queued until this value is dropped, also when its client leaves.
 struct Waiting<'a>(&'a Engine);
 
 impl<'a> Waiting<'a> {

@@ -1,4 +1,4 @@
-//! The simulator's own options: pace and faults on demand, from `--sim-*` flags or `GANTRY_SIM_*`.
+//! The simulator's own options for pace and faults, from `--sim-*` flags or `GANTRY_SIM_*`.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub enum CrashLog {
     MissingFile,
 }
 
-/// What goes wrong, and how fast things go.
+/// Faults and pace of the simulator.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent switch of the command line")]
 pub struct Faults {
@@ -44,7 +44,7 @@ pub struct Faults {
     pub tokens_per_sec: f64,
     pub ttft: Duration,
     pub load: Duration,
-    /// Exit code of a crash at start.
+    /// Exit code if the process crashes at start.
     pub crash_at_start: Option<i32>,
     pub crash_log: CrashLog,
     pub crash_after_tokens: Option<u64>,
@@ -56,7 +56,7 @@ pub struct Faults {
     pub error_status: Option<u16>,
     pub error_after: Option<u64>,
     pub bad_lists: u64,
-    /// `GANTRY_SIM_ANY_MODEL`: model paths are not looked up.
+    /// `GANTRY_SIM_ANY_MODEL`: any model path is accepted without a look whether it exists.
     pub any_model: bool,
 }
 

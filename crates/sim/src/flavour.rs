@@ -1,4 +1,4 @@
-//! Which engine is simulated, and in which version.
+//! The simulated engine and its version.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ impl Flavour {
         }
     }
 
-    /// The release the recorded transcripts come from, as its project writes it.
+    /// Returns the release from which the transcripts were recorded, as its project writes it.
     pub fn default_version(self) -> &'static str {
         match self {
             Self::Vllm => "0.32.0",
@@ -31,7 +31,7 @@ impl Flavour {
         }
     }
 
-    /// Where the simulated image is put when nobody names a tag.
+    /// Returns the default tag of the simulated image.
     pub fn default_tag(self) -> String {
         let repository = match self {
             Self::Vllm => image::SIMULATORS[0],
@@ -53,7 +53,7 @@ impl FromStr for Flavour {
     }
 }
 
-/// The flavour meant by the name a program was started under.
+/// Returns the flavour that belongs to the name under which a program was started.
 ///
 /// The images hold links named after the engines' own programs, so that a container whose
 /// entry point is overridden with the engine's command still runs the simulator.

@@ -23,7 +23,7 @@ mod server;
 mod startup;
 mod text;
 
-/// The word after the program's name that makes it a simulator.
+/// The command of the program that starts the simulator.
 pub const VERB: &str = "engine-sim";
 
 pub use args::{Env, Exit};
@@ -38,7 +38,7 @@ pub use server::serve;
 /// `image …` packs the running program into a container image instead. A program started under an
 /// engine's name ([`invoked_as`]) passes `--flavour NAME` and then its own arguments.
 pub async fn run(args: Vec<String>) -> i32 {
-    // What is no text is none of ours.
+    // Variables that are not valid UTF-8 are not meant for the simulator.
     let text = |it: std::ffi::OsString| it.into_string().ok();
     let env: Env =
         std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();

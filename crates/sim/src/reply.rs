@@ -17,10 +17,10 @@ use crate::flavour::{Flavour, Version};
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub(crate) type Reply = Response<Body>;
 
-/// Below this release vLLM's error object is not wrapped in `error`.
+/// Before this release vLLM's error object is not wrapped in `error`.
 const WRAPPED_ERRORS: Version = Version(0, 10, 1);
 
-/// A refused request: status, the engine's word for it, and the text.
+/// A refused request: status, the engine's name for the error, and the text.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     pub status: u16,
@@ -36,7 +36,7 @@ impl Refusal {
         Self { status, kind, message: message.into(), param: None, extra: Vec::new() }
     }
 
-    /// A request that does not make sense, in the engine's own word.
+    /// Returns the refusal of an invalid request, with the engine's own error name.
     pub(crate) fn bad(flavour: Flavour, message: impl Into<String>) -> Self {
         let kind = match flavour {
             Flavour::Vllm => "BadRequestError",
@@ -50,7 +50,7 @@ impl Refusal {
         self
     }
 
-    /// What the engine calls an error with this status.
+    /// Returns the refusal with the engine's error name for this status.
     pub(crate) fn of_status(flavour: Flavour, status: u16) -> Self {
         let kind = match (flavour, status) {
             (Flavour::Vllm, 404) => "NotFoundError",
@@ -110,17 +110,17 @@ pub(crate) fn text_reply(flavour: Flavour, content_type: &'static str, text: Str
     whole(flavour, 200, Some(content_type), text)
 }
 
-/// 200 without a body, as vLLM's `/health`.
+/// Returns a 200 without a body, as vLLM's `/health` does.
 pub(crate) fn empty_reply(flavour: Flavour) -> Reply {
     whole(flavour, 200, None, String::new())
 }
 
-/// vLLM's answer to a path it does not have.
+/// Returns vLLM's answer to a path that it does not have.
 pub(crate) fn detail_reply(status: u16, detail: &str) -> Reply {
     json_reply(Flavour::Vllm, status, &json!({"detail": detail}))
 }
 
-/// llama-server's answer to a path or method it does not have.
+/// Returns llama-server's answer to a path or method that it does not have.
 pub(crate) fn file_not_found() -> Reply {
     let body = json!({"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}});
     json_reply(Flavour::Llamacpp, 404, &body)
@@ -146,7 +146,7 @@ pub(crate) fn unauthorized(flavour: Flavour) -> Reply {
     }
 }
 
-/// Server-sent events; each item is one complete event and is written by itself.
+/// Answers with server-sent events. Each item is one complete event and is written by itself.
 pub(crate) fn event_reply(flavour: Flavour, events: impl Stream<Item = String> + Send + 'static) -> Reply {
     let frames = events.map(|event| Ok(Frame::data(Bytes::from(event))));
     let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());

@@ -1,4 +1,4 @@
-//! Listening: the loading phase, the accept loop, and the ways in which the process ends.
+//! The HTTP server: the loading phase, the accept loop, and the ways in which the process ends.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ pub async fn serve(listener: TcpListener, config: Config, stop: CancellationToke
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => { connections.spawn(connection(Arc::clone(&engine), stream, soft.clone())); }
-                // Out of descriptors, mostly; wait for connections to end.
+                // The process is probably out of file descriptors, so it waits for connections to end.
                 Err(_) => sleep(Duration::from_millis(50)).await,
             },
         }
@@ -73,14 +73,14 @@ pub async fn serve(listener: TcpListener, config: Config, stop: CancellationToke
     if code == 0 {
         soft.cancel();
         let drained = async { while connections.join_next().await.is_some() {} };
-        // Whoever is not done by then is cut off, as by the engines.
+        // Connections that are not done by then are cut off, as the engines do.
         let _ = timeout(engine.config.drain, drained).await;
     }
     code
 }
 
 async fn connection(engine: Arc<Engine>, stream: TcpStream, soft: CancellationToken) {
-    // Events are small and each is written alone.
+    // Without Nagle's algorithm, small events are sent at once; each is written alone.
     let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
     if engine.config.flavour == Flavour::Llamacpp {
@@ -91,7 +91,7 @@ async fn connection(engine: Arc<Engine>, stream: TcpStream, soft: CancellationTo
         async move { Ok::<_, std::convert::Infallible>(api::handle(engine, request).await) }
     });
     let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // An error here is a client that left or spoke nonsense; there is nobody to tell.
+    // An error means that the client left or sent invalid data. It needs no report.
     tokio::select! {
         _ = served.as_mut() => return,
         () = soft.cancelled() => served.as_mut().graceful_shutdown(),
@@ -99,7 +99,7 @@ async fn connection(engine: Arc<Engine>, stream: TcpStream, soft: CancellationTo
     let _ = served.await;
 }
 
-/// Binds, loads and serves as a process of its own: signals stop it.
+/// Binds, loads and serves in a process of its own, which signals stop.
 pub(crate) async fn run(config: Config) -> i32 {
     let stop = match signals() {
         Ok(stop) => stop,
@@ -171,13 +171,13 @@ fn cannot_bind(config: &Config, error: &std::io::Error) -> String {
     }
 }
 
-/// The end of `--sim-oom`, which strikes after loading.
+/// Returns the exit of `--sim-oom`, which happens after loading.
 fn out_of_memory(config: &Config) -> Option<Exit> {
     let log = || startup::crash_log(config.flavour, CrashLog::Oom, &config.model, config.version);
     config.faults.oom.then(|| Exit::failure(1, log()))
 }
 
-/// Cancelled by SIGTERM or SIGINT.
+/// Returns a token that SIGTERM or SIGINT cancels.
 fn signals() -> std::io::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -202,7 +202,7 @@ fn say_ready(engine: &Engine, listener: &TcpListener) {
     say(&startup::ready_lines(&engine.config, &address));
 }
 
-/// Writes to standard error; a closed one is nobody's loss.
+/// Writes to standard error and ignores a closed one.
 pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! What the engines print while they start, and the ways in which they fail to.
+//! The output of the engines while they start, and the ways in which a start fails.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::config::{Config, TRAINED_CONTEXT, is_gguf_for_new_vllm, model_is_miss
 use crate::faults::{CrashLog, Faults};
 use crate::flavour::{Flavour, Version};
 
-/// Methods vLLM 0.32 loads; `bitsandbytes` left in 0.28 and `gguf` in 0.24.
+/// Quantization methods that vLLM 0.32 loads; `bitsandbytes` was removed in 0.28 and `gguf` in 0.24.
 const QUANTIZATIONS: &[&str] = &[
     "awq",
     "auto_awq",
@@ -38,7 +38,7 @@ const QUANTIZATIONS: &[&str] = &[
     "int8_per_channel_weight_only",
 ];
 
-/// The first line of every run, so that nobody takes the log for a real engine's.
+/// Returns the first line of every run, which shows that the log is not from a real engine.
 pub(crate) fn banner(flavour: Flavour, version: &str) -> String {
     let engine = match flavour {
         Flavour::Vllm => "vLLM",
@@ -47,7 +47,7 @@ pub(crate) fn banner(flavour: Flavour, version: &str) -> String {
     format!("engine simulator (not a real engine): answers like {engine} {version}, made by gantry\n")
 }
 
-/// The recorded log of a failed start.
+/// Returns the recorded log of a failed start.
 pub(crate) fn crash_log(flavour: Flavour, kind: CrashLog, model: &str, version: Version) -> String {
     let log = match (flavour, kind) {
         (Flavour::Vllm, CrashLog::Oom) => include_str!("logs/vllm-oom.log"),
@@ -60,7 +60,7 @@ pub(crate) fn crash_log(flavour: Flavour, kind: CrashLog, model: &str, version: 
     log.replace("@MODEL@", model).replace("@VERSION@", &version.to_string())
 }
 
-/// Refuses what vLLM refuses after its arguments have parsed.
+/// Refuses what vLLM refuses after it has parsed its arguments.
 pub(crate) fn check_vllm(model: &str, given: &Given, version: Version, faults: &Faults) -> Result<(), Exit> {
     if let Some(code) = faults.crash_at_start {
         return Err(Exit::failure(code, crash_log(Flavour::Vllm, faults.crash_log, model, version)));
@@ -147,7 +147,7 @@ pub(crate) fn check_llama(model: &str, given: &Given, faults: &Faults, version: 
     Ok(())
 }
 
-/// The log before the model is loaded.
+/// Returns the log before the model is loaded.
 pub(crate) fn loading_lines(config: &Config) -> String {
     let model = &config.model;
     match config.flavour {
@@ -174,7 +174,7 @@ pub(crate) fn loading_lines(config: &Config) -> String {
     }
 }
 
-/// The log when the model is loaded, with the address that was bound.
+/// Returns the log after the model is loaded, with the address that was bound.
 pub(crate) fn ready_lines(config: &Config, address: &str) -> String {
     match config.flavour {
         Flavour::Vllm => format!(

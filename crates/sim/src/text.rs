@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-/// Length of the vectors it makes.
+/// Length of the vectors that the model makes.
 pub(crate) const DIMENSIONS: usize = 64;
 
-/// Every answer starts with these words: whoever reads it should know what it is.
+/// The first words of every answer, which tell readers that it is simulated.
 const OPENING: &[&str] = &["This", " is", " simulated", " text", ":"];
 
 const WORDS: &[&str] = &[
@@ -18,7 +18,7 @@ const WORDS: &[&str] = &[
     " steady", " open", " clear", " warm", " with", ".", ",",
 ];
 
-/// FNV-1a: small, and the same on every machine and in every version of Rust.
+/// FNV-1a hash: small, and the same on every machine and in every version of Rust.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -38,18 +38,18 @@ impl Numbers {
     }
 }
 
-/// Tokens in a text: one per word, and one more for each further eight bytes of a long one.
+/// Returns the number of tokens in a text: one per word, and one more for each further eight bytes of a long word.
 pub(crate) fn count(text: &str) -> u32 {
     text.split_whitespace().map(|word| word.len().div_ceil(8) as u32).sum()
 }
 
-/// The ids of those tokens.
+/// Returns the ids of the tokens of a text.
 pub(crate) fn ids(text: &str) -> Vec<u32> {
     let pieces = text.split_whitespace().flat_map(|word| word.as_bytes().chunks(8));
     pieces.map(|piece| 256 + (hash(piece) % 30_000) as u32).collect()
 }
 
-/// `n` tokens of text that follow `prompt`; `index` tells apart several answers to it.
+/// Returns `n` tokens of text that follow `prompt`. Different values of `index` give different answers to one prompt.
 pub(crate) fn generate(prompt: &str, index: usize, n: u32) -> Vec<String> {
     let mut numbers = Numbers(hash(prompt.as_bytes()).wrapping_add(index as u64));
     let words = std::iter::repeat_with(|| WORDS[(numbers.next() % WORDS.len() as u64) as usize]);
@@ -62,7 +62,7 @@ pub(crate) fn split(text: &str) -> Vec<String> {
     characters.chunks(4).map(|piece| piece.iter().collect()).collect()
 }
 
-/// Ends `pieces` before the first of `stops`; returns the one that was found.
+/// Ends `pieces` before the first occurrence of one of `stops`; returns the stop text that was found.
 pub(crate) fn cut(pieces: &mut Vec<String>, stops: &[String]) -> Option<String> {
     let whole = pieces.concat();
     let found = stops
@@ -83,7 +83,7 @@ pub(crate) fn cut(pieces: &mut Vec<String>, stops: &[String]) -> Option<String> 
     Some(stop.clone())
 }
 
-/// A vector of length 1 that depends on the text alone.
+/// Returns a vector of length 1 that depends on the text alone.
 pub(crate) fn embed(text: &str) -> Vec<f32> {
     let mut numbers = Numbers(hash(text.as_bytes()));
     let raw: Vec<f64> =
@@ -92,23 +92,23 @@ pub(crate) fn embed(text: &str) -> Vec<f32> {
     raw.iter().map(|x| (x / norm) as f32).collect()
 }
 
-/// How well `document` answers `query`, 0 to 1: the share of the query's words in it.
+/// Returns how well `document` answers `query`, 0 to 1: the share of the query's words in it.
 pub(crate) fn relevance(query: &str, document: &str) -> f64 {
     let lower = document.to_lowercase();
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     let found = words.iter().filter(|word| lower.contains(word.as_str())).count();
-    // A tie is broken by the text, so that an order is stable and not by accident.
+    // A tie is broken by a hash of the text, so that the order is always the same.
     let noise = (hash(document.as_bytes()) % 1000) as f64 / 10_000.0;
     0.9 * found as f64 / words.len().max(1) as f64 + noise
 }
 
-/// The smallest JSON that fits `schema`: required properties only.
+/// Returns the smallest JSON that fits `schema`: required properties only.
 pub(crate) fn minimal(schema: &Value) -> Value {
     minimal_at(schema, schema, 0)
 }
 
 fn minimal_at(schema: &Value, root: &Value, depth: usize) -> Value {
-    // A schema may refer to itself without end.
+    // A schema may refer to itself, so the depth is limited.
     if depth > 16 {
         return Value::Null;
     }

@@ -1,4 +1,4 @@
-//! The audit log: rows that are only ever appended, each with the hash of the one before, and deleted from the old end.
+//! The audit log. Rows are only appended, each with the hash of the row before it, and deleted only from the old end.
 
 use gantry_domain::{
     Timestamp,
@@ -11,7 +11,7 @@ use crate::{
     tx::{on_db, row},
 };
 
-/// All conditions that are set must hold.
+/// Conditions on audit rows. A row must meet all that are set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AuditFilter {
     /// At or after.
@@ -20,7 +20,7 @@ pub struct AuditFilter {
     pub to: Option<Timestamp>,
     /// Id of a user.
     pub actor_id: Option<i64>,
-    /// Name of a user as it was then, without regard to case.
+    /// Name of a user at the time of the action, without regard to case.
     pub actor: Option<String>,
     pub action: Option<Action>,
     pub object_type: Option<ObjectType>,
@@ -92,17 +92,17 @@ macro_rules! matching {
     };
 }
 
-/// Ways of writing one name that a filter looks for; those that people change a name to and back are fewer.
+/// Most spellings of one name that a filter looks for. People change a name back and forth fewer times than that.
 const SPELLINGS: usize = 8;
 
 const HEAD: &str = "head";
 const ANCHOR: &str = "anchor";
 
 impl Tx {
-    /// Appends a row; its number. Call it last, right before [`Tx::commit`]: from here on no other gateway can append
-    /// until the transaction ends, and nothing but the row of [`Tx::changes`] is locked after it.
+    /// Appends a row and returns its number. Call it last, right before [`Tx::commit`]: from here on no other gateway
+    /// can append until the transaction ends, and nothing but the row of [`Tx::changes`] is locked after it.
     pub async fn audit(&mut self, entry: &AuditEntry, now: Timestamp) -> StoreResult<i64> {
-        // Locks the row, so that whoever appends next reads the hash of this one.
+        // Locks the row, so that the next transaction that appends reads the hash of this one.
         const LOCK: &str = "UPDATE audit_chain SET seq = seq + 1 WHERE name = $1 RETURNING seq, hash";
         const SQL: &str = concat!(
             "INSERT INTO audit (",
@@ -141,10 +141,11 @@ impl Tx {
         Ok(seq)
     }
 
-    /// One page of rows, newest first, and how many there are on all pages.
+    /// Returns one page of rows, newest first, and how many there are on all pages.
     ///
-    /// Databases use no index for a condition that may be switched off by a parameter. So what is asked for most has texts of
-    /// its own: all rows (they have no gaps, so their number is that of the ends), those of a time, those of one object.
+    /// Databases use no index for a condition that a parameter may switch off. So the most frequent queries have SQL
+    /// texts of their own: all rows (they have no gaps, so the numbers of the ends give their count), rows of a time
+    /// range, rows of one object.
     pub async fn audit_rows(
         &mut self,
         filter: &AuditFilter,
@@ -204,8 +205,9 @@ impl Tx {
         Ok((Readable::of(rows, AuditRow::try_from)?.shown(), total))
     }
 
-    /// How rows spell a name, as far as case and the composition of accents leave a choice; if they never do, the name
-    /// itself. Rows are part of a chain and can't get a column of the folded form.
+    /// Returns the spellings of a name that occur in rows, which may differ in case and in the composition of accents.
+    /// If there is none, returns the name itself. Rows are part of a hash chain, so they can't get a column of the
+    /// folded form.
     async fn actors(&mut self, name: &str) -> StoreResult<[Option<String>; SPELLINGS]> {
         const SQL: &str = "SELECT DISTINCT actor FROM audit WHERE actor IS NOT NULL";
         let known: Vec<String> = on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_all(conn).await)?;
@@ -219,7 +221,7 @@ impl Tx {
         Ok(all)
     }
 
-    /// Up to `limit` rows after number `seq`, oldest first.
+    /// Returns up to `limit` rows after number `seq`, oldest first.
     pub async fn audit_after(&mut self, seq: i64, limit: i64) -> StoreResult<Vec<AuditRow>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
         let rows: Vec<StoredRow> =
@@ -227,7 +229,7 @@ impl Tx {
         rows.into_iter().map(AuditRow::try_from).collect()
     }
 
-    /// The last row that retention deleted (number 0 if none), and the last one that was written.
+    /// Returns the last row that retention deleted (number 0 if none), and the last one that was written.
     pub async fn audit_ends(&mut self) -> StoreResult<(Link, Link)> {
         Ok((self.link(ANCHOR).await?, self.link(HEAD).await?))
     }
@@ -239,18 +241,18 @@ impl Tx {
         Ok(Link { seq, hash: hash(bytes, || name.to_owned())? })
     }
 
-    /// Deletes up to `limit` rows from the old end that were written before `time`; says how many. The last of them
-    /// becomes the anchor, so that the rest can still be checked. Never deletes the newest row. A row from after `now`,
-    /// which a wrong clock wrote, keeps none of those behind it.
+    /// Deletes up to `limit` rows from the old end that were written before `time`, and returns how many. The last of
+    /// them becomes the anchor, so that the rest can still be checked. Never deletes the newest row. A row with a time
+    /// after `now`, which a wrong clock wrote, doesn't stop the deletion of older rows.
     pub async fn delete_audit_before(
         &mut self,
         time: Timestamp,
         now: Timestamp,
         limit: i64,
     ) -> StoreResult<u64> {
-        // Locks the row: of two gateways the second one begins where the first one ended.
+        // Locks the row. If two gateways delete at once, the second one begins where the first one ended.
         const LOCK: &str = "UPDATE audit_chain SET seq = seq WHERE name = $1 RETURNING seq";
-        // What a clock that was set back wrote out of order stays until all before it may go.
+        // Rows that a clock that was set back wrote out of order stay until all rows before them may go.
         const LAST: &str = "SELECT MAX(seq) FROM audit WHERE seq > $1 AND seq <= $1 + $2 \
                             AND seq < (SELECT COALESCE(MIN(seq), 0) FROM audit WHERE at >= $3 AND at <= $4) ";
         const ALL_OLD: &str = "SELECT MAX(seq) - 1 FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit WHERE at >= $1 AND at <= $2)";
@@ -287,7 +289,7 @@ fn new_row(entry: &AuditEntry, seq: i64, at: Timestamp, previous: &[u8; 32]) -> 
         action: entry.action.as_str().to_owned(),
         object_type: entry.action.object_type(),
         object_id: clean(&entry.object_id).into_owned(),
-        // JSON has no bare NUL.
+        // JSON text never contains a raw NUL, so it needs no `clean`.
         before: entry.before.as_ref().map(ToString::to_string),
         after: entry.stored_after().as_ref().map(ToString::to_string),
         ip: text(&entry.origin.ip),

@@ -1,4 +1,4 @@
-//! A copy of a SQLite database that is whole at any moment, also beside a gateway that writes to it.
+//! Copies a SQLite database consistently at any moment, even while a gateway writes to it.
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, time::Duration};
 
@@ -6,15 +6,16 @@ use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
 use crate::{StoreError, StoreResult};
 
-/// How long another process's lock is waited for.
+/// Longest wait for a lock of another process.
 const BUSY: Duration = Duration::from_mins(1);
 
-/// Writes the database of `sqlite://<path>` into `to`, a new file of mode 0600, with what is in its write-ahead log. Any
-/// version of the schema; changes nothing. Says the version of the copy, which was read from it.
+/// Writes the database of `sqlite://<path>` into `to`, a new file of mode 0600, with the content of its write-ahead
+/// log. The schema may have any version. Changes nothing in the source. Returns the schema version, as read from the
+/// copy.
 ///
 /// # Errors
-/// [`StoreError::Address`] if `to` is there already or can't be made, or there is no database; [`StoreError::Schema`] if
-/// it has no tables of ours; [`StoreError::Database`] for a damaged one and a full disk.
+/// [`StoreError::Address`] if `to` is there already or can't be made, or there is no database; [`StoreError::Schema`]
+/// if it has no tables of ours; [`StoreError::Database`] for a damaged one and a full disk.
 pub async fn back_up(url: &str, to: &Path) -> StoreResult<i64> {
     // Reads under a lock that no writer waits for (https://sqlite.org/lang_vacuum.html#vacuuminto).
     const SQL: &str = "VACUUM INTO $1";
@@ -27,7 +28,7 @@ pub async fn back_up(url: &str, to: &Path) -> StoreResult<i64> {
     }
     let text = to.to_str().ok_or_else(|| address(format!("{} is not UTF-8 text", to.display())))?;
     let wrong = |error: io::Error| address(format!("{}: {error}", to.display()));
-    // SQLite takes a file that is empty, and leaves its mode.
+    // SQLite accepts an empty file as a new database and leaves its mode.
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(wrong)?;
     let copied = async {
         let mut conn = SqliteConnectOptions::new().filename(path).busy_timeout(BUSY).connect().await?;
@@ -39,7 +40,7 @@ pub async fn back_up(url: &str, to: &Path) -> StoreResult<i64> {
     };
     let copied = copied.await;
     if copied.is_err() {
-        // Ours, and of no use.
+        // We made this file, and it is of no use after a failure.
         let _ = fs::remove_file(to);
     }
     copied

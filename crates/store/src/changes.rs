@@ -1,11 +1,11 @@
-//! How one gateway notices what another one changed in the database that they share.
+//! Lets one gateway notice what another one changed in the database that they share.
 
 use crate::{StoreResult, Tx, tx::on_db};
 
 impl Tx {
-    /// Grows with every transaction that changed what gateways keep in memory: keys, sessions, users, organisations,
-    /// models and the registry. It is counted as the last statement of such a transaction, so that who sees a number
-    /// sees all that it counts.
+    /// Returns a number that grows with every transaction that changed what gateways keep in memory: keys, sessions,
+    /// users, organisations, models and the registry. Such a transaction counts it up in its last statement, so that a
+    /// reader that sees a number also sees every change that it counts.
     pub async fn changes(&mut self) -> StoreResult<i64> {
         const SQL: &str = "SELECT n FROM changes WHERE id = 1";
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)

@@ -1,4 +1,4 @@
-//! Chats of the playground. Every function takes the user: nobody reaches another's chats.
+//! Chats of the playground. Every function takes the user, so that no user can reach the chats of another one.
 
 use gantry_domain::{
     Timestamp, UserId,
@@ -33,7 +33,7 @@ row! {
     }
 }
 
-/// What messages take.
+/// Number and size of stored messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChatSize {
     pub messages: i64,
@@ -109,7 +109,7 @@ macro_rules! columns {
     };
 }
 
-/// Both databases know the length of a text without reading it.
+/// Selects the number and size of messages. Both databases know the length of a text without reading it.
 macro_rules! size {
     () => {
         "SELECT COUNT(*) AS messages, CAST(COALESCE(SUM(OCTET_LENGTH(m.content) \
@@ -140,8 +140,8 @@ impl Tx {
         Ok(())
     }
 
-    /// A page of the user's chats, newest first, each with the number of its messages, without those that can't be read
-    /// ([`Readable::shown`]); and how many there are.
+    /// Returns a page of the user's chats, newest first, each with the number of its messages, and how many chats there
+    /// are. Leaves out chats that can't be read ([`Readable::shown`]).
     pub async fn chats(
         &mut self,
         user: UserId,
@@ -172,8 +172,8 @@ impl Tx {
         row.map(ChatSession::try_from).transpose()
     }
 
-    /// The first `limit` messages of a chat that come after message `after` (0: all), oldest first. Whose it is was
-    /// checked with [`Tx::chat`].
+    /// Returns the first `limit` messages of a chat that come after message `after` (0: all), oldest first. The caller
+    /// has checked with [`Tx::chat`] that the chat belongs to the user.
     pub async fn chat_messages(&mut self, id: Uuid, after: i64, limit: i64) -> StoreResult<Vec<ChatMessage>> {
         const SQL: &str = "SELECT id, role, content, metrics, created_at FROM chat_messages \
                            WHERE session_id = $1 AND id > $2 ORDER BY id LIMIT $3";
@@ -183,13 +183,13 @@ impl Tx {
         rows.into_iter().map(ChatMessage::try_from).collect()
     }
 
-    /// What the messages of a chat take.
+    /// Returns the number and size of the messages of a chat.
     pub async fn chat_size(&mut self, id: Uuid) -> StoreResult<ChatSize> {
         const SQL: &str = concat!(size!(), " FROM chat_messages m WHERE m.session_id = $1");
         Ok(on_db!(self, |conn| sqlx::query_as(SQL).bind(id.to_string()).fetch_one(conn).await)?)
     }
 
-    /// What the messages of all chats of a user take.
+    /// Returns the number and size of the messages of all chats of a user.
     pub async fn chats_size(&mut self, user: UserId) -> StoreResult<ChatSize> {
         const SQL: &str = concat!(
             size!(),
@@ -198,7 +198,7 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_as(SQL).bind(user.0).fetch_one(conn).await)?)
     }
 
-    /// Adds a message, and gives the chat this title if there is one; `id` of the message.
+    /// Adds a message, and sets the chat's title if one is given. Returns the `id` of the message.
     ///
     /// # Errors
     /// [`StoreError::Reference`] if the chat is gone.
@@ -239,7 +239,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Deletes all chats of the user; says how many.
+    /// Deletes all chats of the user and returns how many.
     pub async fn delete_chats(&mut self, user: UserId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM chat_sessions WHERE user_id = $1";
         Ok(on_db!(self, |conn| {

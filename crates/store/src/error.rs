@@ -6,7 +6,7 @@ use sqlx::error::ErrorKind;
 
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Every failure of this crate. After one, the [`crate::Tx`] must be dropped: Postgres refuses further statements.
+/// Every failure of this crate. After an error the [`crate::Tx`] must be dropped: Postgres refuses further statements.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The address of the database can't be used.
@@ -30,10 +30,10 @@ pub enum StoreError {
          DATA_DIR/secrets/database-keys from the gateway that wrote it, or from the backup"
     )]
     Sealed { what: String, key: String },
-    /// The system gives no random bytes, or the secret is too long.
+    /// The system's random source failed, or the secret is too long.
     #[error("a secret could not be encrypted")]
     Seal,
-    /// A transaction of a gateway that no longer supervises; nothing was changed.
+    /// The transaction's gateway no longer supervises the models. Nothing was changed.
     #[error("another gateway supervises the models by now")]
     Overtaken,
     #[error("the database did not answer as expected")]
@@ -41,7 +41,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The id of the row that does not decode.
+    /// Returns the id of the row that does not decode.
     pub fn row(&self) -> Option<&str> {
         match self {
             Self::Corrupt { id, .. } => Some(id),
@@ -49,15 +49,17 @@ impl StoreError {
         }
     }
 
-    /// The database can't be reached, is overloaded, or can't be written to now: the same call may succeed later.
+    /// Returns whether the database can't be reached, is overloaded, or can't be written to now, so that the same call
+    /// may succeed later.
     pub fn is_unavailable(&self) -> bool {
         use sqlx::Error as E;
         match self {
             Self::Database(E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed) => true,
             Self::Database(E::Database(it)) => match it.code().as_deref() {
-                // Postgres: connection lost, no room or too many connections, shutting down or starting up; read-only
-                // (a standby, a full disk in the operator's hands), a lock that somebody else holds for too long, a deadlock
-                // or a change in between, of which the other one goes on; a statement that took too long.
+                // Postgres: connection lost; no room or too many connections; shutting down or starting up; read-only
+                // (a standby, or an operator's measure against a full disk); a lock that another client holds for too
+                // long; a deadlock or serialization failure, in which the other transaction goes on; a statement that
+                // took too long.
                 Some(code) if code.len() == 5 => {
                     ["08", "53", "57P"].iter().any(|it| code.starts_with(it))
                         || matches!(code, "25006" | "55P03" | "40P01" | "40001" | "57014")
@@ -95,7 +97,7 @@ impl From<sqlx::Error> for StoreError {
 pub enum Constraint {
     OrgName,
     Username,
-    /// Of a model that is neither archived nor being deleted.
+    /// The served name of a model that is neither archived nor being deleted.
     ServedName,
     KeyHash,
 }
@@ -103,7 +105,7 @@ pub enum Constraint {
 impl Constraint {
     pub const ALL: [Self; 4] = [Self::OrgName, Self::Username, Self::ServedName, Self::KeyHash];
 
-    /// The index in both databases, and the column by which SQLite names it in its message.
+    /// Returns the name of the index in both databases, and the column by which SQLite names it in its message.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::OrgName => ("orgs_name", "orgs.name_lower"),
@@ -113,7 +115,8 @@ impl Constraint {
         }
     }
 
-    /// `text` is the name of an index (Postgres) or `UNIQUE constraint failed: table.column` (SQLite).
+    /// Finds the constraint. `text` is the name of an index (Postgres) or `UNIQUE constraint failed: table.column`
+    /// (SQLite).
     fn find(text: &str) -> Option<Self> {
         let column = text.strip_prefix("UNIQUE constraint failed: ");
         Self::ALL.into_iter().find(|it| {

@@ -59,7 +59,7 @@ impl Tx {
         Ok(())
     }
 
-    /// The last `limit` events, newest first, without those that can't be read ([`Readable::shown`]).
+    /// Returns the last `limit` events, newest first, without those that can't be read ([`Readable::shown`]).
     pub async fn events(&mut self, model: ModelId, limit: i64) -> StoreResult<Vec<ModelEvent>> {
         const SQL: &str = "SELECT id, at, from_state, to_state, reason, detail FROM model_events \
                            WHERE model_id = $1 ORDER BY id DESC LIMIT $2";
@@ -68,7 +68,7 @@ impl Tx {
         Ok(Readable::of(rows, ModelEvent::try_from)?.shown())
     }
 
-    /// Deletes all but the last `keep` events; says how many.
+    /// Deletes all but the last `keep` events and returns how many.
     pub async fn trim_events(&mut self, model: ModelId, keep: i64) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM model_events WHERE model_id = $1 AND id <= \
                            (SELECT id FROM model_events WHERE model_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)";

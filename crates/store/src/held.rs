@@ -1,4 +1,4 @@
-//! A connection of Postgres in the middle of a transaction, and what becomes of one that no longer answers.
+//! A Postgres connection in a transaction. The connection is closed if the server no longer answers.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use tokio::time::timeout;
 
 use crate::{StoreError, StoreResult};
 
-/// For beginning a transaction: the connection has answered just before.
+/// Longest wait for a transaction to begin. It is short, because the connection has answered just before.
 const BEGIN: Duration = Duration::from_secs(5);
 
-/// A connection that is dropped while a statement is under way (the wait timed out, or the caller was cancelled) is closed
-/// and not given back to the pool: it may be dead, and nobody would know which statement a late answer belongs to. (sqlx
-/// would take it back and wait for that answer for ever, and it knows nothing of a transaction whose `BEGIN` was cancelled:
-/// 0.9.0, sqlx-postgres/src/transaction.rs.)
+/// A connection that is dropped while a statement is under way (the wait timed out, or the caller was cancelled) is
+/// closed and not given back to the pool. It may be dead, and a late answer could not be matched to its statement.
+/// (sqlx would take it back and wait for that answer for ever, and it knows nothing of a transaction whose `BEGIN` was
+/// cancelled: 0.9.0, sqlx-postgres/src/transaction.rs.)
 pub(crate) struct Held {
     pub(crate) conn: PoolConnection<Postgres>,
-    /// How long a statement is waited for.
+    /// Longest wait for the answer to a statement.
     limit: Duration,
-    /// The server owes an answer.
+    /// Whether a statement was sent that the server has not answered yet.
     owed: bool,
 }
 
@@ -41,13 +41,13 @@ impl Held {
         Ok(held)
     }
 
-    /// A statement is about to be sent; how long to wait for its answer.
+    /// Notes that a statement is about to be sent. Returns how long to wait for its answer.
     pub(crate) fn asked(&mut self) -> Duration {
         self.owed = true;
         self.limit
     }
 
-    /// What the transaction does from here on may take the server ten minutes, as long as rows come.
+    /// Lets the rest of the transaction take the server up to ten minutes, as long as rows keep coming.
     pub(crate) async fn take_long(&mut self) -> StoreResult<()> {
         const SQL: &str = "SET LOCAL statement_timeout = '10min'";
         let limit = self.asked();
@@ -57,7 +57,7 @@ impl Held {
         Ok(())
     }
 
-    /// The answer, or an error in its place, is there.
+    /// Notes that the answer, or an error in its place, has come.
     pub(crate) fn answered(&mut self) {
         self.owed = false;
     }
@@ -85,7 +85,8 @@ impl Drop for Held {
     }
 }
 
-/// Leaves no transaction open on a connection that goes back to the pool, and asks whether it lives.
+/// Rolls back a transaction that is still open before the connection goes back to the pool, and checks that the
+/// connection is alive.
 pub(crate) async fn undo(conn: &mut PgConnection) -> sqlx::Result<()> {
     if conn.is_in_transaction() {
         PgTransactionManager::rollback(conn).await?;

@@ -16,7 +16,7 @@ use crate::{
     tx::{Both, Touched, Turn, on_db, row},
 };
 
-/// How long after its end a key is still told from an unknown one; see [`Tx::usable_keys`].
+/// Time after its end for which an expired key is still distinguished from an unknown one; see [`Tx::usable_keys`].
 const REMEMBER_EXPIRED: Duration = Duration::from_hours(30 * 24);
 
 /// A key to be made.
@@ -31,7 +31,7 @@ pub struct NewKey {
     pub user_id: Option<UserId>,
 }
 
-/// All conditions that are set must hold.
+/// Conditions on keys. A key must meet all that are set.
 #[derive(Debug, Clone, Default)]
 pub struct KeyFilter {
     pub org_id: Option<OrgId>,
@@ -40,7 +40,7 @@ pub struct KeyFilter {
     pub status: Option<(KeyStatus, Timestamp)>,
     /// Part of the prefix or the name, without regard to case.
     pub q: Option<String>,
-    /// What the caller is restricted to, whatever he asks for.
+    /// The user to whom the caller is restricted, whatever `user_id` says.
     pub scope_user: Option<UserId>,
 }
 
@@ -50,7 +50,7 @@ pub enum KeyColumn {
     #[default]
     Id,
     CreatedAt,
-    /// Those that were never used count as the earliest.
+    /// Keys that were never used count as the earliest.
     LastUsedAt,
     Name,
 }
@@ -149,7 +149,7 @@ impl From<&KeySettings> for Columns {
         Self {
             name_lower: fold(&settings.name),
             scopes: settings.scopes.to_string(),
-            // Served names may hold any separator, so JSON.
+            // A served name may contain any separator, so the list is stored as JSON.
             models: models.map(|it| serde_json::Value::from(it).to_string()),
             ip_allowlist: settings.ip_allowlist.to_string(),
             expires_at: settings.expires_at.map(|it| it.0),
@@ -216,7 +216,7 @@ fn listing(sort: Sort<KeyColumn>) -> &'static str {
     }
 }
 
-/// Rows of one statement of [`Tx::touch_keys`].
+/// Number of rows in one statement of [`Tx::touch_keys`].
 const TOUCHES: usize = 64;
 
 static TOUCH: LazyLock<String> = LazyLock::new(|| {
@@ -237,7 +237,7 @@ static TOUCH: LazyLock<String> = LazyLock::new(|| {
 
 impl Tx {
     /// # Errors
-    /// [`StoreError::Reference`] if the user or the organisation is gone, or he belongs to another one;
+    /// [`StoreError::Reference`] if the user or the organisation is gone, or the user belongs to another organisation;
     /// [`crate::Constraint::KeyHash`] if the token is known.
     pub async fn insert_key(&mut self, key: &NewKey, now: Timestamp) -> StoreResult<ApiKey> {
         const SQL: &str = "INSERT INTO api_keys (prefix, token_hash, org_id, user_id, name, name_lower, scopes, \
@@ -273,7 +273,7 @@ impl Tx {
         row.map(ApiKey::try_from).transpose()
     }
 
-    /// The same, if it belongs to this organisation and to this user; `None` is any.
+    /// Returns the key if it belongs to this organisation and to this user; `None` is any.
     pub async fn key_in(
         &mut self,
         id: KeyId,
@@ -291,7 +291,8 @@ impl Tx {
         row.map(ApiKey::try_from).transpose()
     }
 
-    /// One page of keys without those that can't be read ([`Readable::shown`]), and how many there are on all pages.
+    /// Returns one page of keys without those that can't be read ([`Readable::shown`]), and how many there are on all
+    /// pages.
     pub async fn keys(
         &mut self,
         filter: &KeyFilter,
@@ -338,7 +339,7 @@ impl Tx {
         self.key(id).await
     }
 
-    /// Revokes a key for ever; one that is already revoked keeps its time.
+    /// Revokes a key for ever. A key that is already revoked keeps its time of revocation.
     pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
         self.1 = Touched::Catalog;
@@ -346,8 +347,8 @@ impl Tx {
         self.key(id).await
     }
 
-    /// All keys that may be presented: not revoked, holder enabled. Those that expired within the last 30 days are
-    /// among them, so that their users can be told so; the caller refuses them.
+    /// Returns all keys that may be presented: not revoked, holder enabled. Includes keys that expired within the last
+    /// 30 days, so that the caller can refuse them with a message that says so.
     pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Readable<ApiKey>> {
         const SQL: &str = select!(
             "k.revoked_at IS NULL AND o.enabled AND COALESCE(u.enabled, TRUE) \
@@ -358,7 +359,7 @@ impl Tx {
         Readable::of(rows, ApiKey::try_from)
     }
 
-    /// How many of those belong to this organisation, and to this user; `None` is any.
+    /// Returns how many of the [`Tx::usable_keys`] belong to this organisation, and to this user; `None` is any.
     pub async fn count_usable_keys(
         &mut self,
         org: Option<OrgId>,
@@ -374,7 +375,7 @@ impl Tx {
         })?)
     }
 
-    /// How many keys of a user were made after `since`, up to `now`, revoked or not.
+    /// Returns how many keys of a user were made after `since`, up to `now`, revoked or not.
     pub async fn count_keys_made(
         &mut self,
         user: UserId,
@@ -388,8 +389,8 @@ impl Tx {
         })?)
     }
 
-    /// Notes when keys were last used; a time never goes backwards, unless it is after `now`, as of a clock that was ahead.
-    /// Keys that are gone are skipped.
+    /// Notes when keys were last used. A time never goes backwards, unless the stored one is after `now` (written by a
+    /// clock that was ahead). Skips keys that are gone.
     pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)], now: Timestamp) -> StoreResult<()> {
         self.take_turn(Turn::Upkeep).await?;
         let mut latest = BTreeMap::new();
@@ -399,7 +400,7 @@ impl Tx {
         }
         let latest: Vec<(i64, i64)> = latest.into_iter().collect();
         for chunk in latest.chunks(TOUCHES) {
-            // One statement text: the last chunk repeats its last row.
+            // One SQL text serves all chunks: the last chunk repeats its last row to fill it up.
             let padded = chunk.iter().chain(chunk.last().into_iter().cycle()).take(TOUCHES);
             on_db!(self, |conn| {
                 let mut query = sqlx::query(TOUCH.as_str());

@@ -19,7 +19,7 @@ row! {
 }
 
 row! {
-    /// Those of the organisation in a row of a key.
+    /// Limits of the organisation in a row of a key.
     #[expect(clippy::struct_field_names, reason = "they are names of columns")]
     struct OrgLimitsRow {
         org_rpm_limit: Option<i64>,
@@ -32,7 +32,7 @@ row! {
 }
 
 row! {
-    /// Those of the user in a row of a key.
+    /// Limits of the user in a row of a key.
     #[expect(clippy::struct_field_names, reason = "they are names of columns")]
     struct UserLimitsRow {
         user_rpm_limit: Option<i64>,
@@ -105,7 +105,7 @@ row! {
 }
 
 impl Tx {
-    /// The limits of the organisations that have any.
+    /// Returns the limits of the organisations that have any.
     pub async fn limited_orgs(&mut self) -> StoreResult<Vec<(OrgId, Limits)>> {
         const SQL: &str = "SELECT id, rpm_limit, tpm_limit, max_concurrency, max_streams, budget_tokens_day, \
                            budget_tokens_month FROM orgs \

@@ -1,4 +1,4 @@
-//! Looking at a database without changing it, for `gantry doctor`.
+//! Inspects a database without changing it, for `gantry doctor`.
 
 use std::{path::Path, str::FromStr, time::Duration};
 
@@ -6,25 +6,26 @@ use sqlx::{ConnectOptions, Connection, postgres::PgConnectOptions, sqlite::Sqlit
 
 use crate::{DatabaseKind, StoreError, StoreResult, migration_versions};
 
-/// Of the whole look.
+/// Longest time that [`look`] may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What is behind an address.
+/// What [`look`] found behind an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     pub kind: DatabaseKind,
-    /// Version of the schema; `None` if there is no database of ours yet.
+    /// Version of the schema; `None` if Gantry has made no tables there yet.
     pub version: Option<i64>,
     /// The version that this program would make of it.
     pub newest: i64,
-    /// Whether this user may make tables where ours are or would be. `true` for SQLite, where files decide.
+    /// Whether the database user may create tables where Gantry's are or would be. `true` for SQLite, where file
+    /// permissions decide.
     pub may_create: bool,
 }
 
 /// Connects to `sqlite://<path>` or `postgres://…` and reads the version of its schema. Makes and changes nothing.
 ///
 /// # Errors
-/// As of [`crate::Store::open`], except that no schema is refused.
+/// Those of [`crate::Store::open`], except that a schema of any version is accepted.
 pub async fn look(url: &str) -> StoreResult<Look> {
     let newest = migration_versions().map(|(number, _)| number).max().unwrap_or(0);
     let (kind, version, may_create) = tokio::time::timeout(LIMIT, version(url))
@@ -35,10 +36,10 @@ pub async fn look(url: &str) -> StoreResult<Look> {
 
 async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>, bool)> {
     const SQL: &str = "SELECT MAX(version) FROM _sqlx_migrations";
-    // NULL without a schema to make tables in, as the `search_path` names them.
+    // The result is NULL if `search_path` names no schema in which tables could be made.
     const MAY_CREATE: &str = "SELECT COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE)";
     if let Some(path) = url.strip_prefix("sqlite://") {
-        // What lies behind a folder that this user may not enter is not a file that is not there.
+        // If this user may not enter a folder on the path, that is an error: the file may still exist.
         if !Path::new(path).try_exists().map_err(sqlx::Error::Io)? {
             return Ok((DatabaseKind::Sqlite, None, true));
         }
@@ -57,7 +58,7 @@ async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>, bool)> {
     Ok((DatabaseKind::Postgres, known(found)?, may_create))
 }
 
-/// A database that answers, but not to this, has no table of that name: nothing was made in it yet.
+/// Treats an error that the database itself answers with (no table of that name) as "nothing was made in it yet".
 fn known(found: Result<Option<i64>, sqlx::Error>) -> StoreResult<Option<i64>> {
     match found {
         Ok(version) => Ok(version),
@@ -69,7 +70,7 @@ fn known(found: Result<Option<i64>, sqlx::Error>) -> StoreResult<Option<i64>> {
     }
 }
 
-/// `SQLite`: CORRUPT and NOTADB.
+/// Returns whether it is CORRUPT or NOTADB of `SQLite`.
 fn is_damaged(error: &dyn sqlx::error::DatabaseError) -> bool {
     matches!(error.code().and_then(|it| it.parse::<i32>().ok()).map(|it| it & 0xff), Some(11 | 26))
         && error.code().is_some_and(|it| it.len() < 5)

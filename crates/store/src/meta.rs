@@ -17,12 +17,12 @@ const HOME: &str = "home";
 const MODELS_DIR: &str = "models_base_dir";
 
 impl Tx {
-    /// The id of this installation, made at the first call; needs a transaction that may write.
+    /// Returns the id of this installation, which the first call makes. Needs a transaction that may write.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the stored value is no UUID.
     pub async fn instance_id(&mut self) -> StoreResult<Uuid> {
-        // Two gateways may start on one Postgres: the first one's id stands, and both read it back.
+        // Two gateways may start on one Postgres at once. The first one's id is kept, and both read it back.
         const SQL: &str = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING";
         let fresh = Uuid::now_v7().to_string();
         on_db!(self, |conn| sqlx::query(SQL).bind(INSTANCE_ID).bind(fresh).execute(conn).await.map(drop))?;
@@ -34,10 +34,10 @@ impl Tx {
         })
     }
 
-    /// Binds the database to the data directory with the id `home`, if it is not bound yet; the id of the installation,
-    /// and whether it is a new one. A database that is bound to another directory is a copy, and so is one that is not
-    /// bound though it had an id that is not `known` there: it gets an id of its own, so that it has nothing to do with
-    /// the containers of the one it was copied from.
+    /// Binds the database to the data directory with the id `home`, if it is not bound yet. Returns the id of the
+    /// installation, and whether it is a new one. A database that is bound to another directory is a copy, and so is
+    /// one that is not bound though it had an id that is not `known` there. A copy gets an id of its own, so that it
+    /// has nothing to do with the containers of the original.
     pub async fn claim_home(&mut self, home: &str, known: Option<&str>) -> StoreResult<(Uuid, bool)> {
         let id = self.meta_get(INSTANCE_ID).await?;
         let is_copy = match self.meta_get(HOME).await? {
@@ -49,14 +49,14 @@ impl Tx {
         Ok((id, is_copy))
     }
 
-    /// Makes another installation of it, which has nothing to do with the containers of the one that it was.
+    /// Gives the database a new installation id, so that it has nothing to do with the containers of the old one.
     pub async fn renew_instance_id(&mut self) -> StoreResult<Uuid> {
         const SQL: &str = "DELETE FROM meta WHERE key = $1";
         on_db!(self, |conn| sqlx::query(SQL).bind(INSTANCE_ID).execute(conn).await.map(drop))?;
         self.instance_id().await
     }
 
-    /// The secret that all gateways on this database use for `name`: `own` if there was none yet.
+    /// Returns the secret that all gateways on this database use for `name`. If there was none yet, stores `own`.
     ///
     /// # Errors
     /// [`StoreError::Sealed`] if another gateway stored it with a key that this one does not have.
@@ -80,12 +80,12 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(key).fetch_optional(conn).await)?)
     }
 
-    /// The models base directory that an owner chose over `MODELS_DIR`.
+    /// Returns the models base directory that an owner set, which overrides `MODELS_DIR`.
     pub async fn models_dir(&mut self) -> StoreResult<Option<PathBuf>> {
         Ok(self.meta_get(MODELS_DIR).await?.map(PathBuf::from))
     }
 
-    /// Notes the choice, or takes it back; other gateways on the database look for it.
+    /// Stores the models base directory, or removes it (`None`). Other gateways on the database notice the change.
     pub async fn set_models_dir(&mut self, dir: Option<&str>) -> StoreResult<()> {
         const SQL: &str = "DELETE FROM meta WHERE key = $1";
         self.1 = Touched::Catalog;

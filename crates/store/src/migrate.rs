@@ -1,4 +1,4 @@
-//! Schema versions. The texts of both dialects are compiled in; nothing is ever dropped to make a schema fit.
+//! Schema versions. The SQL texts of both dialects are compiled in. Nothing is ever dropped to make a schema fit.
 
 use std::borrow::Cow;
 
@@ -41,16 +41,17 @@ const VERSIONS: &[Version] = versions! {
     11 => "0011_counted_rows",
 };
 
-/// Number and file name (without `.sql`) of every schema version, oldest first; the same for both databases.
+/// Returns number and file name (without `.sql`) of every schema version, oldest first. They are the same for both
+/// databases.
 pub fn versions() -> impl Iterator<Item = (i64, &'static str)> {
     VERSIONS.iter().map(|it| (it.number, it.name))
 }
 
-/// Brings the schema up to date. On Postgres under an advisory lock, which belongs to the connection and stays when this
-/// fails; on SQLite the caller holds the write lock.
+/// Brings the schema up to date. On Postgres it takes an advisory lock, which belongs to the connection and stays held
+/// if this fails; on SQLite the caller holds the write lock.
 pub(crate) async fn apply<C: Migrate>(kind: DatabaseKind, conn: &mut C) -> StoreResult<()> {
-    // Not `run`: its future can't change threads ("implementation of `Acquire` is not general enough"), for which
-    // sqlx has this undocumented way round (sqlx-core/src/migrate/migrator.rs @ 0.9.0).
+    // `run` can't be used: its future can't move between threads ("implementation of `Acquire` is not general enough").
+    // For that, sqlx has this undocumented workaround (sqlx-core/src/migrate/migrator.rs @ 0.9.0).
     Ok(migrator(kind).run_direct(None, conn, false).await?)
 }
 

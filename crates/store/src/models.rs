@@ -61,7 +61,8 @@ impl TryFrom<ModelRow> for Model {
             config: ModelConfig::from_stored(config),
             wanted: Wanted::parse(&row.wanted).ok_or_else(|| corrupt("wanted"))?,
             phase: serde_json::from_str(&row.phase).map_err(|_| corrupt("phase"))?,
-            // Advice only: what another version wrote and this one can't read is no reason to lose the model.
+            // The diagnosis is only advice. If another version wrote it and this one can't read it, the model is still
+            // shown.
             diagnosis: row.diagnosis.as_deref().and_then(|it| serde_json::from_str(it).ok()),
             launched: json(row.launched.as_deref()).map_err(|_| corrupt("launched"))?,
             last_good: json(row.last_good.as_deref()).map_err(|_| corrupt("last_good"))?,
@@ -69,7 +70,7 @@ impl TryFrom<ModelRow> for Model {
             starts: json(row.starts.as_deref()).map_err(|_| corrupt("starts"))?,
             name: row.name,
             served_name: row.served_name,
-            // As it is stored; [`decoded`] opens it.
+            // The row holds the token as it is stored; [`decoded`] decrypts it.
             hub_token: None,
             sealed_hub_token: row.hub_token,
             archived: row.archived,
@@ -80,7 +81,7 @@ impl TryFrom<ModelRow> for Model {
     }
 }
 
-/// The model of a row, with its secret opened, if that can be done.
+/// Returns the model of a row, with its secret decrypted if this gateway has the key.
 fn decoded(row: ModelRow, seal: &Seal) -> StoreResult<Model> {
     let mut model = Model::try_from(row)?;
     if let Some(stored) = model.sealed_hub_token.take() {
@@ -89,7 +90,7 @@ fn decoded(row: ModelRow, seal: &Seal) -> StoreResult<Model> {
     Ok(model)
 }
 
-/// What is stored of a draft's secret: one that can't be opened stays as it is.
+/// Returns the form in which a draft's secret is stored. A secret that can't be decrypted stays as it is.
 fn hub_token(draft: &ModelDraft, seal: &Seal) -> StoreResult<Option<String>> {
     match &draft.hub_token {
         Some(token) => seal.close(Place::HubToken, token).map(Some),
@@ -118,7 +119,7 @@ macro_rules! columns {
 }
 
 impl Tx {
-    /// A new model that is stopped and was never started.
+    /// Adds a new model that is stopped and was never started.
     ///
     /// # Errors
     /// [`crate::Constraint::ServedName`] if another model that is not archived has the name.
@@ -150,7 +151,7 @@ impl Tx {
         decoded(row, &self.3)
     }
 
-    /// `None` also for a model that is being deleted.
+    /// Returns the model; `None` also for a model that is being deleted.
     pub async fn model(&mut self, id: ModelId) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1 AND NOT deleting");
         let row: Option<ModelRow> =
@@ -158,13 +159,14 @@ impl Tx {
         row.map(|it| decoded(it, &self.3)).transpose()
     }
 
-    /// All models by id, without those that are being deleted and those that can't be read ([`Readable::shown`]).
+    /// Returns all models by id, without those that are being deleted and those that can't be read
+    /// ([`Readable::shown`]).
     pub async fn models(&mut self, include_archived: bool) -> StoreResult<Vec<Model>> {
         let rows = self.model_rows(include_archived).await?;
         Ok(Readable::of(rows, |it| decoded(it, &self.3))?.shown())
     }
 
-    /// Those that are not archived, as far as they can be read.
+    /// Returns the models that are not archived, as far as they can be read.
     pub async fn readable_models(&mut self) -> StoreResult<Readable<Model>> {
         let rows = self.model_rows(false).await?;
         Readable::of(rows, |it| decoded(it, &self.3))
@@ -179,7 +181,7 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_as(SQL).bind(include_archived).fetch_all(conn).await)?)
     }
 
-    /// Every model by id, archived ones too, and whether it is being deleted; as far as they can be read.
+    /// Returns every model by id, archived ones too, and whether it is being deleted, as far as they can be read.
     pub async fn models_for_reconcile(&mut self) -> StoreResult<Readable<(Model, bool)>> {
         const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models ORDER BY id");
         let rows: Vec<Both<ModelRow, Deleting>> =
@@ -187,7 +189,7 @@ impl Tx {
         Readable::of(rows, |Both(row, it)| Ok((decoded(row, &self.3)?, it.deleting)))
     }
 
-    /// One model, archived or being deleted as it may be, and whether it is being deleted.
+    /// Returns one model, also if it is archived or being deleted, and whether it is being deleted.
     pub async fn model_for_reconcile(&mut self, id: ModelId) -> StoreResult<Option<(Model, bool)>> {
         const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models WHERE id = $1");
         let row: Option<Both<ModelRow, Deleting>> =
@@ -195,7 +197,7 @@ impl Tx {
         row.map(|Both(row, it)| Ok((decoded(row, &self.3)?, it.deleting))).transpose()
     }
 
-    /// Replaces identity and settings. What is wanted and what was seen stay as they are.
+    /// Replaces identity and settings. What is wanted and what the reconciler saw stay as they are.
     ///
     /// # Errors
     /// [`crate::Constraint::ServedName`] if another model that is not archived has the name.
@@ -230,8 +232,8 @@ impl Tx {
         row.map(|it| decoded(it, &self.3)).transpose()
     }
 
-    /// Holds the model's row until the transaction ends, so that what is read next can't be changed by another gateway
-    /// before this one has written. `false` if there is none.
+    /// Locks the model's row until the transaction ends, so that no other gateway can change what this one reads before
+    /// it writes. Returns `false` if there is no such model.
     pub async fn lock_model(&mut self, id: ModelId) -> StoreResult<bool> {
         const SQL: &str = "UPDATE models SET generation = generation WHERE id = $1 AND NOT deleting";
         let rows = on_db!(self, |conn| {
@@ -240,8 +242,9 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Notes what the operator wants now, as a new generation; `apply` says how, if it is an apply. A start forgets why
-    /// the last one failed; every command, what was started since the one before. `None` also for a model that is being deleted.
+    /// Notes what the operator wants now, as a new generation; `apply` has the details if the command is an apply. A
+    /// start clears the diagnosis of the last failure. Every command clears the record of what was started since the
+    /// previous command. Returns `None` also for a model that is being deleted.
     pub async fn command(
         &mut self,
         id: ModelId,
@@ -264,11 +267,13 @@ impl Tx {
         row.map(|it| decoded(it, &self.3)).transpose()
     }
 
-    /// Notes what the reconciler saw of `model`, and what follows from it for its blueprints, unless there was a
-    /// command since it looked: `false` if the generation is no longer that of `model`, or the model is gone.
+    /// Notes what the reconciler saw of `model`, and what follows from it for its blueprints. Returns `false` and notes
+    /// nothing if there was a command since the reconciler looked (the generation is no longer that of `model`), or if
+    /// the model is gone.
     ///
-    /// A start that begins fixes what the container is made from, and in which life of the machine (`boot`, its boot id)
-    /// that is; an engine that gets ready makes it the last good one and ends the apply.
+    /// A start that begins fixes the blueprint that the container is made from, and notes in which boot of the machine
+    /// that is (`boot`, its boot id). An engine that gets ready makes this blueprint the last good one and ends the
+    /// apply.
     pub async fn record_phase(&mut self, model: &Model, phase: &Phase, boot: &str) -> StoreResult<bool> {
         const PLAIN: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
         const BEGIN: &str =
@@ -305,8 +310,8 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Notes why the model failed, in its record and in the last entry of its timeline. `false`, and nothing changed, if
-    /// the generation is no longer `expected_generation`, or the model is gone.
+    /// Notes why the model failed, in its record and in the last entry of its timeline. Returns `false` and changes
+    /// nothing if the generation is no longer `expected_generation`, or the model is gone.
     pub async fn record_diagnosis(
         &mut self,
         id: ModelId,
@@ -363,8 +368,8 @@ impl Tx {
         row.map(|it| decoded(it, &self.3)).transpose()
     }
 
-    /// Starts the model again as a new generation, without a command of an operator, unless there was one since `model`
-    /// was read. An apply that was under way is over.
+    /// Starts the model again as a new generation, without a command of an operator, unless there was a command since
+    /// `model` was read. Ends an apply that was under way.
     pub async fn start_again(&mut self, model: &Model, starts: &Starts) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
             "UPDATE models SET generation = generation + 1, apply = $3, starts = $4, diagnosis = NULL \
@@ -392,7 +397,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Notes that the model is to be stopped and deleted: it vanishes from lists, its served name is free, and the
+    /// Notes that the model is to be stopped and deleted. It vanishes from lists, its served name is free, and the
     /// reconciler calls [`Tx::delete_model`] when no container is left. Marking it again changes nothing.
     pub async fn mark_deleting(&mut self, id: ModelId, now: Timestamp) -> StoreResult<Option<Model>> {
         const MARK: &str = "UPDATE models SET deleting = TRUE, wanted = 'stopped', generation = generation + 1, \

@@ -1,13 +1,14 @@
-//! Names that requests choose a model by: those of models, of their adapters and of the registry lead to one place each.
+//! Names by which requests choose a model. A name of a model, an adapter or a registry entry must lead to one place
+//! only.
 
 use gantry_domain::ModelId;
 
 use crate::{StoreResult, Tx};
 
 impl Tx {
-    /// The first of the names that another model, adapter or registry entry already uses: the field that holds it, and a
-    /// sentence that says
-    /// where. `id` is the model's own, if it has one. Holds until the transaction ends if that is [`Tx::exclusive`].
+    /// Finds the first of the names that another model, adapter or registry entry already uses. Returns the field that
+    /// holds it, and a sentence that says where. `id` is the model's own id, if it has one. The result holds until the
+    /// transaction ends if the transaction is [`Tx::exclusive`].
     pub async fn taken_name(
         &mut self,
         id: Option<ModelId>,

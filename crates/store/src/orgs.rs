@@ -9,7 +9,7 @@ use crate::{
     tx::{Both, Touched, Turn, on_db, row},
 };
 
-/// All conditions that are set must hold.
+/// Conditions on organisations. An organisation must meet all that are set.
 #[derive(Debug, Clone, Default)]
 pub struct OrgFilter {
     /// The one organisation that the caller may see.
@@ -39,12 +39,12 @@ impl OrgColumn {
     }
 }
 
-/// What to change; `None` leaves it.
+/// What to change; a field that is `None` stays as it is.
 #[derive(Debug, Clone, Default)]
 pub struct OrgChange {
     pub name: Option<String>,
     pub enabled: Option<bool>,
-    /// All limits as they shall be.
+    /// The new values of all limits.
     pub limits: Option<Limits>,
 }
 
@@ -52,9 +52,9 @@ pub struct OrgChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrgSummary {
     pub org: Org,
-    /// Disabled ones included.
+    /// Number of users, disabled ones included.
     pub n_users: i64,
-    /// Revoked and expired ones included.
+    /// Number of keys, revoked and expired ones included.
     pub n_keys: i64,
 }
 
@@ -130,7 +130,7 @@ fn listing(sort: Sort<OrgColumn>) -> &'static str {
 }
 
 impl Tx {
-    /// A new, enabled organisation.
+    /// Adds a new, enabled organisation.
     ///
     /// # Errors
     /// [`crate::Constraint::OrgName`] if the name is taken.
@@ -147,8 +147,8 @@ impl Tx {
         Ok(row.into())
     }
 
-    /// What the index on names can't tell: whether another one than `own` has this name from the time when accents could
-    /// be written in two ways.
+    /// Checks what the unique index on names can't: whether an organisation other than `own` has this name in the form
+    /// of older versions, in which accents could be written in two ways.
     async fn org_name_is_free(&mut self, text: &str, own: Option<OrgId>) -> StoreResult<()> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM orgs WHERE name_lower IN ($1, $2) AND id <> $3)";
         let [written, apart] = name::older_folded(&clean(text));
@@ -166,7 +166,7 @@ impl Tx {
         Ok(row.map(Org::from))
     }
 
-    /// One page of organisations, and how many there are on all pages.
+    /// Returns one page of organisations, and how many there are on all pages.
     pub async fn orgs(
         &mut self,
         filter: &OrgFilter,
@@ -225,7 +225,7 @@ impl Tx {
     /// Deletes the organisation with its users, sessions and keys. Its usage rows stay.
     pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM orgs WHERE id = $1";
-        // With its keys and sessions, in an order of the database's own.
+        // The delete also removes keys and sessions, in an order that the database chooses.
         self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
@@ -234,7 +234,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Names of all organisations, or of the one in `scope`, and with `q` in them, by name.
+    /// Returns the names of all organisations, or of the one in `scope`, that contain `q`, by name.
     pub async fn org_lookup(
         &mut self,
         scope: Option<OrgId>,

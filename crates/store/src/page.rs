@@ -1,4 +1,4 @@
-//! What all lists share: order, and texts prepared for columns and patterns.
+//! Parts that all lists share: sort order, and texts prepared for columns and patterns.
 
 use std::borrow::Cow;
 
@@ -11,24 +11,27 @@ pub enum Order {
     Desc,
 }
 
-/// Order of a list by one of the columns in the closed set `C`. Equal rows follow by id in the same direction.
+/// Order of a list by one of the columns in the closed set `C`. Rows with equal values are sorted by id in the same
+/// direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sort<C> {
     pub by: C,
     pub order: Order,
 }
 
-/// Postgres has no NUL in texts, and a client's NUL must not make a whole batch fail.
+/// Replaces NUL characters. Postgres can't store NUL in texts, and a NUL from a client must not make a whole batch
+/// fail.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }
 
-/// The form in which names are compared: SQLite folds ASCII only, Postgres as its locale says, so neither does it.
+/// Returns the form in which names are compared. The databases don't fold them: SQLite folds ASCII only, and Postgres
+/// folds as its locale says.
 pub(crate) fn fold(text: &str) -> String {
     name::folded(&clean(text))
 }
 
-/// Pattern for `column_lower LIKE $n ESCAPE '\'` that finds `text` literally, anywhere.
+/// Returns a pattern for `column_lower LIKE $n ESCAPE '\'` that finds `text` literally, anywhere.
 pub(crate) fn containing(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 2);
     pattern.push('%');

@@ -1,4 +1,4 @@
-//! Lists of which one row must not hold up the others.
+//! Lists in which one unreadable row must not hide the others.
 
 use std::{
     collections::BTreeSet,
@@ -7,27 +7,27 @@ use std::{
 
 use crate::{StoreError, StoreResult};
 
-/// What is wrong with the rows that lists left out since the program began. Kept in memory for this process only, like its
-/// log.
+/// The errors of rows that lists left out since the program began. Kept in memory for this process only, as its log is.
 static LEFT_OUT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Most of them that are remembered, so that a table full of them takes no memory without end.
+/// Most errors that are remembered, so that a table full of unreadable rows doesn't use unbounded memory.
 const REMEMBERED: usize = 10_000;
 
-/// Rows that lists of this process left out because they can't be read; each counts once.
+/// Returns how many rows the lists of this process left out because they can't be read. Each row counts once.
 pub fn left_out() -> usize {
     LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
-/// What was read of a table for somebody who goes on with what he gets.
+/// The rows of a table that could be read, for callers that go on without the others.
 #[derive(Debug)]
 pub struct Readable<T> {
     pub rows: Vec<T>,
-    /// [`StoreError::Corrupt`] for each row that this program can't read: another version, or somebody by hand, wrote it.
+    /// [`StoreError::Corrupt`] for each row that this program can't read, because another version or a person by hand
+    /// wrote it.
     pub bad: Vec<StoreError>,
 }
 
 impl<T> Readable<T> {
-    /// The rows for a list that is shown: it comes without those that can't be read, of which the log tells once.
+    /// Returns the readable rows, for a list that is shown. Each of the others is logged once.
     pub fn shown(self) -> Vec<T> {
         let mut known = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
         for row in self.bad.iter().map(ToString::to_string) {

@@ -1,4 +1,4 @@
-//! Engines that the gateway does not run itself, entered by hand.
+//! Engines that the gateway does not run itself. An operator enters them by hand.
 
 use gantry_domain::{Timestamp, model::Task};
 use secrecy::SecretString;
@@ -13,16 +13,16 @@ use crate::{
 /// An external engine.
 #[derive(Debug, Clone)]
 pub struct RegistryEntry {
-    /// Unique in the registry; whether a managed model has the same one is the caller's to check.
+    /// Unique in the registry. The caller checks whether a managed model has the same name.
     pub served_name: String,
     /// Base addresses, without the endpoint's path; at least one. Each request goes to one of them.
     pub urls: Vec<String>,
     pub task: Task,
-    /// What the model is called there, if not by the served name.
+    /// Name of the model at the engine, if it is not the served name.
     pub upstream_model: Option<String>,
     /// Sent to the engine as a bearer token.
     pub api_key: Option<SecretString>,
-    /// A key as it is stored: it needs a key of the database that this gateway does not have.
+    /// The key as it is stored, if the database key that decrypts it is not on this gateway.
     pub sealed_api_key: Option<String>,
     pub created_at: Timestamp,
 }
@@ -53,7 +53,7 @@ impl TryFrom<RegistryRow> for RegistryEntry {
             urls,
             task,
             upstream_model: row.upstream_model,
-            // As it is stored; [`decoded`] opens it.
+            // The row holds the key as it is stored; [`decoded`] decrypts it.
             api_key: None,
             sealed_api_key: row.api_key,
             created_at: Timestamp(row.created_at),
@@ -61,7 +61,7 @@ impl TryFrom<RegistryRow> for RegistryEntry {
     }
 }
 
-/// The entry of a row, with its secret opened, if that can be done.
+/// Returns the entry of a row, with its secret decrypted if this gateway has the key.
 fn decoded(row: RegistryRow, seal: &Seal) -> StoreResult<RegistryEntry> {
     let mut entry = RegistryEntry::try_from(row)?;
     if let Some(stored) = entry.sealed_api_key.take() {
@@ -71,14 +71,14 @@ fn decoded(row: RegistryRow, seal: &Seal) -> StoreResult<RegistryEntry> {
 }
 
 impl Tx {
-    /// All entries that can be read ([`Readable::shown`]), oldest first.
+    /// Returns all entries that can be read ([`Readable::shown`]), oldest first.
     pub async fn registry(&mut self) -> StoreResult<Vec<RegistryEntry>> {
         let rows = self.registry_rows().await?;
         Ok(Readable::of(rows, |it| decoded(it, &self.3))?.shown())
     }
 
-    /// The same, as far as they can be read, with their keys, and what is wrong with the others: an engine that wants a key
-    /// can't be asked without it.
+    /// Returns all entries that can be read, with their keys, and what is wrong with the others. An entry whose key
+    /// can't be decrypted counts as unreadable: its engine can't be called without the key.
     pub async fn readable_registry(&mut self) -> StoreResult<Readable<RegistryEntry>> {
         let rows = self.registry_rows().await?;
         Readable::of(rows, |row| {
@@ -103,7 +103,7 @@ impl Tx {
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (served_name) DO UPDATE SET urls = excluded.urls, \
              task = excluded.task, upstream_model = excluded.upstream_model, api_key = excluded.api_key";
         self.1 = Touched::Catalog;
-        // One that can't be opened stays as it is.
+        // A key that can't be decrypted stays as it is.
         let api_key = match &entry.api_key {
             Some(key) => Some(self.3.close(Place::ApiKey, key)?),
             None => entry.sealed_api_key.clone(),

@@ -1,10 +1,10 @@
-//! Secrets in rows are encrypted with a key that is not in the database: ChaCha20-Poly1305, of the crate `ring`, which TLS
-//! uses anyway.
+//! Secrets in rows are encrypted with a key that is not in the database. The cipher is ChaCha20-Poly1305 of the crate
+//! `ring`, which TLS uses anyway.
 //!
-//! What is stored is `gantry-sealed:1:<key id>:<base64url of nonce, ciphertext and tag>`. The nonce is random, 96 bits: with
-//! a few thousand secrets two of them never meet. The column is authenticated too, so that what was sealed for one column
-//! does not open in another. Values stored before encryption existed are plain text and are read as such; [`Store::reseal`]
-//! seals them.
+//! A secret is stored as `gantry-sealed:1:<key id>:<base64url of nonce, ciphertext and tag>`. The nonce is random, 96
+//! bits: with a few thousand secrets no nonce occurs twice. The column is authenticated too, so that a secret that was
+//! sealed for one column can't be opened in another. Values stored before encryption existed are plain text and are
+//! read as such; [`Store::reseal`] seals them.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 const PREFIX: &str = "gantry-sealed:1:";
-/// Digits of a key: 256 bits in hexadecimal.
+/// Number of digits of a key: 256 bits in hexadecimal.
 const DIGITS: usize = 64;
 
 /// The keys of this gateway: the first one seals, all of them open.
@@ -30,7 +30,8 @@ const DIGITS: usize = 64;
 pub struct Seal(Vec<SealKey>);
 
 struct SealKey {
-    /// The first 8 hexadecimal digits of the key's SHA-256: says which key a value needs, and nothing about the key.
+    /// The first 8 hexadecimal digits of the key's SHA-256. They say which key a value needs, and nothing about the
+    /// key.
     id: String,
     key: LessSafeKey,
 }
@@ -46,7 +47,7 @@ impl fmt::Debug for Seal {
 #[error("key number {0} is not of 64 hexadecimal digits")]
 pub struct InvalidKey(usize);
 
-/// Where a secret lies.
+/// Where a secret is stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     HubToken,
@@ -67,12 +68,12 @@ impl Place {
 /// A stored secret, as far as this gateway can read it.
 pub(crate) enum Opened {
     Clear(SecretString),
-    /// As it is stored: it needs a key that this gateway does not have.
+    /// The stored text. It needs a key that this gateway does not have.
     Sealed(String),
 }
 
 impl Opened {
-    /// The secret; or what is stored instead.
+    /// Returns the secret, or the stored text if the secret can't be read.
     pub(crate) fn parts(self) -> (Option<SecretString>, Option<String>) {
         match self {
             Self::Clear(secret) => (Some(secret), None),
@@ -82,7 +83,8 @@ impl Opened {
 }
 
 impl Seal {
-    /// Reads keys of 64 hexadecimal digits with commas, blanks or line ends between; the first one is to seal.
+    /// Reads keys of 64 hexadecimal digits, separated by commas, blanks or line ends. The first key is the one that
+    /// seals.
     ///
     /// # Errors
     /// One of them has another form, or there is none.
@@ -95,12 +97,12 @@ impl Seal {
         if keys.is_empty() { Err(InvalidKey(1)) } else { Ok(Self(keys)) }
     }
 
-    /// Id of the key that seals.
+    /// Returns the id of the key that seals.
     pub fn id(&self) -> Option<&str> {
         self.0.first().map(|it| it.id.as_str())
     }
 
-    /// What is stored of a secret. Without a key (tools that write no secrets) it stays as it is.
+    /// Returns the text to store for a secret. Without a key (tools that write no secrets) the secret stays in clear.
     pub(crate) fn close(&self, place: Place, secret: &SecretString) -> StoreResult<String> {
         let Some(SealKey { id, key }) = self.0.first() else { return Ok(secret.expose_secret().to_owned()) };
         let failed = |_| StoreError::Seal;
@@ -133,13 +135,13 @@ impl Seal {
         Some(String::from_utf8(clear.to_vec()).ok()?.into())
     }
 
-    /// Whether the value is sealed with the key that seals now.
+    /// Returns whether the value is sealed with the key that seals now.
     fn is_current(&self, stored: &str) -> bool {
         key_of(stored).is_some_and(|id| Some(id) == self.id())
     }
 }
 
-/// Id of the key that a stored value needs; `None` for one in clear.
+/// Returns the id of the key that a stored value needs; `None` for a value in clear.
 pub(crate) fn key_of(stored: &str) -> Option<&str> {
     Some(stored.strip_prefix(PREFIX)?.split_once(':')?.0)
 }
@@ -164,12 +166,13 @@ impl SealKey {
 pub struct Resealed {
     /// Secrets that were in clear, or sealed with an older key, and are sealed with the first one now.
     pub sealed: usize,
-    /// In words, with the id of the key that each of them needs.
+    /// Descriptions of the secrets that can't be opened, each with the id of the key that it needs.
     pub unreadable: Vec<String>,
 }
 
 impl Store {
-    /// Seals with the first key what is in clear or sealed with another one. What can't be opened stays as it is.
+    /// Seals with the first key every secret that is in clear or sealed with another key. What can't be opened stays as
+    /// it is.
     pub async fn reseal(&self) -> StoreResult<Resealed> {
         let mut tx = self.write().await?;
         tx.exclusive().await?;
@@ -202,7 +205,7 @@ impl Tx {
         Ok(done)
     }
 
-    /// Deletes the secrets that can't be opened with the keys of this gateway; what they were, in words.
+    /// Deletes the secrets that can't be opened with the keys of this gateway, and returns descriptions of them.
     pub async fn forget_unreadable(&mut self) -> StoreResult<Vec<String>> {
         let mut gone = Vec::new();
         for (place, name, stored) in self.sealed_rows().await? {
@@ -214,7 +217,7 @@ impl Tx {
         Ok(gone)
     }
 
-    /// Every secret: where it lies, the id or name of its row, and what is stored.
+    /// Returns every secret: where it is stored, the id or name of its row, and the stored text.
     async fn sealed_rows(&mut self) -> StoreResult<Vec<(Place, String, String)>> {
         const MODELS: &str =
             "SELECT CAST(id AS TEXT), hub_token FROM models WHERE hub_token IS NOT NULL ORDER BY id";

@@ -26,7 +26,7 @@ row! {
     }
 }
 
-/// A session, its user and his organisation's switch.
+/// A session, its user, and whether the user's organisation is enabled.
 struct Joined {
     session: SessionRow,
     user: UserRow,
@@ -95,8 +95,8 @@ impl Tx {
         Ok(())
     }
 
-    /// The session with its user, and whether his organisation is enabled. It may have expired, and the user may be
-    /// disabled.
+    /// Returns the session with its user, and whether the user's organisation is enabled. The session may have expired,
+    /// and the user may be disabled.
     pub async fn session(&mut self, id_hash: &[u8; 32]) -> StoreResult<Option<(Session, User, bool)>> {
         const SQL: &str = select!("s.id_hash = $1");
         let row: Option<Joined> =
@@ -104,7 +104,7 @@ impl Tx {
         row.map(TryInto::try_into).transpose()
     }
 
-    /// Moves the end of a session. `false` if it was ended meanwhile.
+    /// Moves the end of a session. Returns `false` if the session was ended meanwhile.
     pub async fn touch_session(&mut self, id_hash: &[u8; 32], expires_at: Timestamp) -> StoreResult<bool> {
         const SQL: &str = "UPDATE sessions SET expires_at = $2 WHERE id_hash = $1";
         self.1 = Touched::Catalog;
@@ -125,9 +125,9 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Ends all sessions of a user but `except`; says how many.
+    /// Ends all sessions of a user but `except` and returns how many.
     pub async fn delete_user_sessions(&mut self, user: UserId, except: Option<[u8; 32]>) -> StoreResult<u64> {
-        // No session has the empty hash, so that it stands for "no exception".
+        // No session has an empty hash, so an empty hash stands for "no exception".
         const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash <> $2";
         self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
@@ -138,7 +138,7 @@ impl Tx {
         })?)
     }
 
-    /// Ends the sessions of a user but the `keep` that end last, which are those used last; says how many.
+    /// Ends the sessions of a user but the `keep` that end last, which are those used last. Returns how many it ended.
     pub async fn trim_user_sessions(&mut self, user: UserId, keep: i64) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash NOT IN (SELECT id_hash FROM sessions \
              WHERE user_id = $1 ORDER BY expires_at DESC, created_at DESC, id_hash LIMIT $2)";
@@ -150,7 +150,8 @@ impl Tx {
         })?)
     }
 
-    /// The same of all users of an organisation.
+    /// Ends the sessions of all users of an organisation but the `keep` that end last, counted over all of these users.
+    /// Returns how many it ended.
     pub async fn trim_org_sessions(&mut self, org: OrgId, keep: i64) -> StoreResult<u64> {
         const COUNT: &str =
             "SELECT COUNT(*) FROM sessions s JOIN users u ON u.id = s.user_id WHERE u.org_id = $1";
@@ -169,7 +170,7 @@ impl Tx {
         })?)
     }
 
-    /// Ends the sessions of all users of an organisation; how many there were.
+    /// Ends the sessions of all users of an organisation and returns how many there were.
     pub async fn delete_org_sessions(&mut self, org: OrgId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";
         self.take_turn(Turn::Upkeep).await?;
@@ -179,7 +180,7 @@ impl Tx {
         })?)
     }
 
-    /// Deletes the sessions that ended at or before `now`; says how many.
+    /// Deletes the sessions that ended at or before `now` and returns how many.
     pub async fn purge_sessions(&mut self, now: Timestamp) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE expires_at <= $1";
         self.take_turn(Turn::Upkeep).await?;
@@ -188,7 +189,7 @@ impl Tx {
         })?)
     }
 
-    /// All sessions that are good at `now`: current ([`Session::is_current`]), user and organisation enabled.
+    /// Returns all sessions that are good at `now`: current ([`Session::is_current`]), user and organisation enabled.
     pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Readable<(Session, User)>> {
         const SQL: &str = select!(
             "s.expires_at > $1 AND s.created_at <= $2 AND u.enabled AND o.enabled ORDER BY s.id_hash"

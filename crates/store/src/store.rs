@@ -22,48 +22,52 @@ use crate::{
     tx::{Inner, Touched},
 };
 
-/// How long a statement on SQLite waits for a lock of another process (a backup, say).
+/// Longest time that a statement on SQLite waits for a lock of another process (a backup, say).
 const SQLITE_BUSY: Duration = Duration::from_secs(10);
-/// How long a transaction waits for its turn. On SQLite writers queue behind one connection.
+/// Longest time that a transaction waits for its turn. On SQLite writers queue for one connection.
 const SQLITE_ACQUIRE: Duration = Duration::from_secs(30);
-/// Pause before [`connect_writer`] tries again: turning the log on takes a millisecond or two.
+/// Pause before [`connect_writer`] tries again. Turning the write-ahead log on takes a millisecond or two.
 const SQLITE_TURN: Duration = Duration::from_millis(10);
 const SQLITE_READERS: u32 = 4;
-/// Connections for [`Store::read_quick`]: one for the publisher, and some for those who ask whether a session holds.
+/// Connections for [`Store::read_quick`]: one for the publisher, and the others for checks whether a session is still
+/// valid.
 const QUICK_READERS: u32 = 3;
-/// Page cache of the writer, in KiB (SQLite's sign says so). A batch of usage rows changes pages at the end of each of
-/// some hundred groups in six indexes; with the default of 2 MiB they were written and read again within one batch.
+/// Page cache of the writer, in KiB (a negative number means KiB in SQLite). A batch of usage rows changes pages at the
+/// end of each of some hundred groups in six indexes. With the default of 2 MiB, pages were written and read again
+/// within one batch.
 const SQLITE_WRITER_CACHE: &str = "-16384";
-/// The write-ahead log is cut to this size (64 MiB) once all of it is in the file: a reader that was open for long made it
-/// grow, and it would stay so large.
+/// The write-ahead log is cut to this size (64 MiB) once all of it is in the file. A long-running reader makes the log
+/// grow, and without this limit it would stay that large.
 const SQLITE_LOG_LIMIT: &str = "67108864";
-/// Rows that a connection's thread may be ahead of their reader. Each handing over costs two thread switches: with the 50
-/// of sqlx an export spent more time in them than in reading.
+/// Rows that a connection's thread may read ahead of the task that uses them. Each handover costs two thread switches:
+/// with sqlx's default of 50 an export spent more time in them than in reading.
 const SQLITE_ROWS_AHEAD: usize = 256;
 const POSTGRES_CONNECTIONS: u32 = 10;
 const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
-/// Of each connection. A statement that waits longer for a lock (a table that somebody locked by hand) is given up, as
-/// if the database were away; our own transactions hold theirs for milliseconds. One that the server no longer hears of
-/// (its gateway's machine is gone) gives its locks back. Notices are not wanted: see [`open_postgres`].
+/// Settings of each connection. A statement that waits longer for a lock (a table that somebody locked by hand) is
+/// given up, as if the database were away; our own transactions hold locks for milliseconds. A transaction whose
+/// gateway has gone silent (its machine is gone) loses its locks. Notices are not wanted: see [`open_postgres`].
 const POSTGRES_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
                                 SET client_min_messages = error; SET statement_timeout = '45s'";
-/// The same for [`Store::read_quick`]. The last one is a little more than a statement is waited for: what nobody waits for
-/// any more ends at the server too.
+/// Settings of each connection of [`Store::read_quick`]. `statement_timeout` is a little longer than the gateway waits
+/// for a statement, so that a statement that is no longer waited for ends at the server too.
 const POSTGRES_QUICK_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'; \
                                       SET client_min_messages = error; SET statement_timeout = '12s'";
-/// Since Postgres 14: ends a statement whose client has gone. Where it can't be had, `statement_timeout` does.
+/// Ends a statement whose client has gone (since Postgres 14). Where this setting is missing, `statement_timeout` ends
+/// it.
 const POSTGRES_LEFT: &str =
     "SELECT set_config(name, '2s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'";
-/// Limit of the first connection: a server that accepts it may say nothing for ever.
+/// Longest wait for the first connection. A server may accept it and then never answer.
 const POSTGRES_CONNECT: Duration = Duration::from_secs(10);
-/// Limit of applying the schema; it may have to wait for another gateway doing so.
+/// Longest time to apply the schema, which may have to wait for another gateway that does so.
 const POSTGRES_MIGRATE: Duration = Duration::from_mins(2);
-/// More than SQLite's writers wait for their turn. On Postgres each statement has that long, too.
+/// Longest time of a unit of work ([`in_time`]). It is longer than writers wait for their turn on SQLite. On Postgres
+/// it is also the limit of each statement.
 const UNIT_OF_WORK: Duration = Duration::from_secs(40);
-/// A statement of [`Store::read_quick`] reads what is small.
+/// Longest wait for a statement of [`Store::read_quick`], which only reads small amounts.
 const QUICK_WORK: Duration = Duration::from_secs(10);
 const PING: &str = "SELECT 1";
-/// More than the number of SQL texts in this crate.
+/// Size of the statement cache. It is more than the number of SQL texts in this crate.
 const STATEMENTS: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +85,7 @@ impl DatabaseKind {
     }
 }
 
-/// An open database whose schema is the one of this program. Cheap to clone.
+/// An open database whose schema is that of this program. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store(Pools, Arc<Seal>);
 
@@ -111,8 +115,8 @@ impl Store {
         Ok(store)
     }
 
-    /// The same database with the keys of its secrets. Without them secrets are not encrypted, and those that are can't be
-    /// read.
+    /// Returns the store with the keys that encrypt its secrets. Without keys, new secrets are not encrypted, and
+    /// encrypted ones can't be read.
     #[must_use]
     pub fn with_seal(self, seal: Seal) -> Self {
         Self(self.0, Arc::new(seal))
@@ -122,8 +126,8 @@ impl Store {
         &self.0
     }
 
-    /// Opens a database that is there and has the schema of this program, for reading: what is not is refused, and
-    /// nothing is made or changed. A writing transaction fails.
+    /// Opens an existing database that has the schema of this program, for reading. Refuses any other one, and makes
+    /// and changes nothing. A writing transaction fails.
     ///
     /// # Errors
     /// Those of [`Self::open`]; [`StoreError::Schema`] also for a database of an older program.
@@ -166,7 +170,7 @@ impl Store {
         }
     }
 
-    /// A transaction that may write. On SQLite there is one at a time; the others wait for up to 30 s.
+    /// Begins a transaction that may write. On SQLite there is one at a time; the others wait for up to 30 s.
     pub async fn write(&self) -> StoreResult<Tx> {
         let inner = match &self.0 {
             // A deferred transaction that turns into a writer fails at once if another one wrote meanwhile.
@@ -176,7 +180,7 @@ impl Store {
         Ok(Tx(inner, Touched::default(), None, Arc::clone(&self.1)))
     }
 
-    /// A transaction that can't write: on both databases a writing statement in it is an error. Never waits for
+    /// Begins a transaction that can't write: on both databases a writing statement in it is an error. Never waits for
     /// writers. All its statements see the database as it was at the first one.
     pub async fn read(&self) -> StoreResult<Tx> {
         match &self.0 {
@@ -185,7 +189,8 @@ impl Store {
         }
     }
 
-    /// The same on connections that nothing long has: for what a revoked key or an ended session must not wait for.
+    /// Begins a reading transaction like [`Self::read`], but on connections that no long query uses. For reads that
+    /// must never wait, such as whether a key was revoked or a session ended.
     pub async fn read_quick(&self) -> StoreResult<Tx> {
         match &self.0 {
             Pools::Sqlite { quick, .. } => begin_sqlite(quick, &self.1).await,
@@ -193,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Whether the database answers a query; takes a connection as [`Self::read_quick`] does.
+    /// Checks that the database answers a query, on a connection of [`Self::read_quick`].
     pub async fn ping(&self) -> StoreResult<()> {
         match &self.0 {
             Pools::Sqlite { quick, .. } => sqlx::query(PING).execute(quick).await.map(drop)?,
@@ -202,8 +207,8 @@ impl Store {
         Ok(())
     }
 
-    /// The same with a connection as [`Self::read`] takes one: all of them may be busy, or dead. On SQLite they are of
-    /// this process, and always there.
+    /// Checks the connections of [`Self::read`] in the same way: all of them may be busy, or dead. On SQLite they are
+    /// in this process, and always there.
     pub async fn ping_slow(&self) -> StoreResult<()> {
         match &self.0 {
             Pools::Sqlite { .. } => Ok(()),
@@ -211,7 +216,8 @@ impl Store {
         }
     }
 
-    /// Waits for running transactions and closes all connections. On SQLite this also folds the log into the file.
+    /// Waits for running transactions and closes all connections. On SQLite this also writes the log back into the
+    /// file.
     pub async fn close(&self) {
         match &self.0 {
             Pools::Sqlite { writer, readers, quick } => {
@@ -228,8 +234,8 @@ impl Store {
     }
 }
 
-/// Gives a unit of work up that takes longer than any of ours should (40 s): its connection is dead without having been
-/// closed. For tasks that nobody would start again; dropping them undoes what was not committed.
+/// Gives up a unit of work that takes longer than any of ours should (40 s): its connection is dead without having been
+/// closed. For tasks that nothing would start again. Dropping them undoes what was not committed.
 ///
 /// # Errors
 /// Those of `work`, and [`StoreError::is_unavailable`] after the time.
@@ -248,7 +254,7 @@ async fn begin_postgres(pool: &PgPool, limit: Duration, seal: &Arc<Seal>) -> Sto
     Ok(Tx(inner, Touched::default(), None, Arc::clone(seal)))
 }
 
-/// Taking a connection is the question: it is asked whether it lives before it is handed out, with a limit.
+/// Checks that Postgres answers. Taking a connection is enough: the pool tests it before it hands it out, with a limit.
 async fn ping_postgres(pool: &PgPool) -> StoreResult<()> {
     drop(pool.acquire().await?);
     Ok(())
@@ -271,13 +277,14 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
         .busy_timeout(SQLITE_BUSY)
         .row_buffer_size(SQLITE_ROWS_AHEAD)
         .statement_cache_capacity(STATEMENTS);
-    // Local connections neither break nor age: no test before use, no expiry.
+    // Local connections neither break nor age, so they are not tested before use and do not expire.
     let pool = || {
         SqlitePoolOptions::new()
             .acquire_timeout(SQLITE_ACQUIRE)
             .test_before_acquire(false)
-            // After some errors (a full disk) SQLite ends the transaction by itself; sqlx takes it for still open, as
-            // its own ROLLBACK fails then, and would refuse every further one. Such a connection is replaced.
+            // After some errors (a full disk) SQLite ends the transaction by itself. sqlx still takes it for open,
+            // because its own ROLLBACK then fails, and would refuse every further transaction. Such a connection is
+            // replaced.
             .before_acquire(|conn, _| Box::pin(async move { Ok(!conn.is_in_transaction()) }))
             .idle_timeout(None)
             .max_lifetime(None)
@@ -295,9 +302,10 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
     Ok(Pools::Sqlite { writer, readers, quick })
 }
 
-/// Tries again for [`SQLITE_BUSY`] what another process is in the way of. Only for turning a new file's write-ahead log on:
-/// of two connections that do so at once SQLite gives one "database is locked" without waiting, as each holds the lock that
-/// the other one waits for (<https://sqlite.org/c3ref/busy_handler.html>). All else waits in SQLite itself.
+/// Connects the writer, and tries again for [`SQLITE_BUSY`] while another process is in the way. Only turning on a new
+/// file's write-ahead log needs this: if two connections do so at once, SQLite gives one of them "database is locked"
+/// without waiting, as each holds the lock that the other one waits for (<https://sqlite.org/c3ref/busy_handler.html>).
+/// Everything else waits in SQLite itself.
 async fn connect_writer(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> sqlx::Result<SqlitePool> {
     let until = Instant::now() + SQLITE_BUSY;
     loop {
@@ -308,13 +316,14 @@ async fn connect_writer(pool: SqlitePoolOptions, options: SqliteConnectOptions) 
     }
 }
 
-/// `SQLITE_BUSY`, extended codes (<https://sqlite.org/rescode.html>) included: their lowest byte is the plain one.
+/// Returns whether the error is `SQLITE_BUSY`, extended codes (<https://sqlite.org/rescode.html>) included: their
+/// lowest byte is the plain code.
 fn is_busy(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|it| it.code()?.parse::<u32>().ok());
     code.is_some_and(|code| code & 0xff == 5)
 }
 
-/// Makes the file readable for its owner only; SQLite gives its log files the same mode. An existing one is left as
+/// Creates the file readable for its owner only; SQLite gives its log files the same mode. Leaves an existing file as
 /// it is.
 fn create_private(path: &Path) -> io::Result<()> {
     match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
@@ -332,7 +341,7 @@ fn postgres_options(url: &str) -> StoreResult<PgConnectOptions> {
 
 async fn open_postgres(url: &str) -> StoreResult<Pools> {
     let options = postgres_options(url)?;
-    // A connection of its own: closing it also frees the advisory lock when applying the schema failed.
+    // This is a separate connection: closing it also frees the advisory lock if applying the schema failed.
     let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
     let connecting = PgConnection::connect_with(&options);
     let mut conn = tokio::time::timeout(POSTGRES_CONNECT, connecting).await.map_err(|_| {
@@ -352,14 +361,15 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
             .after_connect(move |conn, _| {
                 Box::pin(async move {
                     conn.execute(session).await?;
-                    // Some platforms list this setting but reject it, so its error is ignored. A broken connection shows at
-                    // the next statement.
+                    // Some platforms list this setting but reject it, so its error is ignored. A broken connection
+                    // shows at the next statement.
                     let _ = conn.execute(POSTGRES_LEFT).await;
                     Ok(())
                 })
             })
-            // sqlx asks a connection that is given back whether it lives, and waits for ever: one that is dead without having
-            // been closed would keep its place in the pool. What was not committed is undone here.
+            // sqlx tests a connection that is given back, and waits for ever: a connection that is dead without having
+            // been closed would keep its place in the pool. So this test has a limit. It also undoes what was not
+            // committed.
             .after_release(|conn, _| {
                 Box::pin(async move {
                     let late = |_| sqlx::Error::PoolTimedOut;

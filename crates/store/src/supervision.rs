@@ -1,9 +1,10 @@
-//! Which of the gateways on one database may act on its models' containers.
+//! Decides which of the gateways on one database may act on the models' containers.
 //!
-//! Three things say so. A lock of Postgres, held by one connection ([`Claim`]): the server gives it back when the
-//! gateway dies, and also when it falls silent. A row: who holds it, and which containers that one sees. And the row's
-//! epoch, which every transaction of the reconciler is held against at its end ([`Tx::fence`]), so that one that was
-//! overtaken writes nothing. A SQLite file belongs to one gateway, and has no lock here.
+//! Three things record it. First, a lock of Postgres, held by one connection ([`Claim`]): the server frees it when the
+//! gateway dies, and also when the gateway falls silent. Second, a row that says which gateway supervises and which
+//! containers that gateway sees. Third, the row's epoch: every transaction of the reconciler is checked against it at
+//! its end ([`Tx::fence`]), so that a gateway that was overtaken writes nothing. A SQLite file belongs to one gateway,
+//! and has no lock here.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::{
     tx::{Inner, Touched, on_db, row},
 };
 
-/// To connect for the lock, and for each answer.
+/// Longest wait to connect for the lock, and for each answer.
 const CONNECT: Duration = Duration::from_secs(5);
 
 row! {
@@ -30,25 +31,25 @@ row! {
     }
 }
 
-/// A gateway, as far as it matters for who may supervise.
+/// A gateway, with the facts that decide whether it may supervise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Id of its data directory.
     pub gateway: String,
-    /// For people: the machine's name, and the process.
+    /// The machine's name and the process, for people to read.
     pub name: String,
-    /// Which containers it sees; `None` while its container runtime does not answer.
+    /// Identifies the containers that the gateway sees; `None` while its container runtime does not answer.
     pub runtime: Option<String>,
-    /// Whose loopback it shares.
+    /// Identifies the machine whose loopback interface the gateway shares.
     pub machine: String,
 }
 
-/// Who supervises, or did last.
+/// The gateway that supervises, or did last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Supervisor {
-    /// Grows with each that follows on another.
+    /// Grows with each change of the supervisor.
     pub epoch: i64,
-    /// `None`: nobody ever did, or what it had was released.
+    /// `None` if no gateway ever supervised, or if the last supervisor was released.
     pub who: Option<Candidate>,
     pub since: Option<Timestamp>,
 }
@@ -69,11 +70,12 @@ impl Tx {
         Ok(row.into())
     }
 
-    /// Notes who supervises from now on; its epoch. Only for who holds the [`Claim`].
+    /// Notes which gateway supervises from now on, and returns the new epoch. Only the holder of the [`Claim`] may call
+    /// this.
     pub async fn set_supervisor(&mut self, who: &Candidate, now: Timestamp) -> StoreResult<i64> {
         const SQL: &str = "UPDATE supervisor SET epoch = epoch + 1, gateway = $1, name = $2, runtime = $3, \
                            machine = $4, since = $5 WHERE id = 1 RETURNING epoch";
-        // Counted as a change for the sake of `fence`, and so that the others look soon.
+        // This counts as a change because `fence` needs that, and so that the other gateways look soon.
         self.1 = Touched::Catalog;
         Ok(on_db!(self, |conn| {
             let query = sqlx::query_scalar(SQL).bind(&who.gateway).bind(&who.name).bind(&who.runtime);
@@ -81,7 +83,7 @@ impl Tx {
         })?)
     }
 
-    /// Forgets who supervised, so that any gateway may: what ran there is known to be gone.
+    /// Forgets which gateway supervised, so that any gateway may. Only for when its containers are known to be gone.
     pub async fn release_supervisor(&mut self) -> StoreResult<()> {
         const SQL: &str = "UPDATE supervisor SET epoch = epoch + 1, gateway = NULL, name = NULL, runtime = NULL, \
                            machine = NULL, since = NULL WHERE id = 1";
@@ -90,7 +92,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Whether a gateway holds the [`Claim`] now; never on SQLite.
+    /// Returns whether a gateway holds the [`Claim`] now; never on SQLite.
     pub async fn is_claimed(&mut self) -> StoreResult<bool> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted \
                            AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
@@ -102,11 +104,11 @@ impl Tx {
         }
     }
 
-    /// Lets [`Tx::commit`] fail with [`crate::StoreError::Overtaken`], and change nothing, unless `epoch` is still that
-    /// of [`Tx::supervisor`].
+    /// Makes [`Tx::commit`] fail with [`crate::StoreError::Overtaken`], and change nothing, unless `epoch` is still
+    /// that of [`Tx::supervisor`].
     ///
-    /// Both a transaction that is fenced and one that begins another epoch take the row that counts changes before they
-    /// end, and the epoch is read after that: so either the old one ends first, or it sees that it is over.
+    /// Both a fenced transaction and one that begins a new epoch lock the row that counts changes before they end, and
+    /// the epoch is read after that. So either the fenced transaction ends first, or it sees the new epoch and fails.
     pub fn fence(&mut self, epoch: i64) {
         self.2 = Some(epoch);
     }
@@ -116,13 +118,14 @@ impl Tx {
     }
 }
 
-/// The lock of who supervises, on a connection of its own, which must stay in use: see [`Store::claim`].
+/// The supervisor's lock, on a connection of its own, which must stay in use: see [`Store::claim`].
 #[derive(Debug)]
 pub struct Claim(PgConnection);
 
 impl Store {
-    /// A connection on which the lock can be taken; `None` on SQLite. The server ends it, and frees the lock, after
-    /// `silence` without a question (Postgres 14 or newer): a gateway that hangs keeps nobody from taking over.
+    /// Opens a connection on which the lock can be taken; `None` on SQLite. After `silence` without a statement the
+    /// server closes the connection and frees the lock (Postgres 14 or newer), so that a gateway that hangs can't stop
+    /// another one from taking over.
     pub async fn claim(&self, silence: Duration) -> StoreResult<Option<Claim>> {
         // `SET` takes no parameters.
         const SQL: &str = "SELECT set_config('idle_session_timeout', $1, false)";
@@ -130,7 +133,7 @@ impl Store {
         let options = PgConnectOptions::clone(&pool.connect_options()).application_name("gantry supervisor");
         let connect = async {
             let mut conn = options.connect().await?;
-            // An older server does not know it: there only the end of the connection frees the lock.
+            // An older server does not know this setting. There only the end of the connection frees the lock.
             let _ = sqlx::query(SQL).bind(silence.as_millis().to_string()).execute(&mut conn).await;
             Ok(Claim(conn))
         };
@@ -147,23 +150,23 @@ impl Claim {
         answer(sqlx::query_scalar(SQL).fetch_one(&mut self.0)).await
     }
 
-    /// Whether this very session has the lock: behind a pooler that changes sessions it has not.
+    /// Returns whether this very session holds the lock. Behind a pooler that changes sessions it does not.
     pub async fn holds(&mut self) -> StoreResult<bool> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted \
                            AND pid = pg_backend_pid() AND classid = 1196314707 AND objsubid = 2)";
         answer(sqlx::query_scalar(SQL).fetch_one(&mut self.0)).await
     }
 
-    /// Gives the lock back, in order. Dropping does so too, as soon as the server notices.
+    /// Frees the lock in an orderly way. Dropping the claim frees it too, but only once the server notices.
     pub async fn give_back(mut self) -> StoreResult<()> {
-        // Which the server answers, when it is free. Of a connection that is closed it takes note some time later.
+        // The server answers this statement when the lock is free. It notices a closed connection only some time later.
         const SQL: &str = "SELECT pg_advisory_unlock_all()";
         answer(sqlx::query(SQL).execute(&mut self.0)).await?;
         answer(self.0.close()).await
     }
 }
 
-/// What the server says to a question that takes it no time.
+/// Waits for the answer to a statement that takes the server no time, with a limit.
 async fn answer<T>(question: impl Future<Output = sqlx::Result<T>>) -> StoreResult<T> {
     let late = |_| crate::StoreError::Database(sqlx::Error::PoolTimedOut);
     Ok(tokio::time::timeout(CONNECT, question).await.map_err(late)??)

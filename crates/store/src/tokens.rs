@@ -25,7 +25,7 @@ pub struct NewToken {
     pub expires_at: Timestamp,
 }
 
-/// All conditions that are set must hold.
+/// Conditions on tokens. A token must meet all that are set.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TokenFilter {
     pub id: Option<TokenId>,
@@ -134,7 +134,7 @@ impl Tx {
         })
     }
 
-    /// The token with this hash. It may have expired, and its user or organisation may be disabled.
+    /// Returns the token with this hash. It may have expired, and its user or organisation may be disabled.
     pub async fn token(&mut self, token_hash: &[u8; 32]) -> StoreResult<Option<TokenHolder>> {
         const SQL: &str = select!("t.token_hash = $1");
         let row: Option<WholeToken> =
@@ -142,7 +142,7 @@ impl Tx {
         row.map(TokenHolder::try_from).transpose()
     }
 
-    /// One page of tokens by id, and how many there are on all pages.
+    /// Returns one page of tokens by id, and how many there are on all pages.
     pub async fn tokens(
         &mut self,
         filter: &TokenFilter,
@@ -163,7 +163,7 @@ impl Tx {
         Ok((Readable::of(rows, TokenHolder::try_from)?.shown(), total))
     }
 
-    /// How many tokens of a user have not expired at `now`.
+    /// Returns how many tokens of a user have not expired at `now`.
     pub async fn count_live_tokens(&mut self, user: UserId, now: Timestamp) -> StoreResult<i64> {
         const SQL: &str = "SELECT COUNT(*) FROM account_tokens WHERE user_id = $1 AND expires_at > $2";
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(user.0).bind(now.0).fetch_one(conn).await)?)
@@ -177,7 +177,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Deletes all tokens of a user; says how many there were.
+    /// Deletes all tokens of a user and returns how many there were.
     pub async fn delete_user_tokens(&mut self, user: UserId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM account_tokens WHERE user_id = $1";
         self.take_turn(Turn::Upkeep).await?;
@@ -186,7 +186,7 @@ impl Tx {
         })?)
     }
 
-    /// Deletes all tokens of the users of an organisation; says how many there were.
+    /// Deletes all tokens of the users of an organisation and returns how many there were.
     pub async fn delete_org_tokens(&mut self, org: OrgId) -> StoreResult<u64> {
         const SQL: &str =
             "DELETE FROM account_tokens WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";
@@ -196,7 +196,7 @@ impl Tx {
         })?)
     }
 
-    /// Deletes the tokens that expired at or before `end`; says how many.
+    /// Deletes the tokens that expired at or before `end` and returns how many.
     pub async fn purge_tokens(&mut self, end: Timestamp) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM account_tokens WHERE expires_at <= $1";
         self.take_turn(Turn::Upkeep).await?;
@@ -205,7 +205,7 @@ impl Tx {
         })?)
     }
 
-    /// Notes when tokens were last used; a time never goes backwards. Tokens that are gone are skipped.
+    /// Notes when tokens were last used. A time never goes backwards. Skips tokens that are gone.
     pub async fn touch_tokens(&mut self, uses: &[(TokenId, Timestamp)]) -> StoreResult<()> {
         const SQL: &str = "UPDATE account_tokens SET last_used_at = $2 \
                            WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";

@@ -9,7 +9,7 @@ use crate::{Seal, StoreError, StoreResult, held::Held};
 
 /// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
 ///
-/// "Not found" is never an error: `None` or `false` says so. After an error drop it.
+/// "Not found" is never an error: the methods return `None` or `false`. After an error, drop the transaction.
 ///
 /// Locks are taken in this order, so that two transactions never wait for each other: a [`Turn`], then
 /// [`Tx::lock_model`], then the rows that are written, then the head of the audit log ([`Tx::audit`], the last thing a
@@ -26,13 +26,14 @@ pub(crate) enum Touched {
     Catalog,
 }
 
-/// What one transaction at a time does, over all gateways that share a Postgres; see [`Tx::take_turn`].
+/// Work that only one transaction at a time may do, over all gateways that share a Postgres; see [`Tx::take_turn`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Turn {
     /// Reads rows, decides, and then writes: [`Tx::exclusive`].
     Decision = 1_196_314_706,
-    /// Changes or deletes many rows that somebody else may be about to change, too: Postgres locks them in whatever order
-    /// it comes upon them, so that two of these could wait for each other. After a decision's turn, before its rows.
+    /// Changes or deletes many rows that another transaction may change at the same time. Postgres locks such rows in
+    /// any order, so two of these transactions could wait for each other. Taken after the turn of a decision, and
+    /// before any rows.
     Upkeep = 1_196_314_708,
 }
 
@@ -71,7 +72,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Undoes everything, and waits for it; a plain drop leaves it to the next user of the connection.
+    /// Rolls back and waits until that is done. A plain drop leaves the rollback to the next user of the connection.
     pub async fn rollback(self) -> StoreResult<()> {
         match self.0 {
             Inner::Sqlite(tx) => tx.rollback().await?,
@@ -83,9 +84,9 @@ impl Tx {
 
 /// Runs `$body` on whichever database is open. It is compiled once for each driver; the SQL must be valid in both.
 ///
-/// Postgres is waited for no longer than [`Held::limit`]: its connection may be dead without having been closed. A `$body`
-/// that reads rows one by one, with [`next`], may take longer ([`Held::take_long`]), if it takes `$patience` too and passes
-/// it on.
+/// The wait for Postgres ends after [`Held::limit`]: its connection may be dead without having been closed. A `$body`
+/// that reads rows one by one, with [`next`], may take longer ([`Held::take_long`]) if it takes `$patience` too and
+/// passes it to [`next`].
 macro_rules! on_db {
     ($tx:expr, |$conn:ident| $body:expr) => {
         match &mut $tx.0 {
@@ -127,7 +128,7 @@ macro_rules! on_db {
 }
 pub(crate) use on_db;
 
-/// The next row; see [`on_db`].
+/// Returns the next row; see [`on_db`].
 pub(crate) async fn next<R>(
     rows: &mut (impl Stream<Item = sqlx::Result<R>> + Unpin),
     patience: Option<Duration>,

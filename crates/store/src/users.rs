@@ -20,22 +20,22 @@ pub struct NewUser {
     pub enabled: bool,
 }
 
-/// What to change; `None` leaves it.
+/// What to change; a field that is `None` stays as it is.
 #[derive(Clone, Default)]
 pub struct UserChange {
     pub username: Option<String>,
     pub password_hash: Option<String>,
     pub role: Option<Role>,
     pub enabled: Option<bool>,
-    /// The user's keys move along.
+    /// The user's new organisation. The user's keys move along.
     pub org_id: Option<OrgId>,
-    /// All of them are replaced.
+    /// All limits are replaced.
     pub limits: Option<Limits>,
-    /// `Some(None)` is all models.
+    /// `Some(None)` allows all models.
     pub models: Option<Option<Vec<String>>>,
 }
 
-/// All conditions that are set must hold.
+/// Conditions on users. A user must meet all that are set.
 #[derive(Debug, Clone, Default)]
 pub struct UserFilter {
     pub org_id: Option<OrgId>,
@@ -51,7 +51,7 @@ pub enum UserColumn {
     Id,
     Username,
     CreatedAt,
-    /// Those who never signed in count as the earliest.
+    /// Users who never signed in count as the earliest.
     LastLoginAt,
 }
 
@@ -120,7 +120,7 @@ macro_rules! columns {
     };
 }
 
-/// The same of the table `u` in a join.
+/// The columns of [`UserRow`], of the table `u` in a join.
 macro_rules! joined_user {
     () => {
         "u.id, u.org_id, u.username, u.password_hash, u.role, u.enabled, u.created_at, u.last_login_at, u.models, \
@@ -198,7 +198,7 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// The same, if he belongs to `scope`; `None` is any organisation.
+    /// Returns the user if they belong to `scope`; `None` is any organisation.
     pub async fn user_in(&mut self, id: UserId, scope: Option<OrgId>) -> StoreResult<Option<User>> {
         const SQL: &str = concat!(
             "SELECT ",
@@ -211,8 +211,8 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// The user who signs in with this name, in any case and however its accents are written. Where there are several
-    /// from the time when that made a difference, the one who is written so.
+    /// Returns the user who signs in with this name, in any case and however its accents are written. Older versions
+    /// allowed several users whose names differ only in how accents are written; then the exact spelling wins.
     pub async fn user_by_name(&mut self, username: &str) -> StoreResult<Option<User>> {
         const SQL: &str = concat!(
             "SELECT ",
@@ -227,8 +227,8 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// What the index on names can't tell: whether somebody but `own` has this name from the time when accents could be
-    /// written in two ways.
+    /// Checks what the unique index on names can't: whether a user other than `own` has this name in the form of older
+    /// versions, in which accents could be written in two ways.
     async fn is_free(&mut self, username: &str, own: Option<UserId>) -> StoreResult<()> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE username_lower IN ($1, $2) AND id <> $3)";
         let [written, apart] = name::older_folded(&clean(username));
@@ -239,14 +239,14 @@ impl Tx {
         if taken { Err(StoreError::Conflict(Constraint::Username)) } else { Ok(()) }
     }
 
-    /// How many users an organisation has.
+    /// Returns how many users an organisation has.
     pub async fn org_user_count(&mut self, org: OrgId) -> StoreResult<i64> {
         const SQL: &str = "SELECT COUNT(*) FROM users WHERE org_id = $1";
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(org.0).fetch_one(conn).await)?)
     }
 
-    /// One page of users with the names of their organisations, without those that can't be read ([`Readable::shown`]), and
-    /// how many there are on all pages.
+    /// Returns one page of users with the names of their organisations, and how many there are on all pages. Leaves out
+    /// users that can't be read ([`Readable::shown`]).
     pub async fn users(
         &mut self,
         filter: &UserFilter,
@@ -287,7 +287,7 @@ impl Tx {
             columns!()
         );
         if change.org_id.is_some() {
-            // His keys move along.
+            // The user's keys move along.
             self.take_turn(Turn::Upkeep).await?;
         }
         self.1 = Touched::Catalog;
@@ -314,10 +314,10 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// Deletes the user with his sessions and keys. His usage rows stay.
+    /// Deletes the user with their sessions and keys. Their usage rows stay.
     pub async fn delete_user(&mut self, id: UserId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM users WHERE id = $1";
-        // With his keys and sessions, in an order of the database's own.
+        // The delete also removes keys and sessions, in an order that the database chooses.
         self.take_turn(Turn::Upkeep).await?;
         self.1 = Touched::Catalog;
         let rows = on_db!(self, |conn| {
@@ -326,7 +326,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
-    /// Names of all users, or of those of one organisation and with `q` in them, by name.
+    /// Returns the names of all users, or of those of one organisation, that contain `q`, by name.
     pub async fn user_lookup(
         &mut self,
         org: Option<OrgId>,
@@ -342,28 +342,28 @@ impl Tx {
         Ok(rows.into_iter().map(|(id, name, org)| (UserId(id), name, OrgId(org))).collect())
     }
 
-    /// How many owners can sign in: enabled, in an enabled organisation.
+    /// Returns how many owners can sign in: enabled, in an enabled organisation.
     pub async fn owner_count_enabled(&mut self) -> StoreResult<i64> {
         const SQL: &str = "SELECT COUNT(*) FROM users u JOIN orgs o ON o.id = u.org_id \
                            WHERE u.role = 'owner' AND u.enabled AND o.enabled";
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
     }
 
-    /// Whether there is an owner at all, disabled ones included.
+    /// Returns whether there is an owner at all, disabled ones included.
     pub async fn any_owner(&mut self) -> StoreResult<bool> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE role = 'owner')";
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
     }
 
-    /// Transactions that call this run one after the other, over all gateways, until they end: for what reads rows,
-    /// decides, and then writes (is there an owner left, what were the settings before). Call it before reading. It is
-    /// the first lock of all; see [`Tx`] for the order.
+    /// Makes transactions that call this run one after the other, over all gateways, until they end. For transactions
+    /// that read rows, decide, and then write (is there an owner left, what were the settings before). Call it before
+    /// reading. It is the first lock of all; see [`Tx`] for the order.
     pub async fn exclusive(&mut self) -> StoreResult<()> {
         self.take_turn(Turn::Decision).await
     }
 
-    /// Holds the user's row until the transaction ends: what counts something of his and adds to it runs one after the
-    /// other, over all gateways. `false` if he is gone.
+    /// Locks the user's row until the transaction ends. Transactions that count things of a user and then add to them
+    /// so run one after the other, over all gateways. Returns `false` if the user is gone.
     pub async fn lock_user(&mut self, id: UserId) -> StoreResult<bool> {
         const SQL: &str = "UPDATE users SET enabled = enabled WHERE id = $1";
         let rows = on_db!(self, |conn| {

@@ -1,4 +1,4 @@
-//! An HTTP client with one gateway, one cookie jar and one key.
+//! An HTTP client for one gateway, with one cookie jar and one key.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// `error.code` of an error.
+    /// Returns `error.code` of an error.
     pub fn code(&self) -> &str {
         self.json["error"]["code"].as_str().unwrap_or_default()
     }
@@ -30,7 +30,7 @@ impl Answer {
         self.headers.get(name).and_then(|it| it.to_str().ok())
     }
 
-    /// Fails unless the status is `status`; then gives the body.
+    /// Fails the test unless the status is `status`; returns the body.
     #[track_caller]
     pub fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
@@ -40,7 +40,7 @@ impl Answer {
     async fn read(response: Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = match response.url().path() {
-            // It does not end by itself: what it begins with stands for all.
+            // This stream does not end by itself, so its first chunk is taken as the whole body.
             "/admin/events" if status == 200 => {
                 let mut response = response;
                 let first = response.chunk().await.unwrap().unwrap_or_default();
@@ -52,13 +52,13 @@ impl Answer {
     }
 }
 
-/// Cheap to clone; clones share cookies.
+/// A client for a gateway or an engine. Cheap to clone; clones share cookies.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     pub url: String,
     key: Option<String>,
-    /// It is a gateway, whose answers are held to its document.
+    /// Whether this is a gateway. A gateway's answers are checked against its `OpenAPI` document.
     gateway: bool,
 }
 
@@ -74,24 +74,25 @@ impl Client {
         Self { http, url: url.to_owned(), key: None, gateway: true }
     }
 
-    /// Of an engine itself, past any gateway.
+    /// Returns a client for an engine itself, without a gateway between.
     pub fn of_engine(url: &str) -> Self {
         Self { gateway: false, ..Self::new(url) }
     }
 
-    /// The same gateway with an API key and without cookies.
+    /// Returns a client for the same gateway with an API key and without cookies.
     #[must_use]
     pub fn with_key(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..Self::new(&self.url) }
     }
 
-    /// The same key at the gateway's new address after a restart.
+    /// Returns a client with the same key for the gateway's new address after a restart.
     #[must_use]
     pub fn at(&self, url: &str) -> Self {
         Self { key: self.key.clone(), ..Self::new(url) }
     }
 
-    /// The same session or key at another gateway of this machine: cookies are for a host, whatever its port.
+    /// Returns a client with the same session or key for another gateway of this machine: cookies belong to a host,
+    /// whatever its port.
     #[must_use]
     pub fn moved(&self, url: &str) -> Self {
         Self { url: url.to_owned(), ..self.clone() }
@@ -105,7 +106,7 @@ impl Client {
         }
     }
 
-    /// Fails if the answer is not what `openapi.json` says of the operation.
+    /// Sends the request. Fails the test if the answer does not match the operation in `openapi.json`.
     pub async fn send(&self, request: RequestBuilder) -> Answer {
         let (http, request) = request.build_split();
         let request = request.unwrap();
@@ -125,7 +126,7 @@ impl Client {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    /// A `POST` without a body, as commands are.
+    /// Sends a `POST` without a body, as commands are.
     pub async fn command(&self, path: &str) -> Answer {
         self.send(self.request(Method::POST, path)).await
     }
@@ -141,24 +142,25 @@ impl Client {
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(self.request(Method::DELETE, path)).await
     }
-    /// A new API key; its record, and a client that uses it.
+    /// Creates an API key. Returns its record, and a client that uses it.
     pub async fn new_key(&self, settings: &Value) -> (Value, Self) {
         let record = self.post("/admin/keys", settings).await.expect(201);
         let client = self.with_key(record["token"].as_str().unwrap());
         (record, client)
     }
 
-    /// One short chat.
+    /// Sends one short chat.
     pub async fn chat(&self, model: &str) -> Answer {
         self.post("/v1/chat/completions", &chat(model)).await
     }
 
-    /// A `POST` whose answer is a stream of events.
+    /// Sends a `POST` whose answer is a stream of events.
     pub async fn stream(&self, path: &str, body: &Value) -> EventStream {
         EventStream::new(self.request(Method::POST, path).json(body).send().await.unwrap())
     }
 
-    /// The usage row of a request, which appears a moment after the answer. For who may see all usage.
+    /// Waits for the usage row of a request, which appears a moment after the answer. The client must be allowed to see
+    /// all usage.
     pub async fn usage_of(&self, request_id: &str) -> Value {
         eventually(&format!("a usage row of {request_id}"), METERED, async || {
             let rows = self.get("/admin/usage?limit=1000").await.expect(200);

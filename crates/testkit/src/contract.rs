@@ -1,5 +1,5 @@
-//! Compares every answer that a test gets with what `openapi.json` says of its operation: the status, the code of an
-//! error, the media type, and the form of the body.
+//! Compares every answer that a test gets with its operation in `openapi.json`: the status, the error code, the media
+//! type, and the form of the body.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::Answer;
 
 const JSON: &str = "application/json";
-/// Keywords that say nothing about an answer's form, or that are Schemathesis' business: texts and their patterns.
+/// Keywords that say nothing about an answer's form, or that Schemathesis checks: texts and their patterns.
 const IGNORED: &[&str] = &[
     "default",
     "description",
@@ -26,7 +26,7 @@ const IGNORED: &[&str] = &[
 
 struct Contract {
     document: Value,
-    /// Split at slashes, those with the fewest parameters first.
+    /// Path patterns, split at slashes, those with the fewest parameters first.
     paths: Vec<(Vec<String>, Map<String, Value>)>,
 }
 
@@ -46,7 +46,7 @@ fn is_parameter(segment: &str) -> bool {
     segment.starts_with('{')
 }
 
-/// Whether `path` fits the pattern. Names may have slashes, ids have none.
+/// Returns whether `path` fits the pattern. Names may contain slashes, ids may not.
 fn fits(pattern: &[String], path: &[&str]) -> bool {
     match (pattern, path) {
         ([], []) => true,
@@ -61,7 +61,7 @@ fn fits(pattern: &[String], path: &[&str]) -> bool {
     }
 }
 
-/// Fails when the gateway answered what its document does not say.
+/// Fails the test if the gateway's answer does not match its document.
 #[track_caller]
 pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
     let segments: Vec<&str> = path.split('/').collect();
@@ -70,7 +70,7 @@ pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
     let Some(operation) = item.get(&method.as_str().to_ascii_lowercase()) else { return };
     let status = answer.status.to_string();
     let at = format!("{method} {path}: {status} {}", answer.text);
-    // What engines say themselves comes through as it is, with any status.
+    // Errors of the engines themselves are passed through unchanged, with any status.
     let codes = &contract.document["components"]["schemas"]["ErrorCode"]["enum"];
     let of_engine = operation["tags"][0] == "Inference"
         && answer.status >= 400
@@ -90,7 +90,7 @@ pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
     }
 }
 
-/// Fails when this is no JSON answer that the document describes; `line` is such as `GET /auth/me`.
+/// Fails the test if this is not a JSON answer that the document describes; `line` is such as `GET /auth/me`.
 #[track_caller]
 pub fn documented(line: &str, status: u16, body: &Value) {
     let (method, path) = line.split_once(' ').unwrap();
@@ -110,7 +110,7 @@ impl Contract {
         }
     }
 
-    /// The first thing that does not fit.
+    /// Returns the first thing that does not fit as an error.
     fn validate(&self, schema: &Value, value: &Value) -> Result<(), String> {
         let map = match schema {
             Value::Object(map) => map,

@@ -13,7 +13,7 @@ use gantry_store::Store;
 use serde_json::Value;
 use sqlx::Connection as _;
 
-/// What this checkout's images end with: checkouts on one Docker engine don't replace each other's.
+/// Suffix of this checkout's image names, so that checkouts on one Docker engine don't replace each other's images.
 static CHECKOUT: LazyLock<String> = LazyLock::new(|| {
     let program = std::env::current_exe().unwrap();
     let mut hasher = DefaultHasher::new();
@@ -35,11 +35,12 @@ pub fn sim_llamacpp() -> &'static str {
     &SIM_LLAMACPP
 }
 
-/// Model ids that a gateway under test may use up.
+/// Number of model ids that a gateway under test may use.
 const IDS: i64 = 40;
-/// Below are those of a gateway that somebody runs on the same Docker engine.
+/// First model id of tests. Smaller ids belong to a real gateway that may run on the same Docker engine.
 const FIRST_ID: i64 = 1_000_000;
-/// So many that tests which draw one at the same time get different ones, whoever runs them and wherever.
+/// Number of id ranges. It is so large that tests which draw a range at the same time get different ones, on any
+/// machine.
 const RANGES: u128 = 20_000_000;
 
 /// Whether a Docker engine answers; skips `test` otherwise. Blocking, a few milliseconds.
@@ -50,7 +51,8 @@ pub fn docker(test: &str) -> bool {
     }
 }
 
-/// The same, and the simulator's images are there and made from `program`.
+/// Returns whether a Docker engine answers (skips `test` otherwise), and makes sure that it has the simulator's images,
+/// made from `program`.
 pub fn simulator(program: &str, test: &str) -> bool {
     if !docker(test) {
         return false;
@@ -58,7 +60,7 @@ pub fn simulator(program: &str, test: &str) -> bool {
     let made_from = fs::metadata(program).and_then(|it| it.modified()).unwrap();
     let stamp = format!("{program} {made_from:?} {:?}\n", std::env::var("DOCKER_HOST"));
     let inspect = || Command::new("docker").args(["image", "inspect", sim_vllm(), sim_llamacpp()]).output();
-    // Tests are processes: one of them makes the images, the others wait for it.
+    // Tests are processes. One of them makes the images, and the others wait for it.
     let path = std::env::temp_dir().join(format!("gantry-test-images-{}", *CHECKOUT));
     let mut lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).unwrap();
     lock.lock().unwrap();
@@ -70,7 +72,7 @@ pub fn simulator(program: &str, test: &str) -> bool {
     true
 }
 
-/// Makes the simulator's images of `program`, on the Docker engine at `host`.
+/// Makes the simulator's images from `program`, on the Docker engine at `host`.
 pub(crate) fn make_images(program: &str, host: Option<&str>) {
     for (flavour, tag) in [("vllm", sim_vllm()), ("llamacpp", sim_llamacpp())] {
         let mut image = Command::new(program);
@@ -80,21 +82,21 @@ pub(crate) fn make_images(program: &str, host: Option<&str>) {
     }
 }
 
-/// Runs `docker` and gives its output; fails the test if it fails.
+/// Runs `docker` and returns its output; fails the test if the command fails.
 pub fn docker_cli(args: &[&str]) -> String {
     let output = Command::new("docker").args(args).output().expect("docker is installed");
     assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// What `docker inspect` says; `None` if there is no such container.
+/// Returns the output of `docker inspect`; `None` if there is no such container.
 pub fn inspect(container: &str) -> Option<Value> {
     let output = Command::new("docker").args(["container", "inspect", container]).output().unwrap();
     let mut all: Vec<Value> = serde_json::from_slice(&output.stdout).ok()?;
     all.pop()
 }
 
-/// A container that no gateway made; removed with this value.
+/// A container that no gateway made. Dropping this value removes it.
 pub struct Foreign(pub String);
 
 impl Foreign {
@@ -126,8 +128,8 @@ pub(crate) fn remove_networks(instance: &str) {
     }
 }
 
-/// Containers are named after model ids and a Docker engine has each name once, so gateways that are tested at the
-/// same time need ids of their own. A range of them that was drawn; a locked file says that it is in use.
+/// A range of model ids, drawn at random; a locked file marks it as in use. Containers are named after model ids and a
+/// Docker engine has each name once, so gateways that are tested at the same time need ids of their own.
 pub(crate) struct IdRange {
     pub(crate) first: i64,
     path: PathBuf,
@@ -141,7 +143,7 @@ impl IdRange {
         Self::clear_after_the_dead();
         let range = i64::try_from(uuid::Uuid::now_v7().as_u128() % RANGES).unwrap();
         let first = FIRST_ID + range * IDS;
-        // Under another name until it is locked: nobody takes it for one of the dead.
+        // The file has another name until it is locked, so that no other test takes it for one that a killed test left.
         let new = std::env::temp_dir().join(format!("gantry-test-new-ids-{first}"));
         let lock = OpenOptions::new().create(true).append(true).open(&new).unwrap();
         lock.lock().unwrap();
@@ -172,7 +174,7 @@ impl Drop for IdRange {
     }
 }
 
-/// Removes the containers of these models. Told from a real gateway's by their models directory.
+/// Removes the containers of these models. It tells them from a real gateway's containers by their models directory.
 fn clear(ids: std::ops::Range<i64>) {
     let format = "{{.ID}} {{.Label \"gantry.model_id\"}}";
     let ps = ["ps", "-a", "--filter", "label=gantry.model_id", "--format", format];
@@ -191,7 +193,7 @@ fn mounts_temporary(container: &Value) -> bool {
     mounts.any(|it| it["Source"].as_str().is_some_and(|it| Path::new(it).starts_with(std::env::temp_dir())))
 }
 
-/// Makes the first model of the database at `url`, which is new, get the id `first`.
+/// Makes the first model of the new database at `url` get the id `first`.
 pub(crate) async fn begin_ids_at(first: i64, url: &str) {
     Store::open(url).await.unwrap().close().await;
     if url.starts_with("postgres") {

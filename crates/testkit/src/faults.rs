@@ -1,5 +1,5 @@
-//! What a fault needs of the machine: a Docker engine and a Postgres of its own, a disk that is full. All of it takes
-//! root, so everything here can skip a test.
+//! Parts of the machine that faults are injected into: a Docker engine and a Postgres of its own, a disk that is full.
+//! All of them need root, so everything here can skip a test.
 
 use std::{
     fs,
@@ -13,21 +13,21 @@ use tempfile::TempDir;
 
 use crate::{PATIENCE, eventually, free_port, skip};
 
-/// A daemon comes up within seconds; the machine may be busy.
+/// Longest wait for a daemon to start. It takes seconds, but the machine may be busy.
 const UP: Duration = Duration::from_mins(1);
 
 fn run(words: &[&str]) -> Output {
     Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output().expect(words[0])
 }
 
-/// Fails the test if the command fails; gives what it printed.
+/// Runs the command and returns its output; fails the test if the command fails.
 fn must(words: &[&str]) -> String {
     let output = run(words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Whether this is root and `programs` are there; skips `test` otherwise.
+/// Returns whether this is root and `programs` are installed; skips `test` otherwise.
 pub fn root_with(test: &str, programs: &[&str]) -> bool {
     let uid = must(&["id", "-u"]);
     if uid != "0" {
@@ -40,8 +40,8 @@ pub fn root_with(test: &str, programs: &[&str]) -> bool {
     missing.is_none_or(|it| skip(test, &format!("there is no `{it}`")))
 }
 
-/// A Docker engine that nobody else uses, in a network namespace of its own: what happens to it, and to the host's
-/// packet filter, touches no other test. Gateways reach its containers from inside that namespace, see
+/// A Docker engine that only this test uses, in a network namespace of its own: what happens to it, and to the host's
+/// packet filter, affects no other test. Gateways reach its containers from inside that namespace, see
 /// [`Daemon::wrapper`].
 pub struct Daemon {
     dir: TempDir,
@@ -51,12 +51,13 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// `None`, and a note of it, where it can't run. It has the simulator's images, made from `program`.
+    /// Starts the engine with the simulator's images, made from `program`. Returns `None`, and notes that the test was
+    /// skipped, where it can't run.
     pub async fn start(program: &str, test: &str, live_restore: bool) -> Option<Self> {
         if !root_with(test, &["dockerd", "docker", "ip", "nsenter", "iptables"]) {
             return None;
         }
-        // Sockets have short names.
+        // The path of a socket must be short, so the folder's name is.
         let dir = TempDir::with_prefix("gd").unwrap();
         let namespace = format!("gantry-test-{}-{live_restore}", std::process::id());
         must(&["ip", "netns", "add", &namespace]);
@@ -68,7 +69,7 @@ impl Daemon {
         Some(daemon)
     }
 
-    /// As `DOCKER_HOST` says it.
+    /// Returns the address in the form of `DOCKER_HOST`.
     pub fn host(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
@@ -77,13 +78,13 @@ impl Daemon {
         self.dir.path().join("s")
     }
 
-    /// What to start a gateway with, so that the ports of this engine's containers are on its loopback. A socket that
-    /// is handed over to it stays the test's.
+    /// Returns the words to start a gateway with, so that the ports of this engine's containers are on its loopback. A
+    /// listening socket that the test hands to the gateway stays in the test's namespace.
     pub fn wrapper(&self) -> Vec<String> {
         vec!["nsenter".to_owned(), format!("--net=/run/netns/{}", self.namespace)]
     }
 
-    /// `docker …` on this engine; it must succeed.
+    /// Runs `docker …` on this engine; it must succeed.
     pub fn docker(&self, args: &[&str]) -> String {
         must(&[&["docker", "-H", &self.host()], args].concat())
     }
@@ -92,25 +93,25 @@ impl Daemon {
         must(&["kill", &format!("-{signal}"), &self.child.id().to_string()]);
     }
 
-    /// SIGKILL. Containers go on.
+    /// Sends SIGKILL. Containers keep running.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, as when the machine is shut down: it ends its containers first.
+    /// Sends SIGTERM, as when the machine is shut down: the engine ends its containers first.
     pub fn terminate(&mut self) {
         self.signal("TERM");
         self.child.wait().unwrap();
     }
 
-    /// What a power cut does: everything ends at once, and what is kept in memory is gone.
+    /// Simulates a power cut: everything ends at once, and what is kept in memory is gone.
     pub fn power_cut(&mut self) {
         let pids = self.docker(&["ps", "-q"]);
         let containers = pids.lines().map(|it| self.docker(&["inspect", "--format", "{{.State.Pid}}", it]));
         let mut all: Vec<String> = containers.collect();
         self.kill();
-        // Its containerd and their shims name its directory.
+        // The command lines of its containerd and shims contain its directory.
         let dir = self.path();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -124,7 +125,8 @@ impl Daemon {
         }
     }
 
-    /// As after a reboot: the run directory is empty. After [`Daemon::terminate`] or [`Daemon::power_cut`].
+    /// Starts the engine as after a reboot: the run directory is empty. Call it after [`Daemon::terminate`] or
+    /// [`Daemon::power_cut`].
     pub async fn boot(&mut self) {
         let exec = self.dir.path().join("exec");
         Self::unmount(&exec);
@@ -133,20 +135,21 @@ impl Daemon {
         self.restart().await;
     }
 
-    /// Everything that is mounted below `dir`.
+    /// Unmounts everything that is mounted below `dir`.
     fn unmount(dir: &Path) {
         let script = "grep -o \"$0[^ ]*\" /proc/mounts | sort -r | xargs -r umount -l";
         let _ = run(&["sh", "-c", script, &dir.display().to_string()]);
     }
 
-    /// Starts it again after [`Daemon::kill`].
+    /// Starts the engine again after [`Daemon::kill`].
     pub async fn restart(&mut self) {
         let _ = fs::remove_file(self.dir.path().join("pid"));
         self.child = spawn(&self.dir, &self.namespace, self.live_restore);
         self.answers().await;
     }
 
-    /// Its containerd misses its start timeout on a busy machine: then it is started again.
+    /// Waits until the engine answers. On a busy machine its containerd may miss its start timeout; then the engine is
+    /// started again.
     async fn answers(&mut self) {
         let host = self.host();
         for attempt in 1.. {
@@ -188,12 +191,12 @@ impl Drop for Daemon {
             eprintln!("--- log of dockerd ---\n{log}");
         }
         let _ = run(&["kill", "-CONT", &self.child.id().to_string()]);
-        // With live-restore they would outlive it.
+        // With live-restore the containers would outlive the engine.
         let script = "timeout 20 docker -H \"$0\" ps -aq | xargs -r timeout 20 docker -H \"$0\" rm -f";
         let _ = run(&["sh", "-c", script, &self.host()]);
         let _ = run(&["kill", "-TERM", &self.child.id().to_string()]);
         let _ = self.child.wait();
-        // Of a daemon that was killed its containerd is left.
+        // A daemon that was killed leaves its containerd behind.
         if let Ok(pid) = fs::read_to_string(self.dir.path().join("exec/containerd/containerd.pid")) {
             let _ = run(&["kill", "-KILL", pid.trim()]);
         }
@@ -208,7 +211,7 @@ impl Daemon {
     }
 }
 
-/// A Postgres that nobody else uses.
+/// A Postgres server that only this test uses.
 pub struct Postgres {
     dir: TempDir,
     bin: PathBuf,
@@ -216,7 +219,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// `None`, and a note of it, where it can't run.
+    /// Starts the server. Returns `None`, and notes that the test was skipped, where it can't run.
     pub fn start(test: &str) -> Option<Self> {
         if !root_with(test, &["runuser"]) {
             return None;
@@ -244,27 +247,28 @@ impl Postgres {
         std::net::SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// Runs statements as its superuser, each by itself in one session; gives what they printed.
+    /// Runs statements as the superuser, each by itself in one session; returns what they printed.
     pub fn sql(&self, statements: &str) -> String {
         let script = "printf %s \"$1\" | psql \"$0\" -XAtq -v ON_ERROR_STOP=1";
         must(&["sh", "-c", script, &self.url(), statements])
     }
 
-    /// Locks every table so that nobody else can even read, as long as the value lives.
+    /// Locks every table until the returned value is dropped, so that no other connection can even read.
     pub fn lock_all(&self) -> impl Drop {
         let tables =
             self.sql("SELECT string_agg(tablename, ', ') FROM pg_tables WHERE schemaname = 'public'");
         self.lock(&tables)
     }
 
-    /// The same with these tables only.
+    /// Locks these tables in the same way.
     pub fn lock(&self, tables: &str) -> impl Drop + use<> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut psql = Command::new("psql");
             psql.args([&self.url(), "-XAtq", "-v", "ON_ERROR_STOP=1"]).stderr(Stdio::null());
             let mut locks = Locks(psql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-            // It gives up long before Postgres looks for a deadlock with a transaction that has one of them.
+            // It gives up long before Postgres looks for a deadlock with a transaction that has locked one of the
+            // tables.
             let text = format!(
                 "SET lock_timeout = '200ms'; BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n"
             );
@@ -278,7 +282,7 @@ impl Postgres {
         }
     }
 
-    /// How many connections wait for a lock with a statement that contains this.
+    /// Returns how many connections wait for a lock with a statement that contains this text.
     pub fn waiting(&self, statement: &str) -> usize {
         let sql = format!(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{statement}%'"
@@ -286,7 +290,7 @@ impl Postgres {
         self.sql(&sql).parse().unwrap()
     }
 
-    /// Starts it again after [`Postgres::down`].
+    /// Starts the server again after [`Postgres::down`].
     pub fn up(&self) {
         let socket = self.dir.path().display();
         let options = format!("-p {} -k {socket} -c listen_addresses=127.0.0.1 -c fsync=off", self.port);
@@ -294,7 +298,7 @@ impl Postgres {
         self.command("pg_ctl", &["-w", "-s", "-l", &log, "start", "-o", &options]);
     }
 
-    /// As a crash: no connection is closed in order.
+    /// Stops the server as in a crash: it closes no connection in an orderly way.
     pub fn down(&self) {
         self.command("pg_ctl", &["-w", "-s", "-m", "immediate", "stop"]);
     }
@@ -308,7 +312,7 @@ impl Postgres {
             .arg(self.bin.join(program))
             .arg("-D")
             .arg(data);
-        // Not its output: the server keeps it open.
+        // The output is not read: the server keeps it open.
         let done =
             command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(done.unwrap().success(), "{program} {args:?}");
@@ -319,7 +323,7 @@ struct Locks(Child);
 
 impl Drop for Locks {
     fn drop(&mut self) {
-        // The end of its input ends it, and its session with it.
+        // The end of its input ends psql, and its session with it.
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
@@ -336,11 +340,12 @@ impl Drop for Postgres {
     }
 }
 
-/// A file system in memory that is soon full.
+/// A file system in memory that is easily filled.
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts one of `size` (as `mount -o size=`) at `dir`, which is made if needed. See [`root_with`].
+    /// Mounts a file system of `size` (as `mount -o size=`) at `dir`, which is created if needed. Needs root: see
+    /// [`root_with`].
     pub fn mount(dir: &Path, size: &str) -> Self {
         fs::create_dir_all(dir).unwrap();
         let at = dir.display().to_string();
@@ -352,20 +357,20 @@ impl SmallDisk {
         &self.0
     }
 
-    /// Takes all the room that is left.
+    /// Uses up all the room that is left.
     pub fn fill(&self) {
         let filler = self.0.join("filler").display().to_string();
-        // It ends when there is no room.
+        // The command ends when there is no room.
         let _ =
             run(&["dd", "if=/dev/zero", &format!("of={filler}"), "bs=4096", "conv=notrunc", "oflag=append"]);
     }
 
-    /// Nothing can be written any more. Nobody may have a file open for writing.
+    /// Makes the file system read-only. No process may have a file open for writing.
     pub fn read_only(&self) {
         must(&["mount", "-o", "remount,ro", &self.0.display().to_string()]);
     }
 
-    /// Gives it back.
+    /// Frees the room that [`SmallDisk::fill`] used up.
     pub fn clear(&self) {
         fs::remove_file(self.0.join("filler")).unwrap();
     }
@@ -377,14 +382,15 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A control group whose programs get little of a CPU, while everybody else has all of it.
+/// A control group that gives its programs little of a CPU, while all other programs have all of it.
 pub struct SlowCpu {
     dir: PathBuf,
     v2: bool,
 }
 
 impl SlowCpu {
-    /// `None`, and a note of it, where none can be made. See [`root_with`].
+    /// Creates the group. Returns `None`, and notes that the test was skipped, where that can't be done. Needs root:
+    /// see [`root_with`].
     pub fn new(test: &str) -> Option<Self> {
         if !root_with(test, &[]) {
             return None;
@@ -402,14 +408,14 @@ impl SlowCpu {
         None
     }
 
-    /// What to start a program with so that it is in the group.
+    /// Returns the words to start a program with so that it is in the group.
     pub fn wrapper(&self) -> Vec<String> {
         let script = "echo $$ > \"$0\" && exec \"$@\"";
         let file = self.dir.join("cgroup.procs").display().to_string();
         ["sh", "-c", script, &file].map(str::to_owned).to_vec()
     }
 
-    /// Hundredths of one CPU.
+    /// Limits the group to `n` hundredths of one CPU.
     pub fn percent(&self, n: u32) {
         let quota = n * 1000;
         let (file, text) = if self.v2 {
@@ -420,7 +426,7 @@ impl SlowCpu {
         fs::write(self.dir.join(file), text).unwrap();
     }
 
-    /// All of it again.
+    /// Gives the group all of the CPU again.
     pub fn release(&self) {
         let (file, text) = if self.v2 { ("cpu.max", "max 100000") } else { ("cpu.cfs_quota_us", "-1") };
         fs::write(self.dir.join(file), text).unwrap();

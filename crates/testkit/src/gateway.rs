@@ -28,7 +28,7 @@ use crate::{
 
 /// Longest time to be ready; the machine may be busy with other tests.
 const READY: Duration = Duration::from_mins(1);
-/// Longest time to end. With a database that hangs it takes 40 s by itself.
+/// Longest wait for the gateway to end. With a database that hangs it takes 40 s by itself.
 const ENDS: Duration = Duration::from_mins(2);
 pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
 
@@ -40,7 +40,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// SQLite always, Postgres where there is one (else `test` is noted as skipped on it).
+    /// Returns SQLite, and Postgres where there is one (else `test` is noted as skipped on it).
     pub fn all(test: &str) -> Vec<Self> {
         if std::env::var("TEST_POSTGRES_URL").is_ok() {
             return vec![Self::Sqlite, Self::Postgres];
@@ -50,29 +50,29 @@ impl Database {
     }
 }
 
-/// How to start it.
+/// Options for starting a gateway.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub database: Database,
-    /// Settings, over the defaults for tests.
+    /// Settings, which override the defaults for tests.
     pub env: BTreeMap<String, String>,
     /// Make an owner (`owner` / `owner-password`) at start.
     pub owner: bool,
     pub model_ids: ModelIds,
-    /// A socket that is handed over to it (`LISTEN_FDS`), as a service manager does.
+    /// A socket that is handed to the gateway (`LISTEN_FDS`), as a service manager does.
     pub listener: Option<Arc<TcpListener>>,
     /// A program that starts it, with its arguments: `prlimit`, `nsenter`. It must become the gateway (`exec`).
     pub wrapper: Vec<String>,
 }
 
-/// Where a database begins to count models. Containers are named after their ids.
+/// The first model id of a database. Containers are named after these ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelIds {
-    /// With 1: for tests without containers.
+    /// Ids start with 1: for tests without containers.
     FromOne,
-    /// With one that no other gateway under test uses now.
+    /// Ids start with one from a range that no other gateway under test uses now.
     Own,
-    /// With this one.
+    /// Ids start with this one.
     From(i64),
 }
 
@@ -90,15 +90,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For a gateway that starts containers: no other test has models of the same ids, and what happens to a container
-    /// is found out soon.
+    /// Returns options for a gateway that starts containers: no other test has models with the same ids, and changes of
+    /// a container are noticed soon.
     pub fn containers() -> Self {
         Self { model_ids: ModelIds::Own, ..Self::default() }
             .env("HEALTH_POLL_SEC", "2")
             .env("MODEL_RECONCILE_SEC", "5")
     }
 
-    /// For a gateway whose engines are processes. Needs no Docker.
+    /// Returns options for a gateway whose engines are processes. Needs no Docker.
     pub fn processes() -> Self {
         Self::default()
             .env("CONTAINER_RUNTIME", "process")
@@ -119,7 +119,7 @@ impl Options {
     }
 }
 
-/// A running gateway; ends with this value, and its containers with it.
+/// A running gateway. Dropping this value ends it, and removes its containers.
 pub struct Gateway {
     program: PathBuf,
     options: Options,
@@ -127,7 +127,7 @@ pub struct Gateway {
     child: Child,
     /// `http://127.0.0.1:port`
     pub url: String,
-    /// What it prints.
+    /// The lines that the gateway prints.
     printed: Printed,
     postgres_schema: Option<(String, String)>,
     /// Given back last, when the containers are gone.
@@ -139,7 +139,7 @@ impl Gateway {
     pub async fn start(program: &str, options: Options) -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::create_dir(dir.path().join("models")).unwrap();
-        // What models are made of that nobody starts.
+        // This folder is for models that are never started.
         std::fs::create_dir(dir.path().join("models/m")).unwrap();
         let postgres_schema = match options.database {
             Database::Sqlite => None,
@@ -162,22 +162,22 @@ impl Gateway {
         Self { program: program.into(), options, dir, child, url, printed, postgres_schema, _ids: ids }
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    /// Address of its database, for another gateway on the same one; `None` if it is a file.
+    /// Returns the address of its database, for another gateway on the same one; `None` if it is a file.
     pub fn database_url(&self) -> Option<String> {
         self.postgres_schema.as_ref().map(postgres_url)
     }
 
-    /// The models base directory.
+    /// Returns the models base directory.
     pub fn models_dir(&self) -> PathBuf {
         self.dir.path().join("models")
     }
 
-    /// Changes a setting for the next life.
+    /// Changes a setting for the next start.
     pub fn set_env(&mut self, name: &str, value: &str) {
         self.options.env.insert(name.to_owned(), value.to_owned());
     }
@@ -186,13 +186,13 @@ impl Gateway {
         self.child.id()
     }
 
-    /// SIGKILL, and the next life on the same data.
+    /// Kills the gateway with SIGKILL and starts it again on the same data.
     pub async fn kill_and_restart(&mut self) {
         self.kill();
         self.restart().await;
     }
 
-    /// SIGKILL.
+    /// Kills the gateway with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -211,24 +211,24 @@ impl Gateway {
         assert!(sent.unwrap().success());
     }
 
-    /// Waits until it has ended, and tells whether with success.
+    /// Waits until the gateway has ended, and returns whether it ended with success.
     pub async fn ended(&mut self) -> bool {
         let ended = async || self.child.try_wait().unwrap();
         crate::eventually("the gateway ends", ENDS, ended).await.success()
     }
 
-    /// SIGTERM, and whether it ended with success.
+    /// Sends SIGTERM, waits, and returns whether the gateway ended with success.
     pub fn terminate(&mut self) -> bool {
         self.signal("TERM");
         self.child.wait().unwrap().success()
     }
 
-    /// A client without a session.
+    /// Returns a client without a session.
     pub fn client(&self) -> Client {
         Client::new(&self.url)
     }
 
-    /// A client that is signed in.
+    /// Returns a client that is signed in.
     pub async fn sign_in(&self, username: &str, password: &str) -> Client {
         let client = self.client();
         let answer = client.post("/auth/login", &json!({ "username": username, "password": password })).await;
@@ -236,46 +236,46 @@ impl Gateway {
         client
     }
 
-    /// What it prints while there is no owner. Fails if there is one.
+    /// Returns the setup token that the gateway prints while there is no owner. Fails if there is one.
     pub async fn setup_token(&self) -> String {
         let token = async || self.printed.word_after("#setup=", "");
         crate::eventually("a token is printed", READY, token).await
     }
 
-    /// The owner of [`Options::owner`], signed in.
+    /// Returns a client that is signed in as the owner of [`Options::owner`].
     pub async fn owner(&self) -> Client {
         self.sign_in(OWNER.0, OWNER.1).await
     }
 
-    /// A client of this gateway with the key of another one's.
+    /// Returns a client of this gateway with the key of a client of another gateway.
     pub fn client_of(&self, other: &Client) -> Client {
         other.at(&self.url)
     }
 
-    /// What it logged so far.
+    /// Returns what the gateway has logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
-    /// Ids of its containers, found by their label.
+    /// Returns the ids of its containers, found by their label.
     pub fn containers(&self) -> Vec<String> {
         let mine = format!("label=gantry.instance={}", self.instance());
         let ids = docker_cli(&["ps", "-aq", "--no-trunc", "--filter", &mine]);
         ids.lines().map(str::to_owned).collect()
     }
 
-    /// Where the record, the state and the log of an engine lie that is a process.
+    /// Returns the folder with the record, the state and the log of an engine that is a process.
     pub fn engine_dir(&self, name: &str) -> PathBuf {
         self.data_dir().join("run").join(name)
     }
 
-    /// What the supervisor of an engine noted down; `None` if there is nothing.
+    /// Returns the state that the supervisor of an engine wrote; `None` if there is none.
     pub fn engine_state(&self, name: &str) -> Option<serde_json::Value> {
         let text = std::fs::read(self.engine_dir(name).join("state.json")).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Id of this installation, as the label of its containers says it.
+    /// Returns the id of this installation, as in the label of its containers.
     pub fn instance(&self) -> String {
         std::fs::read_to_string(self.data_dir().join("instance")).unwrap_or_default().trim().to_owned()
     }
@@ -304,7 +304,7 @@ impl Drop for Gateway {
     }
 }
 
-/// A fresh schema: `(url of the server, name)`.
+/// Creates a fresh schema and returns `(url of the server, name)`.
 fn schema() -> (String, String) {
     let url = std::env::var("TEST_POSTGRES_URL").expect("TEST_POSTGRES_URL is set");
     let name = format!("t_{}", uuid::Uuid::now_v7().simple());
@@ -333,7 +333,8 @@ async fn spawn(
             (command, Stdio::null())
         }
         Some(listener) => {
-            // The shell puts what is its standard input to where the program looks for it, under its own id.
+            // The shell moves its standard input to the descriptor where the program looks for the socket, and sets
+            // `LISTEN_PID` to its own id, which the program keeps.
             let hand_over = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\"";
             let mut command = Command::new("sh");
             command.args(["-c", hand_over]).args(&words);
@@ -341,7 +342,7 @@ async fn spawn(
         }
     };
     command.arg("serve").current_dir(dir.path()).env_clear();
-    // What the program needs of the surroundings; a developer's own settings must not leak in.
+    // The gateway gets only these variables of the environment; a developer's own settings must not leak in.
     for name in ["PATH", "HOME", "DOCKER_HOST", "TMPDIR"] {
         if let Ok(value) = std::env::var(name) {
             command.env(name, value);
@@ -354,10 +355,10 @@ async fn spawn(
         .env("DATA_DIR", dir.path().join("data"))
         .env("MODELS_DIR", dir.path().join("models"))
         .env("DATAPLANE_THREADS", "2")
-        // Gateways on one Postgres need the same.
+        // Gateways on one Postgres need the same key.
         .env("SECRETS_KEY", "5eed".repeat(16))
         .env("RUST_LOG", "info,gantry=debug")
-        // Nothing is simulated that is not named: neither an image nor a program.
+        // Only what is named here is simulated: these images and these programs.
         .env("ENGINE_IMAGE_ALLOWLIST", format!("{},{}", docker::sim_vllm(), docker::sim_llamacpp()))
         .env("PRIMARY_ENGINE_COMMAND", format!("{program} engine-sim --flavour vllm"))
         .env("SECONDARY_ENGINE_COMMAND", format!("{program} engine-sim --flavour llamacpp"));
@@ -381,7 +382,7 @@ async fn spawn(
     });
     let deadline = Instant::now() + READY;
     let url = loop {
-        // Before the look, which then sees all.
+        // This is read before the printed lines are searched, so that the last search sees all lines.
         let over = printed.ended.load(Acquire) || Instant::now() >= deadline;
         if let Some(url) = printed.word_after("UI and API", "http://") {
             break url;
@@ -400,7 +401,7 @@ async fn spawn(
 #[derive(Debug, Clone, Default)]
 struct Printed {
     lines: Arc<Mutex<Vec<String>>>,
-    /// There will be no more.
+    /// Whether the output has ended.
     ended: Arc<AtomicBool>,
 }
 
@@ -409,13 +410,13 @@ impl Printed {
         self.lines.lock().unwrap()
     }
 
-    /// The first word that begins with `start` behind `mark`.
+    /// Returns the first word that begins with `start` behind `mark`.
     fn word_after(&self, mark: &str, start: &str) -> Option<String> {
         self.lines().iter().find_map(|line| word(line.split_once(mark)?.1, start))
     }
 }
 
-/// The first word of `text` that begins with `start`.
+/// Returns the first word of `text` that begins with `start`.
 fn word(text: &str, start: &str) -> Option<String> {
     text.split_whitespace().find(|it| it.starts_with(start)).map(str::to_owned)
 }

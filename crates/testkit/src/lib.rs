@@ -1,5 +1,5 @@
-//! For tests only: the real program as a child process, an HTTP client for it, databases of their own, and what to do
-//! when something that a test needs is not there.
+//! Helpers for tests only: the real program as a child process, an HTTP client for it, databases of their own, and a
+//! way to skip tests when something that they need is missing.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,11 +33,11 @@ pub use raw::raw;
 pub use sse::{EventStream, events};
 pub use wire::Wire;
 
-/// How long a test waits for what takes milliseconds on an idle machine, and what would never come if it failed.
-/// A machine that is busy with other tests stops for seconds.
+/// Longest wait of a test for something that takes milliseconds on an idle machine. A machine that is busy with other
+/// tests may stop for seconds.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits for `probe` to give something; `what` is said when it does not within `limit`.
+/// Waits until `probe` returns a value. Fails the test with a message about `what` if that takes longer than `limit`.
 pub async fn eventually<T>(what: &str, limit: Duration, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = tokio::time::Instant::now() + limit;
     loop {
@@ -49,7 +49,7 @@ pub async fn eventually<T>(what: &str, limit: Duration, mut probe: impl AsyncFnM
     }
 }
 
-/// Budgets of a day begin anew at midnight (UTC): waits for it if it is near.
+/// Budgets of a day start again at midnight (UTC): waits until midnight has passed if it is near.
 pub async fn no_midnight_is_near() {
     const DAY: i64 = 24 * 3_600_000;
     let rest = DAY - now().0.rem_euclid(DAY);
@@ -58,8 +58,9 @@ pub async fn no_midnight_is_near() {
     }
 }
 
-/// A port of loopback that nothing listens on, for a program that can't choose one itself: below those that the kernel
-/// gives to whoever asks for any (`net.ipv4.ip_local_port_range`), so it stays free until then.
+/// Returns a loopback port on which nothing listens, for a program that can't choose one itself. The port is below the
+/// range from which the kernel assigns free ports (`net.ipv4.ip_local_port_range`), so it stays free until the program
+/// uses it.
 pub fn free_port() -> u16 {
     loop {
         let drawn = 20_000 + uuid::Uuid::now_v7().as_u128() % 12_000;
@@ -70,7 +71,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Notes that `test` can't run here, and why; fails it where nothing may be skipped. Always `false`.
+/// Notes that `test` can't run here, and why; fails it where no test may be skipped. Always returns `false`.
 pub fn skip(test: &str, reason: &str) -> bool {
     assert!(std::env::var("REQUIRE_ALL").as_deref() != Ok("1"), "{test} can't run: {reason}");
     eprintln!("SKIP {test}: {reason}");
@@ -81,12 +82,12 @@ pub fn skip(test: &str, reason: &str) -> bool {
     false
 }
 
-/// How a long test is told to be longer, or to repeat itself: a number in the environment.
+/// Reads a number from the environment that makes a long test longer, or makes it repeat itself.
 pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|it| it.parse().expect("it is a number"))
 }
 
-/// The time, as the gateway sees it.
+/// Returns the time from the gateway's clock.
 pub fn now() -> gantry_domain::Timestamp {
     gantry_domain::Clock::default().now()
 }

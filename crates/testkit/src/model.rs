@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{Answer, Client, PATIENCE, docker_cli, eventually, inspect};
 
-/// Outlives its gateway's restarts, so clients are handed in.
+/// A managed model. It outlives its gateway's restarts, so its functions take a client.
 #[derive(Debug, Clone)]
 pub struct Managed {
     pub id: i64,
@@ -13,7 +13,7 @@ pub struct Managed {
     pub container: String,
 }
 
-/// The body of a model on a simulator; `faults` are its options without `GANTRY_SIM_`.
+/// Returns the body of a model on a simulator; `faults` are its options without `GANTRY_SIM_`.
 pub fn simulated(engine: &str, served_name: &str, faults: &[(&str, &str)]) -> Value {
     let env: serde_json::Map<String, Value> =
         faults.iter().map(|(name, value)| (format!("GANTRY_SIM_{name}"), (*value).into())).collect();
@@ -24,7 +24,7 @@ pub fn simulated(engine: &str, served_name: &str, faults: &[(&str, &str)]) -> Va
     json!({
         "served_name": served_name, "engine_type": engine, "engine_image": image, "local_path": path,
         "device": "cpu", "extra_env": env,
-        // Where a test gives it another image, there is no such file.
+        // A test may set another image, for which this file does not exist.
         "force": true,
     })
 }
@@ -34,7 +34,7 @@ impl Managed {
         Self::of(&owner.post("/admin/models", body).await.expect(201))
     }
 
-    /// The model of this record.
+    /// Returns the model of this record.
     pub fn of(record: &Value) -> Self {
         let id = record["id"].as_i64().unwrap();
         let kind = if record["engine_type"] == "vllm" { "primary" } else { "secondary" };
@@ -45,7 +45,7 @@ impl Managed {
         }
     }
 
-    /// Creates and starts it, and waits until it runs.
+    /// Creates and starts the model, and waits until it runs.
     pub async fn run(owner: &Client, body: &Value) -> Self {
         let model = Self::create(owner, body).await;
         model.start(owner).await;
@@ -58,7 +58,7 @@ impl Managed {
         format!("/admin/models/{}/{rest}", self.id)
     }
 
-    /// `POST …/start`, which must be accepted.
+    /// Sends `POST …/start`, which must be accepted.
     pub async fn start(&self, owner: &Client) -> Value {
         self.command(owner, "start").await.expect(202)
     }
@@ -71,12 +71,12 @@ impl Managed {
         owner.get(&format!("/admin/models/{}", self.id)).await.expect(200)
     }
 
-    /// Waits for the state; gives the record then.
+    /// Waits for the state and returns the record.
     pub async fn reaches(&self, owner: &Client, state: &str) -> Value {
         self.reaches_within(owner, state, PATIENCE).await
     }
 
-    /// A model that fails on its way up fails the test with the reason.
+    /// Waits for the state. If the model fails on its way up, fails the test with the reason.
     pub async fn reaches_within(&self, owner: &Client, state: &str, limit: std::time::Duration) -> Value {
         let what = format!("{} becomes {state}", self.served_name);
         eventually(&what, limit, async || {
@@ -91,7 +91,7 @@ impl Managed {
         .await
     }
 
-    /// Waits until it has come into this state so many times, also if it has left it since.
+    /// Waits until the model has entered this state `times` times, even if it has left it since.
     pub async fn has_been(&self, owner: &Client, state: &str, times: usize) {
         let (what, to) =
             (format!("{} has been {state} {times} times", self.served_name), format!(">{state}"));
@@ -102,7 +102,7 @@ impl Managed {
         .await;
     }
 
-    /// Waits until it has failed; gives the reason.
+    /// Waits until the model has failed; returns the reason.
     pub async fn fails(&self, owner: &Client) -> String {
         let what = format!("{} fails", self.served_name);
         let record = eventually(&what, PATIENCE, async || {
@@ -112,28 +112,28 @@ impl Managed {
         record.await["state_reason"].as_str().unwrap().to_owned()
     }
 
-    /// `docker inspect`; `None` if it has no container.
+    /// Returns the output of `docker inspect`; `None` if the model has no container.
     pub fn inspect(&self) -> Option<Value> {
         inspect(&self.container)
     }
 
-    /// Id of its container, which must be there.
+    /// Returns the id of its container, which must exist.
     pub fn container_id(&self) -> String {
         self.inspect().expect("the model has a container")["Id"].as_str().unwrap().to_owned()
     }
 
-    /// Where its engine listens on loopback.
+    /// Returns a client for the engine's address on loopback.
     pub fn engine(&self) -> Client {
         let address = docker_cli(&["port", &self.container, "8000/tcp"]);
         Client::of_engine(&format!("http://{}", address.lines().next().unwrap()))
     }
 
-    /// A number of the simulator's `/sim/stats`.
+    /// Returns a number of the simulator's `/sim/stats`.
     pub async fn stat(&self, name: &str) -> u64 {
         self.engine().get("/sim/stats").await.expect(200)[name].as_u64().unwrap()
     }
 
-    /// Its timeline as `from>to`, oldest first.
+    /// Returns its timeline as `from>to`, oldest first.
     pub async fn timeline(&self, owner: &Client) -> Vec<String> {
         let events = owner.get(&self.path("events")).await.expect(200);
         let word = |it: &Value| it.as_str().unwrap().to_owned();

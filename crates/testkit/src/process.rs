@@ -2,7 +2,8 @@
 
 use std::{fs, process::Command};
 
-/// Every process of every engine of a gateway, found by the mark in its environment; the supervisors too.
+/// Returns every process of every engine of a gateway, the supervisors too. They are found by a mark in their
+/// environment.
 pub fn engine_processes(instance: &str) -> Vec<i64> {
     let mark = format!("GANTRY_ENGINE_INSTANCE={instance}/");
     let marked = |pid: &i64| {
@@ -13,13 +14,13 @@ pub fn engine_processes(instance: &str) -> Vec<i64> {
     entries.filter_map(|it| it.file_name().to_str()?.parse().ok()).filter(marked).collect()
 }
 
-/// Whether the process lives; a zombie does not.
+/// Returns whether the process is alive; a zombie is not.
 pub fn lives(pid: i64) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// `kill -9`; it may have ended already.
+/// Runs `kill -9`; the process may have ended already.
 pub fn kill_process(pid: i64) {
     let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
 }

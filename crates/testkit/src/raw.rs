@@ -7,11 +7,11 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A server must have closed the connection by then; longer than its own time limits.
+/// Longest wait for the server to close the connection. It is longer than the server's own time limits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sends `request` to the gateway at `url` and gives what comes back until the gateway closes the connection, which it
-/// must do.
+/// Sends `request` to the gateway at `url` and returns the answer up to the end of the connection, which the gateway
+/// must close.
 pub async fn raw(url: &str, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     // The gateway may hang up in the middle of something that it refuses.

@@ -1,4 +1,4 @@
-//! Server-sent events: of a complete body, or as they come.
+//! Reads server-sent events, from a complete body or as they come.
 
 use reqwest::Response;
 
@@ -48,7 +48,7 @@ impl EventStream {
         }
     }
 
-    /// Everything that is still to come.
+    /// Reads all remaining events.
     ///
     /// # Errors
     /// The connection broke.

@@ -1,4 +1,4 @@
-//! A wire between a program and a server that can be held, lost, or cut at a chosen byte.
+//! A TCP proxy between a program and a server. A test can hold it, make its connections go silent, or cut a reply.
 
 use std::{
     net::SocketAddr,
@@ -14,7 +14,7 @@ use tokio::{
     sync::watch,
 };
 
-/// Passes TCP connections on; ends with this value.
+/// Passes TCP connections on until this value is dropped.
 pub struct Wire {
     pub addr: SocketAddr,
     state: Arc<State>,
@@ -24,7 +24,7 @@ struct State {
     target: SocketAddr,
     /// While true no byte passes, in either direction.
     held: watch::Sender<bool>,
-    /// Connections that are older take bytes and give none, for ever.
+    /// Connections with smaller numbers accept bytes and pass none on, for ever.
     lost_before: AtomicU64,
     opened: AtomicU64,
     /// The next reply to a request that contains these bytes is dropped, and its connection closed.
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl Wire {
-    /// `cut_at`: what [`Wire::cut_next`] waits for in what the program sends.
+    /// Starts a wire. `cut_at` is the text in the program's requests that [`Wire::cut_next`] waits for.
     pub async fn to(target: SocketAddr, cut_at: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
@@ -56,7 +56,7 @@ impl Wire {
         Self { addr, state }
     }
 
-    /// Nothing passes, until [`Wire::release`].
+    /// Lets nothing pass until [`Wire::release`].
     pub fn hold(&self) {
         self.state.held.send_replace(true);
     }
@@ -65,18 +65,18 @@ impl Wire {
         self.state.held.send_replace(false);
     }
 
-    /// The connections that there are never say anything again, and are never closed; new ones work.
+    /// Makes the existing connections go silent for ever without closing them; new ones work.
     pub fn lose(&self) {
         self.state.lost_before.store(self.state.opened.load(SeqCst), SeqCst);
     }
 
-    /// The server gets the next request of the kind given at the start, and answers; the program loses its connection
-    /// in place of the answer.
+    /// Cuts the reply to the next request that contains `cut_at`. The server gets the request and answers; the program
+    /// loses its connection instead of getting the answer.
     pub fn cut_next(&self) {
         self.state.armed.store(true, SeqCst);
     }
 
-    /// How often that has happened.
+    /// Returns how often a reply was cut.
     pub fn cuts(&self) -> usize {
         self.state.cuts.load(SeqCst)
     }

@@ -1,4 +1,4 @@
-//! `docs/roles.md`: who may call what, from the route table.
+//! Generates `docs/roles.md`, which says who may call what, from the route table.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -74,7 +74,7 @@ fn row(route: &Route) -> String {
     )
 }
 
-/// As the document has it.
+/// Returns the path as the `OpenAPI` document writes it.
 fn shown(path: &str) -> String {
     path.replace("{*served_name}", "{served_name}").replace("{*name_constraints}", "{model_name}/constraints")
 }

@@ -11,14 +11,14 @@ use serde::Serialize;
 
 use crate::{App, app::LimitHolder, error::Outcome, extract::Params, policy::Caller};
 
-/// More keys of one user are not shown; users make 100 themselves.
+/// Most keys of one user that are shown; users can make 100 themselves.
 const MAX_KEYS: i64 = 1000;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct OwnLimits {
-    /// Of all sessions together, and of all keys as far as an administrator limited the user.
+    /// What is left for all sessions together, and for all keys as far as an administrator limited the user.
     user: Standing,
-    /// Of everybody in the organisation together.
+    /// What is left for everybody in the organisation together.
     org: Standing,
     /// Keys that can be used now.
     keys: Vec<OwnKey>,

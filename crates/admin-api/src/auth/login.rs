@@ -25,15 +25,16 @@ use crate::{
     policy::Stranger,
 };
 
-/// Sessions of one user at once. All sessions of all users are in memory and are read again with each change. More than
-/// anybody has browsers and scripts.
+/// Most sessions of one user at once: more than anybody has browsers and scripts. All sessions of all users are in
+/// memory and are read again with each change.
 const MAX_SESSIONS: i64 = 50;
-/// The same of one organisation. A publication takes some 5 µs for each session.
+/// Most sessions of one organisation at once. A publication takes some 5 µs for each session.
 const MAX_ORG_SESSIONS: i64 = 5000;
 
 /// Sign in
 ///
-/// Sets the session cookie. A user has at most 50 sessions: one more ends the one that was unused longest. The answer to a wrong name and to a wrong password is the same and takes as long.
+/// Sets the session cookie. A user has at most 50 sessions: one more ends the one that was unused longest. The answer
+/// to a wrong name and to a wrong password is the same and takes as long.
 pub(crate) async fn login(
     app: State<App>,
     Extension(peer): Extension<Peer>,
@@ -59,7 +60,7 @@ pub(crate) async fn login(
         Err(problem) => {
             match problem.0.code {
                 ErrorCode::InvalidCredentials => info!(%ip, "a sign-in failed"),
-                // It says nothing about the password.
+                // Other errors say nothing about the password.
                 _ => attempt.undone(),
             }
             Err(problem)
@@ -67,7 +68,7 @@ pub(crate) async fn login(
     }
 }
 
-/// Who it is and the value of his new session's cookie.
+/// Returns the user and the value of the new session's cookie.
 async fn enter(
     app: &App,
     username: &str,
@@ -85,8 +86,8 @@ async fn enter(
         _ => false,
     };
     let mut tx = app.store.write().await?;
-    // Verifying takes its time: whoever disabled him or set another password meanwhile has ended the sessions that
-    // there were, and must not leave this one.
+    // Verifying takes its time. If the user was disabled or got another password meanwhile, their sessions were ended,
+    // and this one must not be left over.
     tx.exclusive().await?;
     let same = match &user {
         Some(user) if matches && enabled => still(&mut tx, user).await?,
@@ -117,7 +118,7 @@ async fn enter(
     Ok((user, value))
 }
 
-/// Whether he still is who was verified, and may come in.
+/// Returns whether the user is still as they were verified, and may sign in.
 async fn still(tx: &mut Tx, user: &User) -> Outcome<bool> {
     let Some(now) = tx.user(user.id).await? else { return Ok(false) };
     let org_enabled = tx.org(now.org_id).await?.is_some_and(|org| org.enabled);

@@ -1,4 +1,4 @@
-//! `/auth`: sign-in and what any signed-in user does about himself.
+//! `/auth`: sign-in, and what signed-in users do with their own account.
 
 pub(crate) mod keys;
 pub(crate) mod limits;

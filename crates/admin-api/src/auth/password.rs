@@ -48,14 +48,15 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     };
     let password_hash = Some(app.passwords.hash(&new).await?);
     let mut tx = app.store.write().await?;
-    // Hashing takes its time. Whoever set another password or ended this session meanwhile has the last word.
+    // Hashing takes its time. If another password was set or this session was ended meanwhile, that counts, and this
+    // change does not.
     tx.exclusive().await?;
     let now_is = tx.session(&caller.session()?).await?.map(|(_, user, _)| user.password_hash);
     if now_is.as_ref() != Some(&caller.user.password_hash) {
         return Err(policy::sign_in_first());
     }
     tx.update_user(caller.user.id, &UserChange { password_hash, ..UserChange::default() }).await?;
-    // This one too: somebody may have its cookie, which may be why the password is changed.
+    // This session ends too: somebody may have its cookie, which may be why the password is changed.
     let now = app.clock.now();
     tx.delete_user_sessions(caller.user.id, None).await?;
     let (session, value) = app.cookies.issue(caller.user.id, now).ok_or_else(ApiError::internal)?;

@@ -25,10 +25,10 @@ use crate::{
     tokens::{self, TokenView},
 };
 
-/// Tokens of one user that have not expired. More than anybody has scripts.
+/// Most tokens of one user that have not expired: more than anybody has scripts.
 const MAX_OWN: i64 = 50;
-/// Tokens that a user makes within [`A_DAY`], revoked ones too. Each leaves rows in the audit log, and expired ones stay
-/// for a while, so that without this anybody could fill the database with them.
+/// Most tokens that a user makes within [`A_DAY`], revoked ones too. Each leaves rows in the audit log, and expired
+/// ones stay for a while, so without this limit anybody could fill the database with them.
 const MAX_OWN_A_DAY: i64 = 200;
 const A_DAY: Duration = Duration::from_hours(24);
 
@@ -70,7 +70,7 @@ impl Form {
         let soon = |it: &Value| read::time(it).filter(|at| *at > now && *at <= last);
         let expires_at = fields.optional("expires_at", &allowed, soon);
         fields.finish()?;
-        // Both are there, or `finish` had said so.
+        // Both are there, else `finish` would have failed.
         let (Some(name), Some(scopes)) = (name, scopes) else {
             return Err(gantry_domain::ApiError::internal().into());
         };
@@ -102,7 +102,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         expires_at,
     };
     let mut tx = app.store.write().await?;
-    // Of two at once the later one must count the earlier one.
+    // If two requests come at once, the later one must count what the earlier one made.
     tx.exclusive().await?;
     let user = still_signed_in(&mut tx, &caller, now).await?;
     if tx.count_live_tokens(caller.user.id, now).await? >= MAX_OWN {
@@ -122,8 +122,8 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     Ok(Created(NewTokenView { view, token: token.expose().to_owned() }))
 }
 
-/// The user of the caller's session as they are now. If they were disabled or signed out since admission, all their tokens
-/// were ended, and this one must not be left over.
+/// Returns the user of the caller's session as they are now. If they were disabled or signed out since admission, all
+/// their tokens were ended, and this one must not be left over.
 async fn still_signed_in(tx: &mut Tx, caller: &Caller, now: Timestamp) -> Outcome<User> {
     let known = tx.session(&caller.session()?).await?;
     let holds = |(session, user, org_enabled): &(Session, User, bool)| {
@@ -132,12 +132,12 @@ async fn still_signed_in(tx: &mut Tx, caller: &Caller, now: Timestamp) -> Outcom
     known.filter(holds).map(|(_, user, _)| user).ok_or_else(policy::sign_in_first)
 }
 
-/// How many tokens the user made within a day. A token that is revoked is gone, but not the row of the audit log that
-/// says that it was made.
+/// Counts the tokens that the user made within a day. A revoked token is gone, but the row of the audit log that says
+/// that it was made is still there.
 async fn made_lately(tx: &mut Tx, user: UserId, now: Timestamp) -> Outcome<i64> {
     let filter = AuditFilter {
         from: Some(now.minus(A_DAY)),
-        // Not those of a clock that was ahead.
+        // Leaves out tokens that were made while the clock was ahead.
         to: Some(now.plus(Duration::from_millis(1))),
         actor_id: Some(user.0),
         action: Some(Action::TokenCreate),

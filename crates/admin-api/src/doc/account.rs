@@ -80,7 +80,7 @@ pub(crate) fn ready() -> Doc {
         let checks = object(checks.map(|it| (it, text())));
         object([("status", one_of(status)), ("runtime", one_of(&["docker", "process"])), ("checks", checks)])
     };
-    // Said by the data plane, which asks nobody any more.
+    // This answer comes from the data plane, which asks nobody any more.
     let ending = object([("status", constant("shutting_down")), ("checks", object([]))]);
     Doc::new("getReadiness", "Readiness")
         .about(

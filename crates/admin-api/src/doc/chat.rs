@@ -49,7 +49,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 
 const ROLES: &[&str] = &["user", "assistant"];
 
-/// Of at most 8 KiB as JSON.
+/// Describes an object of at most 8 KiB as JSON.
 fn noted(what: &str) -> Value {
     json!({ "type": ["object", "null"], "description": format!("{what} At most 8 KiB of JSON.") })
 }

@@ -56,7 +56,7 @@ pub fn document() -> &'static Value {
     &DOCUMENT
 }
 
-/// Answers with errors that several operations have are written once.
+/// Builds the document. Error answers that several operations have are written once.
 #[derive(Default)]
 struct Builder {
     paths: BTreeMap<String, Map<String, Value>>,
@@ -210,7 +210,7 @@ impl Builder {
     }
 }
 
-/// Any request may end so, whatever it asks.
+/// Errors with which any request may end, whatever it asks.
 const ALWAYS: &[ErrorCode] = &[ErrorCode::Internal, ErrorCode::HeadTooLarge, ErrorCode::ShuttingDown];
 
 const ABOUT: &str = "A gateway for language models on your own machines. `/v1` is what programs call, with an API key \
@@ -321,7 +321,7 @@ fn key_errors(endpoint: Option<Endpoint>) -> Vec<ErrorCode> {
     codes
 }
 
-/// What every route answers that has this policy, these parameters and this body.
+/// Returns the errors of every route that has this policy, these parameters and this body.
 fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     let mut codes = vec![ErrorCode::UnknownHost, ErrorCode::InvalidRequest, ErrorCode::DatabaseUnavailable];
     if route.policy.access != Access::Public {
@@ -352,7 +352,7 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
             ErrorCode::RequestTooLarge,
             ErrorCode::UnsupportedMediaType,
             ErrorCode::ValidationError,
-            // What it refers to was deleted meanwhile.
+            // The object that it refers to was deleted meanwhile.
             ErrorCode::InvalidState,
         ]);
     }
@@ -400,7 +400,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
             ),
         ],
     );
-    // What else an engine says of it, such as llama.cpp's `n_ctx`.
+    // An engine may add fields of its own, such as llama.cpp's `n_ctx`.
     error["additionalProperties"] = true.into();
     let whole = object_but(
         &["type"],

@@ -155,7 +155,7 @@ failed: then the last event is an error.";
 const STYLES: &str = "With the header `anthropic-version` in the form of Anthropic's API, else in that of OpenAI's. All models \
 are on one page.";
 
-/// What the gateway and all engines agree on. Open: engines have fields of their own.
+/// Returns the fields that the gateway and all engines agree on. The schema is open: engines have fields of their own.
 fn body(endpoint: Endpoint) -> Value {
     let texts = || json!({ "anyOf": [text(), { "type": "array", "items": text() }] });
     let one_or_more = || json!({ "anyOf": [text(), { "type": "array" }] });

@@ -85,7 +85,7 @@ fn token() -> Value {
     described(secret(word("^gty_[0-9A-Za-z]{46}$")), "Shown in this answer only.")
 }
 
-/// What both forms have.
+/// Returns the fields that both forms have.
 fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
     let mut fields = changes(max_models);
     if let Some((_, scopes)) = fields.iter_mut().find(|(name, _)| *name == "scopes") {
@@ -94,7 +94,7 @@ fn settings(max_models: usize) -> Vec<(&'static str, Value)> {
     fields
 }
 
-/// The same of a key that is there; scopes are not taken back, only changed.
+/// Returns the fields for a key that exists; its scopes can be changed, but not taken back.
 fn changes(max_models: usize) -> Vec<(&'static str, Value)> {
     let scopes = json!({
         "anyOf": [

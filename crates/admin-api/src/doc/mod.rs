@@ -3,8 +3,8 @@
 //! that are added from its policy.
 //!
 //! Written by hand rather than derived: bodies are read field by field, with every problem found, so that there is no
-//! type that a derive could read. What holds these pages to the truth: the tests in `tests/schema` send what the
-//! document allows and what it forbids, and check every answer against it.
+//! type that a derive could read. Tests keep these pages true: those in `tests/schema` send what the document allows
+//! and what it forbids, and check every answer against it.
 
 pub(crate) mod account;
 pub(crate) mod audit;
@@ -36,11 +36,11 @@ pub struct Doc {
     about: &'static str,
     params: Vec<Param>,
     body: Option<Value>,
-    /// It may be left out.
+    /// Whether the body may be left out.
     body_optional: bool,
     answers: Vec<Reply>,
     errors: Vec<ErrorCode>,
-    /// Codes that come with another status than their own: an engine's.
+    /// Codes that come with an engine's status instead of their own.
     with_status: &'static [(u16, ErrorCode)],
 }
 
@@ -59,7 +59,7 @@ struct Reply {
     about: &'static str,
     /// Media types with their schemas.
     content: Vec<(&'static str, Value)>,
-    /// Has `X-Total-Count`.
+    /// Whether the answer has `X-Total-Count`.
     counted: bool,
 }
 
@@ -90,7 +90,7 @@ impl Doc {
         self
     }
 
-    /// An optional parameter of the query string.
+    /// Adds an optional parameter of the query string.
     fn query(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
         self.params.push(Param { place: "query", name, schema, required: false, about: about.into() });
         self
@@ -101,7 +101,7 @@ impl Doc {
         self.params.iter().any(|it| it.place == "query")
     }
 
-    /// One that must be there.
+    /// Adds a required parameter of the query string.
     fn needs(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
         self.params.push(Param { place: "query", name, schema, required: true, about: about.into() });
         self
@@ -112,7 +112,7 @@ impl Doc {
         self
     }
 
-    /// `limit` and `offset`.
+    /// Adds the parameters `limit` and `offset`.
     fn paged(self) -> Self {
         self.query("limit", schema::defaulted(schema::whole(1, 1000), 100), "At most so many entries.").query(
             "offset",
@@ -169,7 +169,7 @@ impl Doc {
         self
     }
 
-    /// Another form of the last answer.
+    /// Adds another media type to the last answer.
     fn or(mut self, media_type: &'static str, schema: Value) -> Self {
         if let Some(reply) = self.answers.last_mut() {
             reply.content.push((media_type, schema));
@@ -188,7 +188,7 @@ impl Doc {
         self
     }
 
-    /// Errors of its own, besides those that its policy and its parameters bring.
+    /// Adds errors of the route itself, besides those that its policy and its parameters bring.
     fn errors(mut self, codes: &[ErrorCode]) -> Self {
         self.errors.extend(codes);
         self

@@ -155,7 +155,7 @@ fn form(engine: EngineKind, new: bool) -> Value {
             ),
         ),
     ];
-    // Which of the two forms it is, `engine_type` tells; without it, the files.
+    // `engine_type` decides which of the two forms it is; without it, the files do.
     let required: &[&str] = if new && engine == EngineKind::Vllm { &["engine_type"] } else { &[] };
     request(required, identity.into_iter().chain(wishes).chain(settings))
 }
@@ -164,7 +164,7 @@ fn create_form() -> Value {
     json!({ "oneOf": [named("VllmModelForm"), named("LlamacppModelForm")] })
 }
 
-/// Which of the two it is, the record tells.
+/// The record decides which of the two forms it is.
 fn change_form() -> Value {
     json!({ "anyOf": [named("VllmModelChange"), named("LlamacppModelChange")] })
 }

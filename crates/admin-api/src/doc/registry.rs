@@ -30,7 +30,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     )]
 }
 
-/// What an entry may say, but for its name.
+/// Returns the fields of an entry, except its name.
 fn fields() -> Vec<(&'static str, Value)> {
     let url = || described(formatted("engine-url"), "`http[s]://host[:port][/base]`, without user or query.");
     let mut urls = list(url());

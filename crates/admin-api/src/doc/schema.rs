@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 /// Text without control characters and outer blanks: what `read::line` takes.
 const NAME: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
-/// The same, or nothing.
+/// Text as [`NAME`] allows it, or no text.
 const NAME_OR_NOTHING: &str = r"^([^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?)?$";
 /// Text that can stand behind an option of an engine: in one line, or in several.
 const WORD: &str = r"^[^\x00-\x1f\x7f-\x9f-][^\x00-\x1f\x7f-\x9f]*$";
 const LINES: &str = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f-][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$";
 
-/// What names something. The format says what no pattern that all readers know can: the characters that nobody sees.
+/// Describes a name. The format forbids invisible characters, which no pattern that all readers know can express.
 pub(super) fn name(max: usize) -> Value {
     named_form(json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME }))
 }
@@ -43,7 +43,7 @@ pub(super) fn text_of(min: usize, max: usize) -> Value {
     json!({ "type": "string", "minLength": min, "maxLength": max })
 }
 
-/// What a database can keep.
+/// Forbids NUL characters, which a database can't keep.
 pub(super) fn no_nul(mut schema: Value) -> Value {
     schema["pattern"] = r"^[^\x00]*$".into();
     schema
@@ -73,7 +73,7 @@ pub(super) fn id_of(kind: &str) -> Value {
     of_object(kind, id())
 }
 
-/// The same with another form.
+/// Like [`id_of`], for an id of another form.
 pub(super) fn of_object(kind: &str, mut schema: Value) -> Value {
     schema[REFERS_TO] = kind.into();
     schema
@@ -153,7 +153,7 @@ pub(super) fn map(values: Value) -> Value {
     schema
 }
 
-/// The same, or `null`.
+/// Returns the schema extended by `null`.
 pub(super) fn nullable(mut schema: Value) -> Value {
     let Some(kind) = schema.get("type").and_then(Value::as_str) else {
         return json!({ "anyOf": [schema, { "type": "null" }] });

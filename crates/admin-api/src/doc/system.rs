@@ -1,4 +1,4 @@
-//! `/admin/system`, and what the readers of model files tell.
+//! `/admin/system`, and the answers of the readers of model files.
 
 use gantry_domain::ErrorCode;
 use serde_json::{Value, json};

@@ -45,7 +45,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The parameters that all endpoints for administrators share.
+/// Adds the parameters that all endpoints for administrators share.
 fn filtered(doc: Doc) -> Doc {
     filtered_own(doc).query("user_id", id_of("users"), "Only requests of this user.").query(
         "org_id",
@@ -54,7 +54,7 @@ fn filtered(doc: Doc) -> Doc {
     )
 }
 
-/// Those of one's own usage.
+/// Adds the parameters of one's own usage.
 fn filtered_own(doc: Doc) -> Doc {
     doc.query("hours", defaulted(whole(1, 8784), 24), "How far back, if there is no `from`.")
         .query("from", time(), "The first moment.")
@@ -74,7 +74,7 @@ fn filtered_own(doc: Doc) -> Doc {
             "A status such as `404`, or a class such as `4xx`.",
         )
         .query("outcome", one_of(OUTCOMES), "Only requests that ended so.")
-        // One after the other for each caller.
+        // These reads run one after the other for each caller.
         .errors(&[ErrorCode::TooManyAttempts])
 }
 

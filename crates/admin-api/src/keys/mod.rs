@@ -25,22 +25,22 @@ use crate::{
     users,
 };
 
-/// Keys of one holder that are kept in memory: those that are not revoked, and not expired for more than 30 days. All of
-/// them are read again with each change.
+/// Most keys of one holder that are kept in memory: those that are not revoked, and not expired for more than 30 days.
+/// All of them are read again with each change.
 const MAX_OWN: i64 = 100;
 const MAX_OF_ORG: i64 = 10_000;
-/// Keys that a user makes for himself within [`A_DAY`], revoked ones too. Revoked keys stay, because usage is shown by
-/// their names, so that without this anybody could fill the database with them.
+/// Most keys that users make for themselves within [`A_DAY`], revoked ones too. Revoked keys stay, because usage is
+/// shown by their names, so without this limit anybody could fill the database with them.
 const MAX_OWN_A_DAY: i64 = 200;
 const A_DAY: Duration = Duration::from_hours(24);
-/// Served names of a key that a user makes for himself, and the bytes that they may have together.
+/// Most served names of a key that users make for themselves, and most bytes that the names may have together.
 pub(crate) const MAX_OWN_MODELS: usize = 200;
 const MAX_OWN_MODELS_BYTES: usize = 16 << 10;
 
 /// Who makes a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Maker {
-    /// Its user himself.
+    /// The key's own user.
     Holder,
     Administrator,
 }
@@ -66,7 +66,7 @@ pub(crate) struct KeyView {
     #[serde(flatten)]
     limits: Limits,
     limit_mode: LimitMode,
-    /// What is in force: with the gateway's defaults, under the limits of the user and the organisation.
+    /// The limits in force: with the gateway's defaults, under the limits of the user and the organisation.
     effective_limits: Limits,
     budget: Option<Budgets>,
 }
@@ -103,7 +103,7 @@ impl KeyView {
         }
     }
 
-    /// The same after a change was published: only then is counted what a new budget is for.
+    /// Reads the budgets again after a change was published: only from then on is counted what a new budget is for.
     fn published(mut self, app: &App) -> Self {
         self.budget = Budgets::new(&self.limits, app.allowances.spent(LimitHolder::Key(self.id)));
         self
@@ -130,7 +130,7 @@ impl KeyForm {
         let mut fields = Fields::new(body);
         let org_id = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
         let user_id = fields.optional("user_id", "the id of a user", read::id).map(UserId);
-        // As for all else that is made, `null` is what it is without it.
+        // As in all create requests, `null` means the same as an absent field.
         fields.drop_null("scopes");
         let settings = settings(&mut fields, KeySettings::default(), now);
         fields.finish()?;
@@ -144,7 +144,8 @@ impl KeyForm {
         Ok(settings)
     }
 
-    /// The settings of a key that a user makes for himself: no limit of it may be milder than the gateway's default.
+    /// Returns the settings of a key that users make for themselves: none of its limits may be milder than the
+    /// gateway's default.
     pub(crate) fn own(mut self, defaults: Limits) -> Outcome<KeySettings> {
         let mut capped = self.settings.limits.capped_by(defaults);
         let given = self.settings.limits.fields_mut();
@@ -224,7 +225,7 @@ pub(crate) fn served_names(value: &Value) -> Option<Vec<String>> {
     (1..=1000).contains(&names.len()).then_some(names)
 }
 
-/// An empty list is "from everywhere", so that an entry which says nothing must not make one.
+/// Reads the ranges of an allowlist. An empty list means "from everywhere", so an empty entry must not lead to one.
 fn ranges(words: &[String]) -> Result<IpList, String> {
     if words.iter().any(|it| it.trim().is_empty()) {
         return Err("`ip_allowlist` has an empty entry; null or [] allows every address".to_owned());
@@ -267,7 +268,7 @@ pub(crate) async fn create_key(
         NewKey { settings, prefix: token.shown().to_owned(), token_hash: token.hash(), org_id, user_id };
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
-    // Of two keys at once the later one must count the earlier one.
+    // If two keys are made at once, the later one must count the earlier one.
     tx.exclusive().await?;
     if maker == Maker::Holder && tx.count_usable_keys(None, user_id, now).await? >= MAX_OWN {
         return Err(Parts::invalid_state(format!("you have {MAX_OWN} keys: revoke some first")));
@@ -313,9 +314,9 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 
 /// Create a key
 ///
-/// For a user, or for an organisation as a whole: without `user_id` the key is the organisation's, whoever makes it, and
-/// its usage counts for no user. The token is shown in this answer only. Users of a higher role than the caller's are out
-/// of reach, and so are their keys.
+/// For a user, or for an organisation as a whole: without `user_id` the key is the organisation's, whoever makes it,
+/// and its usage counts for no user. The token is shown in this answer only. Users of a higher role than the caller's
+/// are out of reach, and so are their keys.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let form = KeyForm::create(body, app.clock.now())?;
     let mut tx = app.store.read().await?;
@@ -379,7 +380,7 @@ pub(crate) async fn change(
 /// It stops working at once and stays in the list.
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    // Of two at once the second finds it revoked.
+    // If two requests come at once, the second one finds the key revoked.
     tx.exclusive().await?;
     let key = tx.key_in(KeyId(id), caller.scope(), None).await?;
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
@@ -388,7 +389,7 @@ pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     Ok(deleted(id))
 }
 
-/// Whether this caller may touch the keys of this one's holder; one without a holder is the organisation's.
+/// Checks that the caller may touch the keys of this key's holder. A key without a holder is the organisation's.
 async fn holder_within_reach(tx: &mut Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
     let Some(id) = key.user_id else { return Ok(()) };
     // The key goes with its holder, in the same transaction.
@@ -396,8 +397,8 @@ async fn holder_within_reach(tx: &mut Tx, caller: &Caller, key: &ApiKey) -> Outc
     users::within_reach(caller, &holder)
 }
 
-/// Revokes `key`, which was read in `tx`, and commits `tx`, which is [`Tx::exclusive`]. Idempotent: a revoked key stays as
-/// it is.
+/// Revokes `key`, which was read in `tx`, and commits `tx`, which is [`Tx::exclusive`]. Idempotent: a revoked key stays
+/// as it is.
 pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &ApiKey) -> Outcome<()> {
     if key.revoked_at.is_some() {
         return Ok(());
@@ -405,7 +406,7 @@ pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &Api
     let now = app.clock.now();
     let revoked = tx.revoke_key(key.id, now).await?.ok_or_else(ApiError::internal)?;
     let (old, new) = (KeyView::new(app, key), KeyView::new(app, &revoked));
-    // Its name, so that one can tell which key this was.
+    // The key's prefix is noted, so that one can tell which key this was.
     let entry = caller.did(Action::KeyRevoke, key.id).changed(&record(&old), &record(&new));
     tx.audit(&entry.noting("prefix", key.prefix.as_str()), now).await?;
     tx.commit().await?;

@@ -42,7 +42,7 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     let chosen = (dir != app.models_dir_rules.configured).then_some(text);
 
     let mut tx = app.store.write().await?;
-    // Of two changes at once, the later one in the database is the later one in memory.
+    // If two changes come at once, the later one in the database is the later one in memory, too.
     tx.exclusive().await?;
     // Another gateway may have changed it a moment ago.
     let old = tx.models_dir().await?.unwrap_or_else(|| app.models_dir_rules.configured.clone());

@@ -1,4 +1,4 @@
-//! Start, stop, apply and delete: what is wanted goes to the database, the reconciler does it.
+//! Start, stop, apply and delete: these handlers write what is wanted to the database, and the reconciler does it.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -33,9 +33,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Start a model
 ///
-/// Records that it should run and returns; `state` then goes through `starting` and `loading` to `running` or
-/// `failed`. An image that can't be had, or a file that is not there, is refused at once, and so is a model whose files are
-/// for another task, unless `force` is true. A model that is being stopped is started when that is done.
+/// Records that it should run and returns; `state` then goes through `starting` and `loading` to `running` or `failed`.
+/// An image that can't be had, or a file that is not there, is refused at once, and so is a model whose files are for
+/// another task, unless `force` is true. A model that is being stopped is started when that is done.
 pub(crate) async fn start(
     app: State<App>,
     caller: Caller,
@@ -104,13 +104,13 @@ pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome
 
 /// Delete a model
 ///
-/// Nobody sees it any more at once; the answer waits for its engine to end, for 15 s at most. Only the record is deleted:
-/// files stay.
+/// Nobody sees it any more at once; the answer waits for its engine to end, for 15 s at most. Only the record is
+/// deleted: files stay.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
-    // Of two deletions at once the second finds what a later one would.
+    // If two deletions come at once, the second one gets the same answer as a later one would.
     tx.lock_model(ModelId(id)).await?;
-    // One that is being deleted is gone for everybody.
+    // A model that is being deleted is gone for everybody.
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     tx.mark_deleting(model.id, app.clock.now()).await?;
     let entry = caller.did(Action::ModelDelete, id).deleted(audit_view(&app, &model));
@@ -119,13 +119,14 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     info!(model = id, by = %caller.user.username, "model deleted");
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
-    // Waits a little, so that the memory is free when the caller starts another model. The stop goes on after the time-out.
+    // Waits a little, so that the memory is free when the caller starts another model. The stop goes on after the
+    // time-out.
     let _ = tokio::time::timeout(GONE, gone(&app, model.id)).await;
     Ok(deleted(id))
 }
 
-/// Comes back when the record is gone, which it is once there is no container. Asks the database, because the gateway that
-/// stops the engine may be another one.
+/// Returns when the record is gone, which happens once there is no container. Asks the database, because the gateway
+/// that stops the engine may be another one.
 async fn gone(app: &App, id: ModelId) -> Outcome<()> {
     while app.store.read_quick().await?.model_for_reconcile(id).await?.is_some() {
         tokio::time::sleep(ASK_AGAIN).await;
@@ -133,7 +134,7 @@ async fn gone(app: &App, id: ModelId) -> Outcome<()> {
     Ok(())
 }
 
-/// Before the transaction, since it looks at files.
+/// Refuses a model whose files are for another task. Called before the transaction, since it looks at files.
 async fn refuse_wrong_task(app: &App, id: i64, force: bool) -> Outcome<()> {
     if force {
         return Ok(());
@@ -155,7 +156,8 @@ fn refuse_archived(model: &Model) -> Outcome<()> {
     Ok(())
 }
 
-/// The engine would ask the hub without the token that it was given, and fail for another reason.
+/// Refuses a model whose hub token is sealed: the engine would ask the hub without that token, and fail for another
+/// reason.
 fn refuse_sealed(model: &Model) -> Outcome<()> {
     if model.sealed_hub_token.is_some() {
         return Err(Parts::invalid_state(
@@ -173,10 +175,10 @@ async fn run(
     what: Action,
     how: impl FnOnce(&Model, Timestamp) -> Outcome<Option<Apply>>,
 ) -> Outcome<Accepted<Value>> {
-    // Before the command, so that its verdict can't be missed.
+    // Subscribed before the command is recorded, so that its verdict can't be missed.
     let phases = app.phases.subscribe();
     let mut tx = app.store.write().await?;
-    // Of two starts at once the second must see the first.
+    // If two starts come at once, the second must see the first.
     tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     let now = app.clock.now();
@@ -196,7 +198,7 @@ async fn run(
     }
 }
 
-/// What became of this command: the first phase in which the container runs, or the failure.
+/// Waits for the outcome of this command: the first phase in which the container runs, or the failure.
 async fn verdict(mut phases: Receiver<(ModelId, Phase)>, model: &Model) -> Option<Phase> {
     loop {
         match phases.recv().await {

@@ -36,13 +36,13 @@ const PLAIN_ENV: &[&str] = &[
     "VLLM_CPU_KVCACHE_SPACE",
 ];
 
-/// Tokens; the specification's advice for `batch_size`.
+/// Least and largest `batch_size` that the specification advises, in tokens.
 const ADVISED_BATCH: (i64, i64) = (128, 2048);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
-    /// A start fails.
+    /// A start would fail.
     Error,
     Warning,
     Info,
@@ -56,12 +56,12 @@ pub(super) struct Warning {
     pub(super) message: String,
     pub(super) fix: Option<String>,
     pub(super) field: Option<&'static str>,
-    /// Values that were tried and help, as a change request takes them.
+    /// Values that were tried and solve the problem, in the form that a change request takes.
     pub(super) set: Option<Map<String, Value>>,
 }
 
 impl Warning {
-    /// With a title to be filled in.
+    /// Makes a warning whose title is to be filled in.
     pub(super) fn new(severity: Severity, category: &'static str, message: String) -> Self {
         Self { severity, category, title: String::new(), message, fix: None, field: None, set: None }
     }
@@ -153,8 +153,8 @@ fn shown(name: &str, value: &str) -> Value {
     if PLAIN_ENV.contains(&name) { value.into() } else { "***".into() }
 }
 
-/// The command as a line for a shell. Images of llama.cpp start their program themselves: it is put before the
-/// arguments then.
+/// Returns the command as a line for a shell. Images of llama.cpp start their program themselves: the program is put
+/// before the arguments then.
 fn pasted(model: &Model, preview: &Preview) -> String {
     let bare = preview.command.first().is_some_and(|it| it.starts_with('-'));
     let program =
@@ -163,7 +163,7 @@ fn pasted(model: &Model, preview: &Preview) -> String {
     words.map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a POSIX shell would read it back.
+/// Quotes a word, so that a POSIX shell reads it back as it is.
 fn quoted(word: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&it);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -233,7 +233,8 @@ pub(crate) fn setting(engine: EngineKind) -> &'static str {
     }
 }
 
-/// The list was changed since the record was saved. Where engines are processes, images mean nothing.
+/// Warns if the image is not on the list: the list was changed since the record was saved. Where engines are processes,
+/// images mean nothing.
 fn not_allowed(app: &App, preview: &Preview) -> Option<Warning> {
     if preview.is_process || app.images.allows(&preview.image) {
         return None;
@@ -245,11 +246,11 @@ fn not_allowed(app: &App, preview: &Preview) -> Option<Warning> {
     Some(warning.about("engine_image").with_fix(Some(fix)))
 }
 
-/// A setting that the command does not carry as it is.
+/// Warns of a setting that the command does not carry as it is.
 fn left_out(warning: &LaunchWarning, preview: &Preview) -> Warning {
     let LaunchWarning { field, message, cure } = warning;
-    // The only thing that an engine can't do with a model's files at all; an image of one's own may have a plugin
-    // for them.
+    // This is the only case in which an engine can't load a model's files at all. A custom image may have a plugin for
+    // them.
     let (severity, title) = match *field {
         "local_path" if is_stock_vllm(preview) => (Severity::Error, "It can't be loaded".to_owned()),
         "local_path" => (Severity::Warning, "It may not load".to_owned()),
@@ -264,7 +265,8 @@ fn left_out(warning: &LaunchWarning, preview: &Preview) -> Warning {
     warning.about(field).with_fix(Some(fix))
 }
 
-/// An image that the makers of vLLM publish (`vllm-openai`, `vllm-openai-cpu`, `vllm-openai-rocm`), of a known version.
+/// Returns whether the image is one that the makers of vLLM publish (`vllm-openai`, `vllm-openai-cpu`,
+/// `vllm-openai-rocm`), of a known version.
 fn is_stock_vllm(preview: &Preview) -> bool {
     let name =
         gantry_domain::image::repository(&preview.image).rsplit_once("vllm/vllm-openai").map(|it| it.1);
@@ -272,7 +274,7 @@ fn is_stock_vllm(preview: &Preview) -> bool {
         && name.is_some_and(|it| it.is_empty() || it.starts_with('-') && !it.contains('/'))
 }
 
-/// What a create request is refused for.
+/// Warns of a name for which a create request would be refused.
 async fn taken_name(app: &App, model: &Model) -> Outcome<Option<Warning>> {
     if model.archived {
         return Ok(None);
@@ -286,7 +288,7 @@ async fn taken_name(app: &App, model: &Model) -> Outcome<Option<Warning>> {
     }))
 }
 
-/// An engine that may not fetch its model has to find it.
+/// Warns if the engine may not fetch its model and nothing of it is in the hub cache.
 async fn not_fetched(app: &App, model: &Model, preview: &Preview) -> Outcome<Option<Warning>> {
     let repo = model.config.text("repo_id").filter(|_| model.config.is_online());
     let Some(repo) = repo.filter(|_| app.offline && !preview.simulator) else { return Ok(None) };
@@ -305,7 +307,8 @@ async fn not_fetched(app: &App, model: &Model, preview: &Preview) -> Outcome<Opt
     Ok(Some(warning.about("repo_id").with_fix(Some(fix))))
 }
 
-/// The command is made for the newest version that the field table describes where nothing tells which one it is.
+/// Warns if the engine's version is not known: the command is then made for the newest version that the field table
+/// describes.
 fn unknown_version(preview: &Preview) -> Option<Warning> {
     let known = matches!(preview.version, EngineVersion::Known(..));
     let absent = preview.image_cached != Some(true);
@@ -357,7 +360,7 @@ fn too_many_gpus(model: &Model, preview: &Preview) -> Option<Warning> {
     } else {
         ("pipeline_parallel_size", (most / tensor).max(1))
     };
-    // On processors it is another thing: one worker for each NUMA node.
+    // On processors the setting means something else: one worker for each NUMA node.
     let on_gpus = model.engine == EngineKind::Vllm && model.config.text("device") != Some("cpu");
     (on_gpus && wanted > most).then(|| Warning {
         severity: if preview.known_gpus > 0 { Severity::Error } else { Severity::Warning },
@@ -394,7 +397,8 @@ fn odd_split(model: &Model) -> Option<Warning> {
     })
 }
 
-/// A batch outside the range that the specification advises. For embeddings, a batch has to hold the longest input.
+/// Warns of a batch outside the range that the specification advises. For embeddings, a batch has to hold the longest
+/// input.
 fn odd_batch(model: &Model) -> Option<Warning> {
     let (least, most) = ADVISED_BATCH;
     let batch = model.config.int("batch_size").filter(|_| model.engine == EngineKind::Llamacpp)?;
@@ -415,7 +419,7 @@ fn odd_batch(model: &Model) -> Option<Warning> {
     Some(Warning { set: Some(set), ..warning.about("batch_size").with_fix(fix) })
 }
 
-/// More parts than the engine is given GPUs.
+/// Warns if the split has more parts than the engine is given GPUs.
 fn wide_split(model: &Model, preview: &Preview) -> Option<Warning> {
     let parts = model.config.text("tensor_split")?.split(',').count();
     let given = preview.gpus.len();

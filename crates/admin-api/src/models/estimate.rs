@@ -27,7 +27,7 @@ use crate::{
     error::Outcome,
 };
 
-/// What the dry run's answer gets of it.
+/// The parts of the estimate that go into the dry run's answer.
 pub(super) struct Report {
     /// `vram_estimate`; `null` when unknown.
     pub(super) estimate: Value,
@@ -36,7 +36,7 @@ pub(super) struct Report {
     pub(super) warnings: Vec<Warning>,
 }
 
-/// For `model` as `preview` would start it.
+/// Estimates the memory of `model` as `preview` would start it.
 pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outcome<Report> {
     let subject = match Subject::of(app, model, preview).await? {
         Ok(subject) => Arc::new(subject),
@@ -68,12 +68,12 @@ pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outco
     Ok(Report { estimate: subject.view(model, &estimate), gb, warnings })
 }
 
-/// Off the runtime: an estimate plays through many lengths.
+/// Runs `work` off the async runtime, because an estimate tries many lengths.
 async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal())?)
 }
 
-/// What the engine is told, by arguments and by its environment.
+/// Reads what the engine is given by arguments and by its environment.
 fn read(model: &Model, preview: &Preview) -> Result<Command, Unknown> {
     Command::parse(model.engine, preview.version, &preview.command)?.with_env(&preview.env)
 }
@@ -82,9 +82,9 @@ fn read(model: &Model, preview: &Preview) -> Result<Command, Unknown> {
 struct Subject {
     command: Command,
     facts: ModelFacts,
-    /// In the files, in bytes.
+    /// Bytes in the files, by type.
     by_type: BTreeMap<String, u64>,
-    /// Of the GPUs that the engine is given.
+    /// Indexes of the GPUs that the engine is given.
     indexes: Vec<u32>,
     gpus: Vec<GpuMemory>,
     /// Why the memory of its GPUs is not known.
@@ -142,7 +142,7 @@ impl Subject {
         Room { gpus: &self.gpus, host_ram_free: self.host_ram_free, host_ram_total: self.host_ram_total }
     }
 
-    /// Settings with which the engine ends at once.
+    /// Returns warnings about settings with which the engine ends at once.
     fn refusals(&self) -> Vec<Warning> {
         let entry = |it: Refusal| {
             let title = "The engine will not start".to_owned();
@@ -154,7 +154,7 @@ impl Subject {
         self.command.refusals(&self.facts).into_iter().map(entry).collect()
     }
 
-    /// With what to change if it does not fit.
+    /// Returns the estimate, and what to change if the model does not fit.
     fn estimate(&self) -> Result<(Estimate, Option<Remedy>), Unknown> {
         if let Some(unknown) = &self.no_gpus {
             return Err(unknown.clone());
@@ -169,7 +169,8 @@ impl Subject {
         Ok((estimate, remedy))
     }
 
-    /// Whether the model fits once the fields are set: of the command that a start would run then.
+    /// Returns whether the model fits once the fields of `remedy` are set, judged by the command that a start would run
+    /// then.
     async fn helps(self: &Arc<Self>, app: &App, model: &Model, remedy: &Remedy) -> Outcome<bool> {
         let mut values = model.config.values().clone();
         values.extend(patch(remedy));
@@ -193,7 +194,7 @@ impl Subject {
         }
     }
 
-    /// Where memory lacks, as a sentence.
+    /// Returns a sentence that says where memory is missing.
     fn lacks(&self, estimate: &Estimate) -> String {
         let mut parts: Vec<String> = self
             .indexes
@@ -220,7 +221,7 @@ impl Subject {
         parts.join("; ")
     }
 
-    /// `vram_estimate`. Sizes are GiB.
+    /// Returns `vram_estimate`. Sizes are GiB.
     fn view(&self, model: &Model, estimate: &Estimate) -> Value {
         let overhead = estimate.compute.saturating_add(estimate.overhead);
         let by_type: Map<String, Value> =
@@ -274,7 +275,7 @@ impl Place {
         }
     }
 
-    /// Blocking.
+    /// Measures the files. This call blocks.
     fn measure(self, engine: EngineKind, precision: Precision) -> Result<Measured, Unknown> {
         let (root, path) = match self {
             Self::Nowhere => return Err(Unknown::because("there is no `local_path` and no `repo_id`")),
@@ -302,8 +303,8 @@ fn gpus(machine: &MachineView, indexes: &[u32]) -> Result<Vec<GpuMemory>, Unknow
     indexes.iter().map(memory).collect()
 }
 
-/// Weights of the files beside the model. Of those that can't be read, the estimate says that they are left out.
-/// Blocking.
+/// Returns the weights of the files beside the model. Files that can't be read are left out, and the estimate says so.
+/// This call blocks.
 fn beside(models_dir: &Path, paths: &[(&'static str, String)]) -> Beside {
     let Ok(base) = Base::open(models_dir) else { return Beside::default() };
     let weigh = |field: &str| {
@@ -314,7 +315,7 @@ fn beside(models_dir: &Path, paths: &[(&'static str, String)]) -> Beside {
     Beside { projector: weigh("mmproj"), adapters: weigh("lora_adapters"), draft: weigh("draft_model_path") }
 }
 
-/// What the command does not tell.
+/// Returns doubts about what the command does not show.
 fn left_out(model: &Model, command: &Command, facts: &ModelFacts) -> Vec<(Doubt, &'static str)> {
     let extra = model.config.get("extra_env").and_then(Value::as_object);
     let has = |start: &str| extra.is_some_and(|it| it.keys().any(|name| name.starts_with(start)));
@@ -360,7 +361,7 @@ fn in_ram(model: &Model, estimate: &Estimate) -> Warning {
     }
 }
 
-/// The engine leaves in RAM what does not fit.
+/// Warns that the engine leaves in RAM what does not fit.
 fn partly_in_ram(layers: u64, facts: &ModelFacts) -> Warning {
     let all = facts.layers.len();
     let message = format!(
@@ -375,13 +376,14 @@ fn partly_in_ram(layers: u64, facts: &ModelFacts) -> Warning {
     warning.about("fit_memory").with_fix(Some(fix))
 }
 
-/// Where the operator's own words are that count more than a field.
+/// Returns the field that has the operator's own variables or arguments, which count more than other fields.
 fn overriding(model: &Model) -> &'static str {
     let variables = model.config.get("extra_env").and_then(Value::as_object);
     if variables.is_some_and(|it| it.contains_key(CPU_CACHE)) { "extra_env" } else { "extra_args" }
 }
 
-/// `helps`: the remedy was tried on the command that would run; `overriding` has the last word.
+/// Adds the remedy to the warning. `helps` says whether it helped when it was tried on the command that would run;
+/// `overriding` is the field that has the last word.
 fn advise(warning: &mut Warning, remedy: &Remedy, helps: bool, overriding: &'static str) {
     let said: Vec<String> = remedy.0.iter().map(|(field, value)| format!("`{field}` to {value}")).collect();
     let said = format!("set {}", said.join(" and "));
@@ -418,7 +420,7 @@ fn needs(what: &str, bytes: u64, free: u64) -> String {
     format!("{what} would hold {} and has {} free", size(bytes), size(free))
 }
 
-/// As people read it.
+/// Returns a size as people read it.
 fn size(bytes: u64) -> String {
     match bytes {
         0..0x4000_0000 => format!("{} MiB", bytes.div_ceil(1 << 20)),
@@ -426,7 +428,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// To the KiB.
+/// Converts bytes to GiB, to the KiB.
 fn gib(bytes: u64) -> Value {
     let gib = bytes as f64 / (1_u64 << 30) as f64;
     ((gib * 1e6).round() / 1e6).into()

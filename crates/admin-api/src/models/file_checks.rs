@@ -1,5 +1,6 @@
-//! What is wrong with the files that a model names, as a dry run tells it: those that a start would refuse, those that
-//! the engine would, and settings that don't go with what the files are. Headers only; see `gantry_inspect::folder::check`.
+//! Finds what is wrong with the files that a model names, for a dry run: files that a start would refuse, files that
+//! the engine would refuse, and settings that don't go with what the files are. Headers only; see
+//! `gantry_inspect::folder::check`.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -24,17 +25,18 @@ const NO_GGUF: [u32; 3] = [0, 24, 0];
 struct Look {
     field: &'static str,
     path: String,
-    /// `Ok(None)`: it is there, and more is not asked.
+    /// `Ok(None)` if the path is there and nothing more is asked.
     found: Result<Option<Checked>, InspectError>,
 }
 
-/// For `model` as `preview` would start it, and the tokens that it was trained for, if its files tell.
+/// Returns warnings for `model` as `preview` would start it, and the tokens that it was trained for, if its files say
+/// so.
 pub(super) async fn warnings(
     app: &App,
     model: &Model,
     preview: &Preview,
 ) -> Outcome<(Vec<Warning>, Option<u64>)> {
-    // It loads nothing.
+    // The simulator loads nothing.
     if preview.simulator {
         return Ok((Vec::new(), None));
     }
@@ -66,8 +68,8 @@ pub(super) async fn warnings(
     Ok((warnings, trained_for))
 }
 
-/// Why a start would make a model that answers nothing it is asked for: its files are for another task. `None` also where
-/// the files can't be looked at, which is another matter.
+/// Returns why a model would answer none of its requests after a start, if its files are for another task. `None` also
+/// if the files can't be looked at, which is a different problem.
 pub(super) async fn wrong_task(app: &App, model: &Model) -> Option<String> {
     let path = model.config.text("local_path").filter(|_| !model.config.is_online())?.to_owned();
     if model.task != Task::Generate || app.engines.is_simulated(model) {
@@ -81,7 +83,7 @@ pub(super) async fn wrong_task(app: &App, model: &Model) -> Option<String> {
     Some(format!("{}: {}", warning.message, warning.fix?))
 }
 
-/// Blocking.
+/// Looks at one path of the settings. This call blocks.
 fn look_at(
     base: &Path,
     field: &str,
@@ -98,7 +100,7 @@ fn look_at(
     folder::check(base, path, role, version, cache).map(Some)
 }
 
-/// What a start refuses, in the same words.
+/// Returns the warning about a path that a start would refuse, in the same words.
 fn no_file(field: &'static str, path: &str, error: &InspectError) -> Warning {
     let (severity, title, message, fix) = match error {
         InspectError::NotAllowed { .. } => (
@@ -122,7 +124,7 @@ fn no_file(field: &'static str, path: &str, error: &InspectError) -> Warning {
         InspectError::NotAFolder { .. } => {
             (Severity::Error, "It can't be loaded", format!("`{path}` is no file and no folder"), None)
         }
-        // A start looks for it in the same way; a file that only can't be read is told by its check.
+        // A start looks for it in the same way; if only the file itself can't be read, its check says so.
         InspectError::Io { source, .. } => {
             let why = match source.kind() {
                 io::ErrorKind::PermissionDenied => "may not enter a folder on the way to",
@@ -135,14 +137,14 @@ fn no_file(field: &'static str, path: &str, error: &InspectError) -> Warning {
     Warning { title: title.to_owned(), ..Warning::new(severity, "files", message) }.about(field).with_fix(fix)
 }
 
-/// What the file itself is.
+/// Returns the warnings about the file itself.
 fn said(model: &Model, preview: &Preview, field: &'static str, path: &str, found: &Checked) -> Vec<Warning> {
     let entry = |severity, text: &str| {
         let title = match severity {
             Severity::Error => "It can't be loaded",
             _ => "It may not load, or not work as intended",
         };
-        // Inspection begins some sentences with the file.
+        // Inspection begins some sentences with the file's name.
         let file = path.rsplit_once('/').map_or(path, |it| it.1);
         let text = text.strip_prefix(file).and_then(|it| it.strip_prefix(": ")).unwrap_or(text);
         let message = format!("`{path}`: {text}");
@@ -166,7 +168,7 @@ fn said(model: &Model, preview: &Preview, field: &'static str, path: &str, found
     warnings
 }
 
-/// Settings that don't go with what the model is.
+/// Returns the warnings about settings that don't go with what the model is.
 fn settings(model: &Model, preview: &Preview, found: &Checked) -> Vec<Warning> {
     [
         no_tokenizer(model, preview, found),
@@ -246,7 +248,7 @@ fn other_task(model: &Model, found: &Checked) -> Option<Warning> {
     Some(Warning { set: Some(set), ..warning.about("task").with_fix(Some(fix)) })
 }
 
-/// llama-server makes vectors of a reranker that it is not told to rank with.
+/// Warns of a reranker without rank pooling: llama-server makes vectors with a reranker unless it is set to rank.
 fn no_ranking() -> Warning {
     let message =
         "by its files the model is for reranking, which llama-server refuses without `pooling` rank";
@@ -259,7 +261,7 @@ fn no_ranking() -> Warning {
     Warning { set: Some(set), ..warning.about("pooling").with_fix(fix) }
 }
 
-/// More context than the model was trained for. vLLM refuses it, llama-server cuts it.
+/// Warns of more context than the model was trained for. vLLM refuses it, llama-server cuts it.
 fn too_long(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning> {
     let trained = found.context_length.filter(|it| *it > 0)?;
     let command = Command::parse(model.engine, preview.version, &preview.command).ok()?;
@@ -273,7 +275,7 @@ fn too_long(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning
             if asked.div_ceil(slots) <= trained {
                 return None;
             }
-            // Else it is the gateway's own default.
+            // If nothing chose the context, it is the gateway's own default.
             let extra = |it: &str| it == "-c" || it.starts_with("--ctx-size");
             let chosen =
                 model.config.get("context_size").is_some() || model.config.texts("extra_args").any(extra);
@@ -301,7 +303,7 @@ fn too_long(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning
     })
 }
 
-/// The engine is told of another configuration, which may have another length.
+/// Returns whether the engine is given another configuration, which may have another length.
 fn overrides(preview: &Preview) -> bool {
     let names = ["--hf-overrides", "--hf-config-path", "--rope-scaling", "--rope-theta"];
     preview.command.iter().any(|word| names.iter().any(|it| word.replace('_', "-").starts_with(it)))

@@ -1,10 +1,10 @@
-//! The file system as far as records need it: do the paths stay below the base directory, and how much room is there.
-//! Blocking; called off the runtime.
+//! Checks of the file system that records need: whether paths stay below the base directory, and how much room there
+//! is. These functions block, and are called off the async runtime.
 
 use std::path::Path;
 
-/// The fields whose paths, with links followed, leave `base` or lead nowhere. What does not exist yet may come, but not
-/// behind a link that leads out.
+/// Returns the fields whose paths, with links followed, leave `base` or lead nowhere. A file that does not exist yet
+/// may come, but not behind a link that leads out.
 pub(super) fn outside(base: &Path, paths: &[(&'static str, String)]) -> Vec<&'static str> {
     let Ok(base) = base.canonicalize() else { return Vec::new() };
     let is_outside = |path: &str| match gantry_domain::model::check::relative_path(path) {

@@ -1,5 +1,5 @@
-//! What a request that makes a model leaves open: engine, task, pooling and name from its files, better values from the
-//! profile.
+//! Fills in what a create request for a model leaves open: engine, task, pooling and name from the model's files, and
+//! better values from the profile.
 
 use gantry_domain::{
     model::{
@@ -21,10 +21,10 @@ use crate::{
     error::{Outcome, Problem},
 };
 
-/// What a body says that is no field of a record.
+/// Options of a body that are not fields of a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Wish {
-    /// Files that are not there yet are no reason to refuse.
+    /// Whether a request is accepted though its files are not there yet.
     pub(super) force: bool,
     tuned: bool,
 }
@@ -65,7 +65,7 @@ impl Wish {
     }
 }
 
-/// Fills in what the body of a create request leaves open and its files tell. What they don't tell stays open, so that
+/// Fills in what the body of a create request leaves open and its files show. What they don't show stays open, so that
 /// the reader of the body says what is missing.
 pub(super) async fn complete(app: &App, body: &mut Map<String, Value>, wish: Wish) -> Outcome<()> {
     body.retain(|name, value| {
@@ -114,12 +114,12 @@ async fn from_files(
     };
     let found = match found {
         Ok(found) => found,
-        // It may come: its name tells the engine.
+        // The file may come later: its name shows the engine.
         Err(InspectError::NotFound { .. }) if wish.force && is_gguf(path) => {
             body.entry("engine_type").or_insert_with(|| EngineKind::Llamacpp.as_str().into());
             return Ok(None);
         }
-        // Whether that is a reason to refuse is asked later.
+        // Whether that is a reason to refuse is decided later.
         Err(_) => return Ok(None),
     };
     let Some(seen) = Seen::of(&found, path, engine_of(body), body.contains_key("engine_type"))? else {
@@ -135,7 +135,7 @@ async fn from_files(
     Ok(seen.trained_for)
 }
 
-/// What a record for the files would be.
+/// The values that a record for the files would have.
 struct Seen {
     engine: EngineKind,
     path: String,
@@ -144,7 +144,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// `wanted` is the engine that was asked for; with `given` and no engine it is none that there is.
+    /// `wanted` is the engine that the request names. With `given` and no `wanted`, the request names an engine that
+    /// does not exist.
     fn of(found: &Inspection, path: &str, wanted: Option<EngineKind>, given: bool) -> Outcome<Option<Self>> {
         let advice = &found.engine_recommendation;
         let engine = match (wanted, EngineKind::parse(&advice.recommended_engine)) {
@@ -192,7 +193,7 @@ fn is_gguf(path: &str) -> bool {
     path.to_ascii_lowercase().ends_with(".gguf")
 }
 
-/// Task and pooling where they are not given.
+/// Sets task and pooling where they are not given.
 fn task(body: &mut Map<String, Value>, engine: EngineKind, hint: TaskHint) {
     let task = match hint {
         TaskHint::Generate => Task::Generate,
@@ -205,7 +206,8 @@ fn task(body: &mut Map<String, Value>, engine: EngineKind, hint: TaskHint) {
     }
 }
 
-/// Asks the hub only for what it takes: a record for a known engine needs nothing of it.
+/// Fills in values from the hub. Asks the hub only if that is needed: a record for a known engine needs nothing from
+/// it.
 async fn from_hub(app: &App, body: &mut Map<String, Value>, repo: &str) -> Outcome<()> {
     if body.contains_key("engine_type") {
         return Ok(());
@@ -236,7 +238,7 @@ async fn from_hub(app: &App, body: &mut Map<String, Value>, repo: &str) -> Outco
     Ok(())
 }
 
-/// A served name from the last part of a path or repository, if it can be one.
+/// Sets a served name from the last part of a path or repository, if it can be one.
 fn name_after(body: &mut Map<String, Value>, path: &str) {
     if ["served_name", "served_model_name"].iter().any(|it| body.get(*it).is_some_and(|it| !it.is_null())) {
         return;
@@ -254,8 +256,8 @@ fn name_after(body: &mut Map<String, Value>, path: &str) {
     }
 }
 
-/// 422 if a path of the settings, as `(field, path)`, leads to nothing. A model whose files come later is made with
-/// `force`.
+/// Refuses a path of the settings, as `(field, path)`, that leads to nothing: 422. A model whose files come later is
+/// made with `force`.
 pub(super) async fn files_are_there(app: &App, named: Option<(&'static str, String)>) -> Outcome<()> {
     let Some((field, path)) = named else { return Ok(()) };
     let (base, looked_for) = (app.models_dir.get(), path.clone());
@@ -273,7 +275,7 @@ pub(super) async fn files_are_there(app: &App, named: Option<(&'static str, Stri
                            make it, or send `force`: true (`--force`) if it comes later";
             Err(Problem::invalid(field, message))
         }
-        // What else may be wrong with it, a dry run says.
+        // A dry run says what else may be wrong with the file.
         Some(_) | None => Ok(()),
     }
 }

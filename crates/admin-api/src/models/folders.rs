@@ -26,7 +26,7 @@ pub(crate) async fn inspect_folder(app: State<App>, mut params: Params) -> Outco
     let selected = selected.ok_or_else(|| Problem::invalid("folder", "`folder` is required"))?;
     let base = app.models_dir.get();
     let headers = app.headers.clone();
-    // What was looked at before takes no time.
+    // Headers that were read before are cached, so they take no time.
     answer(app.disk.inspect(move || folder::inspect_cached(&base, &selected, &headers.0)).await?)
 }
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::{App, app::LogStream, policy::Grant, session};
 
-/// A comment after so long without a line, so that nobody on the way takes the connection for a dead one.
+/// Longest time without a line before a comment is sent, so that nothing on the way takes the connection for dead.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 struct Reader {
@@ -36,11 +36,11 @@ pub(super) fn events(
 }
 
 impl Reader {
-    /// What is sent next; `None` ends the connection.
+    /// Returns what is sent next; `None` ends the connection.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::select! {
-                // A session that ended comes before anything that its user would see of it.
+                // The session is checked first, so that its user sees nothing more once it has ended.
                 biased;
                 _ = self.check.tick() => {
                     if !self.grant.holds(&self.app).await {

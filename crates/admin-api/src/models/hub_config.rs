@@ -28,14 +28,14 @@ pub(crate) struct HubConfigView {
     config: Option<Value>,
     summary: Summary,
     engine_recommendation: EngineRecommendation,
-    /// `null` if the hub did not tell.
+    /// `null` if the hub did not list them.
     files: Option<HubFiles>,
 }
 
 /// What a repository of the model hub is
 ///
-/// Asks the hub of `HUB_ENDPOINT`, else the public one, and no other. For a gated repository the token of the model `model_id` is sent, or
-/// that of the header `X-Hub-Token`.
+/// Asks the hub of `HUB_ENDPOINT`, else the public one, and no other. For a gated repository, the token of the model
+/// `model_id` is sent, or that of the header `X-Hub-Token`.
 pub(crate) async fn hub_config(
     app: State<App>,
     headers: HeaderMap,

@@ -1,5 +1,5 @@
-//! `GET /admin/models/metrics`: what the engines count, one entry for each model. Those that run are asked, all at once;
-//! the others are there with their state.
+//! `GET /admin/models/metrics`: what the engines count, one entry for each model. Engines that run are asked, all at
+//! once; the other models are listed with their state.
 
 use axum::{extract::State, response::IntoResponse};
 use futures_util::future::join_all;
@@ -32,8 +32,8 @@ pub(crate) struct ModelMetrics {
 
 /// Metrics of all engines
 ///
-/// Read from each engine's own `/metrics`; its counters and percentiles are over the engine's life. llama.cpp has no histograms:
-/// its percentiles are the gateway's, as `latency_source` says. What nobody knows is `null`.
+/// Read from each engine's own `/metrics`; its counters and percentiles are over the engine's life. llama.cpp has no
+/// histograms: its percentiles are the gateway's, as `latency_source` says. What nobody knows is `null`.
 pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     params.finish()?;

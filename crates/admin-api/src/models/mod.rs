@@ -1,4 +1,4 @@
-//! `/admin/models`: the records. Commands are in [`command`], what runs is looked at in [`watch`].
+//! `/admin/models`: the records. Commands are in [`command`], and views of what runs are in [`watch`].
 
 pub(crate) mod base_dir;
 pub(crate) mod command;
@@ -41,11 +41,11 @@ use crate::{
 
 /// The field that names a model's own files.
 const FILES: &str = "local_path";
-/// What is shown in the place of a value that the reader may not see.
+/// The text that is shown instead of a value that the reader may not see.
 const HIDDEN: &str = "***";
 
-/// A model as the API shows it to those who may not set everything: without the values of environment variables, since
-/// operators put tokens there.
+/// Returns a model as the API shows it to callers who may not set everything: without the values of environment
+/// variables, since operators put tokens there.
 pub(crate) fn view(app: &App, model: &Model) -> Value {
     let mut view = full_view(app, model);
     hide_values(&mut view);
@@ -55,7 +55,7 @@ pub(crate) fn view(app: &App, model: &Model) -> Value {
     view
 }
 
-/// The same for `caller`: who may set the variables sees their values.
+/// Returns the model as `caller` sees it: a caller who may set the variables sees their values.
 fn view_for(app: &App, caller: &Caller, model: &Model) -> Value {
     if caller.role() == Role::Owner { full_view(app, model) } else { view(app, model) }
 }
@@ -67,8 +67,8 @@ fn hide_values(record: &mut Value) {
     }
 }
 
-/// The identity columns, the state, and every field of its engine: one that is not set has its default, and is named in
-/// `defaulted`, or is `null`.
+/// Returns the identity columns, the state, and every field of the model's engine. A field that is not set has its
+/// default and is named in `defaulted`, or is `null`.
 fn full_view(app: &App, model: &Model) -> Value {
     let (state, reason) = model.state();
     let live = app.engines.live(model.id);
@@ -116,7 +116,7 @@ fn full_view(app: &App, model: &Model) -> Value {
     view
 }
 
-/// What the gateway does by itself after failures; `None` for a model that it leaves alone.
+/// Returns what the gateway does by itself after failures; `None` for a model that it leaves alone.
 fn restart(model: &Model, boot: &str, now: Timestamp) -> Option<Value> {
     let again = Rules::of(model, boot).after(&model.phase);
     let is_steady = matches!(model.phase, Phase::Running { since, .. } if now.since(since) >= STEADY);
@@ -140,7 +140,7 @@ fn restart(model: &Model, boot: &str, now: Timestamp) -> Option<Value> {
 
 /// The fields of a model's record that are set, for the audit log.
 pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
-    /// What is not the record's, or changes with it in any case.
+    /// Fields that are not the record's own, or change with it in any case.
     const NOT_ITS_OWN: [&str; 11] = [
         "id",
         "state",
@@ -206,8 +206,8 @@ pub(crate) async fn show(
 
 /// Create a model
 ///
-/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`. What is
-/// left open is filled in from the files ([`fill`]).
+/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`. What
+/// is left open is filled in from the files ([`fill`]).
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let (draft, wish, body) = draft_of_new(&app, &caller, body).await?;
     check(&app, &draft, &body).await?;
@@ -229,7 +229,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     Ok(Created(view_for(&app, &caller, &model)))
 }
 
-/// The draft of a create request, its wishes, and its body with what was filled in.
+/// Returns the draft of a create request, its wishes, and its body with what was filled in.
 async fn draft_of_new(
     app: &App,
     caller: &Caller,
@@ -321,8 +321,8 @@ pub(crate) async fn change(
     Ok(Json(view_for(&app, &caller, &model)))
 }
 
-/// Values of `extra_env` are an owner's. From others only what they were shown comes back ([`unhidden`]); a value would be
-/// no change if it were right, and its acceptance would tell so.
+/// Only an owner may send values of `extra_env`. Others may only send back what they were shown ([`unhidden`]). A right
+/// guess of a value would be no change, so its acceptance would show that it was right.
 ///
 /// # Errors
 /// 403 `forbidden`, whether the value is the stored one or not.
@@ -337,7 +337,8 @@ fn guesses_no_value(caller: &Caller, body: &Map<String, Value>) -> Outcome<()> {
     Err(ApiError::validation(vec![problem]).into())
 }
 
-/// The body with the values that its sender was not shown: one that comes back as it was shown is not changed.
+/// Returns the body with the values that its sender was not shown: a value that comes back as it was shown is not
+/// changed.
 fn unhidden(body: &Map<String, Value>, model: &Model) -> Map<String, Value> {
     let mut body = body.clone();
     let known = model.config.get("extra_env").and_then(Value::as_object);
@@ -351,7 +352,7 @@ fn unhidden(body: &Map<String, Value>, model: &Model) -> Map<String, Value> {
     body
 }
 
-/// What the field table alone can't tell: links that leave the base directory, and images that are not on the list.
+/// Checks what the field table alone can't: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
     let (base, paths) = (app.models_dir.get(), draft.config.paths());
     let outside = app.disk.look(move || files::outside(&base, &paths)).await?;
@@ -388,7 +389,7 @@ async fn names_are_free(tx: &mut Tx, id: Option<ModelId>, draft: &ModelDraft) ->
     }
 }
 
-/// A name that the model's engine would have twice.
+/// Returns a name that the model's engine would have twice.
 fn named_twice(draft: &ModelDraft) -> Option<&str> {
     let names = draft.config.adapters(draft.engine);
     let mut seen = vec![draft.served_name.as_str()];

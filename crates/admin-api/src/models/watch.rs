@@ -24,9 +24,9 @@ use crate::{
     policy::Caller,
 };
 
-/// Lines of a log that are returned unless asked otherwise, and at most.
+/// Number of log lines that are returned by default, and at most.
 const TAIL: (i64, i64) = (1000, 20_000);
-/// More than are kept of a model.
+/// Most events that are read of a model: more than are kept.
 const MAX_EVENTS: i64 = 1000;
 
 /// Readiness of a model
@@ -56,7 +56,7 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
     })))
 }
 
-/// What requests to a running model would meet now.
+/// Returns what requests to a running model would meet now.
 fn running(app: &App, model: &Model) -> (&'static str, String) {
     if app.engines.live(model.id).drift == Some(Drift::InternalKey) {
         let why = "the engine has the gateway's key of before, and refuses every request: apply the model";
@@ -119,7 +119,7 @@ pub(crate) async fn logs(
         let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
         return Ok((headers, Body::from_stream(events)).into_response());
     }
-    // One more than wanted tells whether there were more.
+    // One line more than wanted is read, which shows whether there were more.
     let log = app.engines.logs(&model, LogWindow { tail: tail + 1, since }).await?;
     let lines: Vec<&str> = log.text.lines().collect();
     let truncated = lines.len() > tail;
@@ -127,7 +127,7 @@ pub(crate) async fn logs(
     let mut body = json!({ "logs": kept.join("\n"), "lines": kept.len(), "truncated": truncated, "earlier": log.earlier });
     if diagnose {
         let (state, reason) = model.state();
-        // An engine of before says nothing about a start that made none.
+        // The log of an earlier engine says nothing about a start that made no engine.
         let log = if log.earlier && state == ModelState::Failed { EngineLog::default() } else { log };
         let found = diagnosis::diagnose(&diagnosis::Input {
             engine: model.engine,

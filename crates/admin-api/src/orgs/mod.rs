@@ -44,7 +44,7 @@ impl OrgView {
         }
     }
 
-    /// The same after a change was published: only then is counted what a new budget is for.
+    /// Reads the budgets again after a change was published: only from then on is counted what a new budget is for.
     fn published(mut self, app: &App) -> Self {
         self.budget = Budgets::new(&self.limits, app.allowances.spent(LimitHolder::Org(self.id)));
         self
@@ -111,7 +111,7 @@ pub(crate) async fn change(
     let limits = LimitChange::read(&mut fields);
     fields.finish()?;
     let mut tx = app.store.write().await?;
-    // Two at once must not each take away the last owner but one.
+    // If two requests come at once, they must not remove the last two owners between them.
     tx.exclusive().await?;
     let before = tx.org(OrgId(id)).await?.ok_or_else(|| Parts::not_found("organisation", id))?;
     let limits = (!limits.is_empty()).then(|| limits.apply(before.limits));
@@ -163,7 +163,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     Ok(deleted(id))
 }
 
-/// Who may not touch an owner's account can't take it away with its organisation either.
+/// Refuses callers who may not touch an owner's account: they can't remove it with its organisation either.
 async fn spare_higher_roles(tx: &mut Tx, caller: &Caller, org: OrgId) -> Outcome<()> {
     let owners = UserFilter { org_id: Some(org), role: Some(Role::Owner), q: None };
     if caller.role() < Role::Owner && tx.users(&owners, Sort::default(), 1, 0).await?.1 > 0 {

@@ -20,7 +20,7 @@ pub(crate) async fn gpus(app: State<App>, params: Params) -> Outcome<Json<Value>
     Ok(Json(gpus.iter().map(|it| view(it, &owners)).collect()))
 }
 
-/// The models whose engines processes belong to.
+/// Returns, by process id, the model whose engine the process belongs to.
 async fn owners(app: &App, pids: Vec<u32>) -> Outcome<HashMap<u32, (ModelId, String)>> {
     let containers = app.monitor.containers(pids).await;
     let models = app.store.read().await?.models(false).await?;
@@ -31,7 +31,7 @@ async fn owners(app: &App, pids: Vec<u32>) -> Outcome<HashMap<u32, (ModelId, Str
     Ok(containers.into_iter().filter_map(|(pid, id)| Some((pid, owner(&id)?))).collect())
 }
 
-/// Also what `GPU_INVENTORY_FILE` takes.
+/// Returns a GPU as the API shows it. `GPU_INVENTORY_FILE` takes this form, too.
 fn view(gpu: &Gpu, owners: &HashMap<u32, (ModelId, String)>) -> Value {
     let mib = |bytes: u64| bytes >> 20;
     json!({

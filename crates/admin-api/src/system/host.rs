@@ -13,7 +13,7 @@ use crate::{
     extract::Params,
 };
 
-/// Longest look back, in minutes: what is kept.
+/// Longest look back, in minutes: samples are kept for that long.
 const MAX_MINUTES: i64 = 1440;
 
 /// The machine in short

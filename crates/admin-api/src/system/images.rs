@@ -28,13 +28,13 @@ use crate::{
     policy::Caller,
 };
 
-/// How often who listens to events is told how far a load is.
+/// How often an event about the progress of a load is sent.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// Image cache
 ///
-/// `offline_ready`: every image that a model which is not archived starts with is there, and one image at least. Where engines are processes of
-/// the machine, programs stand in place of images.
+/// `offline_ready` is true if every image that a model which is not archived starts with is there, and at least one
+/// image. Where engines are processes of the machine, programs stand in place of images.
 pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
     let models = app.store.read().await?.models(false).await?;
@@ -52,7 +52,7 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         .filter(|(reference, models)| !models.is_empty() && !is_there(reference))
         .map(|(reference, _)| reference.as_str())
         .collect();
-    // Without any image nothing can be started, even if nothing wants to be yet.
+    // Without any image nothing can be started, even if no model is to be started yet.
     let ready = missing.is_empty() && images.values().any(Option::is_some);
     let engines: Map<String, Value> = EngineKind::ALL
         .iter()
@@ -167,7 +167,7 @@ fn advice(image: &str, offline: bool, dirs: &[PathBuf]) -> String {
     }
 }
 
-/// What to install, where engines are processes.
+/// Returns what to install, where engines are processes.
 fn program_advice(engine: EngineKind, program: &str, found: Option<&Image>) -> Option<String> {
     let name = match engine {
         EngineKind::Vllm => "vLLM",
@@ -186,7 +186,7 @@ fn program_advice(engine: EngineKind, program: &str, found: Option<&Image>) -> O
     }
 }
 
-/// The file behind `path`, which must be there and lie in one of `dirs` with all links followed.
+/// Returns the file behind `path`. It must exist and, with all links followed, lie in one of `dirs`.
 fn archive(dirs: &[PathBuf], path: &str) -> Result<PathBuf, Problem> {
     let refused =
         |message: &str| Problem(ApiError::new(ErrorCode::PathNotAllowed, message).with_param("path"));
@@ -207,7 +207,7 @@ fn archive(dirs: &[PathBuf], path: &str) -> Result<PathBuf, Problem> {
     }
 }
 
-/// Whether `path` stays in one of `dirs`, as far as its text tells, and nothing is there.
+/// Returns whether `path` stays in one of `dirs`, as far as its text shows, and nothing exists there.
 fn is_missing(dirs: &[PathBuf], path: &Path) -> bool {
     let up = path.components().any(|it| it == Component::ParentDir);
     !up && dirs.iter().any(|dir| {

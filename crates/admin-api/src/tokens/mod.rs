@@ -1,4 +1,4 @@
-//! `/admin/tokens`, the view that `/auth/tokens` shares, and what a token in a request is worth.
+//! `/admin/tokens`, the view that `/auth/tokens` shares, and the check of a token in a request.
 
 pub(crate) mod standing;
 pub mod uses;
@@ -61,7 +61,7 @@ impl TokenView {
     }
 }
 
-/// What a token is worth at `now`. A revoked one is gone.
+/// Returns the status of a token at `now`. A revoked token is gone.
 fn status(holder: &TokenHolder, now: Timestamp) -> KeyStatus {
     if holder.token.expires_at <= now {
         KeyStatus::Expired
@@ -72,7 +72,7 @@ fn status(holder: &TokenHolder, now: Timestamp) -> KeyStatus {
     }
 }
 
-/// Whom a token in a request acts for.
+/// Returns the user for whom a token in a request acts, as a caller.
 ///
 /// # Errors
 /// 401 `unauthenticated`: it is not known (any more), or has expired.
@@ -97,7 +97,7 @@ pub(crate) async fn caller(app: &App, token: &str) -> Outcome<Caller> {
     Ok(Caller { user, grant: Grant::Token { hash, scopes: token.scopes, standing }, origin })
 }
 
-/// In words, for a refusal: `models:write`.
+/// Returns a scope in words, such as `models:write`, for a refusal.
 pub(crate) fn scope_word(area: &str, right: Right) -> String {
     format!("{area}:{}", right.as_str())
 }
@@ -149,7 +149,7 @@ pub(crate) async fn find(tx: &mut Tx, filter: TokenFilter) -> Outcome<TokenHolde
     found.ok_or_else(|| Parts::not_found("token", filter.id.map_or(0, |it| it.0)))
 }
 
-/// Deletes a token that was found in `tx`, which is committed.
+/// Deletes a token that was found in `tx`, and commits `tx`.
 pub(crate) async fn revoke_found(
     app: &App,
     mut tx: Tx,

@@ -12,13 +12,15 @@ use tokio::time::Instant;
 use super::status;
 use crate::App;
 
-/// Every stream asks the database for itself, so that it does not ask with each look.
+/// Shortest time between two questions of a stream to the database. Every stream asks for itself, so it does not ask
+/// with each check.
 const ASK_EVERY: Duration = Duration::from_secs(2);
-/// So long a stream goes on while the database can't be asked: that it does not answer says nothing about the token.
+/// Longest time that a stream goes on while the database can't be asked: a database that does not answer says nothing
+/// about the token.
 const UNANSWERED: Duration = Duration::from_secs(30);
 
-/// What a token's user was when the request was admitted. What a stream tells was chosen by that, so that it ends with
-/// another role or organisation.
+/// Role and organisation of a token's user when the request was admitted. They decide what a stream shows, so the
+/// stream ends if one of them changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     role: Role,
@@ -43,7 +45,7 @@ impl Asked {
         due
     }
 
-    /// What an answer means; `None`: there was none.
+    /// Returns whether the token counts as valid after an answer; `None` means that there was no answer.
     fn heard(&mut self, holds: Option<bool>, now: Instant) -> bool {
         if holds == Some(true) {
             self.held = now;
@@ -53,7 +55,7 @@ impl Asked {
 }
 
 impl Standing {
-    /// Of a user whose token was looked up just now.
+    /// Makes the standing of a user whose token was looked up just now.
     pub(crate) fn of(user: &User) -> Self {
         let now = Instant::now();
         let asked = Arc::new(Mutex::new(Asked { last: now, held: now }));

@@ -14,7 +14,7 @@ use tracing::warn;
 use crate::App;
 
 const WRITE_EVERY: Duration = Duration::from_secs(10);
-/// In units of [`WRITE_EVERY`]: an hour.
+/// Time between two deletions of old tokens, in units of [`WRITE_EVERY`]: an hour.
 const PURGE_EVERY: u32 = 360;
 /// How long an expired token stays in lists, so that people see why a script ended.
 const KEEP_EXPIRED: Duration = Duration::from_hours(30 * 24);

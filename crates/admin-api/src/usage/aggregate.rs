@@ -20,7 +20,7 @@ struct GroupView {
     /// What people call it.
     group: String,
     group_id: Option<i64>,
-    /// It has an id, and nothing that the caller may see has that id any more.
+    /// Whether the group has an id, and nothing that the caller may see has that id any more.
     deleted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     model_name: Option<String>,
@@ -37,8 +37,8 @@ struct GroupView {
 }
 
 impl GroupView {
-    /// For who sees all organisations (`all`), or his own: for him, what moved to another one is gone like what was
-    /// deleted, and nothing tells which it is.
+    /// Makes the view for a caller who sees all organisations (`all`) or only their own. To the latter, an object that
+    /// moved to another organisation looks like a deleted one, and nothing shows the difference.
     fn new(by: GroupBy, group: UsageGroup, all: bool) -> Self {
         let UsageGroup { id, name, key_prefix, sums, p50_ms, p95_ms } = group;
         let deleted = id.is_some() && name.is_none();
@@ -48,7 +48,8 @@ impl GroupView {
             (GroupBy::Key, None) => "browser sessions".to_owned(),
             (GroupBy::User, None) => "keys without a user".to_owned(),
             (GroupBy::Org, None) => "no organisation".to_owned(),
-            // Refused before it was read, or too many or too old to be told apart.
+            // These requests were refused before the model was read, or their models are too many or too old to be told
+            // apart.
             (GroupBy::Model, _) if known.is_empty() => "no model".to_owned(),
             (GroupBy::Key, Some(id)) => {
                 let prefix = key_prefix.clone().unwrap_or_else(|| format!("key {id}"));

@@ -28,7 +28,7 @@ use crate::{
 
 /// Rows of one page: about a megabyte.
 const PAGE: i64 = 4096;
-/// Longer than most lines.
+/// Room for one line, in bytes: more than most lines need.
 const LINE_BYTES: usize = 320;
 /// The fields of a row of the list, in the same order.
 const HEADER: &str = "id,req_id,created_at,key_id,key_prefix,user_id,org_id,model_name,task,endpoint,stream,prompt_tokens,\
@@ -48,7 +48,7 @@ pub(crate) async fn export(
     let user = caller.user.id;
     let grant = caller.grant;
     let mut pages = Pages { app: app.0, user, grant, filter, before: None, lines: Lines::default() };
-    // What fails at once is an error in the common shape.
+    // If the first page fails, the answer is an error in the common shape.
     let first = {
         let _place = pages.app.long_reads.begin(pages.user).await?;
         pages.next().await?
@@ -85,10 +85,10 @@ pub(crate) async fn export(
 struct Pages {
     app: App,
     user: UserId,
-    /// Nobody reads on after its end.
+    /// The export stops when this grant ends.
     grant: Grant,
     filter: UsageFilter,
-    /// The last row that was read; before the first page and after the last none.
+    /// The last row that was read; `None` before the first page and after the last one.
     before: Option<Uuid>,
     lines: Lines,
 }
@@ -166,8 +166,8 @@ fn flag(out: &mut Vec<u8>, value: bool) {
     out.extend_from_slice(if value { b",true" } else { b",false" });
 }
 
-/// Quoted where the grammar wants it. Spreadsheets take what begins with one of `=+-@`, a tab or a line break for a
-/// formula (OWASP, "CSV Injection"); names of models come from clients.
+/// Writes a text, quoted where the grammar wants it. Spreadsheets take a text that begins with one of `=+-@`, a tab or
+/// a line break for a formula (OWASP, "CSV Injection"); names of models come from clients.
 fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b',');
     let bytes = text.as_bytes();

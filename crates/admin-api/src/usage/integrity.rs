@@ -9,7 +9,7 @@ use crate::{App, app::SpoolReport, error::Outcome, extract::Params, policy::Call
 
 /// Milliseconds.
 const DAY: i64 = 86_400_000;
-/// Mismatches that are listed; the first say enough.
+/// Most mismatches that are listed; the first ones say enough.
 const MAX_SHOWN: usize = 100;
 
 #[derive(Debug, Serialize)]
@@ -19,14 +19,14 @@ pub(crate) struct Integrity {
     checked_from: Option<String>,
     checked_to: Option<String>,
     rows: i64,
-    /// The same requests as the sums have them.
+    /// Number of the same requests according to the sums.
     rollup_rows_sum: i64,
     mismatches: Vec<Mismatch>,
-    /// Of this gateway, since it started.
+    /// Counts of this gateway's usage spool since the gateway started.
     spool: SpoolReport,
 }
 
-/// A day (or the kept part of it) of which the three do not agree.
+/// A day (or the kept part of it) for which the rows, the hourly sums and the daily sums do not agree.
 #[derive(Debug, Serialize)]
 struct Mismatch {
     from: String,
@@ -85,7 +85,7 @@ pub(crate) async fn integrity(app: State<App>, caller: Caller, params: Params) -
         spool: app.engines.spool(),
     };
     let Some((mut from, end)) = range else { return Ok(Json(report)) };
-    // Days as whole as can be, so that their own sums are looked at too.
+    // The range has whole days where possible, so that the sums of days are checked too.
     from = Timestamp(from.0 / DAY * DAY).max(since);
     let to = Timestamp((end.0 + DAY - 1) / DAY * DAY);
     while from < to {

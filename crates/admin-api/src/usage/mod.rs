@@ -110,17 +110,17 @@ pub(crate) struct Whose {
     asks: UserId,
     /// The organisation whose names may be shown; `None` is all.
     org: Option<OrgId>,
-    /// One user, and nothing else of the organisation.
+    /// The one user whose usage may be shown, and nothing else of the organisation.
     user: Option<UserId>,
 }
 
 impl Whose {
-    /// Of all that an administrator manages.
+    /// Returns the scope of all usage that an administrator manages.
     pub(crate) fn managed_by(caller: &Caller) -> Self {
         Self { asks: caller.user.id, org: caller.scope(), user: None }
     }
 
-    /// Of the caller alone, in whichever organisation.
+    /// Returns the scope of the caller's own usage, in whichever organisation.
     pub(crate) fn own(caller: &Caller) -> Self {
         Self { asks: caller.user.id, org: Some(caller.user.org_id), user: Some(caller.user.id) }
     }
@@ -153,7 +153,7 @@ fn filter(params: &mut Params, whose: Whose, now: Timestamp) -> Outcome<UsageFil
     Ok(UsageFilter {
         from,
         to,
-        // Any text may be a model's name, so that none can stand for none.
+        // Any text may be a model's name, so no text of `model` can mean "no model".
         model: if no_model { Some(String::new()) } else { model },
         task: params.parsed("task", "generate or embed", Task::parse)?,
         key_id: params.id("key_id")?.map(KeyId),

@@ -1,5 +1,5 @@
-//! `/admin/users`. Nobody may make, change or remove a user of a higher role than his own; an org admin sees his
-//! organisation only.
+//! `/admin/users`. Nobody may make, change or remove a user of a higher role than their own. An org admin sees their
+//! own organisation only.
 
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
@@ -36,7 +36,7 @@ struct UserView {
     last_login_at: Option<String>,
     /// Served names that all keys and sessions of the user may call.
     models: Option<Vec<String>>,
-    /// Of all keys and sessions of the user together.
+    /// Limits of all keys and sessions of the user together.
     #[serde(flatten)]
     limits: Limits,
     budget: Option<Budgets>,
@@ -73,7 +73,7 @@ impl UserView {
         }
     }
 
-    /// The same after a change was published: only then is counted what a new budget is for.
+    /// Reads the budgets again after a change was published: only from then on is counted what a new budget is for.
     fn published(mut self, app: &App) -> Self {
         self.budget = Budgets::new(&self.limits, app.allowances.spent(LimitHolder::User(self.id)));
         self
@@ -127,7 +127,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     may_give(&caller, role)?;
     bounds.may_be_set(&caller, role)?;
     let org = org.unwrap_or(caller.user.org_id);
-    // Before the password is hashed, which is costly; what can change meanwhile is looked at again.
+    // Checked before the password is hashed, which is costly; what can change meanwhile is checked again.
     let mut tx = app.store.read().await?;
     org_name(&mut tx, &caller, org).await?;
     has_room(&app, &mut tx, org).await?;
@@ -135,7 +135,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     drop(tx);
     let password_hash = hashed(&app, &caller, &password).await?;
     let mut tx = app.store.write().await?;
-    // Of two at once the later one must count the earlier one.
+    // If two requests come at once, the later one must count what the earlier one made.
     tx.exclusive().await?;
     let org_name = org_name(&mut tx, &caller, org).await?;
     has_room(&app, &mut tx, org).await?;
@@ -154,7 +154,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
 
 /// Change a user
 ///
-/// A new password or role, another organisation, or disabling ends his sessions at once.
+/// A new password or role, another organisation, or disabling ends the user's sessions at once.
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
@@ -173,12 +173,13 @@ pub(crate) async fn change(
         may_give(&caller, role)?;
     }
     if password.is_some() && id == caller.user.id.0 {
-        // Else a token would be as good as the password: with a new one it could sign in.
+        // Only a session may do this. Else a token would be as good as the password: its holder could set a new
+        // password and sign in.
         caller.session()?;
     }
     let password_hash = match &password {
         Some(password) => {
-            // Before it is hashed, which is costly; what can change meanwhile is looked at again.
+            // Checked before the password is hashed, which is costly; what can change meanwhile is checked again.
             let mut tx = app.store.read().await?;
             visible(&mut tx, &caller, UserId(id)).await?;
             if let Some(org) = org_id {
@@ -193,7 +194,7 @@ pub(crate) async fn change(
         None => None,
     };
     let mut tx = app.store.write().await?;
-    // Two at once must not each take away the last owner but one.
+    // If two requests come at once, they must not remove the last two owners between them.
     tx.exclusive().await?;
     let before = visible(&mut tx, &caller, UserId(id)).await?;
     bounds.may_be_set(&caller, before.role)?;
@@ -232,7 +233,7 @@ pub(crate) async fn change(
 
 /// Delete a user
 ///
-/// With his sessions and keys. His usage stays.
+/// Also deletes the user's sessions and keys. Their usage stays.
 pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
     let mut tx = app.store.write().await?;
     tx.exclusive().await?;
@@ -291,7 +292,7 @@ impl Bounds {
         self.limits.is_empty() && self.models.is_none()
     }
 
-    /// Nobody below the role `admin` widens what binds themselves or their equals.
+    /// Checks that nobody below the role `admin` widens what binds themselves or their equals.
     ///
     /// # Errors
     /// 403 `forbidden`.
@@ -318,7 +319,7 @@ async fn visible(tx: &mut Tx, caller: &Caller, id: UserId) -> Outcome<User> {
     Ok(user)
 }
 
-/// Nobody touches the account or the keys of one with a higher role than his own.
+/// Checks that nobody touches the account or the keys of a user with a higher role than their own.
 ///
 /// # Errors
 /// 403 `forbidden`.
@@ -338,7 +339,7 @@ fn may_give(caller: &Caller, role: Role) -> Outcome<()> {
     Ok(())
 }
 
-/// The organisation's name, if it is there for this caller.
+/// Returns the organisation's name, if the organisation exists for this caller.
 async fn org_name(tx: &mut Tx, caller: &Caller, org: OrgId) -> Outcome<String> {
     let found = tx.org(org).await?.filter(|_| caller.sees(org));
     found.map(|it| it.name).ok_or_else(|| Parts::not_found_in("org_id", "organisation", org))

@@ -1,4 +1,5 @@
-//! The folders: whether this user may use them, whose they are, how much room there is, and which gateway has them.
+//! Checks of the folders: whether this user may use them, who owns them, how much space is free, and which gateway
+//! uses them.
 
 use std::{
     fs, io,
@@ -14,14 +15,15 @@ use rustix::{
 
 use super::Check;
 
-/// Below this a database and a usage spool run full within days.
+/// Warn below this free space, in bytes: a database and a usage spool fill it within days.
 const LEAST_SPACE: u64 = 2 << 30;
-/// Below this within minutes: a usage segment, a write-ahead log and a sort of the database want about as much.
+/// Fail below this free space, in bytes: it is full within minutes, because a usage segment, a write-ahead log and a
+/// sort of the database need about as much.
 const NO_SPACE: u64 = 64 << 20;
-/// What of a data directory the gateway writes to itself, besides a database.
+/// Files and folders of a data directory that the gateway itself writes, besides a database.
 const OWN: [&str; 6] = ["lock", "gateway-id", "instance", "container-runtime", "secrets", "spool"];
 
-/// Every check of the folders of a gateway with these settings.
+/// Runs every check of the folders of a gateway with these settings.
 pub fn folders(settings: &Settings) -> Vec<Check> {
     let mut checks = vec![data_dir(&settings.data_dir)];
     checks.extend(data_files(&settings.data_dir));
@@ -43,7 +45,7 @@ fn data_dir(dir: &Path) -> Check {
         let found = format!("{shown}: this user can't write to {}", there.display());
         let hidden = fs::symlink_metadata(dir).is_err_and(|it| it.kind() == io::ErrorKind::PermissionDenied);
         let fix = match other_owner(dir) {
-            // It is somebody's already, most likely that of a gateway: it must stay so.
+            // The folder already belongs to another user, most likely to that user's gateway, and must keep its owner.
             Some(owner) if is_there || hidden => as_owner(&owner, dir),
             None if is_there || hidden => format!("chmod u+rwx {}, or set DATA_DIR", there.display()),
             _ => format!(
@@ -67,9 +69,10 @@ fn data_dir(dir: &Path) -> Check {
     Check::ok(NAME, format!("{shown} {state}, {} free", size(free)))
 }
 
-/// What lies in the data directory already, left there by another user say: `sudo gantry serve`, once.
+/// Checks files that are already in the data directory. Another user may have left them there, for example by running
+/// `sudo gantry serve` once.
 fn data_files(dir: &Path) -> Option<Check> {
-    // Of a folder that this user may not use at all enough is said.
+    // If this user may not use the folder at all, another check has reported that already.
     access(dir, Access::WRITE_OK | Access::EXEC_OK).ok()?;
     let mut files: Vec<PathBuf> = OWN.iter().map(|it| dir.join(it)).collect();
     for name in ["secrets", "spool"] {
@@ -78,7 +81,7 @@ fn data_files(dir: &Path) -> Option<Check> {
     writable("data_files", dir, files)
 }
 
-/// Whether this user may read and write each of the files in `dir` that is there; `None` if none is.
+/// Checks whether this user may read and write each of the `files` in `dir` that exist; `None` if none exists.
 pub fn writable(name: &'static str, dir: &Path, mut files: Vec<PathBuf>) -> Option<Check> {
     files.retain(|it| fs::symlink_metadata(it).is_ok());
     let n_all = files.len();
@@ -99,7 +102,7 @@ pub fn writable(name: &'static str, dir: &Path, mut files: Vec<PathBuf>) -> Opti
     let fix = match other_owner(dir) {
         Some(owner) => as_owner(&owner, dir),
         None if other_owner(first).is_some() => {
-            // Back to whom the folder belongs, which is this user.
+            // The files should belong to the owner of the folder, which is this user.
             let dir = dir.display();
             format!("sudo chown --no-dereference --reference={dir} {}{more}", first.display())
         }
@@ -113,9 +116,11 @@ pub fn writable(name: &'static str, dir: &Path, mut files: Vec<PathBuf>) -> Opti
     ))
 }
 
-/// Whether the gateway that runs on this machine has this data directory; `None` if it has, or that can't be told.
+/// Checks whether the gateway that runs on this machine uses this data directory; `None` if it does, or if that can't
+/// be found out.
 ///
-/// Seen from the lock that each gateway holds on a file in it, as the kernel lists it (`proc_locks(5)`).
+/// The check looks for the lock that each gateway holds on a file in its data directory, in the kernel's list of locks
+/// (`proc_locks(5)`).
 ///
 /// `fix` is what to do about it.
 pub fn in_use(dir: &Path, fix: &str) -> Option<Check> {
@@ -136,7 +141,8 @@ pub fn in_use(dir: &Path, fix: &str) -> Option<Check> {
     ))
 }
 
-/// Whether a line is of a lock (`flock(2)`) on this file. The device is left out: stacked file systems have several.
+/// Returns whether the kernel's list has a lock (`flock(2)`) on this file. The device is not compared, because stacked
+/// file systems have several.
 fn holds(locks: &str, inode: u64) -> bool {
     locks.lines().filter(|it| it.contains(" FLOCK ")).any(|line| {
         let place = line.split_ascii_whitespace().find(|it| it.matches(':').count() == 2);
@@ -162,7 +168,7 @@ fn models_dir(settings: &Settings) -> Check {
         ),
         Err(error) => {
             let fix = match other_owner(&dir) {
-                // Models there are the gateway's own affair, and so is who may read them.
+                // Below the data directory, only the gateway's user decides who may read the models.
                 Some(owner) if dir.starts_with(&settings.data_dir) => as_owner(&owner, &settings.data_dir),
                 _ => format!("sudo chmod a+rX {shown}, or set MODELS_DIR"),
             };
@@ -180,19 +186,20 @@ fn absolute(dir: &Path) -> PathBuf {
     std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
-/// The path, or the nearest one above it that this user can see.
+/// Returns the path, or its nearest parent that this user can see.
 fn nearest(path: &Path) -> PathBuf {
     let path = absolute(path);
     path.ancestors().find(|it| fs::metadata(it).is_ok()).unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Who else has the path, or what of it this user can see.
+/// Returns the owner of the path (or of its nearest visible parent), if that is another user.
 pub fn other_owner(path: &Path) -> Option<String> {
     let uid = fs::metadata(nearest(path)).ok()?.uid();
     (uid != getuid().as_raw()).then(|| user_name(uid))
 }
 
-/// The name of a user, as `sudo -u` takes it. Accounts of a directory service have no line there, and stay numbers.
+/// Returns the name of a user, in the form that `sudo -u` takes. Accounts of a directory service are not in
+/// `/etc/passwd`, and stay numbers.
 pub fn user_name(uid: u32) -> String {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let number = uid.to_string();
@@ -204,7 +211,8 @@ pub fn user_name(uid: u32) -> String {
     text.lines().find_map(of).unwrap_or_else(|| format!("'#{uid}'"))
 }
 
-/// What to do about a folder of somebody else. Never to take it away: a gateway of that user runs on it.
+/// Returns the advice for a folder of another user. It never suggests to change the owner, because a gateway of that
+/// user runs on it.
 pub fn as_owner(owner: &str, data_dir: &Path) -> String {
     let dir = data_dir.display();
     format!("run it as that user, with its settings: sudo -u {owner} env DATA_DIR={dir} gantry doctor")

@@ -1,4 +1,4 @@
-//! Whether a gateway runs at the address, and how it is.
+//! Checks whether a gateway runs at the address, and its state.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
@@ -8,9 +8,9 @@ use crate::{
     http::{Client, Login, Place},
 };
 
-/// The gateway at `url`, and whether `listen` and `metrics` are free where it does not run.
+/// Checks the gateway at `url`. If none runs there, checks whether the ports of `listen` and `metrics` are free.
 ///
-/// Whether one runs is the second value. `elsewhere` are ports of gateways that run on this machine.
+/// The second value says whether a gateway runs at `url`. `elsewhere` are ports of gateways that run on this machine.
 pub async fn gateway(
     url: &str,
     listen: SocketAddr,
@@ -78,7 +78,7 @@ pub async fn gateway(
     (checks, true)
 }
 
-/// The port of an address of this machine; `None` of others.
+/// Returns the port of an address on this machine; `None` for other addresses.
 pub fn local_port(url: &str) -> Option<u16> {
     let Place { host, port, .. } = Place::parse(url).ok()?;
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback());
@@ -90,7 +90,7 @@ async fn readiness(client: &Client) -> Check {
     const FIX: &str = "see the checks below, and the gateway's log";
     let (answer, serves) = match client.get("/readyz").await {
         Ok(answer) => (answer.json, true),
-        // It says why in the same way.
+        // A gateway that is not ready answers in the same format.
         Err(Failure::Refused(it)) if it.status == 503 && it.body["checks"].is_object() => (it.body, false),
         Err(failure) => return Check::fail("readiness", words(&failure), MEANS, FIX),
     };

@@ -1,4 +1,4 @@
-//! The machine: limits, clock, cgroups, GPUs.
+//! Checks of the machine: limits, clock, cgroups, GPUs.
 
 use std::{
     fs,
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Check, folders::size};
 
-/// A connection of a client and one to its engine, for a few thousand of them.
+/// Recommended limit of open files: a client connection and an engine connection each for a few thousand clients.
 const FILES: u64 = 8192;
 /// Before this the clock was never set: the year 2025, in seconds since 1970.
 const CLOCK_SET: i64 = 1_735_689_600;
 
-/// Limits of a process (`setrlimit(2)`); `None` is without limit.
+/// Limits of a process (`setrlimit(2)`); `None` means no limit.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Limits {
     open_files: Option<u64>,
@@ -28,14 +28,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Of this process.
+    /// Returns the limits of this process.
     pub fn own() -> Self {
         let of = |resource| getrlimit(resource).current;
         Self { open_files: of(Resource::Nofile), locked_memory: of(Resource::Memlock) }
     }
 }
 
-/// Every check that needs neither a service nor a folder. `limits` are the gateway's.
+/// Runs every check that needs neither a service nor a folder. `limits` are the gateway's.
 pub fn machine(limits: Limits) -> Vec<Check> {
     let mut checks = vec![files(limits), memlock(limits), clock(), cgroup()];
     checks.extend(gpus());
@@ -168,7 +168,7 @@ fn vendor_on_bus(vendor: &str) -> bool {
     devices.map(|it| it.path()).any(|dir| of(&dir) && display(&dir))
 }
 
-/// What gives containers the GPUs.
+/// Checks for the NVIDIA programs that give containers access to GPUs.
 fn toolkit() -> Check {
     const NAME: &str = "gpu_in_containers";
     let programs = ["nvidia-container-runtime", "nvidia-container-cli", "nvidia-ctk"];
@@ -184,7 +184,7 @@ fn toolkit() -> Check {
     }
 }
 
-/// Whether a program of this name can be run.
+/// Returns whether `PATH` has an executable program of this name.
 fn in_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| access(dir.join(name), Access::EXEC_OK).is_ok())

@@ -1,5 +1,6 @@
-//! `doctor`: what a gateway needs, each with what was found, what it means and what mends it. The checks of the database
-//! and of the container runtime are the program's; here are those of the machine and of a gateway that runs already.
+//! `doctor`: checks what a gateway needs, and says for each check what was found, what it means and how to fix it. The
+//! checks of the database and of the container runtime are in the server crate; this module has those of the machine
+//! and of a running gateway.
 
 mod folders;
 mod gateway;
@@ -19,28 +20,28 @@ use crate::{
     out::{Out, Tone, clean},
 };
 
-/// How bad it is.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Ok,
-    /// It works, but not all, or not always.
+    /// The gateway works, but not everything works, or not always.
     Warn,
-    /// A gateway does not start, or serves nothing.
+    /// The gateway does not start, or serves nothing.
     Fail,
 }
 
-/// One prerequisite.
+/// The check of one prerequisite.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// A stable word for programs.
+    /// Stable name of the check, for programs.
     pub name: &'static str,
     pub status: Status,
     /// What was found.
     pub found: String,
     /// What that means; empty where all is well.
     pub means: String,
-    /// What to do; `None` where there is nothing to mend.
+    /// What to do; `None` if there is nothing to fix.
     pub fix: Option<String>,
 }
 
@@ -106,7 +107,7 @@ fn print(checks: &[Check], worst: Status, out: &Out) -> Outcome<()> {
     })
 }
 
-/// Of what a check can't tell apart from anything else.
+/// Returns a failure's text without the program's name, for a check.
 pub(crate) fn words(failure: &Failure) -> String {
     failure.words().trim_start_matches("gantry: ").trim_end().to_owned()
 }

@@ -40,7 +40,7 @@ pub(super) fn run(out: &Out, matches: &ArgMatches) -> Outcome<()> {
         )));
     }
     out.either(&Value::Array(found.iter().map(|it| record(it)).collect()), || {
-        // One field, of one engine or of each.
+        // All matches are one field, of one engine or of several.
         if found.windows(2).all(|pair| pair[0].name == pair[1].name) {
             return details(out, &found);
         }
@@ -58,7 +58,7 @@ pub(super) fn run(out: &Out, matches: &ArgMatches) -> Outcome<()> {
     })
 }
 
-/// Whether a word is in what somebody may look for. Options of engines are found with and without dashes.
+/// Returns whether a search word matches the field. Options of engines are found with and without dashes.
 fn has(field: &Field, word: &str) -> bool {
     let plain = |text: &str| text.trim_start_matches('-').to_ascii_lowercase().replace('_', "-");
     let wanted = plain(word);
@@ -115,7 +115,7 @@ fn engine_of(field: &Field) -> &'static str {
     field.engine.map_or("both", EngineKind::as_str)
 }
 
-/// The table's texts are for pages, where values stand in backticks.
+/// Removes backticks: the texts of the table are written for Markdown pages, with values in backticks.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

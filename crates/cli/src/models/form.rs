@@ -1,5 +1,5 @@
-//! Options, assignments and files as the body of a request. Types come from the field table; what does not fit goes to the
-//! gateway as it is, so that the gateway says what is wrong with everything at once.
+//! Makes the body of a request from options, assignments and files. Types come from the field table. Values that do
+//! not fit are sent unchanged, so that the gateway reports all errors at once.
 
 use std::io::Read;
 
@@ -25,7 +25,7 @@ gantry models show qwen --json | gantry models create --file - --served-name qwe
 Engine, task, pooling and served name come from the files unless they are given. Lists are written with commas, or as JSON
 like objects. Put a hub token in a file, not on the command line.";
 
-/// What records show and requests may not have.
+/// Fields that records show, but requests may not contain.
 const SHOWN_ONLY: &[&str] = &[
     "id",
     "state",
@@ -51,7 +51,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("repo", "repo_id"),
 ];
 
-/// Whether any of the options that make a body is there.
+/// Returns whether any option that makes a body is given.
 pub(super) fn is_given(matches: &ArgMatches) -> bool {
     let names = OPTIONS.iter().map(|(option, _)| *option).chain(["file"]);
     has(matches, "tuned")
@@ -59,15 +59,15 @@ pub(super) fn is_given(matches: &ArgMatches) -> bool {
         || !texts(matches, "set").is_empty()
 }
 
-/// The body for a model that does not exist yet.
+/// Returns the body for a new model.
 pub(super) fn of_new(matches: &ArgMatches) -> Outcome<Value> {
     let mut record = record(matches)?;
-    // Records show what is unset as `null`, which says nothing where there is nothing to unset.
+    // Records show unset fields as `null`. A new model has nothing to unset.
     record.retain(|_, value| !value.is_null());
     body(matches, record, None)
 }
 
-/// The body of a change to a model of this engine. `null` in a file unsets its field, as the API has it.
+/// Returns the body of a change to a model of this engine. `null` in a file unsets its field, as in the API.
 pub(super) fn of_change(matches: &ArgMatches, engine: Option<&str>) -> Outcome<Value> {
     body(matches, record(matches)?, engine)
 }
@@ -94,7 +94,7 @@ fn body(matches: &ArgMatches, mut body: Map<String, Value>, engine: Option<&str>
     Ok(Value::Object(body))
 }
 
-/// Values as options that a shell reads back: `-s task=embed -s pooling=rank`. `null` unsets.
+/// Returns values as options for a shell: `-s task=embed -s pooling=rank`. `null` unsets.
 pub(super) fn assignments(values: &Map<String, Value>) -> String {
     let one = |(name, value): (&String, &Value)| {
         let value = match value {
@@ -107,7 +107,7 @@ pub(super) fn assignments(values: &Map<String, Value>) -> String {
     values.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a POSIX shell would read it back.
+/// Quotes a word for a POSIX shell.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"_-./:=,+@%".contains(&it);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -116,7 +116,7 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The options of this command line that make a body, as a shell reads them back; without the served name.
+/// Returns the options of this command line that make a body, quoted for a shell, without the served name.
 pub(super) fn given(matches: &ArgMatches) -> String {
     let options = OPTIONS
         .iter()
@@ -134,7 +134,7 @@ fn split(assignment: &str) -> Outcome<(&str, &str)> {
         .ok_or_else(|| Failure::Usage(format!("`{}` is not FIELD=VALUE", clean(assignment))))
 }
 
-/// The record that `--file` names, without what requests may not have; empty without `--file`.
+/// Reads the record from `--file`, without fields that requests may not contain; empty without `--file`.
 fn record(matches: &ArgMatches) -> Outcome<Map<String, Value>> {
     let Some(path) = text(matches, "file") else { return Ok(Map::new()) };
     let wrong = |error: std::io::Error| Failure::Usage(format!("can't read {path}: {error}"));
@@ -147,7 +147,7 @@ fn record(matches: &ArgMatches) -> Outcome<Map<String, Value>> {
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(mut record)) => {
-            // What a record only shows is no setting of another one.
+            // Values that the gateway filled in are not settings to copy to another model.
             for name in record.get("defaulted").and_then(Value::as_array).cloned().into_iter().flatten() {
                 record.shift_remove(name.as_str().unwrap_or_default());
             }
@@ -159,7 +159,7 @@ fn record(matches: &ArgMatches) -> Outcome<Map<String, Value>> {
     }
 }
 
-/// A value in the type of its field. Empty unsets.
+/// Converts text to the type of its field. Empty text unsets the field.
 fn typed(name: &str, text: &str, engine: EngineKind) -> Value {
     if text.is_empty() {
         return Value::Null;
@@ -167,7 +167,7 @@ fn typed(name: &str, text: &str, engine: EngineKind) -> Value {
     let as_is = || Value::from(text);
     let json = || serde_json::from_str::<Value>(text).ok();
     let Some(field) = fields::find(name, engine) else {
-        // Columns of the record, and what does not exist.
+        // Fields outside the table: columns of the record, and unknown names.
         return match (name, text.parse::<bool>()) {
             ("archived", Ok(flag)) => flag.into(),
             _ => as_is(),

@@ -1,4 +1,4 @@
-//! Looking at models: one record, the command before it runs, files, a test, logs.
+//! Looking at models: one record, the engine's command before it runs, files, a test request, logs.
 
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
@@ -14,11 +14,11 @@ use crate::{
     times::{past, zone},
 };
 
-/// Lines of a log unless it is said otherwise.
+/// Number of log lines by default.
 const TAIL: i64 = 200;
-/// The most that the gateway gives.
+/// Most log lines that the gateway returns.
 const MOST: i64 = 20_000;
-/// Shown at the top, not as settings.
+/// Fields that are shown at the top, not among the settings.
 const HEAD: &[&str] = &[
     "id",
     "name",
@@ -128,8 +128,8 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     Ok(())
 }
 
-/// A warning of a dry run as lines: title, message, and what to do; for the model `target` as a line to paste, else as
-/// options to add.
+/// Returns a warning of a dry run as lines: title, message, and how to fix it. The fix is a command to paste if there
+/// is a model `target`, else options to add.
 pub(super) fn warning_lines(warning: &Value, target: Option<&str>, out: &Out) -> Vec<String> {
     let severity = cell(&warning["severity"]);
     let tone = if severity == "error" { Tone::Bad } else { Tone::Busy };
@@ -147,7 +147,7 @@ pub(super) fn warning_lines(warning: &Value, target: Option<&str>, out: &Out) ->
     lines
 }
 
-/// The line that makes a model of these settings, for a shell.
+/// Returns the shell command that makes a model with these settings.
 fn create_line(recommended: &Value) -> Option<String> {
     let pairs = recommended.as_object()?;
     let option = |(name, value): (&String, &Value)| {
@@ -275,7 +275,7 @@ pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcom
     })
 }
 
-/// A line of an engine without what a terminal would obey; tabs stay.
+/// Returns a line of an engine's log without control characters, except tabs.
 fn visible(line: &str) -> String {
     line.split('\t').map(clean).collect::<Vec<_>>().join("\t")
 }

@@ -24,11 +24,11 @@ use crate::{
     terminal,
 };
 
-/// What must not be taken for a model.
+/// Remark that a simulator is not a real model.
 const SIMULATED: &str = "a simulator, not a real engine: its text means nothing";
-/// How a model is named.
+/// Help text on how a model is named.
 const WHICH: &str = "Id or served name; `id:2` and `name:2` where a number is both";
-/// Lists come in pages of at most so many.
+/// Most entries on one page of a list.
 const PAGE: usize = 1000;
 
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -125,7 +125,7 @@ pub(crate) fn command() -> Command {
         ])
 }
 
-/// The options that make a body.
+/// Adds the options that make a body.
 fn values(command: Command) -> Command {
     let file = if command.get_name() == "set" {
         "Fields as JSON (`-`: standard input), where `null` unsets; the other options win over it"
@@ -179,7 +179,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
 }
 
-/// Every model, page by page.
+/// Returns every model, read page by page.
 async fn all(cx: &Cx, archived: bool) -> Outcome<Vec<Value>> {
     let mut models = Vec::new();
     loop {
@@ -196,12 +196,13 @@ async fn all(cx: &Cx, archived: bool) -> Outcome<Vec<Value>> {
     }
 }
 
-/// The model of this id or served name, `id:2` or `name:x`; of several of a name the one that is not archived. Others choose
-/// names: a number that is the id of one and the name of another is refused.
+/// Finds the model with this id or served name, or with `id:2` or `name:x`. If several have the name, it prefers one
+/// that is not archived. Other people choose names, so a number that is the id of one model and the name of another is
+/// refused.
 async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
     let (id, name) = people::read(given)?;
     let mut by_id = None;
-    // Ids of models are no larger: a longer number can only be a name.
+    // Ids of models fit into 32 bits: a larger number can only be a name.
     if let Some(id) = id.filter(|it| u32::try_from(*it).is_ok()) {
         match cx.client.get(&format!("/admin/models/{id}")).await {
             Err(Failure::Refused(it)) if it.status == 404 => {}
@@ -209,7 +210,7 @@ async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
         }
     }
     let mut by_name = None;
-    // A word that is no number can only be a name, and most words are.
+    // A word that is not a number can only be a name. Most words are names.
     if let Some(name) = name {
         for archived in [false, true] {
             by_name = all(cx, archived).await?.into_iter().find(|it| it["served_name"] == name);
@@ -246,7 +247,7 @@ fn name(model: &Value) -> String {
 
 async fn list(cx: &Cx, archived: bool) -> Outcome<()> {
     let models = match all(cx, archived).await {
-        // Who does not manage models still may call some.
+        // A caller who does not manage models may still call some.
         Err(Failure::Refused(it)) if it.status == 403 && !archived => return own::models(cx).await,
         other => Value::Array(other?),
     };
@@ -268,7 +269,7 @@ async fn list(cx: &Cx, archived: bool) -> Outcome<()> {
     })
 }
 
-/// What one should know about it, in a line.
+/// Returns the most important remark about a model, on one line.
 pub(crate) fn remark(model: &Value) -> String {
     let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
     if model["state"] == "failed" {
@@ -309,7 +310,8 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     })
 }
 
-/// Says what was filled in, and what a dry run says of the model, with a line to paste for each cure.
+/// Prints which fields were filled in, and the warnings of a dry run of the model, with a command to paste for each
+/// fix.
 async fn advise(cx: &Cx, body: &Value, model: &Value) {
     let filled = ["engine_type", "task", "pooling"].into_iter();
     let filled = filled.filter(|it| body.get(*it).is_none_or(Value::is_null) && !model[*it].is_null());
@@ -317,13 +319,13 @@ async fn advise(cx: &Cx, body: &Value, model: &Value) {
     if !filled.is_empty() {
         cx.out.note(&format!("not given: {}", filled.join(" ")));
     }
-    // The model is made: without this answer there is only less to say.
+    // The model exists already. If this request fails, only the advice is missing.
     let Ok(preview) = cx.client.post(&format!("/admin/models/{}/dry-run", id(model)), None).await else {
         return;
     };
     let target = form::quoted(&name(model));
     for warning in preview.json["warnings"].as_array().into_iter().flatten() {
-        // What memory it takes, and that an image is fetched, is no advice.
+        // Notes on memory use and on fetching an image are no advice.
         if warning["severity"] == "info" && warning["fix"].is_null() {
             continue;
         }
@@ -333,7 +335,8 @@ async fn advise(cx: &Cx, body: &Value, model: &Value) {
     }
 }
 
-/// A name that is taken is often that of a first attempt: how to go on with that.
+/// Extends the error about a taken name. The name often belongs to the user's first attempt, so the text says how to
+/// continue with that model.
 async fn name_is_taken(cx: &Cx, matches: &ArgMatches, body: &Value, error: Failure) -> Failure {
     let Failure::Refused(refused) = &error else { return error };
     if refused.code != "served_name_conflict" {
@@ -389,7 +392,7 @@ async fn delete(cx: &Cx, given: &str, yes: bool) -> Outcome<()> {
     cx.out.either(&answer.json, || cx.out.line(&format!("{what} is deleted")))
 }
 
-/// Sends a command, and waits for its effect if that is wanted.
+/// Sends a command, and with `--wait` waits for its effect.
 async fn order(cx: &Cx, matches: &ArgMatches, model: &Value, command: &str, goal: Goal) -> Outcome<()> {
     let flags: Vec<_> = ["rollback", "force"]
         .into_iter()
@@ -399,7 +402,7 @@ async fn order(cx: &Cx, matches: &ArgMatches, model: &Value, command: &str, goal
     let path = format!("/admin/models/{}/{command}{}", id(model), query(&flags));
     let (record, already) = match cx.client.post(&path, None).await {
         Ok(answer) => (answer.json, goal == Goal::Stopped && model["state"] == "stopped"),
-        // What runs needs no start: scripts say what they want, not what is to be done.
+        // Starting a model that runs already is a success, so that scripts can repeat the command (idempotent).
         Err(Failure::Refused(it)) if command == "start" && it.code == "invalid_state" => {
             let record = cx.client.get(&format!("/admin/models/{}", id(model))).await?.json;
             if !matches!(record["state"].as_str(), Some("starting" | "loading" | "running")) {

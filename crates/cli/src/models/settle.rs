@@ -1,4 +1,4 @@
-//! Waiting until a model is where it should be, and what to say when it does not get there.
+//! Waits until a model reaches the wanted state, and reports why if it does not.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::{
 };
 
 const LOOK: Duration = Duration::from_millis(500);
-/// How long the diagnosis of a failure may come after it.
+/// Longest wait for the diagnosis after a failure.
 const DIAGNOSIS: Duration = Duration::from_secs(5);
-/// Lines of the log that are shown of a failure.
+/// Number of log lines that are shown after a failure.
 const LAST_LINES: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum Goal {
 }
 
 /// # Errors
-/// It fails, goes elsewhere, or takes longer than `limit`.
+/// The model fails, reaches another state, or takes longer than `limit`.
 pub(super) async fn wait(cx: &Cx, model: &Value, goal: Goal, limit: Option<Duration>) -> Outcome<()> {
     let (id, name, begin) = (id(model), name(model), Instant::now());
     let path = format!("/admin/models/{id}");
@@ -81,7 +81,7 @@ async fn verdict(cx: &Cx, record: Value, goal: Goal, took: Duration) -> Outcome<
     Ok(())
 }
 
-/// The diagnosis in full, and the last lines of the log.
+/// Prints the whole diagnosis and the last lines of the log, and returns the failure.
 async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
     let path = format!("/admin/models/{}", id(&record));
     let begin = Instant::now();
@@ -105,10 +105,10 @@ async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
                 cx.out.note(&line);
             }
         }
-        // The log of what was rolled back is that of the engine before: it says nothing about this.
+        // After a rollback, the log is not of the engine that failed, so it is not shown.
         if !rolled_back && let Ok(answer) = cx.client.get(&format!("{path}/logs?tail={LAST_LINES}")).await {
             let log = answer.json["logs"].as_str().unwrap_or_default();
-            // A start that fails before it makes an engine leaves the log of the one before.
+            // If a start fails before it makes an engine, the log is still that of the previous engine.
             if !log.is_empty() && answer.json["earlier"] != true {
                 cx.out.note("last lines of the log:");
                 log.lines().for_each(|it| cx.out.note(&format!("  {}", clean(it))));
@@ -120,7 +120,7 @@ async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
     Err(Failure::Failed(format!("{name} {what}: {reason}")))
 }
 
-/// A diagnosis as lines: title, message, field, and what to do.
+/// Returns a diagnosis as lines: title, message, field, and how to fix it.
 pub(super) fn lines(diagnosis: &Value, out: &Out) -> Vec<String> {
     let text = |it: &Value| clean(it.as_str().unwrap_or_default());
     let mut lines =
@@ -140,7 +140,7 @@ pub(super) fn lines(diagnosis: &Value, out: &Out) -> Vec<String> {
     lines
 }
 
-/// As `--set` takes it.
+/// Returns a value in the form that `--set` takes.
 fn cell_of(value: &Value) -> String {
     match value {
         Value::Bool(it) => it.to_string(),
@@ -149,7 +149,7 @@ fn cell_of(value: &Value) -> String {
     }
 }
 
-/// How much of an image is there: `… 120 of 480 MiB …`.
+/// Returns how much of an image is pulled, as a fraction, from text such as `… 120 of 480 MiB …`.
 fn pulled(detail: &str) -> Option<f64> {
     let words: Vec<&str> = detail.split(' ').collect();
     let at = words.iter().position(|it| *it == "MiB")?;

@@ -1,4 +1,4 @@
-//! AMD GPUs by the files of the `amdgpu` driver (kernel `Documentation/gpu/amdgpu/driver-misc.rst`).
+//! Reads AMD GPUs from the files of the `amdgpu` driver (kernel `Documentation/gpu/amdgpu/driver-misc.rst`).
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use gantry_domain::{
 /// PCI vendor id.
 const AMD: &str = "0x1002";
 
-/// The GPUs of this machine, by card number. Which processes hold their memory is not told there. Blocking.
+/// Returns the GPUs of this machine, by card number. The files don't say which processes hold their memory. Blocking.
 pub(super) fn gpus() -> Vec<Gpu> {
     gpus_in(Path::new("/sys/class/drm"))
 }

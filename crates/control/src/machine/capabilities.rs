@@ -1,5 +1,5 @@
-//! What the gateway runs on: system, container, control groups, container runtime, GPU tools, and which providers of
-//! figures there are, or why not.
+//! Describes what the gateway runs on: system, container, control groups, container runtime, GPU tools, and which
+//! sources of measurements are available, or why not.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -9,11 +9,12 @@ use super::Machine;
 use crate::Control;
 
 const MIB: u64 = 1 << 20;
-/// What a control group of version 1 says without a limit is near `i64::MAX`, rounded to pages.
+/// Smallest value that counts as no limit: without a limit, a control group of version 1 shows a value near `i64::MAX`,
+/// rounded to pages.
 const NO_LIMIT: u64 = 1 << 60;
 
 impl Control {
-    /// What the gateway runs on. `None` if looking at it failed.
+    /// Returns what the gateway runs on; `None` if looking at it failed.
     pub async fn capabilities(&self) -> Option<Capabilities> {
         let none =
             RuntimeFound { available: false, name: None, version: None, api_version: None, detail: None };
@@ -69,7 +70,8 @@ fn pretty_name(text: &str) -> Option<String> {
     Some(value.trim_matches(['"', '\'']).to_owned())
 }
 
-/// Kernels of Microsoft name it in their release: `4.4.0-19041-Microsoft` (1), `5.15.90.1-microsoft-standard-WSL2` (2).
+/// Returns the version of WSL, if it is WSL. Microsoft's kernels have their name in the release:
+/// `4.4.0-19041-Microsoft` (1), `5.15.90.1-microsoft-standard-WSL2` (2).
 fn wsl(release: &str) -> Option<u8> {
     let release = release.to_ascii_lowercase();
     release.contains("microsoft").then(|| if release.contains("wsl2") { 2 } else { 1 })
@@ -90,7 +92,7 @@ fn container() -> Container {
     Container { inside: evidence.is_some(), evidence }
 }
 
-/// Limits of the gateway's own group, where it sees it as the root of its view (as in a container).
+/// Returns the limits of the gateway's own group, if the gateway sees it as the root of its view (as in a container).
 fn cgroup() -> Cgroup {
     let root = Path::new("/sys/fs/cgroup");
     let read = |file: &str| fs::read_to_string(root.join(file)).ok();
@@ -116,14 +118,14 @@ fn cgroup() -> Cgroup {
     }
 }
 
-/// `max 100000`, or `150000 100000`: 1.5 processors.
+/// Parses `max 100000`, or `150000 100000`: 1.5 processors.
 fn quota(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
     (period > 0.0).then_some(quota / period)
 }
 
-/// What lets containers have GPUs, as far as it can be seen from here.
+/// Looks for the tools that give GPUs to containers, as far as they can be seen from here.
 fn gpu_toolkit() -> Found {
     let name = "nvidia-container-toolkit";
     let cdi = ["/etc/cdi", "/var/run/cdi"].into_iter().find(|dir| {

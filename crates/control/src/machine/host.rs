@@ -1,5 +1,5 @@
-//! The machine as Linux tells it in `/proc`: processors, memory, network, file systems. All calls block, for less than
-//! a millisecond unless a file system hangs. On another system everything is unknown.
+//! Reads the machine's state from Linux' `/proc`: processors, memory, network, file systems. All calls block, for less
+//! than a millisecond unless a file system hangs. On another system everything is unknown.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use gantry_domain::host::{Disk, ProcessNow};
 
 const MIB: u64 = 1 << 20;
 
-/// Counters that only mean something as a difference.
+/// Counters of which only the difference between two readings means something.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticks {
     at: Instant,
-    /// Busy and all, in the kernel's ticks over all processors.
+    /// Busy time and total time, in the kernel's ticks over all processors.
     cpu: Option<(u64, u64)>,
     /// Received and sent bytes.
     net: Option<(u64, u64)>,
@@ -46,7 +46,7 @@ impl Ticks {
             Some(tenths(busy as f64 / all as f64 * 100.0))
         });
         let seconds = self.at.duration_since(before.at).as_secs_f64();
-        // An interface that went takes its count with it: then the rate is unknown.
+        // If an interface is removed, its count goes too: then the rate is unknown.
         let net = self.net.zip(before.net).filter(|_| seconds > 0.0);
         let rate = |now: u64, before: u64| Some((now.checked_sub(before)? as f64 / seconds) as u64);
         Rates {
@@ -61,7 +61,8 @@ pub(crate) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// `cpu  user nice system idle iowait irq softirq steal …` (`proc_stat(5)`). Guests are part of `user`.
+/// Parses `cpu  user nice system idle iowait irq softirq steal …` (`proc_stat(5)`). The time of guests is part of
+/// `user`.
 fn cpu(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = line.split_whitespace().take(8).map_while(|it| it.parse().ok()).collect();
@@ -70,7 +71,8 @@ fn cpu(stat: &str) -> Option<(u64, u64)> {
     Some((all - idle, all))
 }
 
-/// Interfaces of containers and bridges carry what an outer one carries too.
+/// Sums received and sent bytes. Interfaces of containers and bridges are left out: they carry what an outer one
+/// carries too.
 fn net(dev: &str) -> Option<(u64, u64)> {
     const INNER: [&str; 7] = ["lo", "veth", "docker", "br-", "virbr", "cni", "flannel"];
     let mut sum = None;
@@ -88,7 +90,7 @@ fn net(dev: &str) -> Option<(u64, u64)> {
     sum
 }
 
-/// Swap in MiB: all, and used.
+/// Returns swap in MiB: total, and used.
 pub(crate) fn swap() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let kib = |name: &str| -> Option<u64> {
@@ -109,7 +111,7 @@ pub(crate) fn uptime_sec() -> Option<u64> {
     Some(text.split_whitespace().next()?.parse::<f64>().ok()? as u64)
 }
 
-/// The file systems of some folders, each once. Folders that are not there are left out.
+/// Returns the file systems of some folders, each once. Folders that do not exist are left out.
 pub(crate) fn disks(folders: &[(&'static str, PathBuf)]) -> Vec<Disk> {
     let mut disks: Vec<(u64, Disk)> = Vec::new();
     for (holds, path) in folders {
@@ -124,7 +126,7 @@ pub(crate) fn disks(folders: &[(&'static str, PathBuf)]) -> Vec<Disk> {
     disks.into_iter().map(|it| it.1).collect()
 }
 
-/// As `df` counts: what is kept for root is neither used nor free.
+/// Counts as `df` does: space that is reserved for root is neither used nor free.
 fn disk(holds: &'static str, path: &Path) -> Option<Disk> {
     let seen = rustix::fs::statvfs(path).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(seen.f_frsize);
@@ -138,7 +140,7 @@ fn disk(holds: &'static str, path: &Path) -> Option<Disk> {
     })
 }
 
-/// This process.
+/// Returns figures of this process.
 pub fn process() -> ProcessNow {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| -> Option<u64> {
@@ -146,14 +148,15 @@ pub fn process() -> ProcessNow {
     };
     ProcessNow {
         rss_mb: field("VmRSS:").map(|kib| kib >> 10),
-        // One of them is the look itself.
+        // One of them is opened by this call itself.
         open_fds: fs::read_dir("/proc/self/fd").ok().map(|it| (it.count() as u64).saturating_sub(1)),
         threads: field("Threads:"),
         cpu_seconds: cpu_seconds(),
     }
 }
 
-/// `utime` and `stime` of `proc_pid_stat(5)`; the name before them may hold anything but ends with the last `)`.
+/// Returns the sum of `utime` and `stime` of `proc_pid_stat(5)`. The process name before them may contain anything, but
+/// ends with the last `)`.
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -161,8 +164,8 @@ fn cpu_seconds() -> Option<f64> {
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The container that a process runs in, by the 64 digits of its id in `/proc/PID/cgroup`, which Docker, containerd
-/// and Podman all put there. `None` also for a process of another namespace, whose files can't be seen.
+/// Returns the container that a process runs in, by the 64 digits of its id in `/proc/PID/cgroup`, which Docker,
+/// containerd and Podman all put there. `None` also for a process of another namespace, whose files can't be seen.
 pub fn container_of(pid: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     text.split(|it: char| !it.is_ascii_hexdigit()).find(|it| it.len() == 64).map(str::to_owned)

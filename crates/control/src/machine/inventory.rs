@@ -1,5 +1,5 @@
-//! A file that says which GPUs there are, for a gateway that can't see those of its container host. Its form is the
-//! answer of `GET /admin/system/gpus`, so that it can be recorded where they can be seen.
+//! Reads a file that lists the GPUs, for a gateway that can't see those of its container host. The file has the form of
+//! the answer of `GET /admin/system/gpus`, so that it can be recorded on a machine that sees them.
 
 use std::{fs, io, path::Path};
 
@@ -41,7 +41,7 @@ struct Entry {
     _architecture: Option<String>,
     #[serde(default, rename = "flash_attention_supported")]
     _flash_attention: bool,
-    /// Of the moment when it was recorded.
+    /// Measured when the file was recorded, and ignored, as are the fields below.
     #[serde(default, rename = "util_pct")]
     _util: Option<u32>,
     #[serde(default, rename = "temperature_c")]
@@ -61,7 +61,7 @@ struct Process {
     _served_name: Option<String>,
 }
 
-/// Blocking.
+/// Reads the file. Blocking.
 pub(super) fn read(path: &Path) -> Result<Vec<Gpu>, InventoryError> {
     parse(&fs::read(path).map_err(InventoryError::Unreadable)?)
 }

@@ -1,5 +1,5 @@
-//! The GPUs and the RAM of the machine that engines run on. Drivers are asked off the runtime, at most every two
-//! seconds, and a driver that hangs holds up one thread, no matter how many ask.
+//! Looks at the GPUs and the RAM of the machine that engines run on. Drivers are asked off the async threads, at most
+//! every two seconds. A driver that hangs holds up only one thread, however many callers wait.
 
 mod amd;
 pub mod capabilities;
@@ -23,23 +23,23 @@ use tokio::{
 
 pub use inventory::InventoryError;
 
-/// Age up to which an answer is given again.
+/// Age up to which the last answer is used again.
 const FRESH: Duration = Duration::from_secs(2);
-/// Longest wait for drivers; after it the last answer is given.
+/// Longest wait for drivers; after that, callers get the last answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What was seen at one look.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// By index; empty on a machine without.
+    /// By index; empty on a machine without GPUs.
     pub gpus: Vec<Gpu>,
-    /// `None`: unknown.
+    /// `None` if it is unknown.
     pub memory: Option<HostMemory>,
 }
 
-/// See the module.
+/// Looks at GPUs and RAM, one look at a time, and keeps the last answer.
 pub struct Machine {
-    /// GPUs that are written down instead of being asked for.
+    /// GPUs from the inventory file, which replace those that the drivers report.
     recorded: Option<Vec<Gpu>>,
     last: Mutex<Option<(Instant, Arc<Seen>)>>,
     /// One look at a time.
@@ -49,7 +49,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// With `inventory`, its GPUs are the ones of that file.
+    /// With `inventory`, the GPUs are those of that file.
     ///
     /// # Errors
     /// What is wrong with the file.
@@ -62,7 +62,7 @@ impl Machine {
         })
     }
 
-    /// What there is now, at most two seconds old unless a driver hangs.
+    /// Returns the GPUs and the RAM, at most two seconds old unless a driver hangs.
     pub async fn look(self: &Arc<Self>) -> Arc<Seen> {
         if let Some(seen) = self.fresh() {
             return seen;
@@ -70,7 +70,7 @@ impl Machine {
         let Ok(Ok(turn)) = timeout(PATIENCE, Arc::clone(&self.looking).acquire_owned()).await else {
             return self.stale();
         };
-        // Whoever had the turn before may have brought the answer.
+        // The caller that had the turn before may have brought the answer.
         if let Some(seen) = self.fresh() {
             return seen;
         }
@@ -82,8 +82,8 @@ impl Machine {
         }
     }
 
-    /// Indexes of the GPUs that engines can be given; `None` if neither the driver nor a file tells. Containers are given
-    /// NVIDIA's only, processes those of AMD too where there are no others.
+    /// Returns the indexes of the GPUs that engines can be given; `None` if neither a driver nor a file lists them.
+    /// Containers are given only NVIDIA's. Processes are given those of AMD too if there are no others.
     pub async fn engine_gpus(self: &Arc<Self>, are_processes: bool) -> Option<Vec<u32>> {
         let seen = self.look().await;
         let of = |vendor: GpuVendor| -> Vec<u32> {
@@ -107,7 +107,7 @@ impl Machine {
         last.as_ref().map(|it| Arc::clone(&it.1)).unwrap_or_default()
     }
 
-    /// The turn ends with the look, also if nobody waits for it any more.
+    /// Asks the drivers. The turn ends when this returns, even if no caller waits for it any more.
     fn look_now(&self, turn: OwnedSemaphorePermit) -> Arc<Seen> {
         let gpus = self.recorded.clone().or_else(|| self.nvidia()).unwrap_or_else(amd::gpus);
         let seen = Arc::new(Seen { gpus, memory: memory() });
@@ -116,7 +116,7 @@ impl Machine {
         seen
     }
 
-    /// The version of NVIDIA's driver, or why it is not used. Blocking.
+    /// Returns the version of NVIDIA's driver, or why it is not used. Blocking.
     pub(crate) fn nvml(&self) -> Result<String, String> {
         nvidia::state(&mut self.nvml.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -131,7 +131,8 @@ impl Machine {
     }
 }
 
-/// RAM by `/proc/meminfo`; where the gateway is in a container with a limit (cgroup v1 or v2), of that.
+/// Returns RAM by `/proc/meminfo`. If the gateway is in a container with a limit (cgroup v1 or v2), returns that of the
+/// container.
 fn memory() -> Option<HostMemory> {
     let mut system = System::new().ok()?;
     system.refresh_memory();
@@ -139,7 +140,7 @@ fn memory() -> Option<HostMemory> {
     let Some(limits) = system.cgroup_limits().filter(|it| (1..all.total).contains(&it.total_memory)) else {
         return Some(all).filter(|it| it.total > 0);
     };
-    // Cached files count against the limit but give way.
+    // Cached files count against the limit, but the kernel frees them when memory is needed.
     let left = limits.total_memory.saturating_sub(limits.rss);
     Some(HostMemory { total: limits.total_memory, available: left.min(all.available) })
 }

@@ -1,4 +1,5 @@
-//! NVIDIA GPUs by NVML. Its library comes with the driver and is loaded at run time: a machine without is normal.
+//! Reads NVIDIA GPUs through NVML. Its library comes with the driver and is loaded at run time: a machine without it is
+//! normal.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use nvml_wrapper::{
     Device, Nvml, enum_wrappers::device::TemperatureSensor, enums::device::UsedGpuMemory, error::NvmlError,
 };
 
-/// The GPUs of this machine; `None` without a driver. `library` is kept for the next look. Blocking.
+/// Returns the GPUs of this machine; `None` without a driver. `library` is kept for the next look. Blocking.
 pub(super) fn gpus(library: &mut Option<Nvml>) -> Option<Vec<Gpu>> {
     let nvml = match library {
         Some(nvml) => nvml,
@@ -30,7 +31,7 @@ pub(super) fn gpus(library: &mut Option<Nvml>) -> Option<Vec<Gpu>> {
     (!gpus.is_empty()).then_some(gpus)
 }
 
-/// The driver's version, or why it is not used. Blocking.
+/// Returns the driver's version, or why it is not used. Blocking.
 pub(super) fn state(library: &mut Option<Nvml>) -> Result<String, String> {
     let nvml = match library {
         Some(nvml) => nvml,
@@ -61,7 +62,8 @@ fn gpu(index: u32, device: &Device<'_>) -> Gpu {
     }
 }
 
-/// Processes that compute and those that draw; one that does both is in both lists, with the same memory.
+/// Returns the processes that compute and those that draw. A process that does both is in both lists, with the same
+/// memory.
 fn processes(device: &Device<'_>) -> Vec<GpuProcess> {
     let lists = [device.running_compute_processes(), device.running_graphics_processes()];
     let mut held = BTreeMap::<u32, u64>::new();

@@ -1,4 +1,4 @@
-//! Who may ask, with what each may use up: keys, sessions, and the accounts of their limits.
+//! Enters into the catalog who may send requests: keys, sessions, and the accounts of their limits.
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
@@ -15,14 +15,15 @@ use gantry_domain::{
 
 use crate::Control;
 
-/// Who may ask.
+/// The keys and sessions that may send requests, and the organisations' limits.
 pub(super) struct Callers {
     pub(super) orgs: Vec<(OrgId, Limits)>,
     pub(super) keys: Vec<ApiKey>,
     pub(super) sessions: Vec<(Session, User)>,
 }
 
-/// Enters who may ask, with what he may use up. Whether an account has a budget that was not there before.
+/// Enters who may send requests, and the limits of each. Returns whether an account has a budget that was not there
+/// before.
 pub(super) fn enter(
     control: &Control,
     before: &Catalog,
@@ -43,8 +44,9 @@ pub(super) fn enter(
         }
         next.states.insert(state.holder(), state);
     }
-    // A user's own limits bind the keys and the sessions together; the gateway's defaults bind each key for itself, and
-    // the sessions of a user together. Both accounts are of one state: what the defaults add, keys are not charged for.
+    // A user's own limits bind the keys and the sessions together. The gateway's defaults bind each key for itself, and
+    // the sessions of a user together. Both accounts share one state, and keys are not charged for what the defaults
+    // add.
     let mut whole: HashMap<UserId, Arc<Account>> = HashMap::new();
     for (id, (limits, signed_in)) in users(&keys, &sessions) {
         let state = state_of(Holder::User(id));
@@ -90,8 +92,8 @@ pub(super) fn enter(
         };
         next.sessions.insert(session.id_hash, Arc::new(entry));
     }
-    // Of those without a limit just now, what they used is kept until it is earned back: nobody gets a fresh limit by
-    // signing out and in again.
+    // The state of holders that have no limit just now is kept until their usage is earned back. Otherwise signing out
+    // and in again would give a fresh limit.
     let now = nanos(Instant::now());
     for (holder, state) in &before.states {
         if !next.states.contains_key(holder) && !state.is_at_rest(now) {
@@ -105,7 +107,7 @@ pub(super) fn enter(
 struct Books<'a> {
     control: &'a Control,
     now: Timestamp,
-    /// One of them has a budget that was not there before.
+    /// Whether one of the accounts has a budget that was not there before.
     begun: bool,
 }
 
@@ -126,7 +128,7 @@ impl Books<'_> {
     }
 }
 
-/// The limits of users who have some or are signed in, and whether they are.
+/// Returns the limits of users who have some or are signed in, and whether they are signed in.
 fn users(keys: &[ApiKey], sessions: &[(Session, User)]) -> HashMap<UserId, (Limits, bool)> {
     let signed_in = sessions.iter().map(|(_, user)| (user.id, (user.limits, true)));
     let mut users: HashMap<_, _> = signed_in.collect();

@@ -1,4 +1,4 @@
-//! What the catalog says of one model: where its requests go, and how they are handled.
+//! Makes the catalog's entry of one model: where its requests go, and how they are handled.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ pub(super) fn managed_route(
     target: RouteTarget,
     max_model_len: Option<i64>,
 ) -> Route {
-    // What the engine is was fixed when it started; what the gateway does itself follows the record at once.
+    // The engine's settings were fixed when it started. What the gateway does itself follows the record at once.
     let launched = model.as_launched();
     let seconds = |name, default| {
         let set = model.config.int(name).and_then(|it| u64::try_from(it).ok());

@@ -1,4 +1,4 @@
-//! When the catalog is read: on request, after a change by whichever gateway, and now and then regardless.
+//! Decides when the catalog is read: on request, after a change by any gateway, and from time to time in any case.
 
 use std::{
     sync::Arc,
@@ -12,21 +12,21 @@ use tracing::warn;
 
 use crate::{Control, base_dir};
 
-/// Who waits for a publication.
+/// The callers that wait for a publication.
 pub type Requests = mpsc::Receiver<oneshot::Sender<()>>;
 
-/// However lost a hint may get: a change is in the catalog after this time.
+/// Longest time until a change is in the catalog, even if its hint is lost.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(5);
-/// A full reload at least this often: it catches what no counter shows, such as a restored database.
+/// A full reload happens at least this often. It catches what no counter shows, such as a restored database.
 const READ_AT_LEAST_EVERY: Duration = Duration::from_mins(1);
-/// How often a gateway looks for what others on its database changed: keys and sessions that were ended end here too
-/// within this time and that of one reading.
+/// How often a gateway looks for changes by others on its database. Keys and sessions that were ended there end here
+/// within this time plus that of one reading.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Ends when another gateway on this database changed something since `seen`. A database that does not answer is left
-/// to the next publication, which says so.
+/// Returns when another gateway on this database has changed something since `seen`. If the database does not answer,
+/// the next publication reports it.
 async fn changed_elsewhere(control: &Control, seen: i64) {
     if control.store.kind() == DatabaseKind::Sqlite {
-        // It belongs to one gateway.
+        // A SQLite database belongs to one gateway.
         return std::future::pending().await;
     }
     loop {
@@ -37,9 +37,9 @@ async fn changed_elsewhere(control: &Control, seen: i64) {
     }
 }
 
-/// Takes over what another gateway may have changed but the catalog: the models base directory, and commands, which the
-/// reconciler is sent to look for. It has its own count: the publisher's is taken over by whatever is read first, and a
-/// command from elsewhere would go unnoticed among requests of this gateway.
+/// Takes over what another gateway may have changed besides the catalog: the models base directory, and commands, for
+/// which it wakes the reconciler. It counts changes for itself: any reading advances the publisher's count, so that a
+/// command from another gateway would go unnoticed among this gateway's own requests.
 async fn follow_others(control: &Control) {
     if control.store.kind() == DatabaseKind::Sqlite {
         return std::future::pending().await;
@@ -60,11 +60,11 @@ async fn changes(control: &Control) -> StoreResult<i64> {
     in_time(async { control.store.read_quick().await?.changes().await }).await
 }
 
-/// Publishes whenever somebody asks, when something changed since, and now and then regardless.
+/// Publishes on request, when something has changed, and from time to time in any case.
 pub async fn run(control: Arc<Control>, mut requests: Requests, stop: CancellationToken) {
     let mut waiting = Vec::new();
     let (mut seen, mut read_at) = (0, Instant::now());
-    // The last reading failed. It is tried again after a pause, whatever it was that could not be read.
+    // True if the last reading failed. It is tried again after a pause, whatever the cause.
     let mut failed = false;
     let mut following = std::pin::pin!(follow_others(&control));
     loop {
@@ -73,12 +73,12 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
             // Never ends.
             () = &mut following => false,
             () = stop.cancelled() => return,
-            // Everybody who asked meanwhile is served by one reading.
+            // One reading serves all requests that came meanwhile.
             n = requests.recv_many(&mut waiting, 1024) => if n == 0 { return } else { true },
             () = tokio::time::sleep(LOOK_AT_LEAST_EVERY) => false,
         };
-        // Before the reading, so that what comes meanwhile is read next time. Own changes are seen as well, which costs
-        // one reading too many at most.
+        // The count is read before the catalog, so that later changes are read next time. It includes this gateway's
+        // own changes, which costs at most one reading too many.
         let now = changes(&control).await.ok();
         if asked || failed || now != Some(seen) || read_at.elapsed() >= READ_AT_LEAST_EVERY {
             (seen, read_at) = (now.unwrap_or(seen), Instant::now());

@@ -1,4 +1,4 @@
-//! The whole reconciler, as it runs, on an imaginary container runtime.
+//! Tests the whole reconciler with a simulated container runtime.
 
 use std::{
     sync::Arc,
@@ -29,7 +29,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Looks only when it is told to.
+    /// Makes a gateway that looks only on request.
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&format!("sqlite://{}/crew.db", dir.path().display())).await.unwrap();
@@ -66,7 +66,7 @@ impl Gateway {
         self.work = Some(tokio::spawn(async move { super::run(control, &mut hints, stop).await }));
     }
 
-    /// At the same moment for all of them.
+    /// Gives all of them the command at the same moment.
     async fn command(&self, ids: &[ModelId], wanted: Wanted) {
         let mut tx = self.control.store.write().await.unwrap();
         for id in ids {

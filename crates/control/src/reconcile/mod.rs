@@ -1,6 +1,7 @@
-//! Brings containers in line with records: one [`worker`] for each model, so that actions on a model never interleave
-//! and a hung engine delays no other. Level-triggered: a tick looks at all containers and records with one question
-//! each and hands every worker what concerns it; container events and API calls only make a worker look sooner.
+//! Brings containers in line with records. There is one [`worker`] for each model, so that actions on a model never
+//! interleave and a hung engine delays no other. It is level-triggered: a tick looks at all containers and records with
+//! one query each and hands every worker what concerns it; container events and API calls only make a worker look
+//! sooner.
 
 #[cfg(test)]
 mod crew_tests;
@@ -32,10 +33,11 @@ use tracing::{debug, error, warn};
 
 use crate::Control;
 
-/// How often all containers are looked at while the container runtime tells of no events.
+/// How often all containers are looked at while the container runtime sends no events.
 const UNTOLD: Duration = Duration::from_secs(5);
 
-/// Runs until `stop`; containers go on without us. For the one gateway that supervises, see [`crate::supervise`].
+/// Runs until `stop`; containers keep running after that. Only the gateway that supervises calls this, see
+/// [`crate::supervise`].
 pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelId>, stop: CancellationToken) {
     let mut crew = Crew {
         control,
@@ -75,7 +77,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
             Some(ended) = crew.running.join_next_with_id() => crew.ended(ended),
         }
     }
-    // A worker ends after the step it is at.
+    // Each worker ends after its current step.
     while let Some(ended) = crew.running.join_next_with_id().await {
         crew.ended(ended);
     }
@@ -91,7 +93,7 @@ async fn next(events: &mut Option<BoxStream<'static, ModelId>>) -> Option<ModelI
 
 /// One model as a tick saw it.
 struct Sighting {
-    /// Before anything was read: what a worker did later is not in it.
+    /// Time before anything was read: what a worker did later is not in it.
     at: Instant,
     model: Model,
     deleting: bool,
@@ -99,7 +101,7 @@ struct Sighting {
     found: Option<Found>,
 }
 
-/// How a worker is told to look. Hints are merged: only that there was one matters.
+/// Makes a worker look. Hints are merged: only that there was one matters.
 #[derive(Default)]
 struct Mailbox {
     wake: Notify,
@@ -127,7 +129,7 @@ impl Mailbox {
     fn take(&self) -> Mail {
         let mut mail = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
         if mail.hinted {
-            // Whether the tick read the record before the command was stored is not known.
+            // The sighting is dropped: it is not known whether the tick read the record before the command was stored.
             mail.sighting = None;
         }
         mail
@@ -137,7 +139,7 @@ impl Mailbox {
 struct Crew {
     control: Arc<Control>,
     workers: HashMap<ModelId, Arc<Mailbox>>,
-    /// Whose worker a task is.
+    /// The model of each worker's task.
     names: HashMap<task::Id, ModelId>,
     running: JoinSet<()>,
     ending: orphans::Ending,
@@ -147,7 +149,8 @@ struct Crew {
 impl Crew {
     async fn look_at_all(&mut self) {
         let at = Instant::now();
-        // Containers first: one whose record is missing afterwards has none, for records are made before containers.
+        // Containers are listed first. Records are made before containers, so a container whose record is missing
+        // afterwards has none.
         let containers = self.control.runtime.list().await;
         let records = match self.records().await {
             Ok(records) => records,
@@ -159,7 +162,8 @@ impl Crew {
         };
         let mut containers = by_name(containers);
         let (models, seen) = (records.rows.len(), containers.as_ref().map(HashMap::len));
-        // A record that can't be read (the publisher says so) is one all the same: its container is left as it is.
+        // A record that can't be read (the publisher reports it) still counts as a record: its container is left as it
+        // is.
         for id in records.bad.iter().filter_map(StoreError::row) {
             if let Some(all) = &mut containers {
                 all.retain(|_, it| it.model_id.to_string() != id);
@@ -167,7 +171,7 @@ impl Crew {
         }
         for (model, deleting) in records.rows {
             let id = model.id;
-            // Without the list each worker asks for itself, and learns why there is no answer.
+            // Without the list each worker asks for itself, and gets the error.
             let sighting = containers.as_mut().map(|all| {
                 let found = all.remove(&model.container_name());
                 Sighting { at, model, deleting, found }
@@ -178,7 +182,7 @@ impl Crew {
         debug!(models, containers = ?seen, ms, "looked at all");
         let left = containers.map(|it| self.ending.take(it.into_values())).unwrap_or_default();
         if !left.is_empty() {
-            // Not awaited: a container may take its whole grace to end.
+            // This is not awaited: a container may take its whole grace to end.
             let (control, ending) = (Arc::clone(&self.control), self.ending.clone());
             self.running.spawn(async move { orphans::stop(&control, &ending, left).await });
         }
@@ -188,7 +192,7 @@ impl Crew {
         in_time(async { self.control.store.read().await?.models_for_reconcile().await }).await
     }
 
-    /// Wakes the workers of models that have a command which nobody carried out yet. It may have been given to another
+    /// Wakes the workers of models that have a command which was not carried out yet. It may have been given to another
     /// gateway.
     async fn look_for_commands(&mut self) {
         // If they can't be read, the next tick retries.
@@ -214,7 +218,7 @@ impl Crew {
         }
         debug!(model = id.0, "worker begins");
         let mailbox = Arc::new(Mailbox::default());
-        // Before it begins, so that its first look is this one.
+        // Put in before the worker begins, so that its first look is this one.
         mailbox.put(sighting);
         let worker =
             worker::Worker::new(id, Arc::clone(&self.control), Arc::clone(&mailbox), self.stop.clone());

@@ -1,5 +1,5 @@
-//! Containers that carry our label and belong to no record: their model was deleted by other means, its database was
-//! put back to an earlier state, or its engine was changed. They hold memory for nobody, so they are stopped.
+//! Stops containers that carry our label and belong to no record: their model was deleted by other means, its database
+//! was put back to an earlier state, or its engine was changed. They hold memory for no use.
 
 use std::{
     collections::HashSet,
@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::Control;
 
-/// Those that are being stopped, which may take longer than the next tick.
+/// Containers that are being stopped, which may take longer than the next tick.
 #[derive(Clone, Default)]
 pub(super) struct Ending(Arc<Mutex<HashSet<InstanceId>>>);
 
@@ -21,17 +21,18 @@ impl Ending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What of `left` is not among them yet; from here on it is.
+    /// Returns those of `left` that are not being stopped yet, and adds them.
     pub(super) fn take(&self, left: impl Iterator<Item = Found>) -> Vec<Found> {
         let mut ids = self.ids();
         left.filter(|it| ids.insert(it.instance.id.clone())).collect()
     }
 }
 
-/// Stops and removes what is still there of `left`, each with the usual grace; a failure is repeated at the next tick.
+/// Stops and removes those of `left` that still exist, each with the usual grace. A failure is retried at the next
+/// tick.
 pub(super) async fn stop(control: &Control, ending: &Ending, left: Vec<Found>) {
     let stops = left.iter().map(async |it| {
-        // A deletion that was under way when the list was made has removed it meanwhile.
+        // A deletion that was in progress when the list was made may have removed it meanwhile.
         if control.runtime.find(&it.name).await?.is_none_or(|now| now.instance.id != it.instance.id) {
             return Ok(false);
         }

@@ -1,8 +1,8 @@
-//! Random histories of operators, engines, a container runtime and a gateway that is killed at any await, against the
-//! real worker, store and publisher. Only the container runtime, the probes and the clock are imaginary.
+//! Runs random histories of operators, engines, a container runtime and a gateway that is killed at any await, with the
+//! real worker, store and publisher. Only the container runtime, the probes and the clock are simulated.
 //!
-//! A seed fixes the history; at which instruction a kill hits inside SQLite's own thread it can't fix.
-//! `GANTRY_SIM_SEED=7` runs one seed, `GANTRY_SIM_SEEDS=100000` more of them.
+//! A seed fixes the history, but not at which instruction a kill hits inside SQLite's own thread. `GANTRY_SIM_SEED=7`
+//! runs one seed, `GANTRY_SIM_SEEDS=100000` runs more of them.
 
 mod rules;
 pub(super) mod setup;
@@ -34,13 +34,13 @@ use setup::{Engine, Engines, gateway};
 
 const SEEDS: u64 = 1000;
 const STEPS: usize = 60;
-/// What the timeline says of a command.
+/// The timeline's text for a command.
 const COMMAND: &str = "by an operator";
-/// Starts within an hour that nobody asked for.
+/// Most starts within an hour without a command.
 const LIMIT: usize = 3;
 pub(super) const IMAGE: &str = "localhost/gantry-engine-sim-llamacpp:b11434";
 
-/// Drops the work after so many polls, as a kill would.
+/// Drops the work after this many polls, as a kill would.
 struct Mortal<F> {
     work: Pin<Box<F>>,
     polls: usize,
@@ -65,7 +65,7 @@ struct Sim {
     fake: Fake,
     engines: Engines,
     now: Arc<AtomicI64>,
-    /// Lives of the machine.
+    /// Number of boots of the machine.
     boots: u32,
     models: Vec<ModelId>,
     workers: BTreeMap<ModelId, Worker>,
@@ -235,7 +235,7 @@ impl Sim {
         self.note(format!("surroundings {what} {action:?} on {id}"));
     }
 
-    /// What the reconciler does at each tick: one list for all.
+    /// Does what the reconciler does at each tick: one list for all models.
     async fn tick(&mut self) {
         let at = Instant::now();
         let listed = by_name(self.control.runtime.list().await);
@@ -257,7 +257,8 @@ impl Sim {
         });
         let done = Mortal { work: Box::pin(worker.pass(sighting)), polls }.await;
         self.note(format!("pass of {id}: {}", if done.is_some() { "done" } else { "killed" }));
-        // An engine that is up is stopped first, with its grace. A start may clear away what did not end in that time.
+        // An engine that runs is stopped first, with its grace. A start may clear away one that did not end in that
+        // time.
         let was_up = matches!(
             before,
             Some(
@@ -278,7 +279,7 @@ impl Sim {
         }
     }
 
-    /// The whole gateway died, with all that it had in memory, and comes up again.
+    /// Restarts the gateway after a crash in which it lost all that it had in memory.
     async fn restart(&mut self) {
         self.workers.clear();
         let old = &self.control;
@@ -290,7 +291,7 @@ impl Sim {
         self.control.publisher.publish(&self.control).await.unwrap();
     }
 
-    /// The machine is restarted: every engine ends, the gateway comes up.
+    /// Restarts the machine: every engine ends, then the gateway starts.
     async fn reboot(&mut self) {
         self.note("the machine is restarted".to_owned());
         for (name, status) in self.fake.containers() {
@@ -302,7 +303,7 @@ impl Sim {
         self.restart().await;
     }
 
-    /// A look that is not looked at itself.
+    /// Runs a pass of a worker without checking it.
     async fn tick_of(&mut self, id: ModelId) {
         if let Some(worker) = self.workers.get_mut(&id) {
             Box::pin(worker.pass(None)).await.unwrap();
@@ -314,7 +315,7 @@ impl Sim {
         found.map(|(model, _)| model)
     }
 
-    /// What must hold after every pass that ended.
+    /// Checks what must hold after every pass that ended.
     async fn check(&mut self, id: ModelId) {
         let found = self.control.store.read().await.unwrap().model_for_reconcile(id).await.unwrap();
         let Some((model, deleting)) = found else {
@@ -332,7 +333,7 @@ impl Sim {
         if matches!(route, Some(RouteTarget::Up(_))) != (state == State::Running) {
             self.fail(&format!("a model is {state}, its route is {route:?}"));
         }
-        // Whoever can't ask an engine waits until he can.
+        // A gateway that can't ask an engine waits until it can.
         let asked = self.engines.lock().unwrap()[&id] != Engine::CanNotBeAsked;
         if let Phase::Loading { until, .. } | Phase::Stopping { until, .. } = model.phase
             && (asked || state == State::Stopping)
@@ -340,7 +341,7 @@ impl Sim {
         {
             self.fail(&format!("{id} is {state} after its time"));
         }
-        // What the runtime does not tell while it is away, or in an answer that was lost, can't be known.
+        // What the runtime does not report while it is away, or in an answer that was lost, can't be known.
         if !self.leads_to_its_engine(&model) && self.control.runtime.info().await.is_ok() {
             self.fake.clear_faults();
             self.tick_of(id).await;
@@ -372,7 +373,7 @@ impl Sim {
             self.fail(&format!("{id} was started again more often than it may be: {again:?}"));
         }
         if deleting {
-            // Nobody sees it any more.
+            // A deleted model is no longer visible.
             return;
         }
         for pair in events.windows(2) {
@@ -385,7 +386,8 @@ impl Sim {
         }
     }
 
-    /// A route to an engine leads to the model's container of the generation that the record says, where that listens.
+    /// Whether a route to an engine leads to the model's container of the generation that the record says, if that
+    /// container listens.
     fn leads_to_its_engine(&self, model: &Model) -> bool {
         let catalog = self.control.shared.catalog.load();
         let Some(RouteTarget::Up(upstream)) = catalog.routes.get(&model.served_name).map(|it| &it.target)
@@ -458,7 +460,7 @@ impl Sim {
         }
     }
 
-    /// Nothing is due to start it again.
+    /// Whether nothing is due to start it again.
     fn stays_down(&self, model: &Model) -> bool {
         let rules = Rules::of(model, &self.control.boot);
         !matches!(rules.after(&model.phase), Again::At(_))

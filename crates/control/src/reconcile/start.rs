@@ -1,5 +1,5 @@
-//! Making a model's container: files and image are checked first, so that what is wrong is said in our words rather
-//! than in an engine's log.
+//! Makes a model's container. Files and image are checked first, so that errors are described in our words rather than
+//! in an engine's log.
 
 use std::{
     future::Future,
@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use crate::{Control, live::Pull, versions::START_WAITS};
 
-/// Longest look at a model's files.
+/// Longest time for looking at a model's files.
 const FILES: Duration = Duration::from_secs(20);
 
 /// Why no container was made.
@@ -76,7 +76,7 @@ pub(super) async fn launch(
         }
         _ => {}
     }
-    // Once: the directory that was checked is the one that is mounted.
+    // Read once, so that the directory that is checked is the one that is mounted.
     let models_dir = config.models_dir.get();
     if !info.simulator {
         files(Arc::clone(&models_dir), model).await?;
@@ -114,8 +114,8 @@ pub(super) async fn launch(
     Ok(())
 }
 
-/// The files that the settings name are there. Links that lead out of the base directory were refused when the model
-/// was saved; one that was made since is refused here.
+/// Checks that the files that the settings name exist. Links that lead out of the base directory were refused when the
+/// model was saved; one that was made since is refused here.
 async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
     let online = model.config.is_online();
     let paths: Vec<_> =
@@ -137,8 +137,8 @@ async fn files(base: Arc<Path>, model: &Model) -> Result<(), NoStart> {
     check.await?.map_err(NoStart::Failed)
 }
 
-/// Makes the folder that engines write what they fetched to, for the gateway's user alone: what is in it is code to whoever
-/// loads it, and a file there may be made one that runs as its owner.
+/// Makes the folder for files that engines download, accessible to the gateway's user alone. Programs that load these
+/// files run code from them, and a file there could be made setuid, to run as its owner.
 fn private_dir(dir: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let seen = std::fs::metadata(dir)?;
@@ -150,7 +150,7 @@ fn private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Why a path of the settings leads to nothing.
+/// Says why a path of the settings leads to nothing.
 fn not_found(name: &str, path: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -165,8 +165,8 @@ fn not_found(name: &str, path: &str, error: &io::Error) -> String {
     }
 }
 
-/// Runs `work`, which may touch files. Whoever touches a network file system whose server is gone is held up for ever;
-/// a model must not be.
+/// Runs `work`, which may touch files, with a time limit. Access to a network file system whose server is gone hangs
+/// for ever, and must not hang a model's worker.
 async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NoStart> {
     match timeout(FILES, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => Ok(done),
@@ -215,7 +215,8 @@ async fn pull(
     }
 }
 
-/// The container runtime reports a registry that it can't reach in its HTTP client's words.
+/// Whether the error means that the registry can't be reached. The container runtime reports it in its HTTP client's
+/// words.
 fn is_network_trouble(detail: &str) -> bool {
     let signs = [
         "dial tcp",

@@ -1,4 +1,4 @@
-//! One model's worker: looks, decides with [`lifecycle::plan`], does one step, stores what became of it, and looks
+//! The worker of one model. It looks, decides with [`lifecycle::plan`], does one step, stores the result, and looks
 //! again until there is nothing to do.
 
 mod again;
@@ -32,17 +32,17 @@ use crate::{Control, diagnose, live::Drift, upstreams};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
-/// How soon a running engine is probed again that answered wrongly.
+/// How soon a running engine is probed again after a wrong answer.
 const WRONG_PROBE: Duration = Duration::from_secs(5);
-/// How often a swap looks whether the old engine's requests have ended.
+/// How often a swap checks whether the old engine's requests have ended.
 const DRAINING_LOOK: Duration = Duration::from_millis(50);
-/// What the runtime may take for a stop on top of the grace time.
+/// Time that the runtime gets for a stop on top of the grace time.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
-/// How long the runtime may take to notice that an engine that closed its port has ended.
+/// Time that the runtime gets to notice that an engine that closed its port has ended.
 const EXIT_SHOWS: Duration = Duration::from_millis(500);
-/// A restart that is due already is tried again after so long.
+/// Pause before a restart that is already due is tried again.
 const SOONEST_RESTART: Duration = Duration::from_millis(100);
-/// A plan that takes more steps than this in one pass goes in circles; the next wake-up goes on.
+/// Most steps of one pass. A plan that takes more goes in circles; the next wake-up continues.
 const MAX_STEPS: usize = 16;
 
 pub(super) struct Worker {
@@ -50,14 +50,14 @@ pub(super) struct Worker {
     control: Arc<Control>,
     mailbox: Arc<Mailbox>,
     stop: CancellationToken,
-    /// No pass has ended yet since the gateway came up.
+    /// True until the first pass since the gateway's start has ended.
     boot: bool,
     since: Timestamp,
-    /// Probes in a row that got no good answer.
+    /// Number of probes in a row that got no good answer.
     bad: u32,
-    /// The last of them was answered.
+    /// Whether the last of them was answered.
     answers: bool,
-    /// When the last pass ended; what was seen before is out of date.
+    /// When the last pass ended; sightings from before are out of date.
     looked_at: Option<Instant>,
     /// When the engine was probed last.
     probed_at: Option<Instant>,
@@ -69,7 +69,7 @@ pub(super) struct Worker {
 pub(super) enum Next {
     /// Look again after this time, or when woken.
     In(Duration),
-    /// Nothing changes by itself: look again when woken.
+    /// Nothing changes by itself: look again only when woken.
     WhenWoken,
     /// The record is gone.
     Never,
@@ -145,7 +145,7 @@ impl Worker {
                     match sighting.filter(|it| self.looked_at.is_none_or(|last| it.at > last)) {
                         Some(it) if is_quiet(&self.control, &it) => {
                             self.note_drift(&it).await;
-                            // The tick's look serves the probe too, which then costs no look of its own.
+                            // A probe that is due uses the tick's sighting, and so needs no look of its own.
                             if self.probe_is_due(&it) {
                                 return Some(Some(it));
                             }
@@ -158,12 +158,12 @@ impl Worker {
         }
     }
 
-    /// One look and what follows from it. `sighting` saves the first questions.
+    /// Looks and does what follows from it. `sighting` saves the first queries.
     pub(super) async fn pass(&mut self, mut sighting: Option<Sighting>) -> StoreResult<Next> {
         let mut health = Health::Unknown;
         for _ in 0..MAX_STEPS {
             if self.stop.is_cancelled() {
-                // The next gateway goes on from what is stored.
+                // The next gateway continues from what is stored.
                 return Ok(Next::In(LOADING_PROBE));
             }
             let (model, deleting, found) = if let Some(it) = sighting.take() {
@@ -194,12 +194,12 @@ impl Worker {
                     };
                     match (&health, &model.phase) {
                         (Health::Unknown, _) => return Ok(Next::In(LOADING_PROBE)),
-                        // The common case, which must cost little: all is as it was.
+                        // The common case, which must cost little: nothing has changed.
                         (Health::Ready, Phase::Running { .. }) => {
                             self.boot = false;
                             return self.settled(&model, deleting, instance.as_ref()).await;
                         }
-                        // It may be at its end, and how it ended says more than a closed port: look once more.
+                        // The engine may be about to end, and its exit says more than a closed port. So look once more.
                         (Health::Closed { .. }, Phase::Running { .. }) => {
                             tokio::time::sleep(EXIT_SHOWS).await;
                         }
@@ -223,16 +223,17 @@ impl Worker {
         Ok(Next::In(LOADING_PROBE))
     }
 
-    /// The container was started with its key, or with the internal key of now as earlier versions of the gateway did.
+    /// Whether the container was started with its own key, or with the current internal key as earlier versions of the
+    /// gateway did.
     fn has_our_key(&self, found: &Found) -> bool {
         let internal = &self.control.config.internal_key;
         let own = instance_key(internal, found.model_id, found.instance.generation);
         [&own, internal].into_iter().any(|it| found.key_fingerprint == key_fingerprint(it))
     }
 
-    /// Whether a running engine is to be probed along with this tick: there is none nearer to the end of the period. At
-    /// a turn of its own a probe costs a question to the database and one to the container runtime more; a tick asks
-    /// them once for all.
+    /// Whether a running engine is to be probed along with this tick, because no later tick is nearer to the end of the
+    /// probe's period. A probe at another time costs one more query to the database and one to the container runtime; a
+    /// tick asks them once for all models.
     fn probe_is_due(&self, seen: &Sighting) -> bool {
         let config = &self.control.config;
         let soonest = config.probe_every.saturating_sub(config.reconcile_every / 2);
@@ -240,13 +241,14 @@ impl Worker {
             && self.probed_at.is_none_or(|last| last.elapsed() >= soonest)
     }
 
-    /// When a running engine is probed if no tick comes first, as one does that is expected at the same moment.
+    /// Returns when a running engine is probed if no tick comes first. It is a little later than the period, because a
+    /// tick may be expected at the same moment.
     fn own_turn(&self) -> Duration {
         let period = self.control.config.probe_every;
         period + (period / 4).min(Duration::from_secs(1))
     }
 
-    /// What is known before anybody was asked.
+    /// Returns what is known before any query.
     fn observed<'a>(&self, model: &'a Model) -> Observed<'a> {
         Observed {
             wanted: model.wanted,
@@ -278,7 +280,7 @@ impl Worker {
         in_time(async { self.control.store.read().await?.model_for_reconcile(self.id).await }).await
     }
 
-    /// Nothing to do now: when to look again.
+    /// Handles a model for which there is nothing to do now. Returns when to look again.
     async fn settled(
         &mut self,
         model: &Model,
@@ -308,7 +310,7 @@ impl Worker {
             self.control.live.change(self.id, |it| it.given_up = given_up);
         }
         Ok(match model.phase {
-            // What an engine answers wrongly it answers at once: it is no question of load, and soon clear.
+            // A wrong answer comes at once and not because of load. So another probe soon makes it clear.
             Phase::Running { .. } if self.answers => {
                 Next::In(self.control.config.probe_every.min(WRONG_PROBE))
             }
@@ -324,12 +326,13 @@ impl Worker {
         })
     }
 
-    /// The container runtime does not answer.
+    /// Handles a model while the container runtime does not answer.
     async fn blind(&mut self, model: &Model, error: &RuntimeError) -> StoreResult<Next> {
         let mut observed = self.observed(model);
         let mut step = lifecycle::plan_blind(&observed, &error.to_string());
         if let Step::Probe { port } = step {
-            // Its verdict goes to the breaker; a port that is refused meanwhile says nothing about the container.
+            // The probe's result goes to the breaker. A port that refuses connections meanwhile says nothing about the
+            // container.
             observed.health = self.probe(model, port).await?;
             step = lifecycle::plan_blind(&observed, &error.to_string());
         }
@@ -387,7 +390,7 @@ impl Worker {
         Ok(health)
     }
 
-    /// Does one step. `false`: it could not be done now, look again later.
+    /// Does one step. Returns `false` if it could not be done now: look again later.
     async fn perform(&mut self, model: &Model, step: Step) -> StoreResult<bool> {
         let runtime = Arc::clone(&self.control.runtime);
         match step {
@@ -411,8 +414,8 @@ impl Worker {
                 Ok(self.done(&done, "the container could not be removed"))
             }
             Step::Halt(id, phase) => {
-                // First the truth, then the clean-up: no request may be sent there any more. When the clean-up is
-                // repeated, the truth is known.
+                // The phase is stored before the clean-up, so that no more requests are sent there. If only the
+                // clean-up is repeated, the phase is stored already.
                 if !matches!(model.phase, Phase::Failed { generation, .. } if generation == model.generation)
                 {
                     self.store(model, phase).await?;
@@ -450,7 +453,7 @@ impl Worker {
                 () = self.mailbox.wake.notified() => {}
             }
             if !matches!(self.record().await, Ok(Some((model, _))) if model.generation == generation) {
-                // The rest after this pass must see it too.
+                // The waiting after this pass must notice the command too.
                 self.mailbox.put(None);
                 return;
             }
@@ -477,10 +480,10 @@ impl Worker {
     }
 }
 
-/// A container is as the record says, so that there is nothing to do but to probe it from time to time.
+/// Whether a container is as the record says, so that there is nothing to do but to probe it from time to time.
 fn is_quiet(control: &Control, it: &Sighting) -> bool {
     let instance = it.found.as_ref().map(|found| &found.instance);
-    // A change of the record may have made a restart due, or none.
+    // A change of the record may have made a restart due, or cancelled one.
     let again = Rules::of(&it.model, &control.boot).after(&it.model.phase);
     let given_up = again == Again::GivenUp;
     !it.deleting
@@ -497,8 +500,8 @@ fn is_quiet(control: &Control, it: &Sighting) -> bool {
         }
 }
 
-/// Requests that an engine which left the routes at `since` still works on. Right after that a request may have chosen
-/// it that is not counted yet.
+/// Returns the number of requests in flight at an engine that left the routes at `since`. Shortly after that it is at
+/// least one: a request may have chosen the engine and not be counted yet.
 fn in_flight((upstream, since): &(Arc<Upstream>, Instant)) -> u32 {
     let n = upstream.in_flight.load(Relaxed);
     if since.elapsed() < DRAINING_LOOK { n.max(1) } else { n }

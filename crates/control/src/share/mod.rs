@@ -1,6 +1,7 @@
-//! Limits that several gateways share, through Redis or Valkey. Requests are decided by the data plane on what it knows
-//! (see [`gantry_dataplane::limits`]); this task exchanges that with the other gateways: soon after each change, and each
-//! second for accounts in use. While the server is away or slow, the data plane goes on with its share of each limit.
+//! Shares limits among several gateways, through Redis or Valkey. The data plane decides on requests by what it knows
+//! (see [`gantry_dataplane::limits`]). This task exchanges that knowledge with the other gateways: soon after each
+//! change, and each second for accounts in use. While the server is away or slow, the data plane goes on with its share
+//! of each limit.
 
 mod redis;
 
@@ -19,28 +20,29 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Accounts of one script call; the server does nothing else meanwhile.
+/// Most accounts of one script call. The server does nothing else while a script runs.
 const BATCH: usize = 256;
-/// So that changes that come together go together.
+/// How long further changes are collected before an exchange, so that they go out together.
 const GATHER: Duration = Duration::from_millis(1);
-/// How often accounts in use are looked at though nothing happened here, and the others hear that we are alive.
+/// How often accounts in use are exchanged even without changes here. It also tells the other gateways that this one is
+/// alive.
 const REFRESH: Duration = Duration::from_secs(1);
-/// Without requests for so long, an account is not in use.
+/// An account without requests for this long is no longer in use.
 const IDLE: Duration = Duration::from_mins(2);
 const RETRY: Duration = Duration::from_millis(500);
-/// How long [`look`] waits for an answer.
+/// Longest time that [`look`] waits for an answer.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Whether limits can be shared through the server at `url`; for `gantry doctor`. Takes 2 s at most.
+/// Checks whether limits can be shared through the server at `url`, for `gantry doctor`. Takes 2 s at most.
 ///
 /// # Errors
-/// Why not, in one line; `true` with it if the address itself is malformed.
+/// The reason in one line, and `true` if the address itself is malformed.
 pub async fn look(url: &str) -> Result<(), (String, bool)> {
     let mut server = redis::Shared::new(url, "doctor", LOOK).map_err(|error| (error.to_string(), true))?;
     server.look().await.map_err(|problem| (problem.to_string(), false))
 }
 
-/// See [`Share::new`].
+/// Exchanges the state of limits with the other gateways through the server.
 pub struct Share {
     server: redis::Shared,
     changes: mpsc::Receiver<Arc<AccountState>>,
@@ -48,8 +50,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// The other end of the data plane's link. `instance` is the id of the database: gateways on the same one share their
-    /// limits. An exchange that takes longer than `patience` has failed.
+    /// Makes the other end of the data plane's link. `instance` is the id of the database: gateways on the same one
+    /// share their limits. An exchange that takes longer than `patience` has failed.
     ///
     /// # Errors
     /// The address is malformed. Whether the server is there does not matter yet.
@@ -73,7 +75,7 @@ impl Share {
                 n = self.changes.recv_many(&mut changed, BATCH) => if n == 0 { break },
                 () = tokio::time::sleep(due) => {}
             }
-            // The first exchange after an outage is one of all that happened meanwhile.
+            // The first exchange after an outage covers all accounts in use.
             let all = changed.is_empty() || refreshed.is_none();
             if !all {
                 tokio::time::sleep(GATHER).await;
@@ -104,11 +106,11 @@ impl Share {
         self.server.leave().await;
     }
 
-    /// Whether it went well.
+    /// Exchanges the state of these accounts. Returns whether it went well.
     async fn exchange(&mut self, shared: &Shared, states: &[Arc<AccountState>]) -> bool {
         let Some(link) = &shared.limiter.link else { return true };
         let counters = &shared.limiter.counters;
-        // Without an account it is a sign of life.
+        // An exchange without accounts is a sign of life.
         let batches = states.chunks(BATCH).chain(states.is_empty().then_some(&[][..]));
         for batch in batches {
             let now = nanos(Instant::now());

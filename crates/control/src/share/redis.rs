@@ -1,5 +1,5 @@
-//! The exchange itself: one script call for any number of accounts, never longer than `REDIS_TIMEOUT_MS`. Over TCP, with TLS or
-//! without, or over a socket of the machine.
+//! Exchanges the state of limits with the server: one script call for any number of accounts, never longer than
+//! `REDIS_TIMEOUT_MS`. The connection is TCP, with or without TLS, or a socket of the machine.
 
 use std::{path::PathBuf, pin::pin, time::Duration};
 
@@ -19,15 +19,15 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest time of a connection, if an exchange may not take longer. Nobody waits for either but the task itself.
+/// Longest time for making a connection, unless an exchange may take longer. Only the task itself waits for it.
 const CONNECT: Duration = Duration::from_secs(1);
-/// After so long without a sign a gateway is gone.
+/// A gateway that gives no sign of life for this long counts as gone.
 const FORGET: Duration = Duration::from_secs(10);
 
 /// [`gantry_domain::limit::gcra::charge`] in Lua.
 pub(super) const CHARGE: &str = include_str!("charge.lua");
 
-/// Why there was no exchange.
+/// Why an exchange failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     #[error(transparent)]
@@ -49,7 +49,7 @@ enum Address {
     Unix(PathBuf),
 }
 
-/// What `REDIS_URL` says. TLS is taken off the address before the library sees it: trust is the same for all of the
+/// Parses `REDIS_URL`. TLS is taken off the address before the library sees it: trust is the same for all of the
 /// gateway's connections, so [`gantry_connect`] makes this one, too.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ fn parse(url: &str) -> RedisResult<(Address, RedisConnectionInfo)> {
     Ok((address, info.redis_settings().clone()))
 }
 
-/// A connection, and what moves its bytes while somebody waits for an answer.
+/// A connection, and the future that moves its bytes while a caller waits for an answer.
 struct Live {
     connection: MultiplexedConnection,
     driver: Fuse<BoxFuture<'static, ()>>,
@@ -81,7 +81,7 @@ struct Live {
 }
 
 impl Live {
-    /// Says who we are on a new connection.
+    /// Authenticates a new connection.
     async fn begin<S>(stream: S, settings: &RedisConnectionInfo, patience: Duration) -> RedisResult<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -91,7 +91,7 @@ impl Live {
         Ok(Self { connection, driver: driver.boxed().fuse(), patience })
     }
 
-    /// What `ask` is answered, within the patience.
+    /// Sends `ask` and returns the answer, within the patience.
     async fn ask<T: FromRedisValue>(
         &mut self,
         ask: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
@@ -101,7 +101,7 @@ impl Live {
             tokio::select! {
                 biased;
                 answer = &mut asked => answer,
-                // It has ended, perhaps with the answer as its last act.
+                // The connection has ended, perhaps right after it delivered the answer.
                 () = &mut self.driver => asked.await,
             }
         };
@@ -118,15 +118,15 @@ pub(super) struct Shared {
     /// Longest time of an exchange.
     patience: Duration,
     script: Script,
-    /// This gateway's life: another one after a restart.
+    /// Id of this gateway's process: a restart makes a new one.
     gateway: String,
-    /// Of all keys. In braces, so that a cluster keeps them together.
+    /// Prefix of all keys. The id in it is in braces, so that a cluster keeps the keys together.
     prefix: String,
 }
 
 impl Shared {
-    /// `instance` is the id of the database: gateways on the same one share their limits. An answer that takes longer
-    /// than `patience` does not come.
+    /// Makes the access. `instance` is the id of the database: gateways on the same one share their limits. An answer
+    /// that takes longer than `patience` has failed.
     ///
     /// # Errors
     /// The address is malformed. Nothing is connected yet.
@@ -144,8 +144,8 @@ impl Shared {
         })
     }
 
-    /// Tells what happened to `accounts` (their names and reports); gives the number of gateways and, in the same order,
-    /// what is known now.
+    /// Sends what happened to `accounts` (their names and reports). Returns the number of gateways and, in the order of
+    /// `accounts`, what is known now.
     pub(super) async fn exchange(
         &mut self,
         accounts: &[(String, Report)],
@@ -165,7 +165,8 @@ impl Shared {
         if views.len() != accounts.len() || !odd.is_empty() {
             return Err(Problem::Nonsense);
         }
-        // Kept only if all went well: after an answer that did not come, the next one could be taken for it.
+        // The connection is kept only if all went well: on a connection with an unread answer, the next request could
+        // take that answer for its own.
         self.live = Some(live);
         let small = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
         let view = |[requests, tokens, running, streams]: &[u64; 4]| View {
@@ -177,7 +178,7 @@ impl Shared {
         Ok((small(*gateways), views.iter().map(view).collect()))
     }
 
-    /// Says good-bye, so that the others need not wait for the silence.
+    /// Removes this gateway from the list of gateways, so that the others need not wait until it counts as gone.
     pub(super) async fn leave(&mut self) {
         let Ok(mut live) = self.connect().await else { return };
         let mut command = redis::cmd("ZREM");

@@ -1,4 +1,4 @@
-//! The script against the arithmetic that the data plane uses, on a real server (`TEST_REDIS_URL`).
+//! Compares the script with the arithmetic that the data plane uses, on a real server (`TEST_REDIS_URL`).
 
 use gantry_dataplane::limits::Report;
 use gantry_domain::limit::gcra;
@@ -7,7 +7,7 @@ use redis::Script;
 
 use super::redis::{CHARGE, Shared as Server};
 
-/// The server for tests; `None` is noted as skipped.
+/// Returns the server for tests; `None` is noted as skipped.
 fn url(test: &str) -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "not a setting of the program")]
     let url = std::env::var("TEST_REDIS_URL").ok();
@@ -78,13 +78,13 @@ fn gateways_hear_of_each_other() {
         let (gateways, views) = one.exchange(&[(name(), report(20 * second, 4))]).await.unwrap();
         assert_eq!((gateways, views[0].running, views[0].streams), (1, 0, 0));
         assert_eq!(views[0].requests, 20_000_000_000);
-        // It stands in another order, among others, and costs something itself.
+        // The account comes in another order, with others, and costs something itself.
         let reports = [("o1".to_owned(), report(0, 0)), (name(), report(10 * second, 1))];
         let (gateways, views) = two.exchange(&reports).await.unwrap();
         assert_eq!((gateways, views[1].running, views[1].streams), (2, 4, 2));
         assert!((25_000_000_000..=30_000_000_000).contains(&views[1].requests), "{views:?}");
         assert_eq!((views[0].requests, views[0].running), (0, 0));
-        // What was not used is given back.
+        // Usage that was charged and not needed is given back.
         let (_, views) = one.exchange(&[(name(), report(-15 * second, 0))]).await.unwrap();
         assert!((8_000_000_000..=15_000_000_000).contains(&views[0].requests), "{views:?}");
         assert_eq!(views[0].running, 1);

@@ -1,4 +1,5 @@
-//! Who waits for an image, and for how long. Time is the runtime's, which is moved on when everybody waits.
+//! Tests which callers wait for an image, and for how long. Time is the async runtime's, which advances when all tasks
+//! wait.
 
 use tokio::time::Instant;
 
@@ -10,7 +11,7 @@ const VERSION: EngineVersion = EngineVersion::Known(ENGINE, [9000, 0, 0]);
 const KNOWN: Finding = Finding { version: VERSION, pending: false };
 const NOT_YET: Finding = Finding { version: EngineVersion::Unknown(ENGINE), pending: true };
 
-/// What the others do while images are asked, of which each takes `takes` to say its version.
+/// Runs `others` while images are asked. Each image takes `takes` to say its version.
 async fn while_asked(versions: &Versions, mut requests: Requests, takes: Duration, others: impl Future) {
     let asks = async {
         while let Some((key, _)) = versions.next(&mut requests).await {
@@ -24,7 +25,7 @@ async fn while_asked(versions: &Versions, mut requests: Requests, takes: Duratio
     }
 }
 
-/// What is found of an image, and after which time.
+/// Returns what is found of an image, and after which time.
 async fn find(versions: &Versions, image: &str, wait: Wait) -> (Finding, Duration) {
     let begun = Instant::now();
     let found = versions.find((ENGINE, image.to_owned()), image, wait).await;
@@ -39,7 +40,7 @@ async fn a_start_waits_for_its_turn_however_slow_the_images_before_it_are() {
             find(&versions, "one", START_WAITS),
             find(&versions, "two", START_WAITS),
             find(&versions, "three", START_WAITS),
-            // Somebody who looks at a form is not kept, whatever comes first.
+            // A person who looks at a form does not wait long, whatever comes first.
             find(&versions, "four", PREVIEW_WAITS),
         );
         let after = [found.0, found.1, found.2].map(|(finding, after)| (finding, after.as_secs()));
@@ -70,7 +71,7 @@ async fn an_image_that_is_asked_and_says_nothing_for_long_is_waited_for_no_longe
 async fn an_image_is_asked_once_for_all_models_that_start_with_it() {
     let (versions, requests) = Versions::new();
     let others = async {
-        // More than images that may wait.
+        // More images than may wait.
         let all = (0..3 * QUEUE).map(|n| {
             let versions = &versions;
             async move {
@@ -102,7 +103,7 @@ async fn who_asks_again_after_a_failure_takes_it_for_no_answer_and_from_nobody()
     let unknown = Finding { version: EngineVersion::Unknown(ENGINE), pending: false };
     let others = async {
         let again = async {
-            // The moment that the failure is there, before the first one has looked.
+            // Waits for the moment of the failure, before the first caller has looked.
             let mut answered = versions.answered.subscribe();
             answered.changed().await.unwrap();
             find(&versions, "one", START_WAITS).await

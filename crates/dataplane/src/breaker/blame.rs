@@ -1,15 +1,15 @@
-//! Whether failures in a row speak against the engine, or against few who asked it.
+//! Decides whether failures in a row are the fault of the engine, or of the requests of a few callers.
 
 use crate::who::Who;
 
-/// Errors of more persons than this are the engine's fault.
+/// Most callers whose requests may be at fault. If more callers get errors, the engine is at fault.
 const FEW: usize = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Blame {
     /// One of the failures can't be a request's fault.
     engine: bool,
-    /// Persons who got errors; of more than [`FEW`] one more.
+    /// Callers who got errors, at most [`FEW`] + 1 of them.
     persons: Vec<Who>,
 }
 
@@ -30,12 +30,12 @@ impl Blame {
         self.engine
     }
 
-    /// Also if callers can't be told apart.
+    /// Returns whether all callers are kept away, also if callers can't be told apart.
     pub(super) fn is_for_all(&self) -> bool {
         self.engine || self.persons.len() > FEW || self.persons.iter().any(|it| it.is_anyone())
     }
 
-    /// Whether requests of `who` are kept away.
+    /// Returns whether requests of `who` are kept away.
     pub(super) fn concerns(&self, who: Who) -> bool {
         self.is_for_all() || self.persons.iter().any(|it| it.is_same_person(who))
     }

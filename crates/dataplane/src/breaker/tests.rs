@@ -110,8 +110,8 @@ fn threads_get_one_trial_between_them() {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: never two trials, nothing passes during a pause, and it opens only after
-    /// five failures of its present epoch.
+    /// In any order of events, there are never two trials, nothing passes during a pause, and the breaker opens only
+    /// after five failures of its present epoch.
     #[test]
     fn invariants_hold_in_any_order(steps in prop::collection::vec((0..5_u8, 0..6_usize), 0..200)) {
         let (breaker, mut now) = breaker();
@@ -188,13 +188,13 @@ fn errors_of_one_person_open_it_for_him_and_leave_the_others_alone() {
     for who in [A, his_other_key] {
         assert_eq!(breaker.enter(who, now).unwrap_err(), Open { retry_in: COOLDOWN, for_some: true });
     }
-    // Whoever leaves says nothing; whoever succeeds shows that the engine is well.
+    // A caller that leaves says nothing about the engine; a success shows that the engine is well.
     drop(breaker.enter(B, now).unwrap());
     assert_eq!(state(&breaker, now), (State::Open, true));
     breaker.enter(B, now).unwrap().finish(Verdict::Success, now);
     assert_eq!(breaker.snapshot(now).failures, 0);
     errors(&breaker, A, 5, now);
-    // He tries after the pause, others meanwhile as they like.
+    // The caller that is kept away tries after the pause; others go on meanwhile.
     let later = now + COOLDOWN;
     let trial = breaker.enter(A, later).unwrap();
     assert!(breaker.enter(A, later).is_err(), "one at a time");
@@ -224,7 +224,7 @@ fn errors_of_many_persons_open_it_for_all() {
     assert_eq!(state(&breaker, later), (State::Open, false));
     breaker.enter(B, later + COOLDOWN).unwrap().finish(Verdict::Success, later);
     assert_eq!((state(&breaker, later).0, breaker.snapshot(later).failures), (State::Closed, 0));
-    // Where nobody can be told from anybody, everybody is meant.
+    // If callers can't be told apart, the breaker is open for all.
     errors(&breaker, Who::default(), 5, now);
     assert_eq!(state(&breaker, now), (State::Open, false));
 }
@@ -235,11 +235,11 @@ fn a_failure_that_no_request_explains_opens_it_for_all() {
     errors(&breaker, A, 4, now);
     fail(&breaker, 1, now);
     assert_eq!(state(&breaker, now), (State::Open, false));
-    // An error as the trial shows that the engine answers again.
+    // An error of the trial shows that the engine answers again.
     let later = now + COOLDOWN;
     breaker.enter(A, later).unwrap().finish(Verdict::Error, later);
     assert_eq!(state(&breaker, later), (State::Open, true));
-    // And one of those for whom it is not open makes it open for all, with a pause of its own.
+    // A failure of a caller for whom the breaker is not open opens it for all, with a new pause.
     breaker.enter(B, later).unwrap().finish(Verdict::Failure, later);
     assert_eq!(breaker.enter(who(3), later).unwrap_err(), Open { retry_in: COOLDOWN, for_some: false });
 }

@@ -1,6 +1,6 @@
 //! Chats with a model that has no chat template: vLLM refuses them, so they go to its completions with a plain prompt,
-//! and the answer is made to look like a chat's. An [`crate::Upstream`] remembers it, as it lives as long as its
-//! container.
+//! and the answer is made to look like a chat's. An [`crate::Upstream`] remembers that the template is missing, as it
+//! lives as long as its container.
 
 mod reply;
 mod request;
@@ -24,21 +24,21 @@ use crate::{
 pub(crate) use reply::Chunks;
 pub(crate) use request::completion;
 
-/// The longest plain answer that is held to be reshaped.
+/// Longest plain answer, in bytes, that is held in memory to be reshaped.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// How an engine says that the model has no chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// In words that begin the message and so are vLLM's own: they hold for every chat. The same in vLLM 0.10 to 0.32
-    /// (facts/engines §2.1).
+    /// The words begin the message and so are vLLM's own: they hold for every chat. They are the same in vLLM 0.10 to
+    /// 0.32 (facts/engines §2.1).
     Certain,
-    /// In words that vLLM may only be quoting from the request: they hold for that one, or one client could change
-    /// the answers to all.
+    /// vLLM may only be quoting the words from the request: they hold for this request alone. Otherwise one client
+    /// could change the answers to all.
     Likely,
 }
 
-/// Whether an engine's answer says so; `status` is the engine's.
+/// Returns whether and how an engine's answer says that the template is missing; `status` is the engine's.
 pub(crate) fn missing(status: u16, body: &[u8]) -> Option<Missing> {
     if status != 400 {
         return None;

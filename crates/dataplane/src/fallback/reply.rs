@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::sse::event_end;
 
-/// An event that is longer passes as it is.
+/// Longest event, in bytes, that is reshaped; a longer one passes as it is.
 const MAX_EVENT: usize = 1 << 20;
 
 /// The answer to a chat; `None` if this is no completion.
@@ -27,9 +27,9 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// What goes out now: whole events.
+    /// Adds a piece of the stream, and returns the whole events that go out now.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Bytes {
-        // Where a blank line could begin that was not there before.
+        // The first place where a blank line can begin that was not complete before.
         let mut seen = self.held.len().saturating_sub(3);
         self.held.extend_from_slice(bytes);
         let mut out = Vec::with_capacity(bytes.len() + 64);
@@ -44,7 +44,7 @@ impl Chunks {
         out.into()
     }
 
-    /// The stream is over: what is left.
+    /// Returns what is left at the end of the stream.
     pub(crate) fn finish(&mut self) -> Bytes {
         self.held.split().freeze()
     }
@@ -68,7 +68,7 @@ impl Chunks {
     }
 }
 
-/// `said` makes the member that holds a choice's text, from its index.
+/// Changes an answer's choices; `said` makes the member that holds a choice's text, from its index and its text.
 fn reshape(
     answer: &mut Value,
     object: &str,
@@ -96,7 +96,7 @@ fn reshape(
     Some(())
 }
 
-/// Lists side by side become one list of objects.
+/// Turns the parallel lists of a completion's logprobs into one list of objects.
 fn logprobs(old: &Value) -> Value {
     let Some(tokens) = old["tokens"].as_array() else { return Value::Null };
     let entry =

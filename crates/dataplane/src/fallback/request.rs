@@ -1,4 +1,4 @@
-//! A chat's request as one for a completion. Parameters that both have keep their bytes.
+//! Turns a chat's request into one for a completion. Parameters that both have keep their bytes.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::peek;
 
-/// Of chats alone, or of completions alone and without a meaning in a chat. Those that are put in anew are here too.
+/// Parameters that only chats have, or that only completions have and that mean nothing in a chat. Those that are added
+/// anew are here too.
 const DROPPED: &[&str] = &[
     "messages",
     "tools",
@@ -41,8 +42,8 @@ const DROPPED: &[&str] = &[
     "top_logprobs",
 ];
 
-/// The body for `/v1/completions`; `None` if the chat can't be told as plain text (no messages, an image), which is
-/// then the engine's to refuse.
+/// Returns the body for `/v1/completions`; `None` if the chat can't be written as plain text (no messages, an image),
+/// so that the engine has to refuse it.
 pub(crate) fn completion(chat: &[u8]) -> Option<Bytes> {
     let members = peek::members(chat)?;
     // The last one counts, as for the engines' parsers.
@@ -91,7 +92,7 @@ fn speaker(role: &str) -> Option<String> {
     Some(first.chain(chars).collect())
 }
 
-/// Text as it is or in parts; nothing where there is none, as beside a tool call.
+/// Returns the text of a content, which is given whole or in parts; empty if there is none, as beside a tool call.
 fn text(content: &Value) -> Option<String> {
     match content {
         Value::Null => Some(String::new()),

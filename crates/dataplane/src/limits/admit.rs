@@ -17,13 +17,13 @@ use super::{
     ACCOUNTS, Account, Guard, Holder, Kind, Limiter, Rate, nanos, spending::WARN_PCT, state::signed,
 };
 
-/// When to come again if too many requests run; nobody knows when one of them ends.
+/// Retry time if too many requests run; it is unknown when one of them ends.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// What a request is going to use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
-    /// Tokens, by a bounded estimate; `None` where none are computed, which costs no tokens.
+    /// Tokens, by a bounded estimate; `None` if the endpoint computes none, which costs no tokens.
     pub tokens: Option<u64>,
     pub stream: bool,
 }
@@ -45,20 +45,20 @@ struct Held {
     tokens: Option<u64>,
 }
 
-/// What a request took; its places among the running ones are free when it is dropped.
+/// What a request took of its accounts. Dropping it frees its places among the running requests.
 #[derive(Debug)]
 pub struct Ticket {
     guard: Arc<Guard>,
-    /// Of each account, in the guard's order.
+    /// What it took of each account, in the guard's order.
     held: [Held; ACCOUNTS],
-    /// The same accounts would have refused it if they were not in shadow mode; it takes no more of them.
+    /// Whether each account would have refused the request if it were not in shadow mode; no more is taken of it then.
     refused: [bool; ACCOUNTS],
     /// It is counted in tokens.
     metered: bool,
 }
 
-/// Takes a place among the running requests. It is the first thing that a request takes, before its body is there, so
-/// that who may have few requests at a time can't have many half sent ones in memory.
+/// Takes a place among the running requests. A request takes it before anything else, while its body is still on its
+/// way, so that a caller who may have few requests at a time can't have many half-sent ones in memory.
 ///
 /// # Errors
 /// 429 `rate_limit_exceeded`.
@@ -84,8 +84,8 @@ pub(crate) fn enter(limiter: &Limiter, guard: &Arc<Guard>, now: Instant) -> Resu
 }
 
 impl Ticket {
-    /// Takes all the rest, or says which limit refuses it; then nothing is held any more. `begun` is the time by which
-    /// the request's row will be counted.
+    /// Takes everything else, or returns the limit that refuses the request; then nothing is held any more. `begun` is
+    /// the start time that the request's row will be counted by.
     ///
     /// # Errors
     /// 429 `rate_limit_exceeded` or `budget_exceeded`.
@@ -98,7 +98,7 @@ impl Ticket {
         let now = nanos(now);
         self.metered = demand.tokens.is_some();
         self.each(limiter, now, |account, held| {
-            // Counted once for each request.
+            // Each request is counted once: if the account limits concurrency, `enter` has counted it already.
             let counted = account.limits.max_concurrency.is_some();
             let shares = if counted {
                 limiter.shares(&account.state, now)
@@ -125,7 +125,7 @@ impl Ticket {
                 if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
             counted[refused.kind as usize].fetch_add(1, Relaxed);
             limiter.doubted(account, now);
-            // What it had taken before it was refused.
+            // This gives back what the request had taken before it was refused.
             give_back(limiter, account, &mut self.held[at], now);
             if account.enforces() {
                 for (account, held) in accounts.iter().zip(&mut self.held) {
@@ -180,7 +180,7 @@ fn take(
     }
     let late = |kind, wait| Refused { kind, period: None, wait: Duration::from_nanos(wait) };
     if let (Some(tpm), Some(tokens)) = (&account.tpm, demand.tokens) {
-        // What can never fit waits for the whole limit to be free, and settles what it really used.
+        // A request larger than the limit waits until the whole limit is free, and settles what it really used.
         let reserved = tokens.clamp(1, (tpm.per_minute / shares).max(1));
         let taken = state.tokens.take(now, tpm.cost(reserved), shares, linked);
         taken.map_err(|wait| late(Kind::Tokens, wait))?;
@@ -208,7 +208,7 @@ fn place(own: &AtomicU32, max: Option<i64>, others: u32, shares: u64) -> bool {
     free
 }
 
-/// As if it had never been there.
+/// Gives back what a request holds, as if it had never been there.
 fn give_back(limiter: &Limiter, account: &Account, held: &mut Held, now: u64) {
     let linked = limiter.is_linked();
     let shares = limiter.shares(&account.state, now);
@@ -244,7 +244,7 @@ impl Ticket {
                 }
             }
         }
-        // Before the others are told.
+        // The places are freed before the change is announced.
         drop(self);
         for account in &guard.0 {
             if account.counts_running() || account.tpm.is_some() {
@@ -291,7 +291,7 @@ impl Account {
         budgets.into_iter().filter_map(|(period, limit)| Some((period, limit?.unsigned_abs())))
     }
 
-    /// Logs when a budget comes to its warning or to its end.
+    /// Logs when a budget reaches its warning level or its end.
     fn note_crossing(&self, period: Period, limit: u64, before: u64, after: u64) {
         let crossed = |pct| !reaches(before, limit, pct) && reaches(after, limit, pct);
         let (holder, period) = (self.holder, period.as_str());

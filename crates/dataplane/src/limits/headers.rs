@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Account, Guard, Limiter, Rate, admit::reaches, nanos, spending::WARN_PCT, state::Bucket};
 
-/// Of one rate: limit, remaining, reset.
+/// Header names of one rate: limit, remaining, reset.
 type Names = [HeaderName; 3];
 
 static REQUESTS: Names = [
@@ -23,8 +23,8 @@ static TOKENS: Names = [
 ];
 static WARNING: HeaderName = HeaderName::from_static("x-gantry-budget-warning");
 
-/// Adds what the caller's accounts allow now. Of two limits of a kind, the one that has less left speaks. Limits in
-/// shadow mode say nothing: clients should not slow down for them.
+/// Adds what the caller's accounts allow now. Of two limits of a kind, the one that has less left is shown. Limits in
+/// shadow mode are not shown: clients should not slow down for them.
 pub(crate) fn write(
     guard: &Guard,
     limiter: &Limiter,
@@ -57,7 +57,7 @@ fn rate<'a>(
     let Some((remaining, rate, ahead)) = rates.min_by_key(|(remaining, ..)| *remaining) else { return };
     let [limit_name, remaining_name, reset_name] = names;
     headers.insert(limit_name, rate.shown.clone());
-    // One piece of memory for both.
+    // Both values share one piece of memory.
     let mut text = String::with_capacity(32);
     let _ = write!(text, "{remaining}");
     let middle = text.len();

@@ -3,18 +3,18 @@
 //! - [`Account`]: a key, a user or an organisation with its limits, and the [`AccountState`] that outlives catalogs
 //! - [`Guard`]: the accounts that a caller's requests are charged to; callers without limits have none, and pay nothing
 //! - [`Ticket`]: what a request took of them, settled when it ends
-//! - [`Link`]: the way to the other gateways, if there are any (`gantry_control::limits` is at its other end)
+//! - [`Link`]: the connection to the other gateways, if there are any (`gantry_control::limits` is at its other end)
 //!
-//! A place among the running requests is taken as soon as it is known who asks; all the rest when the body is there and
-//! says what is wanted. Requests a minute are taken then, tokens a minute reserved by a bounded estimate, and settled by
-//! the engine's count when the request ends. Budgets are counted when it ends; so they may be exceeded by what the
-//! requests in flight use.
+//! A place among the running requests is taken as soon as the caller is known; everything else is taken when the body
+//! has been read. Then requests a minute are counted, and tokens a minute are reserved by a bounded estimate, which is
+//! settled by the engine's count when the request ends. Budgets are counted at the end of a request; so they may be
+//! exceeded by what the requests in flight use.
 //!
-//! With a link every decision is still local: the state that gateways share is brought up to date behind the requests'
-//! backs, some milliseconds later. Until then another gateway may admit what is no longer there. Nothing of that is
-//! forgiven: it is a debt that delays later requests. Over any time the sum of all gateways is at most the limit and
-//! once what arrived within one exchange. An account that this gateway has not heard of within [`FRESH`] is decided on
-//! a share: the limit divided by the number of gateways, but at least one.
+//! With a link every decision is still local: the state that gateways share is updated in the background, some
+//! milliseconds later. Until then another gateway may admit requests for which nothing is left of the limit. None of
+//! that is forgiven: it is a debt that delays later requests. Over any time, all gateways together admit at most the
+//! limit plus, once, what arrived within one exchange. If this gateway has no news of an account within [`FRESH`], it
+//! decides on a share: the limit divided by the number of gateways, but at least one.
 
 mod admit;
 mod headers;
@@ -44,19 +44,19 @@ pub(crate) use headers::write as write_headers;
 pub use spending::Marks;
 pub use state::{AccountState, Report, View};
 
-/// How long what the other gateways said is believed. They are asked again each second while there are requests.
+/// How long the other gateways' reports are used. They are asked again each second while there are requests.
 pub const FRESH: Duration = Duration::from_millis(2_500);
-/// How old what is known may be when a request is refused on its ground.
+/// If the reports on which a request is refused are older than this, new ones are asked for.
 const DOUBT: Duration = Duration::from_millis(200);
-/// Accounts that wait to be exchanged; beyond, the next request puts them on the list again.
+/// Most accounts that wait to be exchanged; beyond that, the next request puts an account on the list again.
 const WAITING: usize = 16_384;
 
-/// Whose limits they are.
+/// The holder of limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Holder {
     Key(KeyId),
     Org(OrgId),
-    /// In all sessions together; and with all keys, too, as far as an administrator limited the user.
+    /// A user, in all sessions together; and with all keys, too, if an administrator limited the user.
     User(UserId),
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What a limit is of; the label of its counters.
+/// The kind of a limit; the label of its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Requests,
@@ -155,7 +155,7 @@ impl Account {
         self.mode == LimitMode::Enforce
     }
 
-    /// Whether gateways have anything of it in common but what the database tells them.
+    /// Returns whether the account has limits that gateways share with each other; budgets they read from the database.
     fn is_shared(&self) -> bool {
         self.rpm.is_some() || self.tpm.is_some() || self.counts_running()
     }
@@ -166,8 +166,8 @@ impl Account {
     }
 }
 
-/// All that a caller's requests are charged to: the key, its user or the user who is signed in, and the organisation, as
-/// far as they have limits.
+/// All accounts that a caller's requests are charged to: the key, its user or the user who is signed in, and the
+/// organisation, as far as they have limits.
 #[derive(Debug)]
 pub struct Guard(Box<[Arc<Account>]>);
 
@@ -179,15 +179,15 @@ impl Guard {
     }
 }
 
-/// Accounts that a request is charged to at most: of a key, a user and an organisation.
+/// Most accounts that a request is charged to: those of a key, a user and an organisation.
 const ACCOUNTS: usize = 3;
 
-/// What a key was used for; outlives the catalog snapshots.
+/// The state of a key; it outlives the catalog snapshots.
 #[derive(Debug)]
 pub struct KeyState {
     pub account: Arc<AccountState>,
-    /// It was revoked, or its holder disabled or deleted. A place of its own: streams look at it, and all else here
-    /// changes with each request.
+    /// It was revoked, or its holder disabled or deleted. It is boxed to have a place in memory of its own: streams
+    /// look at it often, and the other fields change with each request.
     pub(crate) ended: Box<AtomicBool>,
     /// Milliseconds since the epoch; 0 if it was not used since start.
     last_used: AtomicI64,
@@ -236,8 +236,8 @@ pub struct LimitCounters {
     pub exchanges: AtomicU64,
 }
 
-/// The way to the gateways that share the limits. Requests only ever write to it; a task in the background does the
-/// rest.
+/// The connection to the gateways that share the limits. Requests only ever write to it; a task in the background does
+/// the rest.
 #[derive(Debug)]
 pub struct Link {
     changed: mpsc::Sender<Arc<AccountState>>,
@@ -248,7 +248,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// The link, and the accounts that have changed, for the task that exchanges them.
+    /// Makes the link, and the receiver of changed accounts for the task that exchanges them.
     pub fn new() -> (Self, mpsc::Receiver<Arc<AccountState>>) {
         let (changed, receiver) = mpsc::channel(WAITING);
         let link = Self {
@@ -260,7 +260,8 @@ impl Link {
         (link, receiver)
     }
 
-    /// Notes the outcome of an exchange: the number of gateways, or `None` if it failed. Whether that is news.
+    /// Notes the outcome of an exchange: the number of gateways, or `None` if it failed. Returns whether the link has
+    /// just come up or gone down, or was tried for the first time.
     pub fn exchanged(&self, gateways: Option<u32>) -> bool {
         if let Some(n) = gateways {
             self.gateways.store(n.max(1), Relaxed);
@@ -273,14 +274,14 @@ impl Link {
         self.up.load(Relaxed)
     }
 
-    /// How many gateways there are, as far as is known.
+    /// Returns how many gateways there are, as far as is known.
     pub fn gateways(&self) -> u32 {
         self.gateways.load(Relaxed)
     }
 }
 
 impl Limiter {
-    /// Into how many shares the account's limits are divided now: 1 if this gateway knows what the others did.
+    /// Returns into how many shares the account's limits are divided now: 1 if this gateway knows what the others did.
     fn shares(&self, state: &AccountState, now: u64) -> u64 {
         match &self.link {
             Some(link) if !link.is_up() || !state.is_fresh(now) => link.gateways().into(),
@@ -288,12 +289,12 @@ impl Limiter {
         }
     }
 
-    /// Whether what is known of other gateways' requests of this account is as new as decisions need it.
+    /// Returns whether the other gateways' reports on this account are new enough for decisions.
     fn hears_others(&self, state: &AccountState, now: u64) -> bool {
         self.link.as_ref().is_some_and(Link::is_up) && state.is_fresh(now)
     }
 
-    /// The same, for a decision: one without the shared state is counted.
+    /// Returns [`Limiter::shares`] for a decision, and counts decisions that are made without the shared state.
     fn shares_to_decide(&self, account: &Account, now: u64) -> u64 {
         if self.link.as_ref().is_some_and(|it| !it.is_up()) && account.is_shared() {
             self.counters.fallbacks.fetch_add(1, Relaxed);
@@ -309,14 +310,15 @@ impl Limiter {
         self.link.is_some()
     }
 
-    /// It had to be refused: is that still so? Asked now and then, as many clients try again at once.
+    /// Asks for new reports after a refusal, if the last ones are older than [`DOUBT`]; not each time, as many clients
+    /// retry at once.
     fn doubted(&self, account: &Account, now: u64) {
         if self.is_linked() && account.state.is_older(now, DOUBT) {
             self.changed(account);
         }
     }
 
-    /// Has the account exchanged soon.
+    /// Puts the account on the list of those that are exchanged soon.
     fn changed(&self, account: &Account) {
         let state = &account.state;
         if let Some(link) = &self.link
@@ -329,7 +331,7 @@ impl Limiter {
     }
 }
 
-/// Nanoseconds since the first call, the time of all limits.
+/// Returns the nanoseconds since the first call; all limits use this time.
 pub fn nanos(now: Instant) -> u64 {
     static BORN: LazyLock<Instant> = LazyLock::new(Instant::now);
     u64::try_from(now.saturating_duration_since(*BORN).as_nanos()).unwrap_or(u64::MAX)

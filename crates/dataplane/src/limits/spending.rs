@@ -1,4 +1,4 @@
-//! Tokens against budgets: what the database says was spent, and what this gateway added since.
+//! Counts tokens against budgets: what the database says was spent, and what this gateway added since.
 //!
 //! `spent = base + local`, where `local` is what requests of this process used in the period, and `base` what the
 //! database knows of others: `base = (sum of all rows) - shipped`, and `shipped` is how much of `local` had reached the
@@ -14,16 +14,16 @@ use gantry_domain::{
 /// Per cent of a budget at which warnings begin.
 pub(super) const WARN_PCT: u64 = 80;
 
-/// What was spent of a day and of a month.
+/// Tokens that were spent of the budgets of a day and of a month.
 #[derive(Debug, Default)]
 pub struct Spendings {
     day: Spending,
     month: Spending,
-    /// Requests that began before are in the database's sum or nowhere; 0 while there is no budget.
+    /// Requests that began before this time are in the database's sum or nowhere; 0 while there is no budget.
     since: AtomicI64,
 }
 
-/// How much has been shipped, as it was before the database was asked.
+/// Tokens that had been shipped before the database was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marks {
     at: Timestamp,
@@ -45,8 +45,8 @@ impl Spending {
 }
 
 impl Spendings {
-    /// Begins to count when there is a budget, and forgets when there is none. Whether it has just begun: then the
-    /// database must be asked.
+    /// Begins to count when there is a budget, and forgets the counts when there is none. Returns whether counting has
+    /// just begun: then the database must be asked.
     pub fn track(&self, has_budget: bool, now: Timestamp) -> bool {
         if !has_budget {
             self.since.store(0, Relaxed);
@@ -66,7 +66,7 @@ impl Spendings {
         self.since.store(now.0.max(1), Relaxed);
     }
 
-    /// The clock was ahead and was set back: what it counted then hides what is counted now.
+    /// Returns whether the clock was ahead and was set back: then old counts hide new ones.
     fn is_ahead(&self, now: Timestamp) -> bool {
         let ahead = |period: Period| {
             let tag = period.tag(now);
@@ -75,7 +75,8 @@ impl Spendings {
         self.since.load(Relaxed) > now.0 || Period::ALL.into_iter().any(ahead)
     }
 
-    /// Lost track of which rows have reached the database: begins to count anew, with what is known as the basis.
+    /// Begins to count anew, with what is known as the basis, after it is no longer known which rows have reached the
+    /// database.
     pub fn rebase(&self, now: Timestamp) {
         if self.since.load(Relaxed) == 0 {
             return;
@@ -100,14 +101,14 @@ impl Spendings {
         since != 0 && begun.0 >= since
     }
 
-    /// What was spent in the period of `now`.
+    /// Returns what was spent in the period of `now`.
     pub fn spent(&self, period: Period, now: Timestamp) -> u64 {
         let tag = period.tag(now);
         let spending = self.of(period);
         spending.base.get(tag) + spending.local.get(tag)
     }
 
-    /// A request that began at `begun` has used `tokens`.
+    /// Counts `tokens` of a request that began at `begun`.
     pub(super) fn charge(&self, begun: Timestamp, tokens: u64) {
         if self.counts(begun) {
             for period in Period::ALL {
@@ -116,7 +117,7 @@ impl Spendings {
         }
     }
 
-    /// A row of this gateway has reached the database.
+    /// Counts a row of this gateway that has reached the database.
     pub fn shipped(&self, begun: Timestamp, tokens: u64) {
         if self.counts(begun) {
             for period in Period::ALL {
@@ -125,7 +126,7 @@ impl Spendings {
         }
     }
 
-    /// To be taken before the database is asked for the periods of `now`.
+    /// Returns the marks, which must be taken before the database is asked for the periods of `now`.
     pub fn marks(&self, now: Timestamp) -> Marks {
         let shipped = |period: Period| self.of(period).shipped.get(period.tag(now));
         Marks { at: now, day: shipped(Period::Day), month: shipped(Period::Month) }
@@ -146,7 +147,7 @@ impl Spendings {
     }
 }
 
-/// A number that belongs to one period and begins anew with the next: 16 bits say which, 48 how much.
+/// A number that belongs to one period and begins anew with the next: 16 bits are the period, 48 the amount.
 #[derive(Debug, Default)]
 struct Counter(AtomicU64);
 
@@ -167,19 +168,19 @@ impl Counter {
         if own == tag { amount } else { 0 }
     }
 
-    /// Whether it belongs to a period after this one.
+    /// Returns whether it belongs to a period after this one.
     fn is_later(&self, tag: u16) -> bool {
         let (own, _) = unpack(self.0.load(Relaxed));
         own != 0 && is_later(own, tag)
     }
 
-    /// Leaves nothing.
+    /// Returns the amount and leaves zero.
     fn take(&self, tag: u16) -> u64 {
         let (own, amount) = unpack(self.0.swap(0, Relaxed));
         if own == tag { amount } else { 0 }
     }
 
-    /// Nothing happens if a later period has begun.
+    /// Adds `more`, unless a later period has begun.
     fn add(&self, tag: u16, more: u64) {
         self.update(tag, |amount| amount.saturating_add(more));
     }
@@ -220,7 +221,7 @@ mod tests {
         let night = Timestamp(evening.0 + 2 * HOUR);
         assert_eq!((spent(&it, evening), spent(&it, night)), ((10, 10), (0, 10)));
         it.charge(night, 5);
-        // It began the day before and ended only now: that day is over.
+        // The request began the day before and ended only now: that day is over.
         it.charge(evening, 7);
         assert_eq!(spent(&it, night), (5, 22));
         assert_eq!(spent(&it, at("2026-12-01T00:00:00Z")), (0, 0));
@@ -234,7 +235,7 @@ mod tests {
         it.charge(now, 100);
         it.charge(now, 20);
         it.shipped(now, 100);
-        // A row of an earlier life, which is no part of what was charged here.
+        // This is a row from before counting began; it is no part of what was charged here.
         it.shipped(Timestamp(now.0 - HOUR), 1_000);
         let marks = it.marks(now);
         it.correct(&marks, 100 + 1_000 + 7, 100 + 1_000 + 7 + 50, now);
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(spent(&it, now), (1_127, 1_177));
         it.correct(&it.marks(now), 1_127, 1_177, now);
         assert_eq!(spent(&it, now), (1_127, 1_177));
-        // Rows may go after a time; what is left is what counts.
+        // Rows may be deleted after a time; those that are left count.
         it.correct(&it.marks(now), 120, 120, now);
         assert_eq!(spent(&it, now), (120, 120));
     }
@@ -266,14 +267,14 @@ mod tests {
     #[test]
     fn a_clock_that_was_ahead_hides_nothing_for_longer_than_one_look() {
         let (now, ahead) = (at("2026-11-21T12:00:00Z"), at("2027-03-02T09:00:00Z"));
-        // It was right at first; it was ahead when the budget began.
+        // The clock was right at first; it was ahead when the budget began.
         for begun in [now, ahead] {
             let it = Spendings::default();
             it.track(true, begun);
             it.charge(begun, 30);
             it.charge(ahead, 100);
             it.correct(&it.marks(ahead), 5, 9, ahead);
-            // It is right again, and this one is in no row yet.
+            // The clock is right again, and this request is in no row yet.
             let later = Timestamp(now.0 + HOUR);
             it.charge(later, 40);
             it.correct(&it.marks(later), 30, 300, Timestamp(later.0 + 10));

@@ -1,4 +1,4 @@
-//! What is left of an account's limits, for those who ask.
+//! Reports what is left of an account's limits.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::{Account, Limiter, Rate, nanos, state::Bucket};
 const SECOND: u64 = 1_000_000_000;
 
 impl Account {
-    /// How far its limits are used up at `now`, as far as this gateway knows.
+    /// Returns how far its limits are used up at `now`, as far as this gateway knows.
     pub fn standing(&self, limiter: &Limiter, (now, at): (Instant, Timestamp)) -> Standing {
         let now = nanos(now);
         let rate = |rate: &Option<Rate>, bucket: &Bucket| {
@@ -21,7 +21,7 @@ impl Account {
             let reset = gcra::ahead(bucket.tat(), now).div_ceil(SECOND);
             Some(Used::new(rate.per_minute, rate.per_minute.saturating_sub(remaining), Some(reset)))
         };
-        // What other gateways said is of no use once it is old.
+        // The other gateways' reports are not used once they are old.
         let known = limiter.hears_others(&self.state, now);
         let (others_running, others_streams) = if known { self.state.others() } else { (0, 0) };
         let running = |limit: Option<i64>, own: u32, others: u32| {

@@ -16,7 +16,7 @@ use gantry_domain::limit::gcra::{self, MINUTE};
 use super::{FRESH, Holder, spending::Spendings};
 use crate::refused::Refusals;
 
-/// Carried over from catalog to catalog for the same key or organisation.
+/// What an account has used; carried over from catalog to catalog for the same key or organisation.
 #[derive(Debug)]
 pub struct AccountState {
     holder: Holder,
@@ -24,20 +24,20 @@ pub struct AccountState {
     pub(super) tokens: Bucket,
     pub(super) running: AtomicU32,
     pub(super) streams: AtomicU32,
-    /// Of the other gateways, when they were last heard of.
+    /// Running requests of the other gateways at the last exchange.
     others_running: AtomicU32,
     others_streams: AtomicU32,
-    /// Until when what is known of the others holds, in [`super::nanos`].
+    /// Until when the other gateways' reports are used, in [`super::nanos`].
     fresh_until: AtomicU64,
     /// It is on the list of those to be exchanged.
     changed: AtomicBool,
     /// Tokens against budgets.
     pub spendings: Spendings,
-    /// Of a key or a user: what refusals cost the gateway.
+    /// What the refusals of a key or a user cost the gateway.
     pub refusals: Arc<Refusals>,
 }
 
-/// What this gateway tells the others of an account. Costs are nanoseconds of its limits and may be negative.
+/// What this gateway reports to the others about an account. Costs are nanoseconds of its limits and may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     pub requests: i64,
@@ -52,7 +52,7 @@ pub struct View {
     /// How far its limits are spent by all gateways, this one's report included, in nanoseconds.
     pub requests: u64,
     pub tokens: u64,
-    /// Of the other gateways.
+    /// Running requests of the other gateways.
     pub running: u32,
     pub streams: u32,
 }
@@ -78,7 +78,7 @@ impl AccountState {
         self.holder
     }
 
-    /// Requests that run now and are limited in number, on this gateway.
+    /// Returns how many requests run now and are limited in number, on this gateway.
     pub fn running(&self) -> u32 {
         self.running.load(Relaxed)
     }
@@ -87,8 +87,8 @@ impl AccountState {
         self.streams.load(Relaxed)
     }
 
-    /// Whether it is as good as new at `now`, in [`super::nanos`]: nothing runs, and both rates are whole again. Budgets do
-    /// not count, they are read from the database.
+    /// Returns whether it is as good as new at `now`, in [`super::nanos`]: nothing runs, and both rates are whole
+    /// again. Budgets do not count; they are read from the database.
     pub fn is_at_rest(&self, now: u64) -> bool {
         let idle = self.running.load(Relaxed) == 0 && self.streams.load(Relaxed) == 0;
         idle && self.requests.tat() <= now && self.tokens.tat() <= now
@@ -102,14 +102,15 @@ impl AccountState {
         self.fresh_until.load(Relaxed) > now
     }
 
-    /// Whether the last exchange was longer ago than `age`, which must be below [`FRESH`].
+    /// Returns whether the last exchange was longer ago than `age`, which must be below [`FRESH`].
     pub(super) fn is_older(&self, now: u64, age: Duration) -> bool {
         !self.is_fresh(now.saturating_add(nanos_of(FRESH.saturating_sub(age))))
     }
 
-    /// Whether it was not marked yet.
+    /// Marks the account as changed; returns whether it was not marked yet.
     pub(super) fn mark_changed(&self) -> bool {
-        // A look first: under load it is marked mostly, and a write would move the line between the threads' caches.
+        // It is read first: under load it is mostly marked already, and a write would move the cache line between the
+        // threads' caches.
         !self.changed.load(Relaxed) && !self.changed.swap(true, AcqRel)
     }
 
@@ -117,8 +118,8 @@ impl AccountState {
         self.changed.store(false, Relaxed);
     }
 
-    /// What happened since the last report. If that is long ago, because exchanges failed, no more is told than what is
-    /// still spent: the rest has been earned back since.
+    /// Returns what happened since the last report. If that is long ago because exchanges failed, it reports no more
+    /// than what is still spent: the rest has been earned back since.
     pub fn report(&self, now: u64) -> Report {
         let late = !self.is_fresh(now);
         // From now on changes go into the next report, so they mark it again.
@@ -131,13 +132,13 @@ impl AccountState {
         }
     }
 
-    /// The report did not arrive; the next one says it again.
+    /// Takes back a report that did not arrive; the next one includes it.
     pub fn take_back(&self, report: &Report) {
         self.requests.pending.fetch_add(report.requests, Relaxed);
         self.tokens.pending.fetch_add(report.tokens, Relaxed);
     }
 
-    /// Makes what all gateways know together the basis of the next decisions.
+    /// Makes the view of all gateways together the basis of the next decisions.
     pub fn apply(&self, view: &View, now: u64) {
         self.requests.apply(view.requests, now);
         self.tokens.apply(view.tokens, now);
@@ -162,7 +163,7 @@ impl Bucket {
 
     /// Spends `cost`, of this gateway's share of the limit if it is divided into `shares`.
     pub(super) fn take(&self, now: u64, cost: u64, shares: u64, linked: bool) -> Result<(), u64> {
-        // A share of a small limit is less than one; it is one then, or nothing would ever pass.
+        // A share of a small limit can be less than one request; it is raised to one, or nothing would ever pass.
         let weighed = cost.saturating_mul(shares).min(MINUTE.max(cost));
         let mut tat = self.tat.load(Relaxed);
         loop {
@@ -197,7 +198,7 @@ impl Bucket {
         let mut tat = self.tat.load(Relaxed);
         loop {
             let next = gcra::charge(now.saturating_add(ahead), now, self.pending.load(Relaxed));
-            // If somebody took meanwhile, he may or may not be among the pending ones: look again.
+            // If another thread spent something meanwhile, `pending` may or may not include it: try again.
             match self.tat.compare_exchange_weak(tat, next, Relaxed, Relaxed) {
                 Ok(_) => return,
                 Err(seen) => tat = seen,
@@ -248,7 +249,7 @@ mod tests {
         exchange(&one);
         exchange(&two);
         assert_eq!(fill(&two.requests, unit, 1), 3);
-        // The other one does not know it yet, and admits too much. That is a debt of both afterwards.
+        // The other gateway does not know it yet, and admits too much. Afterwards, that is a debt of both.
         assert_eq!(fill(&one.requests, unit, 1), 4);
         exchange(&two);
         exchange(&one);

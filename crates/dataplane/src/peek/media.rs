@@ -1,5 +1,5 @@
-//! Addresses in a body that a multimodal engine would fetch. It would do so from where it stands, inside the operator's network,
-//! for whoever has a key: other services, the metadata of a cloud, files. So only `data:` passes, and hosts that the
+//! Addresses in a body that a multimodal engine would fetch. It would do so from inside the operator's network, for
+//! anyone with a key: other services, the metadata of a cloud, files. So only `data:` passes, and hosts that the
 //! operator trusts.
 
 use std::borrow::Cow;
@@ -10,18 +10,19 @@ use http::Uri;
 use super::{Peek, scan};
 use crate::config::Media;
 
-/// Any host may be fetched from.
+/// Allows any host.
 const ANY: &str = "*";
-/// So much of an address is told.
+/// Longest part of an address that is shown, in bytes.
 const TOLD: usize = 60;
 
-/// The address in a string literal, unless it is `data:`; `named` says that it stands where only an address may.
+/// Returns the address in a string literal, unless it is `data:`; `named` says that it stands where only an address
+/// may.
 pub(super) fn fetched(literal: &str, named: bool) -> Option<Cow<'_, str>> {
-    // Pictures are large; what they are is at their beginning, and an escape in it is no way that clients write.
+    // Pictures are large, so only the beginning is looked at. Clients don't write it with escapes.
     if literal.get(1..6).is_some_and(|it| it.eq_ignore_ascii_case("data:")) {
         return None;
     }
-    // A lone surrogate: nothing that could be fetched, and nothing that an engine would take.
+    // It has a lone surrogate: it can't be fetched, and no engine would take it.
     let text = scan::string(literal).unwrap_or(Cow::Borrowed("?"));
     let address = text.trim_start();
     if address.get(..5).is_some_and(|it| it.eq_ignore_ascii_case("data:")) || address.is_empty() {
@@ -35,7 +36,7 @@ fn has_scheme(text: &str) -> bool {
     scheme.is_some_and(|it| (1..=16).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_alphanumeric()))
 }
 
-/// Refuses what a body would have its engine load, unless it is `allowed`.
+/// Refuses a body that would make its engine load something that is not `allowed`.
 ///
 /// # Errors
 /// 400 `parameter_not_allowed`.
@@ -48,7 +49,7 @@ pub(crate) fn check(peeked: &Peek<'_>, allowed: &Media) -> Result<(), ApiError> 
     check_addresses(&peeked.fetched, &allowed.hosts)
 }
 
-/// Refuses addresses of other hosts than `hosts`, and of anything but the web: files of the engine's machine, say.
+/// Refuses addresses of other hosts than `hosts`, and of anything but the web, such as files of the engine's machine.
 ///
 /// # Errors
 /// 400 `parameter_not_allowed`.
@@ -66,7 +67,8 @@ fn check_addresses(fetched: &[Cow<'_, str>], hosts: &[String]) -> Result<(), Api
     }
 }
 
-/// Strict, because the engine may read an odd address as another one than this.
+/// Returns whether the address is on one of `hosts`. It is strict, because the engine may read an odd address as
+/// another one.
 fn is_of(address: &str, hosts: &[String]) -> bool {
     let plain = address.bytes().all(|it| it.is_ascii_graphic() && !b"\\@".contains(&it));
     let Some(uri) = plain.then(|| address.parse::<Uri>().ok()).flatten() else { return false };

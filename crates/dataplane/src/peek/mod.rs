@@ -13,7 +13,7 @@ use gantry_domain::{ApiError, ErrorCode};
 
 use scan::{Kind, Scanner, Value};
 
-/// Nesting that is accepted, the outermost object included.
+/// Deepest nesting that is accepted, including the outermost object.
 pub const MAX_DEPTH: u32 = 64;
 
 /// What was found. Ranges are byte offsets in the body.
@@ -21,15 +21,15 @@ pub const MAX_DEPTH: u32 = 64;
 pub struct Peek<'a> {
     /// The served name that the client wants.
     pub model: Cow<'a, str>,
-    /// Where its value stands, with the quotes.
+    /// Where the value of `model` stands, with the quotes.
     pub model_at: Range<usize>,
     /// `"stream": true`.
     pub stream: bool,
     /// The client itself asked for the usage event.
     pub include_usage: bool,
-    /// The longest answer that the client allows, in tokens, if it says so.
+    /// The longest answer that the client allows, in tokens, if it sets one.
     pub max_tokens: Option<u64>,
-    /// Answers to each prompt that it wants, if it says so: `n`, or `n_cmpl`, llama-server's own name for it.
+    /// Answers to each prompt, if the client sets the number: `n`, or `n_cmpl`, llama-server's own name for it.
     pub choices: Option<u64>,
     /// Prompts in `prompt`, which only `/v1/completions` has; at least 1.
     pub prompts: u64,
@@ -43,7 +43,7 @@ pub struct Peek<'a> {
     pub fetched: Vec<Cow<'a, str>>,
 }
 
-/// What has to be done to a body so that it says `"stream_options":{"include_usage":true}`.
+/// The change that makes a body contain `"stream_options":{"include_usage":true}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsageSlot {
     /// No `stream_options`: a new member goes here, behind the outermost `{`.
@@ -58,12 +58,12 @@ pub enum UsageSlot {
     Leave,
 }
 
-/// How a guarded parameter is refused.
+/// The rule by which a guarded parameter is refused.
 #[derive(Debug, Clone, Copy)]
 enum Guard {
     /// Numbers above it, also when written as a string (pydantic coerces those).
     AtMost(f64),
-    /// The same, and negative ones.
+    /// Numbers above it or below 0, also when written as a string.
     UpTo(f64),
     /// Arrays with more elements.
     ElementsAtMost(u32),
@@ -78,13 +78,14 @@ enum Guard {
     Without(&'static [&'static str]),
 }
 
-/// Bytes of a grammar or a schema that an answer must keep to. Engines compile it before they answer, while others wait.
+/// Limit for a grammar or a schema that an answer must keep to. Engines compile it before they answer, while others
+/// wait.
 const GRAMMAR: Guard = Guard::BytesAtMost(128 << 10);
-/// Elements that an engine goes through with each token.
+/// Limit for lists that an engine goes through with each token.
 const EACH_TOKEN: Guard = Guard::ElementsAtMost(1_000);
 
-/// What clients may not send, whatever the engine thinks of it: each of these makes an engine allocate, compute or
-/// run a template out of proportion, or crashes a known build. Decisions §5.
+/// Parameters that clients may not send, whether or not the engine accepts them: each of these makes an engine
+/// allocate, compute or run a template out of proportion, or crashes a known build. Decisions §5.
 const GUARDS: &[(&str, Guard)] = &[
     ("n", Guard::AtMost(16.0)),
     // llama-server's own names of `n` and `logprobs`.
@@ -96,10 +97,11 @@ const GUARDS: &[(&str, Guard)] = &[
     ("top_logprobs", Guard::UpTo(100.0)),
     ("prompt_logprobs", Guard::UpTo(100.0)),
     ("messages", Guard::ElementsAtMost(10_000)),
-    // llama-server b11434 allocates as many at once: 1.2 GB for 10^8 of the second (seen). -1 is all there are.
+    // llama-server b11434 allocates this many elements at once: 1.2 GB for 10^8 of the second parameter (seen). -1
+    // means all there are.
     ("repeat_last_n", Guard::AtMost(1_000_000.0)),
     ("dry_penalty_last_n", Guard::AtMost(1_000_000.0)),
-    // It looks for each of them in its whole vocabulary, while all others wait.
+    // llama-server looks for each of them in its whole vocabulary, while all others wait.
     ("dry_sequence_breakers", Guard::ElementsAtMost(100)),
     // Each is looked for after each token: 8,000 take 30 ms for it there (seen).
     ("stop", Guard::ElementsAtMost(100)),
@@ -133,23 +135,23 @@ const GUARDS: &[(&str, Guard)] = &[
     ("guided_choice", GRAMMAR),
     // Has the schema of an answer in `/v1/responses`.
     ("text", GRAMMAR),
-    // Some thousand tokens.
+    // This is enough for some thousand tokens.
     ("logit_bias", Guard::BytesAtMost(64 << 10)),
     ("bad_words", EACH_TOKEN),
     ("stop_token_ids", EACH_TOKEN),
     ("samplers", Guard::ElementsAtMost(100)),
-    // Sizes that vLLM makes of pictures and films; arguments of plugins.
+    // The sizes to which vLLM scales pictures and films; arguments of plugins.
     ("mm_processor_kwargs", Guard::BytesAtMost(4 << 10)),
     ("vllm_xargs", Guard::BytesAtMost(4 << 10)),
-    // Which other machines vLLM gets a prompt's cache and its pictures from.
+    // These name other machines from which vLLM gets a prompt's cache and its pictures.
     ("kv_transfer_params", Guard::Never),
     ("ec_transfer_params", Guard::Never),
-    // Who may go before all others, and to which part of the engine.
+    // These let a request go before all others, or to a chosen part of the engine.
     ("priority", Guard::Never),
     ("data_parallel_rank", Guard::Never),
-    // Of two requests with one id, an engine takes one for the other. The gateway sends its own as a header.
+    // An engine mixes up two requests with the same id. The gateway sends its own id as a header.
     ("request_id", Guard::Never),
-    // Its answer comes before its tokens do, and is fetched from a path that is not proxied.
+    // The answer to such a request comes before its tokens do, and is fetched from a path that is not proxied.
     ("background", Guard::NotTrue),
 ];
 
@@ -193,7 +195,7 @@ pub fn peek(body: &[u8]) -> Result<Peek<'_>, ApiError> {
     })
 }
 
-/// The model that a body names which [`peek`] refuses, for its row; `None` if that is not clear.
+/// Returns the model in a body that [`peek`] refuses, for its row; `None` if it is not clear.
 pub(crate) fn named(body: &[u8]) -> Option<String> {
     let mut models = members(body)?.into_iter().filter(|(key, _)| key == "model");
     match (models.next(), models.next()) {
@@ -202,7 +204,7 @@ pub(crate) fn named(body: &[u8]) -> Option<String> {
     }
 }
 
-/// Keys and raw values of a checked body's outermost object, in their order.
+/// Returns the keys and raw values of a checked body's outermost object, in their order.
 pub(crate) fn members(body: &[u8]) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let text = std::str::from_utf8(body).ok()?;
     let mut scanner = Scanner::new(text);
@@ -300,9 +302,9 @@ impl Guard {
     }
 }
 
-/// The first of `names` that an object has as a member, in a part of a body that was checked.
+/// Returns the first of `names` that an object has as a member, in a part of a body that was checked.
 fn member_of(raw: &str, kind: Kind, names: &[&'static str]) -> Option<&'static str> {
-    // An engine may take an object that is written as a text.
+    // An engine may accept an object that is written as a string.
     let inner = if kind == Kind::String { scan::string(raw)? } else { Cow::Borrowed(raw) };
     let mut scanner = Scanner::new(&inner);
     scanner.object_start().ok()?;
@@ -315,8 +317,8 @@ fn member_of(raw: &str, kind: Kind, names: &[&'static str]) -> Option<&'static s
     None
 }
 
-/// A number that is not negative (`-1` is "without limit" to llama.cpp), also when written as a string (pydantic coerces
-/// those); fractions are cut off.
+/// Returns a number that is not negative (`-1` is "without limit" to llama.cpp), also when written as a string
+/// (pydantic coerces those); fractions are cut off.
 fn count(text: &str, value: &Value) -> Option<u64> {
     as_number(text, value).filter(|it| *it >= 0.0).map(|it| it as u64)
 }

@@ -20,18 +20,18 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub kind: Kind,
-    /// Of a string: with its quotes.
+    /// The value's place; that of a string includes its quotes.
     pub span: Range<usize>,
-    /// Of an array; 0 otherwise.
+    /// Number of elements of an array; 0 for other values.
     pub n_elements: u32,
     /// It is an array, and a number is among its elements.
     pub has_numbers: bool,
 }
 
-/// What is around a value: whether engines fetch what it says.
+/// The context of a value, which decides whether engines fetch what it contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Whatever stands here, no engine fetches it.
+    /// No engine fetches what stands here.
     Inert,
     /// May hold parts of messages.
     Content,
@@ -46,10 +46,10 @@ enum Place {
 }
 
 impl Place {
-    /// Of the value under `key`.
+    /// Returns the place of the value under `key`.
     fn below(self, key: &str) -> Self {
         match self {
-            // What tools were called with and are described by is theirs.
+            // The arguments and descriptions of tools are for the tools alone.
             Self::Content => match key {
                 "image_url" | "video_url" | "audio_url" | "file_url" => Self::Media,
                 "image_embeds" | "audio_embeds" | "video_embeds" => Self::Tensor,
@@ -63,7 +63,7 @@ impl Place {
         }
     }
 
-    /// Of the value under an outermost `key`.
+    /// Returns the place of the value under an outermost `key`.
     fn outermost(key: &str) -> Self {
         let inert =
             ["tools", "functions", "metadata", "response_format", "json_schema", "structured_outputs"];
@@ -79,7 +79,8 @@ pub(super) struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// Addresses that an engine may fetch, and texts that are addresses if they look so; with their quotes.
+    /// Addresses that an engine may fetch (`true`), and texts that count if they look like addresses (`false`); with
+    /// their quotes.
     pub media: Vec<(Range<usize>, bool)>,
     /// There is something that an engine would load as a tensor.
     pub tensors: bool,
@@ -92,7 +93,7 @@ impl<'a> Scanner<'a> {
         Self { text, bytes: text.as_bytes(), at: 0, media: Vec::new(), tensors: false }
     }
 
-    /// Consumes the opening brace; gives its place.
+    /// Consumes the opening brace, and returns its place.
     pub(super) fn object_start(&mut self) -> Step<usize> {
         self.space();
         let at = self.at;
@@ -100,8 +101,8 @@ impl<'a> Scanner<'a> {
         Ok(at)
     }
 
-    /// The next member of the object that is being read, or `None` behind its end. `first` starts as true; `depth`
-    /// is that of the object.
+    /// Returns the next member of the object that is being read, or `None` behind its end. `first` starts as true;
+    /// `depth` is that of the object.
     pub(super) fn member(&mut self, first: &mut bool, depth: u32) -> Step<Option<(Cow<'a, str>, Value)>> {
         self.space();
         if self.peek() == Some(b'}') {
@@ -124,17 +125,17 @@ impl<'a> Scanner<'a> {
         Ok(Some((key, value)))
     }
 
-    /// Nothing but white space may follow.
+    /// Checks that nothing but white space follows.
     pub(super) fn end(&mut self) -> Step<()> {
         self.space();
         if self.at == self.bytes.len() { Ok(()) } else { Err(bad_json("something follows its end")) }
     }
 
-    /// `depth` is that of the container around it.
+    /// Reads a value; `depth` is that of the container around it.
     fn value(&mut self, depth: u32, place: Place) -> Step<Value> {
         self.space();
         let start = self.at;
-        // `null` stands for what the engine has seen before.
+        // `null` is not a tensor: it refers to what the engine has seen before.
         self.tensors |= place == Place::Tensor && self.peek() != Some(b'n');
         let (mut n_elements, mut has_numbers) = (0, false);
         let kind = match self.peek() {
@@ -181,7 +182,7 @@ impl<'a> Scanner<'a> {
             self.string_rest()?;
             let below = match place {
                 Place::Inert => Place::Inert,
-                // A key that is no text is none that an engine knows.
+                // Engines know no key with a lone surrogate.
                 _ => string(&self.text[start..self.at]).map_or(Place::Inert, |key| place.below(&key)),
             };
             self.space();
@@ -196,7 +197,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// How many elements it has, and whether one of them is a number.
+    /// Returns how many elements it has, and whether one of them is a number.
     fn array(&mut self, depth: u32, place: Place) -> Step<(u32, bool)> {
         self.at += 1;
         self.space();
@@ -217,7 +218,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Behind the opening quote; stops behind the closing one.
+    /// Reads a string from behind its opening quote to behind its closing one.
     fn string_rest(&mut self) -> Step<()> {
         loop {
             let rest = &self.bytes[self.at..];
@@ -246,7 +247,7 @@ impl<'a> Scanner<'a> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
-        // No digit may follow a leading zero; the caller stumbles over it.
+        // No digit may follow a leading zero; the caller refuses what follows.
         if self.peek() == Some(b'0') {
             self.at += 1;
         } else {
@@ -309,7 +310,7 @@ fn deeper(depth: u32) -> Step<u32> {
     Err(ApiError::new(ErrorCode::ParameterNotAllowed, message))
 }
 
-/// The text of a checked string literal, quotes included; `None` for a lone surrogate.
+/// Returns the text of a checked string literal, quotes included; `None` for a lone surrogate.
 pub(super) fn string(literal: &str) -> Option<Cow<'_, str>> {
     let inner = literal.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {

@@ -162,7 +162,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is stricter or laxer on purpose is left out: see the module's doc.
+/// Parses with `serde_json`. Differences on purpose are left out: see the doc of the module `peek`.
 fn serde_accepts(text: &[u8]) -> Option<Map<String, Value>> {
     serde_json::from_slice::<Map<String, Value>>(text).ok()
 }
@@ -221,7 +221,7 @@ fn all_that_is_asked_for_is_counted() {
     for (members, want) in [
         (r#""prompt":"x""#, (None, 1, None)),
         (r#""n":4"#, (Some(4), 1, None)),
-        // llama-server's name for it, of which the engine takes this one.
+        // `n_cmpl` is llama-server's name for `n`, and the one that the engine uses if both are there.
         (r#""n":2,"n_cmpl":3"#, (Some(3), 1, None)),
         (r#""n":"4","max_tokens":"7""#, (Some(4), 1, Some(7))),
         (r#""n":4,"n":null"#, (None, 1, None)),

@@ -1,13 +1,13 @@
-//! What is let through to an engine that is held to be stalled. It may be a mistake, and nobody would find out if all waited
-//! for the requests that it is silent to: whoever asks for the first time since may try at once, and somebody may every
-//! few seconds.
+//! Decides which requests go to an engine that is considered stalled. That may be a mistake, and it would stay
+//! undiscovered if all requests waited for those that got no byte. So each caller that asks for the first time since
+//! may try at once, and one caller may every few seconds.
 
 use crate::who::Who;
 
-/// Callers who may try at once: enough that others get through beside one with many keys, few enough for an engine that hangs
-/// to hold.
+/// Most callers that may try at once: enough that others get through beside one caller with many keys, and few enough
+/// for an engine that hangs to hold.
 const AT_ONCE: usize = 16;
-/// Between two trials, in milliseconds: first, and at most; it doubles.
+/// Milliseconds between two trials, at first and at most; the time doubles after each trial.
 const EVERY: u64 = 2_000;
 const EVERY_MAX: u64 = 30_000;
 
@@ -25,7 +25,7 @@ impl Quarantine {
         Self { since, tried: Vec::new(), every: EVERY, next: 0 }
     }
 
-    /// Whether `who` may try at `now`. The one who tried last lets others go before him.
+    /// Returns whether `who` may try at `now`. The caller that tried last has to wait longer, so that others go first.
     pub(super) fn lets(&mut self, who: Who, now: u64) -> bool {
         let is_new = !self.tried.contains(&who);
         let may = if is_new && self.tried.len() < AT_ONCE {
@@ -51,7 +51,7 @@ impl Quarantine {
         self.every = (self.every * 2).min(EVERY_MAX);
     }
 
-    /// Milliseconds until somebody may try.
+    /// Returns the milliseconds until a caller may try.
     pub(super) fn next(&self, now: u64) -> u64 {
         self.next.saturating_sub(now)
     }

@@ -1,4 +1,4 @@
-//! Stories with a clock of their own, and random ones against what must always hold.
+//! Scenarios with a clock of their own, and random ones that are checked against invariants.
 
 use gantry_domain::KeyId;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ impl Story {
         Self { progress: Arc::new(Progress::new(FLOOR, now)), now }
     }
 
-    /// With `n` requests of each kind behind it that were silent for `silence`.
+    /// Makes a story after `n` requests of each kind, each silent for `silence`.
     fn after(n: u32, silence: Duration) -> Self {
         let mut story = Self::new();
         for streams in [false, true] {
@@ -105,7 +105,7 @@ fn a_slow_engine_gets_the_time_that_it_usually_takes() {
     assert!(!story.is_stalled());
     story.pass(secs(100));
     assert!(story.is_stalled());
-    // One in a thousand takes four minutes: that is twice allowed.
+    // One request in a thousand takes four minutes: twice that is allowed.
     let mut rare = Story::after(1000, secs(1));
     rare.request(false, secs(240));
     let _waits = rare.enter(false).unwrap();
@@ -144,7 +144,7 @@ fn a_byte_to_anybody_is_progress() {
     story.pass(secs(31));
     let _tries = story.enter(true).unwrap();
     assert!(story.enter(true).is_err());
-    // In quarantine, too: at once.
+    // A byte ends the quarantine at once, too.
     other.heard(story.now);
     assert!(story.enter(true).is_ok());
     assert_eq!(story.progress.quarantined(story.now), None);
@@ -237,7 +237,7 @@ fn a_plain_answer_may_take_as_long_as_its_tokens_do() {
     story.pass(secs(2));
     assert!(story.is_stalled());
     drop(long);
-    // No longer than it is waited for, and not beyond its first byte.
+    // The allowance is no longer than the request's timeout, and ends with its first byte.
     let endless = ask(&story, u64::MAX);
     story.pass(secs(599));
     assert!(!story.is_stalled());
@@ -285,8 +285,8 @@ fn nobody_keeps_a_quarantine_up_by_taking_all_trials() {
 }
 
 proptest! {
-    /// As long as somebody hears something within the floor, nobody is refused, however requests overlap and whoever
-    /// leaves; and who has left is not waited for.
+    /// If some request gets a byte within the floor, no request is refused, even if requests overlap or leave; and a
+    /// request that has left does not count as waiting.
     #[test]
     fn whoever_makes_progress_is_left_alone(
         steps in prop::collection::vec((0..4_u8, 0..8_usize, 1..25_u64, any::<bool>()), 0..200),
@@ -299,7 +299,7 @@ proptest! {
                 1 if !running.is_empty() => drop(running.swap_remove(n % running.len())),
                 _ => {
                     story.pass(secs(seconds));
-                    // Somebody hears something within the floor.
+                    // One request gets a byte within the floor.
                     if let Some(first) = running.first() {
                         prop_assert!(!story.is_stalled());
                         first.heard(story.now);

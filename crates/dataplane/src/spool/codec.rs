@@ -1,6 +1,6 @@
 //! Bytes of a record: `u32 length | u32 CRC-32 of the payload | payload`, all little-endian. A payload is a kind byte
-//! and a row in a fixed order, absent fields included, strings with a 16-bit length in front; behind it the number of
-//! requests, unless it is 1. Another layout gets another [`MAGIC`].
+//! and a row in a fixed order, absent fields included, strings with a 16-bit length in front; the number of requests
+//! follows, unless it is 1. A new layout needs a new [`MAGIC`].
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 /// First bytes of each segment; the digit is the version of the layout.
 pub(super) const MAGIC: &[u8; 8] = b"GTYSPL1\n";
-/// Length and checksum.
+/// Bytes of the length and the checksum.
 pub(super) const HEAD: usize = 8;
-/// No payload is longer: strings are cut to [`MAX_TEXT`] bytes each.
+/// Longest payload: strings are cut to [`MAX_TEXT`] bytes each.
 pub(super) const MAX_PAYLOAD: usize = 4096;
 const MAX_TEXT: usize = 1024;
 
@@ -80,7 +80,7 @@ pub(super) fn encode(kind: Kind, row: &RowRef<'_>, out: &mut Vec<u8>) {
     text(out, row.model_name);
     out.push(u8::from(row.key_prefix.is_some()));
     text(out, row.key_prefix.unwrap_or_default());
-    // Behind all else, so that rows of an older program are read, and most rows are not longer for it.
+    // It stands last, so that rows of an older program can still be read and most rows are not longer for it.
     if row.requests != 1 {
         int(out, row.requests);
     }
@@ -109,7 +109,7 @@ pub(super) enum Parsed {
         row: Box<UsageRow>,
         len: usize,
     },
-    /// The record may go on behind the end of the bytes.
+    /// The record may continue beyond the end of the bytes.
     Short,
     Damaged,
 }
@@ -184,7 +184,7 @@ fn by<T: Copy>(code: u8, encode: fn(T) -> u8) -> impl Fn(&T) -> bool {
     move |it| encode(*it) == code
 }
 
-// Codes on disk: never reused, whatever becomes of the order of the variants.
+// These codes are on disk: they are never reused, even if the order of the variants changes.
 
 fn task_code(task: Task) -> u8 {
     match task {

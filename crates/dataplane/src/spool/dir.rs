@@ -1,4 +1,4 @@
-//! The spool directory: who owns it, and what its files are called.
+//! The spool directory: which gateway owns it, and the names of its files.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -18,10 +18,10 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Creates the directory if needed, and says in it that `boot` lives now.
+    /// Creates the directory if needed, takes its lock and writes into the lock file that `boot` runs now.
     ///
     /// # Errors
-    /// `WouldBlock` if another gateway has it; else what the file system says.
+    /// `WouldBlock` if another gateway has it; otherwise the file system's error.
     pub(crate) fn take(dir: &Path, boot: Uuid) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let mut options = OpenOptions::new();
@@ -34,13 +34,13 @@ impl Lock {
             TryLockError::Error(error) => error,
         })?;
         file.rewind()?;
-        // Same length each time, so nothing of an older one is left behind it.
+        // The text has the same length each time, so nothing of an older one is left behind it.
         file.write_all(boot.simple().to_string().as_bytes())?;
         Ok(Self { _file: file })
     }
 }
 
-/// The boot that lives or lived last.
+/// Returns the boot that runs now or ran last.
 pub(super) fn live_boot(dir: &Path) -> io::Result<Option<Uuid>> {
     let mut text = String::new();
     match File::open(dir.join(LOCK)) {
@@ -79,7 +79,7 @@ impl SegmentId {
     }
 }
 
-/// All segments, in the order in which each thread wrote them.
+/// Returns all segments, in the order in which each thread wrote them.
 pub(super) fn segments(dir: &Path) -> io::Result<Vec<SegmentId>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {

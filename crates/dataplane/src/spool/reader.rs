@@ -1,9 +1,9 @@
 //! Reads the rows back for the shipper, and cleans up behind it.
 //!
-//! Of the boot that lives, only finals count. Of boots that are over, intents without a final are requests that the
-//! gateway died under: their intent is their row. A segment is deleted when it is closed, all its rows are stored
-//! and each of its intents has met its final. A crash between storing rows and [`Reader::commit`] makes them appear
-//! again; their ids tell.
+//! For the boot that runs now, only finals count. For boots that are over, an intent without a final is a request
+//! during which the gateway died: the intent is its row. A segment is deleted when it is closed, all its rows are
+//! stored and each of its intents has met its final. After a crash between storing rows and [`Reader::commit`] they
+//! appear again; they can be recognized by their ids.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -26,9 +26,9 @@ const CHUNK: u64 = 1 << 20;
 /// Rows read but not yet committed.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// To be stored, at most as many as were asked for. Their ids make storing them twice harmless.
+    /// Rows to store, at most as many as were asked for. Their ids make storing them twice harmless.
     pub rows: Vec<UsageRow>,
-    /// Whether more lie ready.
+    /// Whether more rows are ready.
     pub more: bool,
     cursors: BTreeMap<SegmentId, u64>,
     events: Vec<Event>,
@@ -37,7 +37,7 @@ pub struct Batch {
 
 #[derive(Debug)]
 enum Event {
-    /// The row is kept for boots that are over.
+    /// An intent began; its row is kept for boots that are over.
     Began(Uuid, SegmentId, Option<Box<UsageRow>>),
     Ended(Uuid),
 }
@@ -63,7 +63,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Nothing is appended to it any more.
+    /// Returns whether nothing is appended to the segment any more.
     fn is_closed(&self, id: SegmentId) -> bool {
         let later = |it: &SegmentId| (it.boot, it.thread) == (id.boot, id.thread) && it.seq > id.seq;
         self.is_over(id) || self.segments.iter().any(later)
@@ -99,13 +99,15 @@ impl Reader {
         })
     }
 
-    /// Up to `max` rows that were not committed. Without a [`Reader::commit`] in between it gives the same again.
+    /// Returns up to `max` rows that were not committed. Without a [`Reader::commit`] in between it returns the same
+    /// rows again.
     ///
     /// # Errors
     /// A file can't be read.
     pub fn read_batch(&mut self, max: usize) -> io::Result<Batch> {
         loop {
-            // The live boot names itself before it creates files: asking in this order never takes it for dead.
+            // A boot writes its name before it creates files. Because the files are listed first, the live boot is
+            // never taken for dead.
             let segments = dir::segments(&self.dir)?;
             let listing = Listing { segments, live: dir::live_boot(&self.dir)? };
             self.reread_ended(&listing);
@@ -125,7 +127,7 @@ impl Reader {
             if !batch.rows.is_empty() || batch.cursors.is_empty() {
                 return Ok(batch);
             }
-            // Only intents, or rows that are stored already: nothing for the caller to do.
+            // The batch has only intents, or rows that are stored already: there is nothing for the caller to do.
             self.commit(batch)?;
         }
     }
@@ -149,13 +151,13 @@ impl Reader {
         self.save()
     }
 
-    /// Damaged places skipped since it was opened. A power loss may leave one at the end of a segment; `kill -9`
-    /// does not.
+    /// Returns how many damaged places were skipped since it was opened. A power loss may leave one at the end of a
+    /// segment; `kill -9` does not.
     pub fn torn(&self) -> u64 {
         self.torn
     }
 
-    /// Bytes of the spool that were not committed, as of the last call.
+    /// Returns the bytes of the spool that were not committed, as of the last call.
     pub fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
     }
@@ -193,7 +195,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How many bytes of the chunk, which begins at `base` in its file, are done with.
+    /// Returns how many bytes of the chunk, which begins at `base` in its file, are done with.
     #[expect(clippy::too_many_arguments, reason = "one loop body of `read_segment`, apart for its length")]
     fn read_chunk(
         &self,
@@ -213,7 +215,7 @@ impl Reader {
             } else if !listing.is_closed(id) && MAGIC.starts_with(chunk) {
                 return 0;
             } else {
-                // Another version's, or never begun: there is nothing in it that can be read.
+                // The segment is of another version, or was never begun: nothing in it can be read.
                 batch.torn += u64::from(!MAGIC.starts_with(chunk));
                 return chunk.len();
             }
@@ -235,9 +237,9 @@ impl Reader {
                         }
                     }
                 }
-                // More of it comes with the next chunk.
+                // The rest of the record comes with the next chunk.
                 Parsed::Short if !at_end => break,
-                // It is being written, or a failed write is about to be taken back.
+                // The record is being written, or a failed write is about to be taken back.
                 Parsed::Short | Parsed::Damaged if !listing.is_closed(id) => break,
                 Parsed::Short | Parsed::Damaged => {
                     batch.torn += 1;
@@ -250,7 +252,7 @@ impl Reader {
         at
     }
 
-    /// Intents of a boot that ended while this reader watched it were read without their rows: read them once more.
+    /// Makes intents be read again whose boot ended while this reader watched it: they were read without their rows.
     fn reread_ended(&mut self, listing: &Listing) {
         let stale =
             |(segment, row): &(SegmentId, Option<Box<UsageRow>>)| row.is_none() && listing.is_over(*segment);
@@ -265,7 +267,7 @@ impl Reader {
         }
     }
 
-    /// Rows of requests that a boot which is over did not end. Called when all segments are read.
+    /// Adds the rows of requests that were interrupted because their boot is over. Called when all segments are read.
     fn interrupted(&self, listing: &Listing, max: usize, batch: &mut Batch) {
         for (id, (segment, row)) in &self.open {
             if !listing.is_over(*segment) {
@@ -290,7 +292,7 @@ impl Reader {
         self.backlog_bytes = left.sum();
     }
 
-    /// Counts what is left, deletes what is done with and forgets what is gone.
+    /// Counts the bytes that are left, deletes segments that are done with and forgets those that are gone.
     fn clean(&mut self, listing: &Listing) -> io::Result<()> {
         let needed: HashSet<SegmentId> = self.open.values().map(|(segment, _)| *segment).collect();
         let present: HashSet<SegmentId> = listing.segments.iter().copied().collect();
@@ -310,7 +312,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Replaces the watermark file at once, so that a crash leaves the old or the new one.
+    /// Replaces the watermark file atomically, so that a crash leaves the old or the new one.
     fn save(&self) -> io::Result<()> {
         let mut text = String::new();
         for (id, cursor) in &self.cursors {

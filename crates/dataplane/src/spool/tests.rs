@@ -1,4 +1,4 @@
-//! What must hold after any crash: nothing lost, nothing twice that was committed.
+//! Checks what must hold after any crash: no row is lost, and no committed row comes twice.
 
 use std::{fs, io::Write, path::Path, time::Duration};
 
@@ -54,7 +54,7 @@ impl Spool {
         it
     }
 
-    /// Ends the boot before, as a kill would: no file is closed properly.
+    /// Ends the previous boot, as a kill would: no file is closed properly.
     fn boot(&mut self, n: u128) -> Writer {
         self.lock = None;
         self.boot = Uuid::from_u128(n);
@@ -136,7 +136,7 @@ fn what_was_not_committed_comes_again_and_what_was_does_not() {
     let again = reader.read_batch(3).unwrap();
     assert_eq!(ids(&lost.rows), ids(&again.rows));
     reader.commit(again).unwrap();
-    // A new process goes on at the watermark.
+    // A new process continues at the watermark.
     let rest = drain(&mut Reader::open(spool.path()).unwrap());
     assert_eq!(ids(&rest), [row(3).id, row(4).id]);
 }
@@ -150,7 +150,7 @@ fn intents_of_a_killed_boot_become_rows_and_its_files_go() {
     }
     writer.finish(&row(0)).unwrap();
     writer.finish(&row(2)).unwrap();
-    // While it lives, requests that run are no rows.
+    // While the boot lives, running requests are not rows.
     let mut reader = Reader::open(spool.path()).unwrap();
     assert_eq!(ids(&drain(&mut reader)), [row(0).id, row(2).id]);
 
@@ -160,7 +160,7 @@ fn intents_of_a_killed_boot_become_rows_and_its_files_go() {
         let batch = reader.read_batch(10).unwrap();
         let mut seen: Vec<_> = batch.rows.iter().map(|it| (it.id, it.status_code)).collect();
         seen.sort_unstable();
-        // Also for the reader that lived through it; the first one did not commit.
+        // The same holds for a reader that was open meanwhile; the first one did not commit.
         assert_eq!(seen, [(row(1).id, 500), (row(3).id, 500)]);
         last = Some((reader, batch));
     }
@@ -225,7 +225,7 @@ fn a_failed_write_is_made_good_later() {
 }
 
 proptest! {
-    /// Cut off anywhere, a spool gives every row of which all bytes are left, and damage never makes up a row.
+    /// A spool that is cut off anywhere returns every row of which all bytes are left, and damage never makes up a row.
     #[test]
     fn any_cut_and_any_damage_is_survived(n in 1_u128..20, cut: prop::sample::Index, flip: prop::sample::Index, damage: bool) {
         let mut spool = Spool::new();

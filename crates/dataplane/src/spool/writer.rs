@@ -15,7 +15,8 @@ use super::{
     dir::SegmentId,
 };
 
-/// Finals that could not be written are kept up to this many bytes; beyond that the intent on disk has to do.
+/// Most bytes of finals kept in memory because they could not be written; beyond that the intent on disk is used as the
+/// row.
 const MAX_BACKLOG: usize = 8 << 20;
 
 /// When a segment is closed.
@@ -25,7 +26,7 @@ pub(crate) struct Limits {
     pub age: Duration,
 }
 
-/// Owned by one thread. Nothing is created before the first record.
+/// Writes the segments of one thread, which owns it. Nothing is created before the first record.
 #[derive(Debug)]
 pub(crate) struct Writer {
     dir: PathBuf,
@@ -59,7 +60,7 @@ impl Writer {
         }
     }
 
-    /// Writes what the row would be if the gateway died now.
+    /// Writes the row as it would be if the gateway died now.
     ///
     /// # Errors
     /// The disk is full or broken; the request must not go to an engine.
@@ -87,7 +88,7 @@ impl Writer {
     /// Writes what could not be written before.
     ///
     /// # Errors
-    /// It still can't.
+    /// They still can't be written.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while let Some(record) = self.backlog.pop_front() {
             if let Err(error) = self.write(&record) {
@@ -138,8 +139,8 @@ impl Writer {
         let result = write_once(&mut segment.file, record);
         match result {
             Ok(()) => segment.len += record.len() as u64,
-            // Cut off what a full disk let through, so that the next record is readable. Failing that, begin a new
-            // segment: the reader knows what to do with a torn end.
+            // Cut off the part that a full disk let through, so that the next record is readable. If that fails, begin
+            // a new segment: the reader can handle a torn end.
             Err(_) if segment.file.set_len(segment.len).is_ok() => {}
             Err(_) => self.close(),
         }
@@ -159,7 +160,7 @@ impl Writer {
     }
 }
 
-/// One system call: a record is there completely or not at all when the process is killed.
+/// Writes a record with one system call: it is there completely or not at all when the process is killed.
 fn write_once(file: &mut File, record: &[u8]) -> io::Result<()> {
     loop {
         match file.write(record) {

@@ -1,4 +1,4 @@
-//! Who may ask for what, and what is refused before an engine hears of it.
+//! Tests of access: who may ask for what, and requests that are refused before an engine gets them.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed, mpsc::sync_channel},
@@ -66,7 +66,7 @@ async fn the_matrix_of_keys() {
     assert_eq!(client.ask(&plain("")).await.status, 401);
     assert_eq!(gateway.shared.counters.refused.load(Relaxed), 4);
     assert!(gateway.shared.catalog.load().keys.values().any(|it| it.state.last_used().is_some()));
-    // Each but those with 401.
+    // Each request has a row, except those refused with 401.
     gateway.rows(12).await;
 }
 
@@ -124,7 +124,7 @@ async fn in_development_anyone_may() {
     let mut client = gateway.client().await;
     assert_eq!(client.ask(&post(CHAT, "whatever", "", BODY)).await.status, 200);
     assert_eq!(client.ask(&post(CHAT, "known", "", BODY)).await.status, 200);
-    // Who is known is metered all the same.
+    // Known callers are metered all the same.
     let rows = gateway.rows(2).await;
     assert_eq!((rows[0].key_id, rows[0].user_id, rows[0].org_id), (None, None, None));
     assert_eq!((rows[1].key_id, rows[1].org_id.is_some()), (Some(KeyId(7)), true));
@@ -197,7 +197,7 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
         (413, "request_too_large", Some("close"))
     );
     client.until_closed().await;
-    // Without a length, it is counted as it comes.
+    // A body without a length is counted as it comes.
     let chunked = format!(
         "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n{long}\r\n0\r\n\r\n"
     );
@@ -207,13 +207,14 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
     for (row, case) in rows.iter().zip(&cases) {
         assert_eq!((row.status_code, row.outcome, row.prompt_tokens), (case.2, case.5, 0), "{case:?}");
     }
-    // The guards' refusal, too, is of the model that was asked for; of two there is none.
+    // A request refused by a guard has the requested model's name in its row, too; if it names two models, the row has
+    // none.
     for (at, name) in [(0, "nope"), (3, "loading"), (7, "m"), (8, "")] {
         assert_eq!(rows[at].model_name, name, "{:?}", cases[at]);
     }
 }
 
-/// The lines of the access log for these paths.
+/// Returns the lines of the access log for these paths.
 async fn lines_for(format: AccessFormat, paths: &[String]) -> Vec<String> {
     let engine = Engine::start().await;
     let (to, lines) = sync_channel(64);
@@ -232,7 +233,7 @@ async fn lines_for(format: AccessFormat, paths: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_path_in_the_access_log_is_short() {
-    // In the second one a character lies across the place where it is cut.
+    // In the second path, the cut falls into the middle of a character.
     let long = [format!("/{}", "a".repeat(5000)), format!("/{}é{}", "a".repeat(298), "b".repeat(5000))];
     for format in [AccessFormat::Text, AccessFormat::Json] {
         let lines = lines_for(format, &long).await;
@@ -287,7 +288,7 @@ async fn models_are_listed_for_those_who_may_call_them() {
     };
     assert_eq!(ids(&ask("/v1/models", KEY).await.json()), ["e", "m", "org/m"]);
     assert_eq!(ids(&ask("/v1/models", "model-e").await.json()), ["e"]);
-    // Neither what its scopes are not for.
+    // Models that its scopes are not for are not listed, either.
     assert_eq!(ids(&ask("/v1/models", "embeds").await.json()), ["e"]);
     assert_eq!(ids(&ask("/v1/models", "completes").await.json()), ["m", "org/m"]);
     assert_eq!(ask("/v1/models/m", "embeds").await.code(), "model_not_found");

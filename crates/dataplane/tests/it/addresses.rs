@@ -76,7 +76,7 @@ async fn requests_spread_over_addresses_that_are_as_busy() {
         let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
         seen[usize::from(got.body.contains("two"))] += 1;
     }
-    // One in 2^64 that chance alone leaves one out.
+    // By chance alone, one is left out once in 2^64 runs.
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
 
@@ -173,7 +173,7 @@ async fn the_engine_s_own_name_of_the_model_replaces_the_served_name_and_nothing
     // The answer passes as it is, with the engine's name.
     call.send(&json(r#"{"model":"org/other"}"#));
     assert_eq!(client.answer().await.body, r#"{"model":"org/other"}"#);
-    // With the other change that the gateway makes.
+    // This is sent with the other change that the gateway makes.
     client.send(&post(CHAT, KEY, "", r#"{"stream":true,"model":"m"}"#)).await;
     let call = engine.call().await;
     assert_eq!(

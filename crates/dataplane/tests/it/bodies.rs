@@ -1,4 +1,4 @@
-//! Bodies that are half sent: what they may take, and what their callers take with them.
+//! Tests of half-sent bodies: the memory that they may take, and what their callers may take together.
 
 use gantry_dataplane::KeyEntry;
 use gantry_domain::{OrgId, UserId, limit::Limits, usage::Outcome};
@@ -12,7 +12,7 @@ use crate::{
 };
 
 const CHAT: &str = "/v1/chat/completions";
-/// Of each body so much is free.
+/// Bytes of each body that are not counted.
 const FREE: usize = 64 << 10;
 const LENGTH: usize = 300_000;
 const SENT: usize = 200_000;
@@ -23,7 +23,7 @@ fn large(key: &str) -> String {
     post(CHAT, key, "", &format!(r#"{{"model":"m","x":"{text}"}}"#))
 }
 
-/// Sends [`SENT`] bytes of the body; the rest of the request.
+/// Sends [`SENT`] bytes of the body, and returns the rest of the request.
 async fn half(client: &mut Client, request: &str) -> String {
     let (begin, rest) = request.split_at(request.len() - LENGTH + SENT);
     client.send(begin).await;
@@ -45,7 +45,7 @@ async fn bodies_in_memory_have_a_bound_together_and_one_key_gets_half() {
     let mut first = gateway.client().await;
     let rest = half(&mut first, &large("a")).await;
     used(1).await;
-    // Half of all is 200,000, and two times 134,464 is more.
+    // Half of all memory is 200,000, and two times 134,464 is more.
     let mut second = gateway.client().await;
     half(&mut second, &large("a")).await;
     let got = second.answer().await;
@@ -63,13 +63,13 @@ async fn bodies_in_memory_have_a_bound_together_and_one_key_gets_half() {
     let got = last.answer().await;
     assert_eq!(got.code(), "request_memory_full");
     assert!(got.body.contains("the gateway's memory"), "{}", got.body);
-    // Small ones go on.
+    // Small bodies are still accepted.
     let mut small = gateway.client().await;
     small.send(&post(CHAT, "c", "", r#"{"model":"m"}"#)).await;
     engine.call().await.send(&json("{}"));
     assert_eq!(small.answer().await.status, 200);
 
-    // Who leaves makes room.
+    // A client that leaves makes room.
     other.reset();
     used(1).await;
     first.send(&rest).await;
@@ -105,7 +105,7 @@ async fn a_place_among_the_running_requests_is_taken_before_the_body() {
     assert!(got.body.contains("at the same time"), "{}", got.body);
     slow.reset();
     until("its place is free", || gateway.shared.bodies.used() == 0).await;
-    // Neither has cost a request of the minute.
+    // Neither refusal has cost a request of the minute.
     for _ in 0..2 {
         client.send(&small).await;
         engine.call().await.send(&json("{}"));
@@ -159,7 +159,7 @@ async fn a_client_that_sends_all_of_a_refused_body_reads_the_refusal() {
     let gateway = Gateway::with(catalog(engine.addr, vec![("a", key_entry(1))]), |config| {
         config.max_body = LENGTH;
     });
-    // More than the buffers of both sockets hold.
+    // The body is longer than the buffers of both sockets together.
     let long = "x".repeat(24 << 20);
     for (key, status) in [("a", 413), ("unknown", 401)] {
         let mut client = gateway.client().await;

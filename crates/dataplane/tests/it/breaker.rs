@@ -20,7 +20,7 @@ use crate::{
 const CHAT: &str = "/v1/chat/completions";
 const OTHER: &str = "gty_other";
 const BODY: &str = r#"{"model":"m"}"#;
-/// Well-formed, and of no text that is known.
+/// A well-formed error with an unknown text.
 const ERROR: &str = r#"{"error":{"code":500,"message":"std::bad_function_call","type":"server_error"}}"#;
 const STREAM: &str = r#"{"model":"m","stream":true}"#;
 const EVENT: &str = "data: {\"choices\":[{}]}\n\n";
@@ -31,7 +31,7 @@ fn upstream(id: u64, engine: &Engine, cooldown: Duration) -> Arc<Upstream> {
     Arc::new(Upstream::new(id, &format!("http://{}", engine.addr), None, Arc::new(breaker)).unwrap())
 }
 
-/// A gateway whose `m` is this engine.
+/// Starts a gateway whose `m` is this engine.
 fn gateway(engine: &Engine, upstream: &Arc<Upstream>) -> Gateway {
     let mut catalog = catalog(engine.addr, vec![(KEY, key_entry(1))]);
     let target = RouteTarget::Up(Arc::clone(upstream));
@@ -56,7 +56,7 @@ async fn fail(client: &mut Client, engine: &mut Engine, n: usize) {
     }
 }
 
-/// A stream that has begun.
+/// Begins a stream.
 async fn begin(gateway: &Gateway, engine: &mut Engine) -> (Client, Call) {
     let mut client = gateway.client().await;
     let call = ask(&mut client, engine, STREAM).await;
@@ -111,7 +111,7 @@ async fn a_stream_is_a_success_at_its_end_and_not_before() {
     call.send(&format!("{}0\r\n\r\n", chunk("data: [DONE]\n\n")));
     while streaming.chunk().await.is_some() {}
     assert_eq!(state(&upstream), (State::Closed, 0));
-    // And the end of one that began before it opened does not close it.
+    // The end of a stream that began before the breaker opened does not close it.
     let (mut streaming, call) = begin(&gateway, &mut engine).await;
     fail(&mut client, &mut engine, 5).await;
     assert_eq!(state(&upstream), (State::Open, 5));
@@ -199,7 +199,7 @@ async fn answers_that_are_slow_never_open_it() {
     for _ in 0..10 {
         let mut client = gateway.client().await;
         let call = ask(&mut client, &mut engine, BODY).await;
-        // Slower than nothing here measures; the wait is the fault.
+        // The wait is the fault that is tested; nothing here takes this long.
         tokio::time::sleep(Duration::from_millis(300)).await;
         call.send(&json("{}"));
         let got = client.answer().await;
@@ -210,7 +210,7 @@ async fn answers_that_are_slow_never_open_it() {
     assert!(rows.iter().all(|it| it.latency_ms >= 300), "{rows:?}");
 }
 
-/// A gateway whose `m` is this engine, for keys of these users and organisations, and nobody else.
+/// A gateway whose `m` is this engine, for keys of these users and organisations, and no others.
 fn shared_gateway(upstream: &Arc<Upstream>, engine: &Engine, keys: &[(&str, i64, i64)]) -> Gateway {
     let entry = |n: usize, user: i64, org: i64| KeyEntry {
         user_id: Some(UserId(user)),
@@ -244,7 +244,7 @@ async fn refused(client: &mut Client, key: &str) -> String {
 async fn one_key_takes_the_model_from_no_other_by_requests_that_the_engine_answers_with_500() {
     let mut engine = Engine::start().await;
     let upstream = upstream(9, &engine, LONG);
-    // The first two are one person's, who may have as many as he likes.
+    // The first two belong to one person, who may have any number of keys.
     let keys = [(KEY, 3, 2), ("gty_second", 3, 2), (OTHER, 4, 2)];
     let gateway = shared_gateway(&upstream, &engine, &keys);
     let mut client = gateway.client().await;

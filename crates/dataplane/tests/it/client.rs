@@ -66,7 +66,7 @@ impl Client {
         self.answer().await
     }
 
-    /// Sends no more, but would read (FIN).
+    /// Ends sending, but could still read (FIN).
     pub(crate) async fn finish(&mut self) {
         self.stream.shutdown().await.unwrap();
     }
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    /// The data of the next chunk; `None` behind the last one, or if the connection ends.
+    /// Returns the data of the next chunk; `None` behind the last one, or if the connection ends.
     pub(crate) async fn chunk(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|it| it == b"\r\n") {

@@ -1,4 +1,4 @@
-//! More client connections than may be.
+//! Tests with more client connections than are allowed.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -34,7 +34,7 @@ async fn silent_connections_make_room_for_those_that_ask() {
     }
     until("the others were sent away", || read(&counters.connections_open) <= 4).await;
     assert_eq!(read(&counters.connections_displaced), 37);
-    // Whoever comes and asks is served.
+    // A new client that sends a request is served.
     for _ in 0..10 {
         assert_eq!(gateway.client().await.ask(&get("/health", "")).await.status, 200);
     }

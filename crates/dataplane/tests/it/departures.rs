@@ -1,4 +1,4 @@
-//! The ways in which a client leaves: with a word (FIN), without one (RST), or by not reading any more.
+//! The ways in which a client leaves: with FIN, with RST, or by not reading any more.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ async fn a_client_that_does_not_read_holds_up_its_engine_and_no_memory() {
     engine.write_all(SSE_HEAD.as_bytes()).await.unwrap();
     client.arrived().await;
     let mut taken = 0;
-    // A second without room for one more byte: it is held up.
+    // A second without room for one more byte means that it is held up.
     while let Ok(wrote) =
         tokio::time::timeout(Duration::from_secs(1), engine.write_all(events.as_bytes())).await
     {
@@ -69,7 +69,7 @@ async fn a_client_that_does_not_read_holds_up_its_engine_and_no_memory() {
         assert!(taken < OFFERED, "it goes on taking");
     }
     println!("{} KiB lie between an engine and a client that does not read", taken >> 10);
-    // Others are served meanwhile, and when it goes, the engine is let go.
+    // Others are served meanwhile, and when the client goes, the request to the engine ends.
     let mut other = gateway.client().await;
     assert_eq!(other.ask(&crate::client::get("/health", "")).await.status, 200);
     drop(client);

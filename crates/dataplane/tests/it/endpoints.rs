@@ -1,4 +1,4 @@
-//! The engines' other endpoints, on what real engines answered.
+//! Tests of the engines' other endpoints, with recorded answers of real engines.
 
 use gantry_dataplane::KeyEntry;
 use gantry_domain::{
@@ -44,7 +44,7 @@ async fn each_says_its_counts_in_its_own_way() {
         (Responses, "vllm-0.32.0/responses", (12, 6, Some(0))),
         (Responses, "llama-b11434/responses", (17, 6, Some(16))),
         (Messages, "vllm-0.32.0/messages", (12, 6, None)),
-        // It says 1 that was not cached and 16 that were.
+        // It reports 1 token that was not cached and 16 that were.
         (Messages, "llama-b11434/messages", (17, 6, Some(16))),
         (CountTokens, "vllm-0.32.0/messages-count-tokens", (12, 0, None)),
         (CountTokens, "llama-b11434/messages-count-tokens", (17, 0, None)),
@@ -52,7 +52,7 @@ async fn each_says_its_counts_in_its_own_way() {
         (Rerank, "llama-b11434-rerank/rerank", (11, 0, None)),
         (Score, "vllm-0.32.0-embed/score", (11, 0, None)),
         (Tokenize, "vllm-0.32.0/tokenize-vllm", (2, 0, None)),
-        // It says no number: the gateway counts.
+        // It reports no number: the gateway counts.
         (Tokenize, "llama-b11434/tokenize-llama", (2, 0, None)),
         (Responses, "vllm-0.32.0/responses-stream", (12, 4, Some(0))),
         (Responses, "llama-b11434/responses-stream", (17, 4, Some(16))),
@@ -120,7 +120,7 @@ async fn scopes_and_tasks() {
         }
         let embeds = matches!(endpoint, Endpoint::Rerank | Endpoint::Score);
         let any = matches!(endpoint, Endpoint::Tokenize | Endpoint::Detokenize);
-        // Counting needs a scope that the model is for, whichever.
+        // Counting needs a scope for the model, but any one will do.
         let lacks = "insufficient_scope";
         for (key, model, want) in [
             ("chat", "m", if embeds { lacks } else { "" }),

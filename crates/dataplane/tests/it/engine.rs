@@ -1,4 +1,4 @@
-//! An engine that does what the test says, byte by byte.
+//! A scripted engine: it does what the test says, byte by byte.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -94,7 +94,8 @@ async fn an_idle_connection_that_the_engine_has_closed_costs_no_request() {
     gateway.rows(ROUNDS).await;
 }
 
-/// An engine may close a connection that it has served at any time, also while the next request is under way: it is well.
+/// An engine may close a connection that it has served at any time, also while the next request is under way: such an
+/// engine is well.
 #[tokio::test]
 async fn kept_connections_that_close_under_a_request_open_no_breaker() {
     const CLIENTS: usize = 8;
@@ -124,8 +125,8 @@ async fn kept_connections_that_close_under_a_request_open_no_breaker() {
     gateway.rows(2 * CLIENTS + 1).await;
 }
 
-/// The gateway is busy when the connections close, so that its runtime hears of it too late. What remains is a connection
-/// that closes while the request is written: how many do is up to the machine, and none of the others pays for it.
+/// The gateway is busy when the connections close, so that its runtime notices it too late. Some connections then close
+/// while the request is written: their number depends on the machine, and no other request fails because of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_closes_after_each_answer_costs_hardly_a_request() {
     const CLIENTS: usize = 64;
@@ -174,7 +175,7 @@ fn retries(gateway: &Gateway) -> [u64; Retry::ALL.len()] {
     gateway.shared.counters.upstream_retries.each_ref().map(|it| it.load(Relaxed))
 }
 
-/// An address at which nobody listens.
+/// Returns an address at which no program listens.
 pub(crate) fn nobody() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -196,7 +197,7 @@ async fn an_engine_that_does_not_answer_in_time_is_a_504() {
     assert_eq!((row.status_code, row.outcome, row.estimated), (504, Outcome::Timeout, true));
 }
 
-/// Long enough for a machine that is busy.
+/// Timeout that is long enough for a busy machine.
 const LONG: Duration = Duration::from_mins(1);
 
 /// `m` with this request timeout.
@@ -210,7 +211,7 @@ fn with_upstream(engine: &Engine, settings: breaker::Settings, request_timeout: 
     catalog
 }
 
-/// A gateway whose `m` is left alone for `cooldown`, because it failed as often as it may.
+/// Starts a gateway whose `m` gets no requests for `cooldown`, because it failed often enough to open its breaker.
 async fn failed(cooldown: Duration) -> (Engine, Gateway, Client) {
     let mut engine = Engine::start().await;
     let settings = breaker::Settings { failures: 2, cooldown };
@@ -242,7 +243,7 @@ async fn a_failing_engine_is_left_alone_and_tried_once() {
     let seconds: u64 = got.header("retry-after").unwrap().parse().unwrap();
     assert!((3000..=3600).contains(&seconds), "what is left of the hour: {seconds}");
     assert!(engine.was_not_called());
-    // After the pause one may try; while it does, others may not.
+    // After the pause one request may try; while it does, others may not.
     let (mut engine, gateway, mut client) = failed(Duration::from_millis(150)).await;
     let mut trial = gateway.client().await;
     loop {

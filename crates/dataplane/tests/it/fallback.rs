@@ -94,7 +94,7 @@ async fn a_stream_becomes_a_chat_s_as_it_comes() {
         (&true.into(), &"User: Hi\n\nAssistant:".into())
     );
     assert_eq!(body(&call)["stream_options"], json!({"include_usage": true}));
-    // Later than the answer that was refused, by far.
+    // This is much later than the answer that was refused.
     tokio::time::sleep(Duration::from_millis(30)).await;
     call.send(SSE_HEAD);
     client.head().await;
@@ -174,7 +174,7 @@ async fn the_completion_s_own_failures_are_told() {
     let refusal = transcript("vllm-0.32.0-notemplate/chat").answer();
     assert_eq!(ask(&refusal).await, (400, "invalid_request".into()));
     assert_eq!(ask(&engine::json("[]")).await, (502, "bad_upstream".into()));
-    // What can't be told as text goes to the chat endpoint, whose answer it is.
+    // A chat that can't be written as text goes to the chat endpoint, and gets its answer.
     let image = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"image_url"}]}]}"#;
     client.send(&post(CHAT, KEY, "", image)).await;
     let call = engine.call().await;

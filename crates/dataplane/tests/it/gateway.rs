@@ -113,7 +113,7 @@ fn other(request: &http::Request<hyper::body::Incoming>) -> http::Response<gantr
     assert_ne!(request.uri().path(), "/panic");
     let id = request.headers()["x-request-id"].clone();
     if request.uri().path() == "/follow" {
-        // Like the log of an engine: begins, and has no end.
+        // This is like the log of an engine: it begins, and has no end.
         let first = futures_util::stream::iter([Ok(Frame::data(Bytes::from_static(b"data: line\n\n")))]);
         let endless = StreamBody::new(first.chain(futures_util::stream::pending()));
         return http::Response::builder()
@@ -166,8 +166,8 @@ impl Gateway {
         Client::connect(self.addr).await
     }
 
-    /// Waits until `n` rows are there, then ends the gateway and gives all of them in the order in which they ended. More than `n`
-    /// fails the test, as does a request that still counts as running.
+    /// Waits until `n` rows are there, then ends the gateway and returns all rows in the order in which the requests
+    /// ended. More than `n` rows fail the test, as does a request that still counts as running.
     pub(crate) async fn rows(mut self, n: usize) -> Vec<UsageRow> {
         let deadline = Instant::now() + PATIENCE;
         let ended = |it: &Self| it.shared.counters.requests_total() as usize;

@@ -62,7 +62,7 @@ async fn running_requests_end_before_the_gateway_does() {
     let mut silent = gateway.client().await;
     let told = drain(&mut gateway);
     idle.until_closed().await;
-    // Whoever comes now is told: the process lives, and it takes no more.
+    // New clients get the answer that the process lives, and that it takes no more requests.
     let mut answers = Vec::new();
     for request in
         [get("/livez", ""), get("/readyz", ""), get("/admin", ""), post(CHAT, KEY, "", r#"{"model":"m"}"#)]
@@ -76,11 +76,11 @@ async fn running_requests_end_before_the_gateway_does() {
     assert!(
         answers[3].header("retry-after").is_some() && answers[3].header("x-should-retry") == Some("true")
     );
-    // One that had come before is served.
+    // A connection that came before is served.
     told_late.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
     engine.call().await.send(&json("{}"));
     assert_eq!(told_late.answer().await.status, 200);
-    // One that never sends anything is not waited for.
+    // A connection that never sends anything is not waited for.
     silent.until_closed().await;
     call.send(&json("{}"));
     let got = busy.answer().await;
@@ -90,7 +90,7 @@ async fn running_requests_end_before_the_gateway_does() {
     assert_eq!(gateway.shared.counters.requests_with(Outcome::Ok), 2);
 }
 
-/// Begins to end the gateway; tells whether nothing had to be cut.
+/// Begins to end the gateway; the receiver gets whether nothing had to be cut.
 fn drain(gateway: &mut Gateway) -> tokio::sync::oneshot::Receiver<bool> {
     let plane = gateway.plane.take().unwrap();
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -112,7 +112,7 @@ async fn a_gateway_that_leaves_says_so_first_and_serves_on() {
     let mut plane = std::pin::pin!(gateway.plane.take().unwrap());
     let mut draining = Box::pin(plane.as_mut().get_mut().drain(Duration::ZERO));
     assert!(futures_util::poll!(draining.as_mut()).is_pending());
-    // The threads hear of it a moment later.
+    // The threads notice it a moment later.
     loop {
         let ready = gateway.client().await.ask(&get("/readyz", "")).await;
         if ready.status == 503 {

@@ -86,7 +86,7 @@ async fn requests_a_minute_are_told_and_kept() {
     let seconds: f64 = reset.strip_suffix('s').unwrap().parse().unwrap();
     assert!(15.0 < seconds && seconds <= 30.0, "{reset}");
     assert!(!got.head.contains("tokens") && !got.head.contains("retry-after"), "{}", got.head);
-    // What is refused for another reason costs nothing, and tells the limits all the same.
+    // A request refused for another reason costs nothing, and its answer shows the limits all the same.
     let got = client.ask(&post("/v1/embeddings", "two", "", r#"{"model":"m","input":"x"}"#)).await;
     assert_eq!((got.status, number(&got, "x-ratelimit-remaining-requests")), (400, 1), "{}", got.body);
     let got = client.ask(&get("/v1/models", "authorization: Bearer two\r\n")).await;
@@ -142,7 +142,7 @@ async fn tokens_are_reserved_and_settled_by_the_engine_s_count() {
     assert_eq!(first.answer().await.status, 200);
     second.send(&post(CHAT, "t", "", long)).await;
     let call = engine.call().await;
-    // A client that leaves is settled too: by then nothing was generated.
+    // The request of a client that leaves is settled too: by then nothing was generated.
     drop(second);
     let mut call = call;
     call.gone().await;
@@ -154,7 +154,7 @@ async fn tokens_are_reserved_and_settled_by_the_engine_s_count() {
     assert_eq!((got.status, number(&got, "x-ratelimit-limit-tokens")), (200, 600));
     let left = number(&got, "x-ratelimit-remaining-tokens");
     assert!((560..=600).contains(&left), "18 and an estimate of 7 of 600: {left}");
-    // It used more than it reserved, and more than there is: a debt.
+    // The request used more than it reserved, and more than there is: a debt.
     client.send(&post(CHAT, "t", "", BODY)).await;
     engine.call().await.send(&json(r#"{"usage":{"prompt_tokens":900,"completion_tokens":0}}"#));
     assert_eq!(client.answer().await.status, 200);
@@ -233,7 +233,7 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
     let gateway = Gateway::with(catalog, |_| {});
     let mut client = gateway.client().await;
     let got = ask(&mut client, &mut engine, "a").await;
-    // The one that has less left speaks.
+    // The limit that has less left is shown.
     assert_eq!(number(&got, "x-ratelimit-limit-requests"), 3);
     assert_eq!(ask(&mut client, &mut engine, "b").await.status, 200);
     let cookie = format!("cookie: {COOKIE}\r\nsec-fetch-site: same-origin\r\n");
@@ -247,7 +247,7 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
         assert!((5..=20).contains(&wait), "{wait}");
         assert!(got.body.contains("this organisation's limit"), "{}", got.body);
     }
-    // What the organisation refused did not cost the key anything, nor a place.
+    // A refusal by the organisation's limit did not cost the key anything, nor a place.
     let left = 100 - 1;
     let shared = Arc::clone(&gateway.shared);
     let got = client.ask(&get("/v1/models", "authorization: Bearer a\r\n")).await;
@@ -307,7 +307,7 @@ async fn a_budget_warns_then_stops_and_the_next_day_begins_anew() {
     let mut client = gateway.client().await;
     let warning = "x-gantry-budget-warning";
     assert_eq!(ask(&mut client, &mut engine, "b").await.header(warning), None);
-    // 36 of 40 when its answer is complete, but its head left before: the next one says it.
+    // Used are 36 of 40 when its answer is complete, but its head left before: the next answer has the warning.
     assert_eq!(ask(&mut client, &mut engine, "b").await.status, 200);
     let got = ask(&mut client, &mut engine, "b").await;
     assert_eq!((got.status, got.header(warning)), (200, Some("key day 90%")));

@@ -1,4 +1,4 @@
-//! What engines would fetch for clients, and how bodies come.
+//! Tests of addresses that engines would fetch for clients, and of the framing of bodies.
 
 use crate::{
     client::post,

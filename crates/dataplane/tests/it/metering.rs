@@ -1,4 +1,5 @@
-//! What a request is charged when its engine counts in another way than others, says nonsense, or is left alone.
+//! Tests of what a request is charged if its engine counts in an unusual way, reports nonsense, or is left by its
+//! client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +28,7 @@ fn served_by(engine: &Engine, kind: Option<EngineKind>) -> Gateway {
     Gateway::with(catalog, |_| {})
 }
 
-/// The row of a request that is answered so.
+/// Returns the row of a request that gets this answer.
 async fn row_of(kind: Option<EngineKind>, path: &str, body: &str, answer: &str) -> UsageRow {
     let mut engine = Engine::start().await;
     let gateway = served_by(&engine, kind);
@@ -76,10 +77,10 @@ async fn a_plain_answer_of_llama_server_counts_all_its_choices() {
     // All of them went on as long as they were allowed to; the prompt was read once.
     assert_eq!(of(r#""prompt":"hello","n":3"#, &[seven; 3], (3, 7)).await, (3, 21, false));
     assert_eq!(of(r#""prompt":"hello","n_cmpl":2"#, &[seven; 2], (3, 7)).await, (3, 14, false));
-    // An answer that is half as long as the one that was counted.
+    // This answer is half as long as the one that was counted.
     let short = ("makeknow", "stop");
     assert_eq!(of(r#""prompt":"hello","n":2"#, &[seven, short], (3, 7)).await, (3, 10, true));
-    // Nobody pays only for a first answer that ends at once.
+    // A first answer that ends at once does not make the others free.
     let prompts = format!(r#""prompt":[{}]"#, vec![r#""hello world""#; 100].join(","));
     let mut choices = vec![("", "stop")];
     choices.resize(100, seven);
@@ -115,11 +116,11 @@ async fn a_stream_of_llama_server_counts_each_choice_for_itself() {
     let body = r#"{"model":"m","stream":true,"messages":[],"n":2}"#;
     let answer = streamed(&events.each_ref().map(String::as_str));
     assert_eq!(tokens(&row_of(llama, CHAT, body, &answer).await), (16, 11, false));
-    // An upstream of the registry is known by what it says of itself.
+    // An upstream of the registry is recognized by its `Server` header.
     let named = answer.replace("server: uvicorn", "Server: llama.cpp");
     assert_eq!(tokens(&row_of(None, CHAT, body, &named).await), (16, 11, false));
 
-    // Others count as they go on, and all choices together at the end.
+    // Other engines count as they go on, and all choices together at the end.
     let events = [last(0, &usage(3, 5)), last(1, &usage(3, 6)), behind(&usage(3, 14))];
     let answer = streamed(&events.each_ref().map(String::as_str));
     for other in [Some(EngineKind::Vllm), None] {
@@ -158,7 +159,7 @@ async fn counts_that_can_not_be_are_estimated() {
     ] {
         assert_eq!(of(body).await, (27 / 4, body.len() as i64 / 4, true), "{body}");
     }
-    // Half of it is said: the other half is estimated.
+    // The engine reports one half: the other half is estimated.
     for body in [
         r#"{"usage":{"completion_tokens":2}}"#,
         r#"{"usage":{"prompt_tokens":"7","completion_tokens":2}}"#,
@@ -175,7 +176,7 @@ async fn who_leaves_a_plain_request_pays_for_the_time() {
     let mut engine = Engine::start().await;
     let gateway = served_by(&engine, None);
     let mut n = 0;
-    // Before the head of the answer, and behind it.
+    // The client leaves before the head of the answer, and after it.
     for begun in [false, true] {
         let mut client = gateway.client().await;
         let body = r#"{"model":"m","max_tokens":4}"#;
@@ -185,13 +186,13 @@ async fn who_leaves_a_plain_request_pays_for_the_time() {
             call.send("HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{");
             client.head().await;
         }
-        // So long that the engine may have written all that it was allowed to.
+        // This is long enough for the engine to have written all that it was allowed to.
         tokio::time::sleep(Duration::from_millis(300)).await;
         drop(client);
         call.gone().await;
         n += 1;
     }
-    // Who has an engine count pays for no time.
+    // If there is a count of the engine, time is not charged.
     let mut client = gateway.client().await;
     client.send(&post("/tokenize", KEY, "", r#"{"model":"m","prompt":"x"}"#)).await;
     let mut call = engine.call().await;
@@ -319,7 +320,7 @@ async fn streams_end_with_the_key_or_session_that_asked_for_them() {
         assert!(last.starts_with("data: {\"error\"") && last.contains("invalid_api_key"), "{last}");
         assert_eq!(mine.chunk().await, None);
         call.gone().await;
-        // Whoever else streams is not touched.
+        // Other callers' streams are not affected.
         others.send(&format!("{}{}0\r\n\r\n", chunk(EVENT), chunk("data: [DONE]\n\n")));
         assert_eq!(other.chunk().await.as_deref(), Some(EVENT));
         assert_eq!(other.chunk().await.as_deref(), Some("data: [DONE]\n\n"));

@@ -83,7 +83,7 @@ async fn requests_wait_for_a_model_that_is_being_applied() {
     }
     assert_eq!(gateway.shared.waiting("m"), 0);
     let rows = gateway.rows(10).await;
-    // What a row says of its time begins with the arrival.
+    // The latency in a row begins with the arrival of the request.
     let waited = waited.as_millis() as i64;
     assert!(rows.iter().all(|it| it.outcome == Outcome::Ok && it.latency_ms >= waited), "{waited}: {rows:?}");
 }

@@ -52,7 +52,7 @@ async fn acquaint(client: &mut Client) {
     }
 }
 
-/// What that process says before its address.
+/// Text that the process prints before its address.
 const LISTENS: &str = "the simulator listens on ";
 
 /// A simulator in a process of its own.
@@ -179,10 +179,10 @@ async fn when_nobody_waits_any_more_one_request_tries() {
     gateway.rows(MIN_SEEN as usize + 5).await;
 }
 
-/// The floor is far below the time that answers take here, and nobody is refused: bytes come, to somebody.
+/// The floor is far below the time that answers take here, and no request is refused: bytes come, to some request.
 #[tokio::test]
 async fn an_engine_that_is_slow_but_goes_on_is_not_held_to_be_stalled() {
-    // So long that no machine is slow enough to be held to be stalled in earnest; the moments below are made up.
+    // This is long enough that the engine never really stalls, even on a slow machine; the moments below are made up.
     let floor = Duration::from_hours(1);
     let mut engine = Engine::start().await;
     let (gateway, upstream) = gateway(engine.addr, floor);
@@ -252,7 +252,7 @@ async fn a_plain_answer_that_takes_long_takes_the_model_from_nobody() {
     let mut waits = gateway.client().await;
     waits.send(&post(CHAT, KEY, "", &BODY.replace("3}", "300000}"))).await;
     let slow = engine.call().await;
-    // The wait is the fault; three times the floor.
+    // The wait is the fault that is tested; it is three times the floor.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(upstream.health(Instant::now()), UpstreamHealth::Ok);
     for key in [KEY, OTHER].iter().cycle().take(10) {

@@ -101,7 +101,7 @@ async fn an_event_cut_in_the_middle_is_ended_before_the_error() {
     let gateway = Gateway::start(engine.addr);
     let body = r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#;
     let (mut client, call) = open(&gateway, &mut engine, body).await;
-    // No length and no chunks: only `[DONE]` would tell that it is complete.
+    // There is no length and there are no chunks: only `[DONE]` would show that it is complete.
     call.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"cho");
     client.head().await;
     assert_eq!(client.chunk().await.as_deref(), Some("data: {\"cho"));
@@ -191,7 +191,7 @@ async fn a_client_that_reads_nothing_lets_go_of_the_engine() {
     let routes = catalog(engine.addr, vec![(KEY, key_entry(1))]);
     let gateway = Gateway::with(routes, |config| config.write_timeout = Duration::from_millis(300));
     let (client, mut call) = open(&gateway, &mut engine, STREAM).await;
-    // More than all buffers on the way take.
+    // This is more than all buffers on the way take.
     call.send(&format!("{SSE_HEAD}{}", chunk(&EVENT.repeat(600_000))));
     call.gone().await;
     drop(client);
@@ -271,7 +271,7 @@ async fn a_stream_is_whole_with_its_last_event_whatever_becomes_of_the_connectio
             assert_eq!((row.status_code, row.outcome), (200, Outcome::Ok), "{path} {part}");
         }
     }
-    // What ends before its last event is no whole answer.
+    // An answer that ends before its last event is not whole.
     let gateway = Gateway::start(engine.addr);
     let (mut client, call) = open(&gateway, &mut engine, STREAM).await;
     call.send(&format!("{SSE_HEAD}{}", chunk(&format!("{EVENT}data: [DO"))));

@@ -1,4 +1,4 @@
-//! What real engines answered, and sending it again.
+//! Recorded answers of real engines, and sending them again.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(crate) fn transcript(name: &str) -> Transcript {
 }
 
 impl Transcript {
-    /// As the engine sent it.
+    /// Returns the answer as the engine sent it.
     pub(crate) fn answer(&self) -> String {
         if !self.streams {
             return with_status(&self.status, &self.body);
@@ -47,7 +47,7 @@ impl Transcript {
         out + "0\r\n\r\n"
     }
 
-    /// The request, for the gateway's model `name`.
+    /// Returns the request, for the gateway's model `name`.
     pub(crate) fn request_to(&self, name: &str) -> String {
         let mut request: serde_json::Value = serde_json::from_str(&self.request).unwrap();
         request["model"] = name.into();

@@ -1,7 +1,7 @@
-//! How rows are shown and read again: in answers of the API and in exported files, one JSON object each. What the hash
+//! How rows are written and read again in API answers and exported files: one JSON object each. The data that the hash
 //! covers passes through unchanged.
 
-/// A hash as people see it: lower-case hexadecimal.
+/// Formats a hash for people: lower-case hexadecimal.
 pub fn hex(hash: &[u8; 32]) -> String {
     hash.iter().fold(String::with_capacity(64), |mut text, byte| {
         use std::fmt::Write;
@@ -21,9 +21,9 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
     (digits.len() == 64).then_some(hash)
 }
 
-// The forms that serde asks for: fields by reference.
+// serde demands functions that take the field by reference.
 
-/// RFC 3339.
+/// Timestamps as RFC 3339 text.
 pub(super) mod time {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -40,7 +40,7 @@ pub(super) mod time {
     }
 }
 
-/// Of a hash.
+/// Hashes as hexadecimal text.
 pub(super) mod hash {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -55,7 +55,8 @@ pub(super) mod hash {
     }
 }
 
-/// Of a text that is JSON. It is part of the hash, so it is passed on as it stands; what is none is left out.
+/// Texts that are JSON. They are part of the hash, so they are passed on unchanged; a text that is not JSON is left
+/// out.
 pub(super) mod json {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::value::RawValue;

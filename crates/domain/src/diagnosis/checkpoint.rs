@@ -1,4 +1,5 @@
-//! Failures of checkpoints in vLLM. Texts of vLLM 0.32.0 with transformers 5.19, provoked with its build for CPUs.
+//! Failures of checkpoints in vLLM. The texts are from vLLM 0.32.0 with transformers 5.19; each failure was provoked
+//! with the CPU build.
 
 use super::signature::{
     Advice, Signature,
@@ -17,7 +18,7 @@ const fn log(
     Signature::new(id, Some(Vllm), When::Log(patterns), title, message, fixes)
 }
 
-/// In the order in which they are tried.
+/// Signatures, in the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     log(
         "vllm_unknown_quantization",

@@ -1,11 +1,11 @@
-//! From an argument of an engine's command line back to the field that became it.
+//! Maps an argument of an engine's command line back to the model field that it came from.
 
 use crate::model::{
     EngineKind, ModelConfig,
     fields::{self, Field},
 };
 
-/// Arguments that the table of fields does not name: short forms, and those that the engines' files write themselves.
+/// Arguments that the field table does not name: short forms, and arguments that the engines' modules write themselves.
 const ALIASES: &[(&str, &str)] = &[
     ("-c", "context_size"),
     ("-ngl", "ngl"),
@@ -59,8 +59,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("-hf", "repo_id"),
 ];
 
-/// Fields that hold a path inside the models base directory, or a name that engines print like one. The model's own file comes last: the others are rarer,
-/// so a match says more.
+/// Fields that hold a path inside the models base directory, or a name that engines print like a path. The model's own
+/// file comes last: the other fields are set more rarely, so a match with one of them says more.
 const PATHS: &[&str] = &[
     "draft_model_path",
     "mmproj",
@@ -71,7 +71,7 @@ const PATHS: &[&str] = &[
     "local_path",
 ];
 
-/// The field of `engine` that becomes `flag`; an operator's own argument is `extra_args`.
+/// Returns the field of `engine` that became `flag`. An operator's own argument belongs to `extra_args`.
 ///
 /// `flag` may carry a value (`--x=1`, `--x 1`), be the name of a setting in the engine's own words
 /// (`gpu_memory_utilization`), or a variable (`LLAMA_ARG_CTX_SIZE`).
@@ -96,7 +96,7 @@ pub(super) fn field_of(flag: &str, engine: EngineKind, config: &ModelConfig) -> 
         .or_else(|| ALIASES.iter().find(|it| it.0 == flag || it.0 == long).map(|it| it.1))
 }
 
-/// The field whose value is `path`, as the container or the host sees it.
+/// Returns the field whose value is `path`, written as the container or the host sees it.
 pub(super) fn field_of_path(path: &str, config: &ModelConfig) -> Option<&'static str> {
     let ends = |value: &str| {
         let value = value.trim_matches('/');

@@ -1,4 +1,4 @@
-//! Failures of GGUF files. Texts of llama.cpp b11434, nearly all provoked with it.
+//! Failures of GGUF files. The texts are from llama.cpp b11434; nearly all failures were provoked with it.
 
 use super::{
     signature::{
@@ -23,7 +23,7 @@ const fn log(
 const AGAIN: Advice = change("local_path", "download the file again, and compare its size with the source");
 const NEWER: Advice = change("engine_image", "use a newer version of the engine");
 
-/// In the order in which they are tried.
+/// Signatures, in the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     log(
         "llamacpp_split_part_missing",

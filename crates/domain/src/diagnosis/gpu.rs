@@ -25,7 +25,7 @@ const fn log(
     Signature::new(id, engine, When::Log(patterns), title, message, fixes)
 }
 
-/// In the order in which they are tried.
+/// Signatures, in the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     log(
         "vllm_kv_cache_too_small",

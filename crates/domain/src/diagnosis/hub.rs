@@ -23,10 +23,10 @@ const fn log(
     Signature::new(id, None, When::Log(patterns), title, message, fixes)
 }
 
-/// What names a repository, the model's own first.
+/// Fields that name a repository, the model's own first.
 const SOURCES: &[&str] = &["repo_id", "tokenizer"];
 
-/// In the order in which they are tried.
+/// Signatures, in the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     log(
         "hub_access_restricted",
@@ -137,7 +137,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             change("local_path", "or copy the files below the models base directory"),
         ],
     ),
-    // Without network llama-server leaves the model out and then complains about that.
+    // Without a network llama-server drops the model and then complains that there is none.
     log(
         "hub_download_failed",
         &["exactly one out metadata, path_model, and file must be defined", "failed to download"],

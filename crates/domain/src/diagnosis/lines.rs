@@ -1,26 +1,26 @@
-//! A log as lines that signatures can be held against: bounded, without colours, prefixes and repetition.
+//! Splits a log into lines that signatures can be matched against: bounded, without colours, prefixes and repetition.
 //!
-//! The log comes from a program that may be broken or hostile; whatever it holds, the work is bounded.
+//! The log comes from a program that may be broken or hostile, so the work is bounded whatever the log holds.
 
 use std::borrow::Cow;
 
 use super::pattern::shorten;
 
-/// Lines that are looked at from the beginning of a log.
+/// Most lines that are read from the beginning of a log.
 const HEAD_LINES: usize = 2000;
-/// Lines that are looked at from its end.
+/// Most lines that are read from its end.
 const TAIL_LINES: usize = 4000;
-/// Longest part of a line that is looked at, in bytes.
+/// Longest part of a line that is read, in bytes.
 const MAX_LINE: usize = 2000;
-/// Text that is looked at from the beginning and from the end together, in bytes.
+/// Most text that is read from the beginning and the end together, in bytes.
 const MAX_TEXT: usize = 3 << 20;
 
-/// How the engine ranks a line.
+/// The severity that the engine gave a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Info,
     Warning,
-    /// Says nothing about it: what Python prints of an exception, and older builds of llama.cpp.
+    /// The line has no severity, as in Python exceptions and in logs of older builds of llama.cpp.
     Plain,
     Error,
 }
@@ -29,11 +29,11 @@ pub(super) enum Level {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     pub level: Level,
-    /// Without colours, time stamp, process and level.
+    /// The text without colours, time stamp, process and level.
     pub text: Cow<'a, str>,
 }
 
-/// Lines of other failures that say nothing about the cause (engines' own summaries of what went wrong before).
+/// Lines with which engines sum up an earlier failure. They say nothing about the cause.
 const WRAPPERS: &[&str] = &[
     "Engine core initialization failed",
     "EngineCore failed to start",
@@ -79,7 +79,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// It speaks of an error, or may do so: not information, not source code in a traceback.
+    /// Whether the line reports an error, or may do so. Information and source code in a traceback don't.
     pub(super) fn may_be_cause(&self) -> bool {
         self.level >= Level::Plain && !self.is_traceback()
     }
@@ -89,12 +89,12 @@ impl<'a> Line<'a> {
         text.starts_with("File \"") || text.starts_with('^') || text.starts_with("raise ")
     }
 
-    /// It is another line's summary.
+    /// Whether the line only sums up an earlier failure.
     pub(super) fn is_wrapper(&self) -> bool {
         WRAPPERS.iter().any(|it| self.text.contains(it))
     }
 
-    /// An engine's own words for an error: used when no signature knows the failure.
+    /// Whether the engine itself calls the line an error. This is used when no signature matches the failure.
     pub(super) fn is_error(&self) -> bool {
         if !self.may_be_cause() || self.is_wrapper() || self.text.trim().is_empty() {
             return false;
@@ -126,7 +126,7 @@ fn from_json(text: &str) -> Line<'static> {
     Line { level, text: Cow::Owned(value["msg"].as_str().unwrap_or(text).trim_end().to_owned()) }
 }
 
-/// The lines of `log` that are looked at, oldest first, without empty ones.
+/// Returns the lines of `log` that are examined, oldest first, without empty ones.
 pub(super) fn read(log: &str) -> Vec<Line<'_>> {
     // Progress bars end their lines with a carriage return.
     let mut all = log.split(['\n', '\r']).filter(|it| !it.trim().is_empty());
@@ -144,8 +144,8 @@ pub(super) fn read(log: &str) -> Vec<Line<'_>> {
     join_fields(lines.into_iter().map(Line::new).collect())
 }
 
-/// Pydantic names the setting in one line and says what is wrong with it in the next; errors of a check carry the
-/// words `Value error` before and the arguments behind.
+/// Joins the two lines of a Pydantic error. Pydantic names the setting in one line and says what is wrong with it in
+/// the next; errors of a validator begin with the words `Value error` and end with the arguments.
 fn join_fields(mut lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
     for line in &mut lines {
         if let Some(text) = line.text.trim_start().strip_prefix("Value error, ") {
@@ -183,7 +183,7 @@ fn clean(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Takes off time stamp, process and level.
+/// Splits off time stamp, process and level.
 fn split_prefix(line: &str) -> (Level, &str) {
     let line = strip_docker_time(line);
     // `(EngineCore pid=20777) ERROR 11-21 00:47:49 [core.py:1510] text`
@@ -219,7 +219,7 @@ fn split_prefix(line: &str) -> (Level, &str) {
     (Level::Plain, body)
 }
 
-/// `0.00.023.714 E func: text`
+/// Splits off the prefix of llama.cpp, as in `0.00.023.714 E func: text`.
 fn llamacpp_prefix(line: &str) -> Option<(Level, &str)> {
     let (time, rest) = line.split_once(' ')?;
     let digits = time.bytes().all(|it| it.is_ascii_digit() || it == b'.');
@@ -236,7 +236,8 @@ fn llamacpp_prefix(line: &str) -> Option<(Level, &str)> {
     Some((level, text))
 }
 
-/// `2026-11-21T03:40:02.123456789Z text`, when the runtime was asked for times.
+/// Removes the time that the container runtime puts before each line if asked for times:
+/// `2026-11-21T03:40:02.123456789Z text`.
 fn strip_docker_time(line: &str) -> &str {
     match line.split_once(' ') {
         Some((time, rest))

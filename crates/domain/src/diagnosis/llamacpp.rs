@@ -1,4 +1,5 @@
-//! Failures of llama-server: its arguments and the process. Texts of b11434, nearly all provoked with it.
+//! Failures of llama-server: its arguments and the process. The texts are from b11434; nearly all failures were
+//! provoked with it.
 
 use super::{
     signature::{
@@ -20,7 +21,7 @@ const fn log(
     Signature::new(id, Some(Llamacpp), When::Log(patterns), title, message, fixes)
 }
 
-/// In the order in which they are tried.
+/// Signatures, in the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     log(
         "llamacpp_argument_removed",
@@ -118,7 +119,8 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "the model's heads have {size} values, which do not fit into blocks of {block} for `{type}`",
         &[set("cache_type_v", Text("f16"), "don't quantise the V cache")],
     ),
-    // One row: the engine ends while the first of these lines are still on their way, and any of them may be lost.
+    // These patterns share one signature: the engine may exit before its first lines are written out, so any of them
+    // can be missing from the log.
     log(
         "llamacpp_chat_template_invalid",
         &[

@@ -1,9 +1,9 @@
-//! Why a model start failed: from the engine's log, the exit code and the gateway's own reason to a cause, the field to
-//! change and a value to try.
+//! Explains why a model failed to start: turns the engine's log, the exit code and the gateway's own reason into a
+//! cause, the field to change and a value to try.
 //!
-//! Pure. The knowledge stands in tables of signatures, one file per engine or source; a new failure is one row there.
-//! The rule: what the gateway or the container runtime said comes first, then the first line of the log that is a
-//! cause and not another line's summary, then how the container ended.
+//! This module does no I/O. What is known about failures is in tables of signatures, one file per engine or source; a
+//! new failure is one new row. The order of precedence: first what the gateway or the container runtime said, then the
+//! first line of the log that is a cause and not a summary of another line, then how the container ended.
 
 mod checkpoint;
 mod flags;
@@ -32,7 +32,7 @@ use signature::{Found, Signature, Target, Weight, When};
 
 pub use summary::summary;
 
-/// Lines of the log that a diagnosis quotes at most.
+/// Most lines of the log that a diagnosis quotes.
 const MAX_EVIDENCE: usize = 5;
 /// Longest quoted line, in bytes.
 const MAX_EVIDENCE_BYTES: usize = 500;
@@ -41,12 +41,12 @@ const MAX_EVIDENCE_BYTES: usize = 500;
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     pub engine: EngineKind,
-    /// Standard output and error of the container, as it wrote them. At most the first 2000 and the last 4000 lines
-    /// are looked at.
+    /// Standard output and error of the container, unchanged. At most the first 2000 and the last 4000 lines are
+    /// examined.
     pub log: &'a str,
-    /// `None`: it runs, or there is no container.
+    /// `None`: the container still runs, or there is none.
     pub exit_code: Option<i64>,
-    /// The runtime says that the kernel killed it for memory.
+    /// The runtime reports that the kernel killed the container for lack of memory.
     pub out_of_memory: bool,
     /// The model's `state_reason`.
     pub reason: Option<&'a str>,
@@ -57,16 +57,16 @@ pub struct Input<'a> {
 /// Whether a gateway watched the engine when it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Watch {
-    /// One did, or the engine runs.
+    /// A gateway watched it, or the engine still runs.
     #[default]
     Watched,
-    /// None did: it ended, or was ended, together with the gateway or after it.
+    /// No gateway watched it: the engine ended, or was stopped, together with the gateway or after it.
     Unwatched,
-    /// None did, and the machine was restarted meanwhile.
+    /// No gateway watched it, and the machine was restarted in the meantime.
     Rebooted,
 }
 
-/// How bad it is.
+/// How serious the failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -77,27 +77,27 @@ pub enum Severity {
     Info,
 }
 
-/// One thing to do about it, the most promising first.
+/// One way to fix the failure. A diagnosis lists the most promising first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
     pub text: String,
-    /// Field of the model's settings; absent where something else has to be changed.
+    /// The field of the model's settings to change; absent if something else has to be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<Cow<'static, str>>,
-    /// Value to try; `null` unsets the field, absent means that the reader has to choose.
+    /// The value to try. `null` unsets the field; if it is absent, the reader has to choose a value.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
 
-/// A `null` that is there is a value, too.
+/// Reads a `null` that is present as a value of its own, apart from an absent field.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
 }
 
-/// Why a start failed, in the shape of the API and of the database.
+/// Why a start failed, in the form that the API and the database use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
-    /// A signature matched. Without one the rest says what little is known.
+    /// Whether a signature matched. If none did, the other fields say the little that is known.
     pub detected: bool,
     pub title: String,
     pub message: String,
@@ -105,9 +105,9 @@ pub struct Diagnosis {
     /// The field of the first fix that has one.
     pub field: Option<Cow<'static, str>>,
     pub severity: Severity,
-    /// The signature's name, which does not change; `unknown` without one.
+    /// The signature's name, which never changes; `unknown` if no signature matched.
     pub error_type: Cow<'static, str>,
-    /// Lines of the log, cleaned, at most five of at most 500 bytes.
+    /// Lines quoted from the log without colours and prefixes: at most five, each of at most 500 bytes.
     pub evidence: Vec<String>,
 }
 
@@ -115,12 +115,12 @@ pub struct Diagnosis {
 struct Match<'a> {
     signature: &'static Signature,
     captures: Captures<'a>,
-    /// The line of the log.
+    /// Index of the matching line of the log.
     at: Option<usize>,
     quote: Option<&'a str>,
 }
 
-/// Every signature, in the order in which they are tried.
+/// Returns every signature, in the order in which they are tried.
 fn table() -> impl Iterator<Item = &'static Signature> {
     [
         runtime::SIGNATURES,
@@ -135,25 +135,25 @@ fn table() -> impl Iterator<Item = &'static Signature> {
     .flatten()
 }
 
-/// The names of all signatures: every value that `error_type` may have beside `unknown`.
+/// Returns the names of all signatures: every value that `error_type` may have apart from `unknown`.
 pub fn error_types() -> impl Iterator<Item = &'static str> {
     table().map(|it| it.id)
 }
 
 impl Diagnosis {
-    /// Title and message in one line.
+    /// Returns title and message in one line.
     pub fn line(&self) -> String {
         format!("{}: {}", self.title, self.message)
     }
 }
 
-/// Explains a failure that the gateway's or the container runtime's own words name: no log is needed, and none would
-/// say more.
+/// Explains a failure from the gateway's or the container runtime's own message alone. If that names the cause, the log
+/// would add nothing.
 pub fn from_reason(input: &Input<'_>) -> Option<Diagnosis> {
     by_reason(input, Weight::Cause).map(|found| explain(input, &[], found))
 }
 
-/// Explains a failure. Whatever the log holds, it does not panic, and the work is bounded.
+/// Explains a failure. It never panics and its work is bounded, whatever the log holds.
 pub fn diagnose(input: &Input<'_>) -> Diagnosis {
     let lines = lines::read(input.log);
     let found = by_reason(input, Weight::Cause)
@@ -192,7 +192,8 @@ fn by_memory<'a>(input: &Input<'a>) -> Option<Match<'a>> {
     Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
 }
 
-/// Only for an engine that ended in a way in which it may have been ended with the gateway: other codes say more.
+/// Explains an engine that ended while no gateway watched it. This applies only to exit codes that a stop together with
+/// the gateway may cause; other codes say more by themselves.
 fn by_watch<'a>(input: &Input<'a>, watch: Watch) -> Option<Match<'a>> {
     const ENDED: [i64; 3] = [0, 137, 143];
     let signature = table().find(|it| {
@@ -203,7 +204,7 @@ fn by_watch<'a>(input: &Input<'a>, watch: Watch) -> Option<Match<'a>> {
     Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
 }
 
-/// `None` also where another reason says that it was the gateway that ended the container.
+/// Returns the container's exit code. `None` also if the reason says that the gateway itself ended the container.
 fn exit_code(input: &Input<'_>) -> Option<i64> {
     match input.reason {
         Some(reason) => reason.rsplit_once("exit code ")?.1.trim_end_matches(')').parse().ok(),
@@ -217,7 +218,7 @@ fn by_exit<'a>(input: &Input<'a>) -> Option<Match<'a>> {
     Some(Match { signature, captures: Captures::new(), at: None, quote: input.reason })
 }
 
-/// The patterns of the log by which a signature is known.
+/// Returns the log patterns of a signature.
 fn words(signature: &Signature) -> &'static [&'static str] {
     match signature.when {
         When::Log(patterns) | When::Either(patterns) => patterns,
@@ -225,7 +226,8 @@ fn words(signature: &Signature) -> &'static [&'static str] {
     }
 }
 
-/// The first line that a signature of this weight knows by these patterns of its.
+/// Finds the first line that matches a signature of this weight. `patterns` selects which of a signature's patterns are
+/// used.
 fn by_log<'a>(
     input: &Input<'_>,
     lines: &'a [Line<'_>],
@@ -250,8 +252,8 @@ fn by_log<'a>(
     })
 }
 
-/// Where to look for a cause. What stands before the line that says "ready" did not keep the engine from starting;
-/// when it still runs, nothing did.
+/// Returns the first line that may hold the cause. Lines before the "ready" line did not prevent the start. If the
+/// engine is ready and still runs, there is no cause to find.
 fn first_line(input: &Input<'_>, lines: &[Line<'_>]) -> Option<usize> {
     let failed = input.exit_code.is_some() || input.reason.is_some() || input.out_of_memory;
     match lines.iter().rposition(|it| summary::says_ready(it)) {
@@ -292,7 +294,8 @@ fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis
     }
 }
 
-/// No signature knows it: the first error in the engine's own words, which is mostly the right place to read on.
+/// Makes the diagnosis for a failure without a signature: it quotes the first line that the engine itself calls an
+/// error, which is mostly the right place to read on.
 fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
     let at = first_line(input, lines)
         .and_then(|first| lines.iter().skip(first).position(Line::is_error).map(|it| it + first));
@@ -319,7 +322,7 @@ fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
     }
 }
 
-/// The line that decided, then the next errors in the engine's own words.
+/// Quotes the line that decided, then the next lines that the engine itself calls errors.
 fn evidence(lines: &[Line<'_>], at: Option<usize>, quote: Option<&str>) -> Vec<String> {
     let mut quotes: Vec<String> = Vec::new();
     let mut add = |text: &str| {

@@ -1,14 +1,14 @@
-//! Patterns of log lines: literal text with `{name}` (any text) and `{name#}` (a number) between it.
+//! Patterns for log lines: literal text with placeholders `{name}` (any text) and `{name#}` (a number).
 //!
-//! Matching never backtracks: each capture ends at the first place where the next literal begins, so the work is
-//! linear in the line.
+//! Matching never backtracks: each capture ends where the next literal first occurs, so the work is linear in the
+//! length of the line.
 
-/// What a pattern's `{…}` stood for.
+/// The texts that a pattern's `{…}` placeholders matched.
 pub(super) type Captures<'a> = Vec<(&'static str, &'a str)>;
 
-/// Places at which the first literal of a pattern is tried in one line.
+/// Most positions in one line at which a pattern's first literal is tried.
 const MAX_TRIES: usize = 4;
-/// Longest text that a `{name}` may stand for, in bytes.
+/// Longest text that a `{name}` may match, in bytes.
 const MAX_CAPTURE: usize = 300;
 
 /// Finds `pattern` in `line`.
@@ -58,15 +58,15 @@ fn at<'a>(pattern: &'static str, text: &'a str) -> Option<Captures<'a>> {
     }
 }
 
-/// Length of the number at the beginning of `text`.
+/// Returns the length of the number at the beginning of `text`.
 fn number(text: &str) -> Option<usize> {
     let end = text.find(|it: char| !(it.is_ascii_digit() || it == '.')).unwrap_or(text.len());
-    // A full stop after a number is the sentence's.
+    // A full stop after a number ends the sentence and is not part of the number.
     let length = text.get(..end)?.trim_end_matches('.').len();
     (length > 0).then_some(length)
 }
 
-/// At most `max` bytes of `text`, cut between characters.
+/// Returns at most `max` bytes of `text`, cut between characters.
 pub(super) fn shorten(text: &str, max: usize) -> &str {
     let mut end = max.min(text.len());
     while !text.is_char_boundary(end) {
@@ -75,8 +75,8 @@ pub(super) fn shorten(text: &str, max: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Puts captures into a text that names them as `{name}`; what was not captured becomes `…`. A part in brackets is left
-/// out where one of its captures is missing.
+/// Fills captures into a text that names them as `{name}`. A missing capture becomes `…`; a part in brackets is left
+/// out if one of its captures is missing.
 pub(super) fn fill(template: &str, captures: &[(&'static str, &str)]) -> String {
     let Some((before, (part, after))) =
         template.split_once('[').and_then(|it| Some((it.0, it.1.split_once(']')?)))

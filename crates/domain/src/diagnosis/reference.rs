@@ -1,4 +1,4 @@
-//! The table of signatures as people read it, for the reference page.
+//! The table of signatures in readable form, for the reference page.
 
 use super::{
     Watch,
@@ -11,23 +11,23 @@ use crate::model::EngineKind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub error_type: &'static str,
-    /// `None`: both engines.
+    /// `None`: the failure is of both engines.
     pub engine: Option<EngineKind>,
     pub title: &'static str,
-    /// What decides: a text with `…` for what differs, or how the container ended.
+    /// The sign by which the failure is recognised: a text with `…` for the variable parts, or how the container ended.
     pub sign: Sign,
-    /// The most promising thing to do, with `…` for what differs.
+    /// The most promising fix, with `…` for the variable parts.
     pub fix: String,
     /// The field of the first fix that has one.
     pub field: Option<&'static str>,
-    /// The value to try for it, as JSON; `…` is made from the log and from what is set.
+    /// The value to try for that field, as JSON; `…` if it is computed from the log and the current settings.
     pub value: Option<String>,
 }
 
 /// What a failure is recognised by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sign {
-    /// The first of the texts that are looked for, and how many others there are.
+    /// The first of the texts that match, and the number of other texts.
     Text {
         first: String,
         others: usize,
@@ -37,7 +37,7 @@ pub enum Sign {
     Watch(Watch),
 }
 
-/// Every known failure, in the order in which they are tried.
+/// Returns every known failure, in the order in which they are tried.
 pub fn entries() -> impl Iterator<Item = Entry> {
     table().map(|row| {
         let sign = match row.when {
@@ -82,12 +82,12 @@ fn value(advice: &Advice) -> Option<String> {
     }
 }
 
-/// A text of ours, without the marks of its optional parts.
+/// Returns one of our own texts without the brackets around its optional parts.
 fn plain(text: &str) -> String {
     blank(&text.replace(['[', ']'], ""))
 }
 
-/// `…` for each `{name}`.
+/// Replaces each `{name}` by `…`.
 fn blank(pattern: &str) -> String {
     let mut parts = pattern.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
 //! Failures before the engine ran, or from outside it: image, container runtime, host, and how the container ended.
 //!
-//! Texts of the container runtime: Docker 20.10 and 28 (`Either`, because some end up in the container's own log);
-//! of the gateway: `model::lifecycle::Failure` and the runtime's errors.
+//! The container runtime's texts are those of Docker 20.10 and 28; they use `Either` because some of them end up in the
+//! container's own log. The gateway's texts come from `model::lifecycle::Failure` and from the runtime's errors.
 
 use super::{
     Severity, Watch,
@@ -13,7 +13,7 @@ use super::{
     values,
 };
 
-/// Advice about the setting that the gateway itself names.
+/// Advice about the setting that the gateway's own message names.
 const NAMED: Advice = Advice {
     text: "set `{flag}` to a file that is there: paths are relative to the models base directory",
     target: Target::Flag,
@@ -52,7 +52,7 @@ const fn exit(
 
 const START_AGAIN: Advice = tip("start the model again");
 
-/// In the order in which they are tried.
+/// Signatures, in the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     reason(
         "model_file_not_found",
@@ -132,7 +132,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             tip("for a private registry, log the container runtime in on the host"),
         ],
     ),
-    // Without a word of the kernel's: an init that is told "exec format error" hands the program to a shell.
+    // The kernel itself does not report this. An init that gets "exec format error" hands the program to a shell.
     either(
         "image_wrong_platform",
         &[
@@ -256,7 +256,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "the disk of the container runtime or of the hub cache is full",
         &[tip("free some space: unused images (`docker image prune`) and models are the largest")],
     )
-    // In a log it may be about shared memory, which is told first.
+    // In a log these texts may be about shared memory, whose signature is tried first.
     .or(&["No space left on device", "no space left on device", "Not enough free disk space"]),
     reason(
         "key_mismatch",

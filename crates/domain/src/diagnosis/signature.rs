@@ -1,4 +1,5 @@
-//! A failure signature: what is looked for, where, and what is said about it. The tables are in the files beside.
+//! A failure signature: which texts it matches, where, and what it says about the failure. The tables of signatures are
+//! in the other files of this folder.
 
 use serde_json::Value;
 
@@ -10,42 +11,42 @@ use crate::model::{EngineKind, ModelConfig};
 pub(super) enum When {
     /// Patterns of lines of the log.
     Log(&'static [&'static str]),
-    /// Patterns of the model's `state_reason`: the container never ran, or the gateway ended it.
+    /// Patterns of the model's `state_reason`, for a container that never ran or that the gateway ended.
     Reason(&'static [&'static str]),
-    /// Either of them.
+    /// Patterns of both the log and the `state_reason`.
     Either(&'static [&'static str]),
     /// Exit codes of the container.
     Exit(&'static [i64]),
-    /// The kernel killed a process of the container for memory.
+    /// The kernel killed a process of the container for lack of memory.
     OutOfMemory,
-    /// Nobody watched its end.
+    /// No gateway watched how the engine ended.
     Watch(Watch),
 }
 
 /// How much a signature explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
-    /// It is why the start failed.
+    /// The line is the reason why the start failed.
     Cause,
-    /// It is what a failure looks like whose cause may stand elsewhere.
+    /// The line shows that something failed, but another line may hold the cause.
     Symptom,
-    /// The engine starts nevertheless.
+    /// The engine starts all the same.
     Notice,
 }
 
-/// Field that a piece of advice is about.
+/// The field that a piece of advice is about.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target {
     None,
     Field(&'static str),
-    /// The field that becomes the captured flag, named `flag`.
+    /// The field that became the flag captured as `{flag}`.
     Flag,
-    /// The field that holds the captured path, named `path`, or else this one.
+    /// The field that holds the path captured as `{path}`; if there is none, the field named here.
     Path(&'static str),
-    /// The first of these fields that is set, or else the first.
+    /// The first of these fields that is set; if none is, the first one.
     FirstSet(&'static [&'static str]),
-    /// The field that helps as things are set, of which the first is the most frequent; where there is none the advice
-    /// is left out.
+    /// The field that helps with the current settings, as the function chooses it; the text names the most frequent
+    /// one. If the function finds none, the advice is left out.
     Helping(&'static str, fn(&ModelConfig) -> Option<&'static str>),
 }
 
@@ -53,7 +54,7 @@ pub(super) enum Target {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Try {
     Nothing,
-    /// Back to the default.
+    /// Sets the field back to its default.
     Unset,
     Bool(bool),
     Text(&'static str),
@@ -66,7 +67,7 @@ pub(super) enum Try {
 /// One piece of advice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Advice {
-    /// May name captures, and `{field}`.
+    /// The text, which may contain captures and `{field}`.
     pub text: &'static str,
     pub target: Target,
     pub value: Try,
@@ -75,30 +76,30 @@ pub(super) struct Advice {
 /// One row of the tables.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Signature {
-    /// Stable: programs compare it.
+    /// The signature's name. It never changes, because programs compare it.
     pub id: &'static str,
-    /// `None`: both engines.
+    /// `None`: the signature is for both engines.
     pub engine: Option<EngineKind>,
     pub when: When,
-    /// Patterns of the log that count where no cause stands in plainer words: Python prints the exception that a
-    /// library began with before the one that says what it means.
+    /// Log patterns that count only if no other line names a cause more plainly. Python prints the exception that a
+    /// library raised first before the one that explains it.
     pub vague: &'static [&'static str],
     pub weight: Weight,
     pub severity: Severity,
     pub title: &'static str,
-    /// May name captures.
+    /// The message, which may contain captures.
     pub message: &'static str,
     pub fixes: &'static [Advice],
-    /// It says nothing new where this holds.
+    /// If this returns true for the settings, the signature reports nothing new and is skipped.
     unless: Option<fn(&ModelConfig) -> bool>,
 }
 
-/// What a matched signature's values are made from.
+/// A matched signature's captures and settings, from which values to try are made.
 pub(super) struct Found<'a> {
     pub engine: EngineKind,
     pub config: &'a ModelConfig,
     pub captures: Vec<(&'static str, &'a str)>,
-    /// The field of the advice at hand.
+    /// The field that the current advice is about.
     pub field: Option<&'static str>,
 }
 
@@ -152,7 +153,7 @@ impl Signature {
         self
     }
 
-    /// What it reports was asked for.
+    /// Whether the settings asked for what the signature reports.
     pub(super) fn is_idle(&self, config: &ModelConfig) -> bool {
         self.unless.is_some_and(|it| it(config))
     }
@@ -162,32 +163,32 @@ impl Signature {
     }
 }
 
-/// Advice that is no setting of the model.
+/// Makes advice that is not about a setting of the model.
 pub(super) const fn tip(text: &'static str) -> Advice {
     Advice { text, target: Target::None, value: Try::Nothing }
 }
 
-/// Advice to change `field`, to what is for the reader to say.
+/// Makes advice to change `field`; the reader chooses the value.
 pub(super) const fn change(field: &'static str, text: &'static str) -> Advice {
     Advice { text, target: Target::Field(field), value: Try::Nothing }
 }
 
-/// Advice to change the first of `fields` that is set.
+/// Makes advice to change the first of `fields` that is set.
 pub(super) const fn change_first(fields: &'static [&'static str], text: &'static str) -> Advice {
     Advice { text, target: Target::FirstSet(fields), value: Try::Nothing }
 }
 
-/// Advice to set `field` to `value`.
+/// Makes advice to set `field` to `value`.
 pub(super) const fn set(field: &'static str, value: Try, text: &'static str) -> Advice {
     Advice { text, target: Target::Field(field), value }
 }
 
-/// Advice about the field that becomes the captured `flag`.
+/// Makes advice about the field that became the captured `flag`.
 pub(super) const fn set_flag(value: Try, text: &'static str) -> Advice {
     Advice { text, target: Target::Flag, value }
 }
 
-/// Advice about the field that holds the captured `path`.
+/// Makes advice about the field that holds the captured `path`.
 pub(super) const fn change_path(or: &'static str, text: &'static str) -> Advice {
     Advice { text, target: Target::Path(or), value: Try::Nothing }
 }
@@ -202,7 +203,7 @@ impl Found<'_> {
         self.capture(name)?.parse().ok()
     }
 
-    /// The field that `target` means here.
+    /// Returns the field that `target` stands for in this failure.
     pub(super) fn target(&self, target: Target) -> Option<&'static str> {
         match target {
             Target::None => None,
@@ -220,10 +221,10 @@ impl Found<'_> {
         }
     }
 
-    /// The value that `value` means here, for the field at hand.
+    /// Returns the JSON for `value`, for the current field.
     pub(super) fn value(&self, value: Try) -> Option<Value> {
         let field = self.field?;
-        // Lists of the operator's own are not thrown away for one of their entries.
+        // An operator's own list is not replaced because of one of its entries.
         if matches!(field, "extra_args" | "extra_env" | "lora_adapters") {
             return None;
         }

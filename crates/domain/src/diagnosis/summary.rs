@@ -1,11 +1,12 @@
-//! A log in one line for people: what was started, how far it came, and the first thing that went wrong.
+//! Summarises a log in one line for people: what was started, how far the start got, and the first thing that went
+//! wrong.
 
 use super::{
     lines::{self, Level, Line},
     pattern::{find, shorten},
 };
 
-/// Lines of the engines that tell how far a start came, as (pattern, name, prefix, suffix).
+/// Lines of the engines that show how far a start got, as (pattern, name, prefix, suffix).
 const FACTS: &[(&str, &str, &str, &str)] = &[
     ("█  version {it}", "it", "vLLM ", ""),
     ("model: Resolved architecture: {it}", "it", "", ""),
@@ -19,7 +20,7 @@ const FACTS: &[(&str, &str, &str, &str)] = &[
 /// Longest summary, in bytes.
 const MAX: usize = 400;
 
-/// One line about `log`, for people.
+/// Summarises `log` in one line for people.
 pub fn summary(log: &str) -> String {
     let lines = lines::read(log);
     let mut parts: Vec<String> = Vec::new();
@@ -49,13 +50,13 @@ pub fn summary(log: &str) -> String {
     shorten(&parts.join("; "), MAX).to_owned()
 }
 
-/// The engine takes requests from here on.
+/// Whether the line says that the engine accepts requests from now on.
 pub(super) fn says_ready(line: &Line<'_>) -> bool {
     let signs = ["Application startup complete", "llama_server: model loaded", "main: model loaded"];
     line.level < Level::Error && signs.iter().any(|it| line.text.contains(it))
 }
 
-/// What an error line says, without its wrapping.
+/// Returns what an error line says, without the exception's name and other wrapping.
 pub(super) fn cause<'a>(line: &'a Line<'_>) -> &'a str {
     let text = line.text.trim();
     let text = text.split_once("error loading model: ").map_or(text, |it| it.1);

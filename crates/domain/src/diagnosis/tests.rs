@@ -1,4 +1,4 @@
-//! The tables hold together. What they find in recorded logs is in `tests/diagnosis.rs`.
+//! Checks that the tables are consistent. Tests with recorded logs are in `tests/diagnosis.rs`.
 
 use super::{signature::Try, *};
 
@@ -27,7 +27,7 @@ fn advice_names_only_fields_that_the_engine_has() {
             }
             let engines = EngineKind::ALL.into_iter().filter(|it| row.applies_to(*it));
             let known = |engine| fields::find(name, engine).is_some_and(|it| it.applies_to(engine));
-            // Rows for both engines may hold advice for each of them.
+            // Signatures for both engines may hold advice that is for one engine only.
             let fits = match row.engine {
                 Some(engine) => known(engine),
                 None => engines.into_iter().any(known),
@@ -57,7 +57,7 @@ fn templates_name_only_what_their_patterns_capture() {
     }
 }
 
-/// `…` in a message says nothing: what only some patterns capture stands in a part that can be left out.
+/// A `…` in a message says nothing. So a capture that only some patterns have must stand in an optional part.
 #[test]
 fn messages_have_no_gaps() {
     for row in table() {

@@ -1,5 +1,5 @@
-//! Failures of vLLM: its arguments and the process. Texts of vLLM 0.32.0, provoked with its build for CPUs where that
-//! is possible, else from its sources.
+//! Failures of vLLM: its arguments and the process. The texts are from vLLM 0.32.0: provoked with its CPU build where
+//! possible, else taken from its sources.
 
 use super::{
     signature::{
@@ -21,7 +21,7 @@ const fn log(
     Signature::new(id, Some(Vllm), When::Log(patterns), title, message, fixes)
 }
 
-/// In the order in which they are tried.
+/// Signatures, in the order in which they are tried.
 pub(super) const SIGNATURES: &[Signature] = &[
     log(
         "vllm_unknown_argument",

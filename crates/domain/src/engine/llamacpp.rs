@@ -1,14 +1,13 @@
-//! The secondary engine: llama-server's command line by build.
+//! The secondary engine: the command line of llama-server for each build.
 
 use secrecy::SecretString;
 
 use super::{Args, Confinement, Cure, Launch, LaunchContext, gpus};
 use crate::model::{Model, Task, check::below_models, fields::llamacpp_builds as builds};
 
-/// What `ngl` is where all layers are meant.
+/// Value of `ngl` that stands for all layers.
 const ALL_LAYERS: i64 = 999;
-/// Longest input of an embedding model that is prepared for unless a batch size is set: the buffers of the calculation
-/// grow with it.
+/// Longest input of an embedding model, in tokens, unless a batch size is set. The compute buffers grow with it.
 const EMBED_BATCH: i64 = 8192;
 
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
@@ -38,7 +37,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     if model.task == Task::Embed {
         args.push(&[if rerank { "--reranking" } else { "--embedding" }]);
         if rerank {
-            // `--reranking` sets it.
+            // `--reranking` sets the pooling.
             skip.push("pooling");
         }
         batches(&mut args);
@@ -78,7 +77,8 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let (args, warnings) = (args.words, args.warnings);
     Launch {
         image: cx.image.to_owned(),
-        // The path differs between images (`/app/llama-server`, `/llama-server`); every one of them starts it.
+        // The program's path differs between images (`/app/llama-server`, `/llama-server`), but the entry point of each
+        // of them starts it.
         entrypoint: None,
         args,
         env,
@@ -91,7 +91,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
 }
 
-/// What it reads from its environment: secrets, and where the hub and its cache are.
+/// Returns the environment of the engine: secrets, and where the hub and its cache are.
 fn environment(model: &Model, cx: &LaunchContext<'_>, online: bool) -> Vec<(String, SecretString)> {
     let mut env: Vec<(String, SecretString)> = vec![("LLAMA_API_KEY".into(), cx.key.clone())];
     if online {
@@ -102,7 +102,7 @@ fn environment(model: &Model, cx: &LaunchContext<'_>, online: bool) -> Vec<(Stri
         env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
         if cx.offline {
             env.push(("LLAMA_ARG_OFFLINE".into(), "1".into()));
-            // Its name in builds of 2025.
+            // The name of the variable in builds of 2025.
             env.push(("LLAMA_OFFLINE".into(), "1".into()));
         }
     }
@@ -110,8 +110,9 @@ fn environment(model: &Model, cx: &LaunchContext<'_>, online: bool) -> Vec<(Stri
     env
 }
 
-/// An input of an embedding model is handled in one piece: one longer than the physical batch, which is never above the
-/// logical one, is refused with 500. So both are as long as the longest input, unless they are set.
+/// Sets both batch sizes to the longest input unless they are set. llama-server handles an input of an embedding model
+/// in one piece: it refuses one that is longer than the physical batch with 500, and the physical batch is never above
+/// the logical one.
 fn batches(args: &mut Args<'_>) {
     let config = &args.model.config;
     let context = args.value_of("context_size").and_then(|it| it.parse::<i64>().ok()).filter(|it| *it > 0);
@@ -126,7 +127,7 @@ fn batches(args: &mut Args<'_>) {
     }
 }
 
-/// Whether the engine chooses how many layers fit: `--fit` changes only what is not given.
+/// Whether the engine chooses how many layers fit: `--fit` changes only arguments that are not given.
 fn leaves_layers_to_engine(args: &Args<'_>) -> bool {
     let config = &args.model.config;
     args.version >= builds::FIT
@@ -134,7 +135,8 @@ fn leaves_layers_to_engine(args: &Args<'_>) -> bool {
         && config.int("ngl").is_none_or(|it| it >= ALL_LAYERS)
 }
 
-/// The default of `ngl` stands for "all that fit". Where there is no GPU, llama-server would only warn about it.
+/// Leaves out the default of `ngl`, which stands for "all that fit". Without a GPU llama-server would only warn about
+/// it.
 fn without_gpu(args: &mut Args<'_>, skip: &mut Vec<&str>) {
     match args.model.config.int("ngl") {
         None => skip.push("ngl"),
@@ -148,7 +150,7 @@ fn without_gpu(args: &mut Args<'_>, skip: &mut Vec<&str>) {
     }
 }
 
-/// The operator's own variables. Shared by both engines.
+/// Adds the operator's own variables. Both engines use this.
 pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
     let extra = model.config.get("extra_env").and_then(serde_json::Value::as_object);
     env.extend(
@@ -156,7 +158,7 @@ pub(super) fn extra_env(model: &Model, env: &mut Vec<(String, SecretString)>) {
     );
 }
 
-/// Projector, chat template and adapters.
+/// Adds projector, chat template and adapters.
 fn files(args: &mut Args<'_>) {
     let config = &args.model.config;
     if let Some(path) = config.text("mmproj") {
@@ -173,7 +175,7 @@ fn files(args: &mut Args<'_>) {
         args.push(&["--chat-template-file", &args.file(file)]);
     } else if let Some(template) = config.text("chat_template") {
         if args.version < builds::JINJA_DEFAULT && template.contains('{') && config.get("jinja").is_none() {
-            // Such builds know their own templates by name, and others only with this before.
+            // These builds know their own templates by name; other templates need `--jinja` before them.
             args.push(&["--jinja"]);
         }
         args.push(&["--chat-template", template]);
@@ -184,12 +186,12 @@ fn files(args: &mut Args<'_>) {
     }
 }
 
-/// Speculative decoding; `false` when there is no draft model.
+/// Adds speculative decoding. Returns `false` if there is no draft model.
 fn draft(model: &Model, args: &mut Args<'_>) -> bool {
     let Some(path) = model.config.text("draft_model_path") else { return false };
     args.push(&["--model-draft", &args.file(below_models(path))]);
     if args.version >= builds::SPEC_TYPE {
-        // Without it newer builds load the draft model and never use it.
+        // Without this option newer builds load the draft model and never use it.
         args.push(&["--spec-type", "draft-simple"]);
     }
     true
@@ -209,7 +211,7 @@ fn threads(cx: &LaunchContext<'_>, args: &mut Args<'_>) {
     args.push(&["--threads", &used.to_string()]);
 }
 
-/// `mlock`, `no_mmap` and `load_mode` in the words of this build; whether the weights are locked in RAM.
+/// Writes `mlock`, `no_mmap` and `load_mode` as options of this build. Returns whether the weights are locked in RAM.
 fn memory(args: &mut Args<'_>) -> bool {
     let on = |args: &Args<'_>, name| args.value_of(name).as_deref() == Some("true");
     let (mlock, no_mmap) = (on(args, "mlock"), on(args, "no_mmap"));
@@ -221,7 +223,7 @@ fn memory(args: &mut Args<'_>) -> bool {
             (false, true) => Some("none"),
             (false, false) => None,
         });
-        // `auto` is what it does by itself, and what builds that don't know the option do.
+        // `auto` is the engine's own default, also in builds that don't know the option.
         if let Some(mode) = mode.filter(|it| *it != "auto") {
             args.push(&["--load-mode", mode]);
         }

@@ -1,4 +1,4 @@
-//! The engines: how a model becomes a command, an environment and mounts. One file per engine; pure.
+//! Turns a model into the engine's command, environment and mounts. There is one file per engine, and no I/O.
 
 pub mod llamacpp;
 pub mod owned;
@@ -28,15 +28,15 @@ pub const MODELS_MOUNT: &str = "/models";
 /// Where the hub cache is mounted (online mode).
 pub const HUB_CACHE_MOUNT: &str = "/hub-cache";
 
-/// Facts about this machine that a command depends on.
+/// Facts about this machine that affect a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     pub cpus: usize,
-    /// Indexes of the GPUs that containers can be given; empty on a machine without.
+    /// Indexes of the GPUs that containers can be given; empty on a machine without any.
     pub gpus: Vec<u32>,
 }
 
-/// What the gateway itself gives to an engine.
+/// Facts that the gateway itself adds to a start of an engine.
 #[derive(Debug, Clone)]
 pub struct LaunchContext<'a> {
     pub image: &'a str,
@@ -46,20 +46,20 @@ pub struct LaunchContext<'a> {
     pub key: &'a SecretString,
     /// Models must not be fetched from the hub.
     pub offline: bool,
-    /// Requests may refer to pictures and the like, which the engine fetches (`MEDIA_URL_HOSTS`).
+    /// Requests may refer to images and other media by address, which the engine fetches (`MEDIA_URL_HOSTS`).
     pub fetches_media: bool,
     pub hub_endpoint: Option<&'a str>,
     /// How the engine sees files and network.
     pub place: &'a Place,
-    /// What starts the engine, where that is no image's own affair.
+    /// The program that starts the engine, if not the image's own entry point.
     pub program: Option<&'a [String]>,
 }
 
-/// Everything about the container but what is the same for all (see the runtime).
+/// Everything about a container apart from what is the same for all containers; the runtime adds that.
 #[derive(Debug, Clone)]
 pub struct Launch {
     pub image: String,
-    /// Replaces the image's entry point, where versions of the image differ in it.
+    /// Replaces the image's entry point, if that differs between versions of the image.
     pub entrypoint: Option<Vec<String>>,
     pub args: Vec<String>,
     /// Secrets travel here, never in `args`.
@@ -71,22 +71,23 @@ pub struct Launch {
     pub mounts_hub_cache: bool,
     /// The engine locks its weights in RAM, which needs a raised memlock limit.
     pub locks_memory: bool,
-    /// What holds the container.
+    /// Limits on what the container can use and change.
     pub confinement: Confinement,
     /// Settings that this version of the engine can't express.
     pub warnings: Vec<LaunchWarning>,
 }
 
-/// How a container is held beyond what is the same for all.
+/// Limits on a container, beyond those that are the same for all containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Confinement {
-    /// RAM in bytes; `None`: the machine's.
+    /// RAM limit in bytes; `None`: all of the machine's RAM.
     pub memory_bytes: Option<i64>,
-    /// Its own files can't be changed but for `/tmp`, which is in RAM.
+    /// The container can't change its own files, except in `/tmp`, which is in RAM.
     pub read_only_root: bool,
-    /// The record says that itself.
+    /// Whether the record itself sets `read_only_root`.
     pub read_only_said: bool,
-    /// It fetches models or what requests refer to; otherwise it needs no network but the gateway's requests.
+    /// The engine fetches models or media that requests refer to. Otherwise it needs no network except to receive the
+    /// gateway's requests.
     pub internet: bool,
 }
 
@@ -110,20 +111,21 @@ pub struct LaunchWarning {
     pub cure: Cure,
 }
 
-/// What helps against a [`LaunchWarning`].
+/// What can be done about a [`LaunchWarning`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cure {
-    /// Another version of the engine, or to leave the setting out.
+    /// Use another version of the engine, or leave the setting out.
     Version,
-    /// To leave the setting out.
+    /// Leave the setting out.
     Unset,
-    /// What it says.
+    /// Do what this text says.
     Advice(String),
 }
 
 impl Launch {
-    /// Identity of what would run: SHA-256 over image, command, names of the environment and mounts (not the values
-    /// of the environment, which are secrets). Differs from the running container's label: the model needs an apply.
+    /// Returns the identity of what would run: SHA-256 over image, command, mounts and the names of the environment
+    /// variables (not their values, which are secrets). If it differs from the label of the running container, the
+    /// model needs an apply.
     pub fn spec_hash(&self) -> String {
         let mut hash = Sha256::new();
         let mut part = |text: &str| {
@@ -136,7 +138,7 @@ impl Launch {
         self.env.iter().for_each(|(name, _)| part(name));
         self.gpus.iter().for_each(|it| part(&it.to_string()));
         part(if self.mounts_hub_cache { "hub" } else { "" });
-        // Only what a record says, so that those of earlier versions of the gateway stay as they are.
+        // Only values that a record sets are hashed, so that hashes from earlier versions of the gateway stay the same.
         if let Some(bytes) = self.confinement.memory_bytes {
             part(&format!("memory {bytes}"));
         }
@@ -147,12 +149,12 @@ impl Launch {
     }
 }
 
-/// Whether both records lead to the same container, whatever the gateway's own settings are: they differ in nothing, or
-/// only in what the gateway does itself (time-outs, request defaults). A setting that the engine's version can't express
-/// counts as well: where the tag of the image does not tell it, it may be one that can.
+/// Whether both records lead to the same container, whatever the gateway's own settings are: they are equal, or differ
+/// only in what the gateway does itself (time-outs, request defaults). A setting that the engine's version can't
+/// express counts as a difference as well: if the image's tag does not show the version, the engine may support it.
 pub fn same_container(a: &Model, b: &Model) -> bool {
     let key = SecretString::from("");
-    // Large enough to cut no setting down.
+    // The host is large enough that no setting is reduced.
     let host = Host { cpus: 4096, gpus: (0..64).collect() };
     let launched = |model: &Model| {
         let image = model.config.text("engine_image").unwrap_or_default();
@@ -175,14 +177,14 @@ pub fn same_container(a: &Model, b: &Model) -> bool {
     if left_out.any(|it| old.config.get(it) != new.config.get(it)) {
         return false;
     }
-    // Values of variables are no part of the hash, which anybody can read from a container's labels.
+    // The hash leaves out the values of variables, because anyone can read it from a container's labels.
     let values =
         |it: &Launch| it.env.iter().map(|(_, value)| value.expose_secret().to_owned()).collect::<Vec<_>>();
     a.spec_hash() == b.spec_hash() && values(&a) == values(&b)
 }
 
-/// The key of the engine that a generation of a model runs on, in hexadecimal digits: HMAC-SHA256 under the internal key.
-/// It opens no other engine, and the internal key can't be told from it.
+/// Derives the key of the engine that runs one generation of a model, in hexadecimal digits: HMAC-SHA256 under the
+/// internal key. It opens no other engine, and the internal key can't be computed from it.
 pub fn instance_key(internal: &SecretString, model: ModelId, generation: i64) -> SecretString {
     // HMAC takes keys of any length.
     let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(internal.expose_secret().as_bytes()) else {
@@ -192,7 +194,7 @@ pub fn instance_key(internal: &SecretString, model: ModelId, generation: i64) ->
     SecretString::from(hex(&mac.finalize().into_bytes()))
 }
 
-/// The key of the engine that `model` runs on, or that its start makes.
+/// Returns the key of the engine that `model` runs on, or that its next start will create.
 pub fn key_of(internal: &SecretString, model: &Model) -> SecretString {
     match &model.launched {
         Some(launched) if launched.own_key => instance_key(internal, model.id, model.phase.generation()),
@@ -200,8 +202,8 @@ pub fn key_of(internal: &SecretString, model: &Model) -> SecretString {
     }
 }
 
-/// What the label of a container shows of the key it was started with: enough to see a rotation, useless to
-/// anyone else.
+/// Returns the fingerprint of an engine's key for the container's label: enough to detect a rotation, useless to anyone
+/// else.
 pub fn key_fingerprint(key: &SecretString) -> String {
     let mut hash = Sha256::new();
     hash.update(b"gantry internal key fingerprint\0");
@@ -218,7 +220,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The command and environment of a model's container.
+/// Builds the command and environment of a model's container.
 pub fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let mut launch = match model.engine {
         EngineKind::Vllm => vllm::launch(model, cx),
@@ -235,7 +237,7 @@ fn text(parts: &[&str]) -> Vec<String> {
     parts.iter().map(|it| (*it).to_owned()).collect()
 }
 
-/// The GPUs that the model asks for and the machine has.
+/// Returns the GPUs that the model asks for and the machine has.
 fn gpus(model: &Model, host: &Host) -> Vec<u32> {
     if model.config.text("device") == Some("cpu") {
         return Vec::new();
@@ -244,7 +246,7 @@ fn gpus(model: &Model, host: &Host) -> Vec<u32> {
         Some(chosen) => {
             let chosen = chosen.iter().filter_map(serde_json::Value::as_u64).map(|it| it as u32);
             let mut there: Vec<u32> = chosen.filter(|it| host.gpus.contains(it)).collect();
-            // Records of older versions of the gateway may name one twice.
+            // Records of older versions of the gateway may name a GPU twice.
             let mut seen = std::collections::HashSet::new();
             there.retain(|it| seen.insert(*it));
             there
@@ -253,10 +255,10 @@ fn gpus(model: &Model, host: &Host) -> Vec<u32> {
     }
 }
 
-/// What helps where there is none that a container can be given.
+/// The advice for a machine without a GPU that a container can be given.
 const NO_GPU: &str = "make a GPU of the machine visible to containers (driver and container toolkit)";
 
-/// What a start of the model will not do as its settings say, whatever the engine.
+/// Warns about settings that this machine can't fulfil, whatever the engine.
 fn warn_of_hardware(args: &mut Args<'_>, host: &Host, given: &[u32]) {
     let config = &args.model.config;
     let chosen = config.get("selected_gpus").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
@@ -291,7 +293,7 @@ impl<'a> Args<'a> {
         Self { model, place: cx.place, version, words: Vec::new(), warnings: Vec::new() }
     }
 
-    /// Where the engine finds a path below the models base directory.
+    /// Returns where the engine finds a path below the models base directory.
     fn file(&self, path: &str) -> String {
         self.place.model(path)
     }
@@ -304,7 +306,7 @@ impl<'a> Args<'a> {
         self.warn_with(field, message, Cure::Unset);
     }
 
-    /// Versions of the engine differ in it.
+    /// Warns about a setting that only other versions of the engine support.
     fn warn_of_version(&mut self, field: &'static str, message: impl Into<String>) {
         self.warn_with(field, message, Cure::Version);
     }
@@ -313,12 +315,12 @@ impl<'a> Args<'a> {
         self.warnings.push(LaunchWarning { field, message: message.into(), cure });
     }
 
-    /// The set value, else the specification's default, as one word of a command line.
+    /// Returns the set value, else the specification's default, as one word of a command line.
     fn value(&self, field: &Field) -> Option<String> {
         use serde_json::Value;
         match (self.model.config.get(field.name), field.default) {
             (Some(Value::String(text)), _) => Some(text.clone()),
-            // Engines read into single precision, and llama-server refuses what is too small for that.
+            // Engines read numbers in single precision, and llama-server refuses a number that is too small for that.
             (Some(value), _) if value.as_f64().is_some_and(|it| it != 0.0 && it.abs() < 1e-9) => {
                 Some("0".into())
             }
@@ -337,7 +339,7 @@ impl<'a> Args<'a> {
         fields::find(name, self.model.engine).and_then(|field| self.value(field))
     }
 
-    /// Every row that says by itself how it is written; `skip` names those that don't apply now.
+    /// Adds every field whose row defines its own arguments. `skip` names fields that don't apply now.
     fn table(&mut self, skip: &[&str]) {
         let engine = self.model.engine;
         for field in fields::all().filter(|it| it.applies_to(engine) && !skip.contains(&it.name)) {

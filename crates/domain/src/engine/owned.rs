@@ -1,8 +1,9 @@
-//! What the gateway decides about an engine, so that an operator's own arguments and variables may not: where it
-//! listens, its key, which model it serves under which name, and whether it may use the network.
+//! The arguments and variables of an engine that only the gateway may set, so that an operator's own ones are refused:
+//! where the engine listens, its key, which model it serves under which name, and whether it may use the network.
 //!
-//! Spellings are those that the engines' own parsers accept. vLLM (argparse): any unambiguous beginning of an option,
-//! `_` for `-`, `--option=value`, `--option.key`. llama-server: `_` for `-` in long options, every alias.
+//! All spellings that the engines' own parsers accept are covered. vLLM (argparse) takes any unambiguous beginning of
+//! an option, `_` for `-`, `--option=value` and `--option.key`. llama-server takes `_` for `-` in long options, and
+//! every alias.
 
 use crate::model::EngineKind;
 
@@ -25,10 +26,11 @@ const VLLM_ARGS: &[&str] = &[
     "--model",
     "--served-model-name",
     "--hf-token",
-    // A file with more arguments.
+    // This option names a file with more arguments.
     "--config",
 ];
-/// Arguments of vLLM's whose field has to be used, since more hangs on its value than the command.
+/// Arguments of vLLM that must be set through their field, because the gateway uses the value for more than the
+/// command.
 const VLLM_FIELDS: &[(&str, &str)] = &[("--trust-remote-code", "trust_remote_code")];
 const LLAMACPP_ARGS: &[&str] = &[
     "--host",
@@ -78,7 +80,7 @@ const LLAMACPP_ARGS: &[&str] = &[
     "--log-prompts-dir",
 ];
 
-/// Variables by their whole names: set by the gateway, or changing what program runs and what it opens to clients.
+/// Full names of variables that the gateway sets, or that change which program runs or what it exposes to clients.
 const VARIABLES: &[&str] = &[
     "PATH",
     "PYTHONPATH",
@@ -101,10 +103,10 @@ const VARIABLES: &[&str] = &[
     "VLLM_DEBUG_LOG_API_SERVER_RESPONSE",
     "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH",
 ];
-/// Beginnings of variables. Every argument of llama-server has a `LLAMA_ARG_` variable, so that `extra_args` says all
-/// that they could.
+/// Prefixes of refused variables. Every argument of llama-server has a `LLAMA_ARG_` variable, so nothing is lost:
+/// `extra_args` can say the same.
 const VARIABLE_PREFIXES: &[&str] = &["LLAMA_", "HF_", "HUGGINGFACE_", "HUGGING_FACE_", "LD_"];
-/// Of those, the ones that only tune downloads.
+/// Variables with these prefixes that are allowed, because they only tune downloads.
 const HARMLESS: &[&str] = &[
     "HF_HUB_DOWNLOAD_TIMEOUT",
     "HF_HUB_ETAG_TIMEOUT",
@@ -116,7 +118,7 @@ const HARMLESS: &[&str] = &[
     "HF_XET_HIGH_PERFORMANCE",
 ];
 
-/// The argument of the gateway's that `word` would set, if it is an option at all.
+/// Returns the argument of the gateway's that `word` would set, if `word` is such an option.
 pub fn argument(engine: EngineKind, word: &str) -> Option<&'static str> {
     if !word.starts_with('-') || word.trim_matches('-').is_empty() {
         return None;
@@ -126,15 +128,15 @@ pub fn argument(engine: EngineKind, word: &str) -> Option<&'static str> {
         EngineKind::Vllm => VLLM_ARGS.iter().find(|it| vllm_reads(flag, it)).copied(),
         EngineKind::Llamacpp => {
             let flag = if flag.starts_with("--") { flag.replace('_', "-") } else { flag.to_owned() };
-            // `--gpt-oss-20b-default` and its like choose and fetch a model of their own.
-            // `--spec-default` only sets how it drafts.
+            // `--gpt-oss-20b-default` and similar options choose and fetch a model of their own.
+            // `--spec-default` only sets how the engine drafts.
             let presets = (flag.ends_with("-default") && flag != "--spec-default") || flag.ends_with("-spec");
             LLAMACPP_ARGS.iter().find(|it| **it == flag).copied().or(presets.then_some("--model"))
         }
     }
 }
 
-/// The field that has to be used instead of the argument `word`.
+/// Returns the field to use instead of the argument `word`.
 pub fn field(engine: EngineKind, word: &str) -> Option<&'static str> {
     let flag = word.split('=').next().unwrap_or(word);
     match engine {
@@ -143,14 +145,14 @@ pub fn field(engine: EngineKind, word: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether vLLM's parser may take `flag` for `option`. Its short options have several letters and are nobody's
-/// beginning.
+/// Whether vLLM's parser may read `flag` as `option`. Its short options have several letters and are not abbreviations
+/// of long ones.
 fn vllm_reads(flag: &str, option: &str) -> bool {
     let flag = flag.split('.').next().unwrap_or(flag).replace('_', "-");
     option == flag || (flag.starts_with("--") && flag.len() > 2 && option.starts_with(&flag))
 }
 
-/// Whether the gateway decides about this environment variable.
+/// Whether only the gateway may set this environment variable.
 pub fn variable(name: &str) -> bool {
     VARIABLES.contains(&name)
         || (VARIABLE_PREFIXES.iter().any(|it| name.starts_with(it)) && !HARMLESS.contains(&name))

@@ -1,10 +1,10 @@
-//! Where an engine runs, as the engine sees it: in a container of its own, or as a process of this machine.
+//! Paths and address as an engine sees them: in a container of its own, or as a process of this machine.
 
 use std::path::Path;
 
 use super::{HUB_CACHE_MOUNT, MODELS_MOUNT, PORT};
 
-/// How an engine sees the models, the hub cache and its own address. A value, so that commands are made in one way for
+/// How an engine sees the models, the hub cache and its own address. With it, commands are made in the same way for
 /// every runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -18,11 +18,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// Stands for a port that is chosen when the process starts. A word of its own, so that the identity of a command
+    /// Placeholder for a port that is chosen when the process starts. It is fixed, so that the identity of a command
     /// ([`super::Launch::spec_hash`]) does not change with each start.
     pub const CHOSEN_PORT: &'static str = "$PORT";
 
-    /// Inside a container: fixed mounts, a fixed port, published by the container runtime.
+    /// Returns the place of an engine in a container: fixed mounts and a fixed port, which the container runtime
+    /// publishes.
     pub fn container() -> Self {
         Self {
             models: MODELS_MOUNT.to_owned(),
@@ -32,7 +33,7 @@ impl Place {
         }
     }
 
-    /// A process of this machine: the real directories, and a port on loopback.
+    /// Returns the place of an engine that is a process of this machine: the real directories, and a port on loopback.
     pub fn process(models_dir: &Path, hub_cache_dir: &Path) -> Self {
         Self {
             models: models_dir.to_string_lossy().trim_end_matches('/').to_owned(),
@@ -42,8 +43,8 @@ impl Place {
         }
     }
 
-    /// Where the engine finds a path that may be written as a container sees it, below `/models/`; anything else is no
-    /// path of ours and stays.
+    /// Translates a path that may be written as a container sees it, below `/models/`, to where the engine finds it.
+    /// Any other text is not one of our paths and stays as it is.
     pub fn seen_below_models(&self, text: &str) -> String {
         match text.strip_prefix(MODELS_MOUNT).and_then(|it| it.strip_prefix('/')) {
             Some(path) => self.model(path),
@@ -51,7 +52,7 @@ impl Place {
         }
     }
 
-    /// Where the engine finds a path below the models base directory.
+    /// Returns where the engine finds a path below the models base directory.
     pub fn model(&self, path: &str) -> String {
         format!("{}/{}", self.models, path.trim_end_matches('/'))
     }

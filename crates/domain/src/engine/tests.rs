@@ -1,4 +1,4 @@
-//! Command lines as the engines would get them.
+//! Tests of the command lines that engines get.
 
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -82,10 +82,10 @@ fn the_engine_chooses_the_layers_where_it_is_told_to_fit() {
         llama_on_a_gpu(&body, version, false).args.join(" ")
     };
     for more in [json!({}), json!({"ngl": 999}), json!({"fit_memory": "on"})] {
-        // It does so by itself.
+        // The engine does so by itself.
         let command = line(more.clone(), "b11434");
         assert!(!command.contains("--fit") && !command.contains("--n-gpu-layers"), "{command}");
-        // Without the feature all layers are asked for.
+        // Builds without the feature are told to put all layers on the GPU.
         assert!(line(more.clone(), "b7000").contains("--n-gpu-layers 999"), "{more}");
     }
     assert!(line(json!({"ngl": 20, "fit_memory": "on"}), "b11434").contains("--n-gpu-layers 20"));
@@ -123,7 +123,7 @@ fn embedding_inputs_may_be_as_long_as_the_context() {
     let both = |it: &str| (it.to_owned(), it.to_owned());
     assert_eq!(batches(json!({})), both("8192"));
     assert_eq!(batches(json!({"context_size": 2048})), both("2048"));
-    // The model's own length, and one that is out of all proportion.
+    // The model's own length, and a length that is far too large.
     assert_eq!(batches(json!({"context_size": 0})), both("8192"));
     assert_eq!(batches(json!({"context_size": 131_072})), both("8192"));
     assert_eq!(batches(json!({"batch_size": 300})), both("300"));
@@ -195,7 +195,7 @@ fn without_gpus_vllm_does_not_ask_for_all_ram() {
     assert_eq!(launched(json!({}), &[]), (false, "4".to_owned()));
     assert_eq!(launched(json!({"device": "cpu"}), &[0]), (false, "4".to_owned()));
     assert_eq!(launched(json!({}), &[0]), (true, String::new()));
-    // What is said counts.
+    // An explicit setting counts.
     assert_eq!(launched(json!({"gpu_memory_utilization": 0.3}), &[]), (true, String::new()));
     assert_eq!(launched(json!({"kv_cache_memory_bytes": 1 << 30}), &[]), (false, String::new()));
     let own = json!({"extra_env": {"VLLM_CPU_KVCACHE_SPACE": "1"}});
@@ -253,7 +253,7 @@ fn a_local_file_may_take_its_tokenizer_from_the_hub() {
     assert!(hub.args.join(" ").contains("--tokenizer Qwen/Qwen3-8B"), "{:?}", hub.args);
     assert_eq!(names(&hub), ["HF_HOME", "HF_TOKEN"]);
     assert!(hub.mounts_hub_cache);
-    // What is in the cache can be used without a network.
+    // A file in the hub cache can be used without a network.
     let mut offline = body("Qwen/Qwen3-8B");
     offline["mode"] = json!("offline");
     let offline = launch_at(&offline, "v0.23.0");

@@ -1,4 +1,4 @@
-//! Which version of an engine an image holds, as far as its reference or label tells.
+//! Finds out which version of an engine an image holds, as far as its reference or label shows it.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use crate::model::{
     fields::{Version, llamacpp_builds as builds},
 };
 
-/// Up to here a number is no build of llama.cpp's: builds without the history of their sources call themselves 0 or 1,
-/// and tags name GPUs.
+/// Numbers up to this one are not builds of llama.cpp: builds made without the history of their sources call themselves
+/// 0 or 1, and numbers in tags also name GPUs.
 const LAST_NO_BUILD: u32 = 1000;
-/// A number from here on that begins a tag without a `v` is CUDA's, or a year.
+/// A number from here on at the beginning of a tag, without a `v`, is a CUDA version or a year.
 const FIRST_OF_OTHERS: u32 = 10;
 
 /// A version of one of the engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineVersion {
     Known(EngineKind, Version),
-    /// Treated as the newest that the field table describes.
+    /// The version is not known. It is treated as the newest that the field table describes.
     Unknown(EngineKind),
 }
 
 impl EngineVersion {
     /// Reads a tag or a label: `v0.32.0`, `0.10.2+cpu`, `server-cuda-b10731`, `b11434`.
     ///
-    /// A word with a `v` comes first, wherever it stands. Without one, three numbers are a version of vLLM's at the
-    /// beginning or behind `vllm`, and two never: tags name the versions of CUDA, `ROCm` and Python, too
-    /// (`cuda-12.8.1-v0.10.0`, `cu12.4`), and images inherit the label of the Ubuntu that they are made from (`22.04`).
-    /// Small numbers are no builds of llama.cpp's but GPUs (`b200`).
+    /// A word with a `v` comes first, wherever it stands. Without one, three numbers are a version of vLLM only at the
+    /// beginning or behind `vllm`, and two numbers never are: tags also name the versions of CUDA, `ROCm` and Python
+    /// (`cuda-12.8.1-v0.10.0`, `cu12.4`), and images inherit the label of the Ubuntu image that they are built from
+    /// (`22.04`). Small numbers are not builds of llama.cpp but GPUs (`b200`).
     pub fn parse(engine: EngineKind, text: &str) -> Self {
         let found = match engine {
             EngineKind::Vllm => {
@@ -48,7 +48,7 @@ impl EngineVersion {
         found.map_or(Self::Unknown(engine), |version| Self::Known(engine, version))
     }
 
-    /// Reads the tag of an image reference; a digest says nothing.
+    /// Reads the tag of an image reference. A digest does not show the version.
     pub fn of_image(engine: EngineKind, reference: &str) -> Self {
         let name = reference.split('@').next().unwrap_or(reference);
         match name.rsplit('/').next().and_then(|last| last.split_once(':')) {
@@ -57,8 +57,8 @@ impl EngineVersion {
         }
     }
 
-    /// What to run in an image to learn its version: entry point (`None`: the image's own) and arguments, the surest
-    /// first. The answer to each goes to [`Self::of_output`].
+    /// Returns what to run in an image to learn its version, the most reliable command first: entry point (`None`: the
+    /// image's own) and arguments. The output of each goes to [`Self::of_output`].
     pub fn questions(engine: EngineKind) -> [Question; 2] {
         match engine {
             EngineKind::Vllm => {
@@ -68,10 +68,10 @@ impl EngineVersion {
         }
     }
 
-    /// Reads what `--version` printed, or infers from the options in `--help` the oldest version that has them.
+    /// Reads what `--version` printed, or infers from the options in `--help` the oldest version that has all of them.
     pub fn of_output(engine: EngineKind, text: &str) -> Self {
         let stated = match engine {
-            // Warnings of libraries may come before it.
+            // Warnings of libraries may be printed before the version.
             EngineKind::Vllm => text.lines().rev().find_map(|it| release(it.trim())),
             EngineKind::Llamacpp => text.lines().find_map(build),
         };
@@ -82,7 +82,7 @@ impl EngineVersion {
         version.map_or(Self::Unknown(engine), |version| Self::Known(engine, version))
     }
 
-    /// For comparisons with the field table.
+    /// Returns the version as a number that the field table can be compared with.
     pub fn number(self) -> Version {
         match self {
             Self::Known(_, version) => version,
@@ -120,7 +120,7 @@ fn steps(engine: EngineKind) -> &'static [(&'static str, Version)] {
     }
 }
 
-/// `0.32.0`, `v0.10.2`, `0.11.1rc2.dev12`: three numbers at the beginning of a word.
+/// Reads `0.32.0`, `v0.10.2` or `0.11.1rc2.dev12`: three numbers at the beginning of a word.
 fn release(word: &str) -> Option<Version> {
     let mut parts = word.strip_prefix('v').unwrap_or(word).splitn(3, '.');
     let (major, minor, rest) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
@@ -133,7 +133,7 @@ fn pair(word: &str) -> Option<Version> {
     Some([major.parse().ok()?, minor.parse().ok()?, 0])
 }
 
-/// `version: 5038 (193c3e03)`, since 2026 `version: 0.6.0-dev (build 11434, commit 193c3e03)`.
+/// Reads `version: 5038 (193c3e03)`, or, since 2026, `version: 0.6.0-dev (build 11434, commit 193c3e03)`.
 fn build(line: &str) -> Option<Version> {
     let rest = line.trim().strip_prefix("version:")?.trim();
     let number = match rest.split_once("build ") {

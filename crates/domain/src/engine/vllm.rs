@@ -1,19 +1,20 @@
-//! The primary engine: vLLM's command line by version.
+//! The primary engine: the command line of vLLM for each version.
 
 use secrecy::SecretString;
 
 use super::{Args, Confinement, Cure, Launch, LaunchContext, Place, gpus, text};
 use crate::model::{Model, Task};
 
-/// `--runner` and `--convert` replaced `--task` (measured in the wheels: both exist from 0.10.2, `--task` is gone in
-/// 0.13.0).
+/// The first version that has both `--runner` and `--convert`, which replaced `--task` (measured in the wheels; 0.13.0
+/// has no `--task` any more).
 const RUNNER: [u32; 3] = [0, 10, 2];
-/// GGUF left vLLM in 0.24.0.
+/// The first version without GGUF support: 0.24.0.
 const NO_GGUF: [u32; 3] = [0, 24, 0];
 
-/// Variable of engines without GPUs, in GiB; it counts more than `--kv-cache-memory-bytes`.
+/// Variable that sets the size of the KV cache on a machine without GPUs, in GiB. It takes precedence over
+/// `--kv-cache-memory-bytes`.
 pub const CPU_CACHE: &str = "VLLM_CPU_KVCACHE_SPACE";
-/// What it is set to, in GiB.
+/// The value that the gateway gives it, in GiB.
 const CPU_CACHE_GIB: u32 = 4;
 
 pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
@@ -23,7 +24,8 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let source = match (online, config.text("repo_id"), config.text("local_path")) {
         (true, Some(repo), _) => repo.to_owned(),
         (_, _, Some(path)) => cx.place.model(path),
-        // Refused when the model was saved; the engine will say that there is no such model.
+        // Such a record is refused when it is saved. If there is one all the same, the engine will report that there is
+        // no such model.
         _ => "unset".to_owned(),
     };
     let gguf = source.to_ascii_lowercase().ends_with(".gguf");
@@ -47,7 +49,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
     let gpus = gpus(model, cx.host);
     if gpus.is_empty() && config.get("gpu_memory_utilization").is_none() {
-        // Without GPUs it is the share of the machine's RAM that has to be free, and is taken.
+        // Without GPUs this is the share of the machine's RAM that must be free, and vLLM takes all of it.
         skip.push("gpu_memory_utilization");
     }
     super::warn_of_hardware(&mut args, cx.host, &gpus);
@@ -91,7 +93,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     let (args, warnings) = (args.words, args.warnings);
     Launch {
         image: cx.image.to_owned(),
-        // Images before about 0.11 start a module that does not take the model as an argument.
+        // Images before about 0.11 start a module that does not accept the model as an argument.
         entrypoint: Some(text(&["vllm", "serve"])),
         args,
         env,
@@ -104,7 +106,7 @@ pub(super) fn launch(model: &Model, cx: &LaunchContext<'_>) -> Launch {
     }
 }
 
-/// What it reads from its environment: secrets, where the hub and its cache are, and what has no argument.
+/// Returns the environment of the engine: secrets, where the hub and its cache are, and settings that have no argument.
 fn environment(
     model: &Model,
     cx: &LaunchContext<'_>,
@@ -119,7 +121,7 @@ fn environment(
         }
         env.extend(model.hub_token.clone().map(|token| ("HF_TOKEN".to_owned(), token)));
     }
-    // `offline` means local files only, and the cache is one.
+    // `offline` means that only local files are used, and the hub cache consists of local files.
     if !from_hub || cx.offline || model.config.text("mode") == Some("offline") {
         env.push(("HF_HUB_OFFLINE".into(), "1".into()));
         env.push(("TRANSFORMERS_OFFLINE".into(), "1".into()));
@@ -131,9 +133,9 @@ fn environment(
     env
 }
 
-/// Size of the KV cache of an engine without GPUs, unless a setting says it. Left to itself vLLM takes 0.92 of all RAM
-/// (0.32.0: `v1/worker/cpu_worker.py`), and does not start where less is free. By variable, which is the older way
-/// (`platforms/cpu.py` calls it that), so that versions without the argument heed it too.
+/// Sets the size of the KV cache of an engine without GPUs, unless a setting does. By default vLLM takes 0.92 of all
+/// RAM (0.32.0: `v1/worker/cpu_worker.py`) and does not start if less is free. A variable is used because it is the
+/// older way (`platforms/cpu.py` calls it that), so that versions without the argument obey it too.
 fn cpu_cache(model: &Model) -> Option<(String, SecretString)> {
     let config = &model.config;
     let variables = config.get("extra_env").and_then(serde_json::Value::as_object);
@@ -142,7 +144,7 @@ fn cpu_cache(model: &Model) -> Option<(String, SecretString)> {
     (!said).then(|| (CPU_CACHE.to_owned(), CPU_CACHE_GIB.to_string().into()))
 }
 
-/// `name=folder` with the folder as the engine sees it.
+/// Returns `name=folder` with the folder as the engine sees it.
 fn adapter(entry: &str, place: &Place) -> String {
     match entry.split_once('=') {
         Some((name, path)) => format!("{name}={}", place.model(path)),

@@ -1,15 +1,15 @@
-//! The generic cell rate algorithm (ITU-T I.371, virtual scheduling), as pure functions on a *theoretical arrival
-//! time* (`tat`): the time at which everything that was spent will have been earned back. It is all the state of a
-//! limit: an idle one has `tat <= now`, a used-up one `tat = now + span`, one in debt even more.
+//! The generic cell rate algorithm (ITU-T I.371, virtual scheduling), as pure functions on a *theoretical arrival time*
+//! (`tat`): the time at which everything that was spent will have been earned back. It is the whole state of a limit:
+//! an unused limit has `tat <= now`, a used-up one `tat = now + span`, and one in debt an even later `tat`.
 //!
-//! All times are of one unit and origin. A limit of `n` a minute has a span of a minute, and one unit of it costs
-//! `minute / n`; so `n` may come at once, and `n` a minute from then on. `charge.lua` of the control plane is
-//! [`charge`] again, for the state that gateways share; a property test feeds the same traces to both.
+//! All times have the same unit and origin. A limit of `n` a minute has a span of a minute, and one unit of it costs
+//! `minute / n`. So `n` units may be used at once, and `n` a minute from then on. `charge.lua` of the control plane
+//! implements [`charge`] again, for the state that gateways share; a property test feeds the same traces to both.
 
-/// A minute in nanoseconds: the span of all limits that are "a minute".
+/// A minute in nanoseconds: the span of all limits that count "a minute".
 pub const MINUTE: u64 = 60_000_000_000;
 
-/// What `units` of a limit of `per_minute` cost, in nanoseconds.
+/// Returns what `units` of a limit of `per_minute` cost, in nanoseconds.
 pub fn cost(units: u64, per_minute: u64) -> u64 {
     if units <= u64::MAX / MINUTE {
         return units * MINUTE / per_minute.max(1);
@@ -18,17 +18,17 @@ pub fn cost(units: u64, per_minute: u64) -> u64 {
     u64::try_from(cost).unwrap_or(u64::MAX)
 }
 
-/// Spends `cost` if it fits into `span`; gives the new `tat`.
+/// Spends `cost` if it fits into `span`, and returns the new `tat`.
 ///
 /// # Errors
-/// The time to wait until it fits. A cost above `span` never does.
+/// Returns the time to wait until it fits. A cost above `span` never fits.
 pub fn take(tat: u64, now: u64, cost: u64, span: u64) -> Result<u64, u64> {
     let next = tat.max(now).saturating_add(cost);
     let allowed = now.saturating_add(span);
     if next <= allowed { Ok(next) } else { Err(next - allowed) }
 }
 
-/// Spends `cost`, whether it fits or not: a debt delays what comes later. A negative cost is given back.
+/// Spends `cost` whether it fits or not: a debt delays later requests. A negative cost is given back.
 pub fn charge(tat: u64, now: u64, cost: i64) -> u64 {
     if cost >= 0 {
         tat.max(now).saturating_add(cost.unsigned_abs())
@@ -37,12 +37,12 @@ pub fn charge(tat: u64, now: u64, cost: i64) -> u64 {
     }
 }
 
-/// How much is spent: the time until the limit is as good as new.
+/// Returns how much is spent, as the time until the limit is completely free again.
 pub fn ahead(tat: u64, now: u64) -> u64 {
     tat.saturating_sub(now)
 }
 
-/// How many units fit now.
+/// Returns how many units fit now.
 pub fn remaining(tat: u64, now: u64, per_minute: u64) -> u64 {
     let left = u128::from(MINUTE.saturating_sub(ahead(tat, now)));
     u64::try_from(left * u128::from(per_minute) / u128::from(MINUTE)).unwrap_or(u64::MAX)
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(remaining(tat, unit, 3), 1);
         tat = take(tat, unit, unit, MINUTE).unwrap();
         assert_eq!(take(tat, unit + 1, unit, MINUTE), Err(unit - 1));
-        // After a long pause it is as good as new, not better.
+        // After a long pause the limit is completely free, and not more than that.
         assert_eq!(remaining(tat, 100 * MINUTE, 3), 3);
     }
 
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(take(tat, 1_000, 1, MINUTE), Err(4 * MINUTE + 1));
         assert_eq!(remaining(tat, 1_000, 60), 0);
         assert_eq!(charge(tat, 1_000, -5 * (MINUTE as i64)), 1_000);
-        // What was given back after it had been earned back anyway does not count twice.
+        // Units that are given back after they were earned back anyway don't count twice.
         assert_eq!(remaining(charge(0, 0, -1), 0, 60), 60);
     }
 

@@ -1,5 +1,5 @@
-//! Limits of keys and organisations: what can be set, how one caps the other, and the arithmetic of rates ([`gcra`])
-//! and of budgets ([`period`]).
+//! Limits of keys and organisations: which ones can be set, how one caps the other, and the arithmetic of rates
+//! ([`gcra`]) and of budgets ([`period`]).
 
 pub mod gcra;
 pub mod period;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 pub use standing::{Standing, Used};
 
-/// Largest rate or number of requests at once that can be set.
+/// Largest rate or number of concurrent requests that can be set.
 pub const MAX_RATE: i64 = 1_000_000_000;
-/// Largest budget, in tokens; what has been spent is counted in 48 bits.
+/// Largest budget that can be set, in tokens. Spent tokens are counted in 48 bits.
 pub const MAX_BUDGET: i64 = 100_000_000_000_000;
 
-/// What a key or an organisation is allowed; `None` is without limit. The names are those of the API and of the
+/// The limits of a key or an organisation; `None` means no limit. The names are those of the API and of the database
 /// columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Requests a minute; as many may come at once.
+    /// Requests a minute; all of them may come at once.
     pub rpm_limit: Option<i64>,
     /// Tokens (prompt and completion) a minute.
     pub tpm_limit: Option<i64>,
@@ -33,7 +33,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Every limit with its name and the largest value that can be set; the smallest is 1.
+    /// Returns every limit with its name and the largest value that can be set; the smallest is 1.
     pub fn fields_mut(&mut self) -> [(&'static str, i64, &mut Option<i64>); 6] {
         [
             ("rpm_limit", MAX_RATE, &mut self.rpm_limit),
@@ -45,18 +45,18 @@ impl Limits {
         ]
     }
 
-    /// No limit at all.
+    /// Whether no limit is set.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These, and those of `defaults` where these say nothing.
+    /// Returns these limits, with those of `defaults` where these are not set.
     #[must_use]
     pub fn or(self, defaults: Self) -> Self {
         self.with(defaults, Option::or)
     }
 
-    /// The smaller of both, one by one: what is left of a key's limits under those of its organisation.
+    /// Returns the smaller of each two limits: what remains of a key's limits under those of its organisation.
     #[must_use]
     pub fn capped_by(self, cap: Self) -> Self {
         self.with(cap, |own, cap| match (own, cap) {
@@ -77,13 +77,13 @@ impl Limits {
     }
 }
 
-/// Whether limits refuse requests.
+/// Whether a limit that is reached refuses requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitMode {
     #[default]
     Enforce,
-    /// What would be refused is counted, and served.
+    /// Requests that would be refused are counted and served.
     Shadow,
 }
 

@@ -1,4 +1,4 @@
-//! The periods of budgets: calendar days and months of UTC.
+//! The periods of budgets: calendar days and months in UTC.
 
 use jiff::{
     ToSpan,
@@ -8,7 +8,7 @@ use jiff::{
 
 use crate::Timestamp;
 
-/// What a budget is for.
+/// The period that a budget covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Period {
     Day,
@@ -25,7 +25,8 @@ impl Period {
         }
     }
 
-    /// A number that tells the period of `at` from its neighbours; later ones are larger, modulo 2^16.
+    /// Returns a number that tells the period of `at` from neighbouring ones. Later periods have larger numbers, modulo
+    /// 2^16.
     pub fn tag(self, at: Timestamp) -> u16 {
         let tag = match self {
             Self::Day => at.0.div_euclid(24 * 3600 * 1000),
@@ -34,16 +35,16 @@ impl Period {
                 i64::from(date.year()) * 12 + i64::from(date.month())
             }
         };
-        // Cut on purpose: it is compared with its neighbours only.
+        // The number is truncated on purpose: it is compared only with neighbouring periods.
         (tag & 0xffff) as u16
     }
 
-    /// The first millisecond of the period of `at`.
+    /// Returns the first millisecond of the period of `at`.
     pub fn start(self, at: Timestamp) -> Timestamp {
         midnight(self.first_day(at))
     }
 
-    /// The first millisecond after it.
+    /// Returns the first millisecond after the period of `at`.
     pub fn end(self, at: Timestamp) -> Timestamp {
         let span = match self {
             Self::Day => 1.day(),
@@ -61,9 +62,9 @@ impl Period {
     }
 }
 
-/// Whether `tag` is of a later period than `other`.
+/// Whether `tag` belongs to a later period than `other`.
 pub fn is_later(tag: u16, other: u16) -> bool {
-    // Halfway round is as far as either direction goes: ninety years of days.
+    // The numbers wrap round, so the comparison reaches half of their range in either direction: ninety years of days.
     (1..0x8000).contains(&tag.wrapping_sub(other))
 }
 

@@ -1,4 +1,4 @@
-//! How far limits are used up at one moment.
+//! How much of each limit is used at one moment.
 
 use serde::Serialize;
 
@@ -8,8 +8,8 @@ pub struct Used {
     pub limit: u64,
     pub used: u64,
     pub remaining: u64,
-    /// Seconds, rounded up, until nothing of it is used: of a rate by itself, of a budget by its period. `None` for what
-    /// runs at the same time.
+    /// Seconds, rounded up, until nothing of it is used any more: for a rate as time passes, for a budget at the end of
+    /// its period. `None` for limits on concurrent requests.
     pub reset_sec: Option<u64>,
 }
 
@@ -19,7 +19,7 @@ impl Used {
     }
 }
 
-/// What a key, a user or an organisation has used of each of its limits; `None` is without limit. The names are those of
+/// What a key, a user or an organisation has used of each of its limits; `None` means no limit. The names are those of
 /// [`super::Limits`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Standing {

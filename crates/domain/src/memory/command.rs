@@ -1,5 +1,5 @@
-//! What an engine's command line says about memory. The estimate is of the very command that a start runs, so that
-//! defaults, versions and extra arguments are all in it.
+//! Reads what an engine's command line says about memory. The estimate is made from the same command that a start runs,
+//! so that defaults, versions and extra arguments are all included.
 
 use super::{
     Beside, CacheType, Doubt, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Side, Slots, SplitMode,
@@ -11,13 +11,13 @@ use crate::{
 };
 
 const GIB: f64 = (1_u64 << 30) as f64;
-/// Build of llama-server from which no `-np` means 4 slots that share the cache (end of 2025; the exact build was not
-/// looked up).
+/// Build of llama-server from which a missing `-np` means 4 slots that share the cache (end of 2025; the exact build
+/// was not looked up).
 const AUTO_SLOTS: u32 = 7400;
 /// Build from which logits are reserved per slot (llama.cpp #23861 of 2026-05-30; the build is interpolated from
 /// dates of others).
 const LOGITS_PER_SLOT: u32 = 8960;
-/// Build from which flash attention is `auto` unless given.
+/// Build from which flash attention defaults to `auto`.
 const FLASH_AUTO: u32 = 6343;
 
 /// Arguments that change memory in ways that the estimate does not follow.
@@ -25,7 +25,7 @@ const LLAMACPP_LEFT_OUT: &[LeftOut] = &[
     (&["--no-kv-offload", "-nkvo"], Doubt::Either, "not counted: `--no-kv-offload`"),
     (&["--device", "-dev"], Doubt::Either, "not counted: `--device`"),
 ];
-/// Arguments with which llama-server does not choose by itself what goes to the GPUs (llama.cpp #16653,
+/// Arguments after which llama-server no longer chooses by itself what goes to the GPUs (llama.cpp #16653,
 /// `common_params_fit_impl`).
 const PLACED: &[&str] = &["--n-cpu-moe", "-ncmoe", "--cpu-moe", "-cmoe", "--override-tensor", "-ot"];
 const VLLM_LEFT_OUT: &[LeftOut] = &[
@@ -34,48 +34,48 @@ const VLLM_LEFT_OUT: &[LeftOut] = &[
     (&["--data-parallel-size", "-dp"], Doubt::Either, "not counted: data parallelism"),
     (&["--kv-offloading-size", "--swap-space"], Doubt::More, "not counted: RAM for cache that is moved out"),
 ];
-/// Names of an argument, and what it leaves open.
+/// Names of an argument, in which direction it makes the estimate uncertain, and the note about it.
 type LeftOut = (&'static [&'static str], Doubt, &'static str);
 
-/// What the machine has for the model.
+/// The memory that the machine has for the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Room<'a> {
     /// The GPUs that the engine is given; empty: none.
     pub gpus: &'a [GpuMemory],
-    /// In bytes; `None`: unknown.
+    /// Free RAM in bytes; `None`: unknown.
     pub host_ram_free: Option<u64>,
-    /// In bytes; `None`: unknown.
+    /// RAM in total, in bytes; `None`: unknown.
     pub host_ram_total: Option<u64>,
 }
 
-/// A command line, read.
+/// A command line that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     Llamacpp(LlamacppCommand),
     Vllm(VllmCommand),
 }
 
-/// Of llama-server.
+/// A command line of llama-server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlamacppCommand {
-    /// Without GPUs, RAM and proportions, which are beside it.
+    /// The settings except GPUs, RAM and proportions, which are kept separately.
     pub settings: LlamacppSettings<'static>,
     pub tensor_split: Vec<f64>,
-    /// `-mg`: the GPU for what is not split.
+    /// `-mg`: the GPU that holds what is not split.
     pub main_gpu: usize,
-    /// It serves vectors or scores.
+    /// The model serves vectors or scores.
     pub pooled: bool,
     told: Vec<Told>,
     left_out: Vec<(Doubt, &'static str)>,
 }
 
-/// What matters only with some files.
+/// Arguments that matter only if the model has certain files or layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Projector,
     Draft,
     Adapters,
-    /// Layers with a sliding window keep everything.
+    /// Layers with a sliding window keep the whole context.
     FullWindows,
 }
 
@@ -86,14 +86,14 @@ const TOLD: &[(&[&str], Told)] = &[
     (&["--swa-full"], Told::FullWindows),
 ];
 
-/// Of vLLM.
+/// A command line of vLLM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VllmCommand {
-    /// Without GPUs and RAM.
+    /// The settings except GPUs and RAM.
     pub settings: VllmSettings<'static>,
     /// Weights and activations are kept as `float32`.
     pub single: bool,
-    /// It serves vectors.
+    /// The model serves vectors.
     pub pooled: bool,
     /// Weights are quantised while they are loaded.
     pub quantization: Option<String>,
@@ -104,7 +104,7 @@ impl Command {
     /// Reads the arguments of the engine, as its container gets them.
     ///
     /// # Errors
-    /// The argument whose meaning for memory is unknown.
+    /// Names the argument whose effect on memory is unknown.
     pub fn parse(engine: EngineKind, version: EngineVersion, args: &[String]) -> Result<Self, Unknown> {
         match engine {
             EngineKind::Llamacpp => {
@@ -117,10 +117,10 @@ impl Command {
         }
     }
 
-    /// With what the environment of the engine says beside its arguments.
+    /// Adds what the engine's environment says beside its arguments.
     ///
     /// # Errors
-    /// A value that the engine does not understand.
+    /// There is a value that the engine does not understand.
     pub fn with_env(mut self, env: &[(String, String)]) -> Result<Self, Unknown> {
         let space = env.iter().rev().find(|it| it.0 == CPU_CACHE).map(|it| it.1.trim());
         if let (Self::Vllm(command), Some(space)) = (&mut self, space.filter(|it| !it.is_empty())) {
@@ -132,10 +132,10 @@ impl Command {
         Ok(self)
     }
 
-    /// The estimate for the model with these facts.
+    /// Estimates the memory for the model with these facts.
     ///
     /// # Errors
-    /// The fact that is missing, or settings that the engine refuses.
+    /// A fact is missing, or the engine refuses the settings.
     pub fn estimate(&self, facts: &ModelFacts, room: Room<'_>) -> Result<Estimate, Unknown> {
         match self {
             Self::Llamacpp(it) => it.estimate(facts, room),
@@ -143,7 +143,7 @@ impl Command {
         }
     }
 
-    /// Tokens of context that it asks for; `None`: what the model was trained for.
+    /// Returns the context that the command asks for, in tokens; `None`: what the model was trained for.
     pub fn context(&self) -> Option<u64> {
         match self {
             Self::Llamacpp(it) => it.settings.context.filter(|it| *it > 0),
@@ -172,7 +172,7 @@ impl LlamacppCommand {
         let flash = match words.last(&["--flash-attn", "-fa"]) {
             Some("on" | "1" | "true" | "enabled") => Some(true),
             Some("off" | "0" | "false" | "disabled") => Some(false),
-            // Builds before it had a value: a switch.
+            // In builds before `FLASH_AUTO` the argument was a switch without a value.
             None | Some(_) if build < FLASH_AUTO => Some(words.has(&["--flash-attn", "-fa"])),
             None | Some(_) => None,
         };
@@ -237,7 +237,7 @@ impl LlamacppCommand {
     }
 
     fn estimate(&self, facts: &ModelFacts, room: Room<'_>) -> Result<Estimate, Unknown> {
-        // The estimate puts on the first GPU what is not split.
+        // The estimate puts everything that is not split on the first GPU.
         let main = match self.settings.split_mode {
             SplitMode::Layer => 0,
             SplitMode::None | SplitMode::Row => self.main_gpu,
@@ -253,7 +253,7 @@ impl LlamacppCommand {
             split.swap(0, main);
         }
         let settings = LlamacppSettings {
-            // A remedy may have said how many layers.
+            // A remedy may have set the number of layers.
             fit: self.settings.fit && self.settings.ngl.is_none(),
             tensor_split: &split,
             gpus: &gpus,
@@ -293,10 +293,10 @@ impl Told {
     }
 }
 
-/// Layers, from the first, whose experts stay in RAM.
+/// Returns how many layers, from the first, keep their experts in RAM.
 fn experts_in_ram(words: Words<'_>, left_out: &mut Vec<(Doubt, &'static str)>) -> Result<u64, Unknown> {
     let names = ["--override-tensor", "-ot"];
-    // Several of them add up.
+    // Several `-ot` arguments add up.
     let known = words.count(&names) == 1 && words.last(&names).is_some_and(all_experts_in_ram);
     if words.has(&["--cpu-moe", "-cmoe"]) || known {
         return Ok(u64::MAX);
@@ -368,14 +368,14 @@ impl VllmCommand {
     }
 }
 
-/// The facts of a model that is served for vectors, if it is.
+/// Returns the facts, marked as pooled if the model is served for vectors.
 fn served(facts: &ModelFacts, pooled: bool) -> ModelFacts {
     let mut facts = facts.clone();
     facts.pooled |= pooled;
     facts
 }
 
-/// The words of a command line; the last of several equal arguments counts.
+/// The words of a command line; of several equal arguments, the last counts.
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a [String]);
 
@@ -404,7 +404,7 @@ impl<'a> Words<'a> {
         word.split_once('=').map(|it| it.1)
     }
 
-    /// A whole number that is not negative; vLLM also takes `8k` (thousands) and `8K` (1024).
+    /// Reads a whole number that is not negative; vLLM also takes `8k` (thousands) and `8K` (1024).
     fn number(self, names: &[&str]) -> Result<Option<u64>, Unknown> {
         let Some(text) = self.last(names) else { return Ok(None) };
         let (digits, unit) = match text.char_indices().last() {
@@ -429,7 +429,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// vLLM takes `--max_model_len` for `--max-model-len` (`vllm/utils/argparse_utils.py`, `FlexibleArgumentParser`).
+/// Writes an option with dashes: vLLM accepts `--max_model_len` for `--max-model-len` (`vllm/utils/argparse_utils.py`,
+/// `FlexibleArgumentParser`).
 fn dashed(word: &str) -> String {
     if !word.starts_with("--") {
         return word.to_owned();
@@ -440,8 +441,8 @@ fn dashed(word: &str) -> String {
     }
 }
 
-/// Whether `-ot` says nothing but what `--cpu-moe` does, as people write it: `exps=CPU`, `.ffn_.*_exps.=CPU`. Other
-/// patterns are programs that would have to be run on the names of all tensors.
+/// Whether `-ot` does the same as `--cpu-moe`, in the ways people write that: `exps=CPU`, `.ffn_.*_exps.=CPU`. Other
+/// patterns would have to be matched against the names of all tensors.
 fn all_experts_in_ram(placement: &str) -> bool {
     placement.split(',').all(|it| {
         let Some((pattern, "CPU")) = it.rsplit_once('=') else { return false };

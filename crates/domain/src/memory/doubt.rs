@@ -1,20 +1,20 @@
-//! What an estimate leaves out, and what that leaves of its verdict.
+//! What an estimate leaves out, and how that limits its verdict.
 
 use super::{Command, Estimate, LlamacppCommand, ModelFacts};
 
-/// What an estimate lacks.
+/// The direction in which an estimate is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// More is needed than was counted: what does not fit does not fit all the same.
+    /// More memory is needed than was counted. "Does not fit" remains true, "fits" does not.
     More,
-    /// Less is needed: what fits fits all the same.
+    /// Less memory is needed than was counted. "Fits" remains true, "does not fit" does not.
     Less,
-    /// It lies elsewhere, or nobody knows.
+    /// The memory lies elsewhere, or nobody knows. Neither verdict remains.
     Either,
 }
 
 impl Estimate {
-    /// Says what was left out, and takes back what can't be said then.
+    /// Notes what was left out, and withdraws the verdicts that no longer hold.
     pub fn leave_out(&mut self, doubt: Doubt, what: &str) {
         self.notes.push(what.to_owned());
         self.max_context_that_fits = None;
@@ -31,17 +31,17 @@ impl Estimate {
     }
 }
 
-/// A setting with which the engine ends as soon as it is started.
+/// A setting with which the engine exits as soon as it is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Name of the field table.
+    /// Name of the field in the field table.
     pub field: &'static str,
     /// A sentence for an operator.
     pub message: String,
 }
 
 impl Command {
-    /// Why the engine will not serve the model with these facts.
+    /// Returns the reasons why the engine will not serve the model with these facts.
     pub fn refusals(&self, facts: &ModelFacts) -> Vec<Refusal> {
         match self {
             Self::Llamacpp(it) => it.refusals(facts),
@@ -51,7 +51,8 @@ impl Command {
 }
 
 impl LlamacppCommand {
-    /// llama.cpp `src/llama-context.cpp`, `llama_init_from_model`; seen with b11434, of encoders too.
+    /// Applies the rules of llama.cpp `src/llama-context.cpp`, `llama_init_from_model`; seen with b11434, also with
+    /// encoders.
     fn refusals(&self, facts: &ModelFacts) -> Vec<Refusal> {
         let settings = &self.settings;
         let mut refusals = Vec::new();
@@ -61,7 +62,7 @@ impl LlamacppCommand {
                     "a quantised V cache needs flash attention: llama-server will not start".to_owned();
                 refusals.push(Refusal { field: "cache_type_v", message });
             }
-            // Then the sizes of heads don't matter.
+            // Without flash attention the sizes of the heads don't matter.
             return refusals;
         }
         let plain = || facts.layers.iter().filter(|it| it.latent.is_none());
@@ -90,5 +91,5 @@ impl LlamacppCommand {
     }
 }
 
-/// Elements of a block of every quantised type of cache.
+/// Elements of one block, which is the same for every quantised type of cache.
 const BLOCK: u64 = 32;

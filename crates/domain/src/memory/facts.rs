@@ -1,10 +1,10 @@
-//! The compact facts of one model, made from its tensor names, their sizes and the hyper-parameters.
+//! The memory-relevant facts of one model, computed from its tensor names, their sizes and the hyper-parameters.
 
 use super::{Hyper, PerLayer, Recurrent, Unknown, sum};
 
-/// More layers than any model has; a header may claim anything.
+/// Most layers that a model may have. Real models have fewer, but a header may claim anything.
 const MAX_LAYERS: u64 = 2048;
-/// Architectures whose memory follows other rules than those here.
+/// Architectures whose memory follows other rules than this module's.
 const OTHER_RULES: &[&str] = &[
     "clip",
     "t5",
@@ -25,7 +25,7 @@ pub struct Tensor<'a> {
     pub bytes: u64,
 }
 
-/// What one layer holds and keeps.
+/// The weights of one layer and what it keeps in the cache.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct Layer {
@@ -33,39 +33,41 @@ pub struct Layer {
     pub bytes: u64,
     /// The part of `bytes` that is experts, which `--n-cpu-moe` leaves in RAM.
     pub expert_bytes: u64,
-    /// The part of `bytes` that llama.cpp lays out anew for the CPU.
+    /// The part of `bytes` that llama.cpp converts to another layout for the CPU.
     pub repack_bytes: u64,
     pub n_head: u64,
-    /// 0: it keeps no keys and values.
+    /// Heads of keys and values; 0: the layer caches none.
     pub n_head_kv: u64,
     pub key_length: u64,
     pub value_length: u64,
-    /// Elements of the compressed entry with its rotary part, and without; instead of keys and values.
+    /// Elements of the compressed entry with its rotary part, and without it. The layer caches this instead of keys and
+    /// values.
     pub latent: Option<(u64, u64)>,
-    /// It sees only the last [`ModelFacts::window`] tokens.
+    /// The layer sees only the last [`ModelFacts::window`] tokens.
     pub sliding: bool,
-    /// It reads the cache of an earlier layer and has none.
+    /// The layer reads the cache of an earlier layer and has none of its own.
     pub shares_cache: bool,
-    /// It keeps a state of fixed size.
+    /// The layer keeps a state of fixed size.
     pub recurrent: Option<Recurrent>,
-    /// Elements between its projections: of the dense part.
+    /// Elements between the projections of the dense part.
     pub n_ff: u64,
-    /// Of one expert; 0 in a dense layer.
+    /// Elements between the projections of one expert; 0 in a dense layer.
     pub n_ff_expert: u64,
-    /// It has `ffn_gate`.
+    /// The layer has an `ffn_gate`.
     pub gated: bool,
     /// Queries and keys are normalised per head.
     pub qk_norm: bool,
 }
 
 impl Layer {
-    /// Elements of its state, per sequence.
+    /// Returns the elements of its state, per sequence.
     pub(super) fn state(&self) -> u64 {
         self.recurrent.map_or(0, |it| it.elements())
     }
 }
 
-/// Weights of GGUF files beside the model, in bytes; 0 for one that there is not, or of which nothing is known.
+/// Weights of GGUF files that are loaded beside the model, in bytes; 0 if there is no such file or nothing is known
+/// about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Beside {
     /// The encoder of images or sound (`--mmproj`).
@@ -83,37 +85,37 @@ pub struct ModelFacts {
     pub layers: Vec<Layer>,
     /// Input embeddings and what goes with them, in bytes; llama.cpp keeps them in RAM.
     pub input_bytes: u64,
-    /// Output matrix and the norm before it, in bytes; of a tied one, the norm.
+    /// Output matrix and the norm before it, in bytes. If the matrix is tied to the token embedding, only the norm.
     pub output_bytes: u64,
-    /// The token embedding doubles as output matrix.
+    /// Size of the token embedding, in bytes, if it doubles as output matrix.
     pub tied_bytes: u64,
-    /// The part of `output_bytes` that llama.cpp lays out anew for the CPU.
+    /// The part of `output_bytes` that llama.cpp converts to another layout for the CPU.
     pub output_repack_bytes: u64,
-    /// Tensors that belong to none of these (vision tower and the like), in bytes.
+    /// Size of all other tensors (vision tower and the like), in bytes.
     pub other_bytes: u64,
     pub n_embd: u64,
     pub n_vocab: u64,
     pub n_expert: u64,
     pub n_expert_used: u64,
     pub context_train: Option<u64>,
-    /// Of the layers that are `sliding`, in tokens.
+    /// Window of the layers that are `sliding`, in tokens.
     pub window: u64,
     pub encoder: bool,
     pub pooled: bool,
-    /// The files say how the weights were quantised; else an engine may do it while it loads them.
+    /// Whether the files say how the weights were quantised. If not, an engine may quantise them while it loads them.
     pub quantized: bool,
-    /// Of files that are loaded with the model.
+    /// Files that are loaded with the model.
     pub beside: Beside,
-    /// What was assumed.
+    /// Assumptions that were made.
     pub notes: Vec<String>,
 }
 
 impl ModelFacts {
-    /// Takes the tensors of all parts of a model. Names are those of GGUF (`blk.0.attn_q.weight`) or of hub
-    /// checkpoints (`model.layers.0.self_attn.q_proj.weight`).
+    /// Computes the facts from the tensors of all parts of a model. Names are those of GGUF (`blk.0.attn_q.weight`) or
+    /// of hub checkpoints (`model.layers.0.self_attn.q_proj.weight`).
     ///
     /// # Errors
-    /// The fact that is missing.
+    /// Names the fact that is missing.
     pub fn new<'a>(hyper: &Hyper, tensors: impl IntoIterator<Item = Tensor<'a>>) -> Result<Self, Unknown> {
         let architecture = hyper.architecture.clone();
         if architecture.is_empty() {
@@ -160,7 +162,7 @@ impl ModelFacts {
         Ok(facts)
     }
 
-    /// Bytes of all tensors; a tied output counts once.
+    /// Returns the bytes of all tensors; a tied output counts once.
     pub fn weight_bytes(&self) -> u64 {
         let layers = sum(self.layers.iter().map(|it| it.bytes));
         sum([self.input_bytes, self.output_bytes, self.other_bytes, layers])
@@ -172,7 +174,7 @@ impl ModelFacts {
             let Tensor { name, bytes, .. } = tensor;
             if let Some((index, rest)) = layer_of(name) {
                 let Some((layer, seen)) = self.layers.get_mut(index).zip(seen.get_mut(index)) else {
-                    // Layers for multi-token prediction come after the last.
+                    // Layers for multi-token prediction follow the last ordinary layer.
                     self.other_bytes = self.other_bytes.saturating_add(bytes);
                     continue;
                 };
@@ -273,7 +275,7 @@ impl ModelFacts {
     }
 }
 
-/// What the tensor names of one layer tell.
+/// What the tensor names of one layer show.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent observations")]
 struct Seen {
@@ -289,7 +291,7 @@ impl Seen {
     fn note(&mut self, rest: &str) {
         self.recurrent |=
             ["ssm_", "mamba.", "linear_attn.", "shortconv."].iter().any(|it| rest.starts_with(it));
-        // Only asked of layers with a state; those of Qwen3-Next have `attn_qkv` too, and keep no cache.
+        // This matters only in layers with a state: those of Qwen3-Next have `attn_qkv` too, and keep no cache.
         self.attention |=
             ["attn_k.", "attn_kv_", "self_attn.", "attention."].iter().any(|it| rest.starts_with(it));
         self.gate |= rest.contains("ffn_gate.") || rest.contains("gate_proj");
@@ -303,7 +305,7 @@ fn known<T>(value: Option<T>, what: &str) -> Result<T, Unknown> {
     value.ok_or_else(|| Unknown::because(format!("the file does not say {what}")))
 }
 
-/// The layer's number and the rest of the name.
+/// Returns the layer's number and the rest of the name.
 fn layer_of(name: &str) -> Option<(usize, &str)> {
     let marks = ["blk.", "layers.", "layer.", "h.", "blocks."];
     // Towers for other media have layers of their own.

@@ -1,4 +1,4 @@
-//! The graph that llama.cpp reserves its compute buffer for, as far as its memory goes.
+//! The graph for which llama.cpp reserves its compute buffer, modelled only as far as it affects memory.
 //!
 //! Order of operations: llama.cpp `src/llama-graph.cpp` (`build_attn`, `build_ffn`, `build_moe_ffn`, `build_inp_embd`)
 //! as printed by llama-server b11434 with `GGML_SCHED_DEBUG=2`. Norms after a block (Gemma) work in place and are left
@@ -11,23 +11,23 @@ use super::{
     product, sum,
 };
 
-/// Bytes of an activation.
+/// Bytes of one activation.
 const F32: u64 = 4;
 
-/// What the size of the graph depends on, besides the model.
+/// What the size of the graph depends on, apart from the model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch {
-    /// Tokens of one computation.
+    /// Tokens in one computation.
     pub(super) tokens: u64,
-    /// Rows that are turned into logits.
+    /// Rows for which logits are computed.
     pub(super) outputs: u64,
     pub(super) cells: Cells,
     pub(super) flash: bool,
-    /// The cache is `F32`, which flash attention first converts.
+    /// Whether the cache of keys and of values is `F32`, which flash attention first converts.
     pub(super) converts: (bool, bool),
 }
 
-/// Bytes of the compute buffer.
+/// Returns the bytes of the compute buffer.
 pub(super) fn compute_bytes(facts: &ModelFacts, batch: &Batch) -> u64 {
     let mut builder = Builder::new(facts, batch);
     let mut current = builder.embeddings();
@@ -85,7 +85,7 @@ impl<'a> Builder<'a> {
         Self { facts, batch, graph, rows, position, out_ids, full, sliding }
     }
 
-    /// A result of `width` elements per row.
+    /// Adds a result of `width` elements per row.
     fn wide(&mut self, width: u64, sources: &[Id]) -> Id {
         self.graph.result(product([self.rows, width, F32]), sources)
     }
@@ -94,8 +94,8 @@ impl<'a> Builder<'a> {
         self.graph.in_place(product([self.rows, width, F32]), sources)
     }
 
-    /// Token embeddings. Builds of 2026 also reserve room for embeddings that come from outside and for a mix of
-    /// both; what nothing reads is never freed.
+    /// Adds the token embeddings. Builds of 2026 also reserve room for embeddings that come from outside and for a mix
+    /// of both; a tensor that nothing reads is never freed.
     fn embeddings(&mut self) -> Id {
         let width = self.facts.n_embd;
         let ids = self.rows.saturating_mul(4);
@@ -123,7 +123,7 @@ impl<'a> Builder<'a> {
         self.over(width, &[normal])
     }
 
-    /// Unlike its root-mean-square relative, it never works in place.
+    /// Adds a layer norm. Unlike the root-mean-square norm it never works in place.
     fn layer_norm(&mut self, of: Id) -> Id {
         let width = self.facts.n_embd;
         let normal = self.wide(width, &[of]);
@@ -160,7 +160,7 @@ impl<'a> Builder<'a> {
         self.over(width, &[fed, summed])
     }
 
-    /// A state-space layer: projection, convolution over the kept steps and the new ones, scan, gate.
+    /// Adds a state-space layer: projection, convolution over the kept steps and the new ones, scan, gate.
     fn recurrence(&mut self, of: &Recurrent, normal: Id) -> Id {
         let sequences = self.batch.cells.sequences;
         let (inner, channels) = (of.d_inner, of.channels());
@@ -224,7 +224,7 @@ impl<'a> Builder<'a> {
         self.wide(self.facts.n_embd, &[mixed])
     }
 
-    /// Rotation reads a view, so it can't work in place.
+    /// Adds a rotation. It reads a view, so it can't work in place.
     fn rotated(&mut self, width: u64, normal: Id, normalised: bool) -> Id {
         let projected = self.wide(width, &[normal]);
         let mut view = self.graph.view(projected);
@@ -235,7 +235,7 @@ impl<'a> Builder<'a> {
         self.over(width, &[view, self.position])
     }
 
-    /// Attention without flash: all scores of all heads at once.
+    /// Adds attention without flash attention: all scores of all heads are computed at once.
     fn scores(&mut self, heads: u64, seen: u64, results: u64, query: Id, mask: Id, value: Option<Id>) -> Id {
         let scores = seen.saturating_mul(heads);
         let raw = self.wide(scores, &[query]);
@@ -287,7 +287,7 @@ impl<'a> Builder<'a> {
         self.wide(self.facts.n_embd, &[active])
     }
 
-    /// BERT and its relatives: no cache, norms after the blocks.
+    /// Adds a layer of BERT or a related model: it has no cache, and its norms come after the blocks.
     fn encoder_layer(&mut self, layer: &Layer, input: Id, last: bool) -> Id {
         let width = self.facts.n_embd;
         let queries = layer.n_head.saturating_mul(layer.key_length);

@@ -1,4 +1,4 @@
-//! The numbers of a model's header or `config.json` that memory depends on.
+//! The numbers from a model's header or `config.json` that affect memory.
 
 /// A number that may differ from layer to layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub enum PerLayer {
 }
 
 impl PerLayer {
-    /// The value of layer `index`; `None` beyond the list.
+    /// Returns the value of layer `index`; `None` beyond the list.
     pub fn at(&self, index: usize) -> Option<u64> {
         match self {
             Self::All(it) => Some(*it),
@@ -16,7 +16,7 @@ impl PerLayer {
         }
     }
 
-    /// The largest of all layers.
+    /// Returns the largest value of all layers.
     pub fn max(&self) -> u64 {
         match self {
             Self::All(it) => *it,
@@ -25,19 +25,19 @@ impl PerLayer {
     }
 }
 
-/// Which layers see only the last `window` tokens.
+/// Says which layers see only the last `window` tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlidingWindow {
-    /// In tokens.
+    /// Length of the window in tokens.
     pub window: u64,
-    /// One entry per layer, 1 if it has the window; or a period `n`, of which the last layer sees everything
-    /// (0: every layer has the window). `None`: as the architecture has it.
+    /// One entry per layer, 1 if the layer has the window; or a period `n`, in which the last layer sees everything (0:
+    /// every layer has the window). `None`: the architecture decides.
     pub pattern: Option<PerLayer>,
 }
 
 impl SlidingWindow {
-    /// Whether layer `index` has the window; `None` for an architecture that is not listed. Of the periods only
-    /// Gemma 3's was measured (b11434).
+    /// Whether layer `index` has the window; `None` for an architecture that is not listed. Of the periods only Gemma
+    /// 3's was measured (b11434).
     pub(super) fn covers(&self, architecture: &str, index: usize) -> Option<bool> {
         let period = match &self.pattern {
             Some(PerLayer::Each(all)) => return all.get(index).map(|it| *it != 0),
@@ -47,7 +47,7 @@ impl SlidingWindow {
                 "cohere2" | "llama4" | "exaone4" | "olmo2" => 4,
                 "gemma3n" => 5,
                 "gemma3" | "gemma3_text" | "gemma-embedding" => 6,
-                // They carry the key, and the engines ignore it.
+                // Files of these architectures carry the key, and the engines ignore it.
                 "llama" | "qwen2" | "qwen3" | "qwen2moe" | "qwen3moe" | "phi3" => return Some(false),
                 _ => return None,
             },
@@ -67,7 +67,7 @@ pub struct Recurrent {
 }
 
 impl Recurrent {
-    /// Elements per sequence: those of the convolution and of the state. Measured for Mamba 2.
+    /// Returns the elements per sequence: those of the convolution and of the state. Measured for Mamba 2.
     pub(super) fn elements(&self) -> u64 {
         self.convolution().saturating_add(self.d_state.saturating_mul(self.d_inner))
     }
@@ -76,7 +76,7 @@ impl Recurrent {
         self.d_conv.saturating_sub(1).saturating_mul(self.channels())
     }
 
-    /// What the convolution runs over.
+    /// Returns the number of channels that the convolution runs over.
     pub(super) fn channels(&self) -> u64 {
         self.d_inner.saturating_add(self.n_group.saturating_mul(self.d_state).saturating_mul(2))
     }
@@ -90,7 +90,7 @@ pub struct Hyper {
     pub n_layer: Option<u64>,
     pub n_embd: Option<u64>,
     pub n_head: Option<PerLayer>,
-    /// As many as `n_head` unless stated.
+    /// Heads of keys and values; as many as `n_head` unless stated.
     pub n_head_kv: Option<PerLayer>,
     /// Elements of a key head; `n_embd / n_head` unless stated.
     pub key_length: Option<u64>,
@@ -98,7 +98,7 @@ pub struct Hyper {
     /// Key and value head sizes of layers with a sliding window, where they differ.
     pub swa_lengths: Option<(u64, u64)>,
     pub n_ff: Option<PerLayer>,
-    /// Of one expert; `n_ff` unless stated.
+    /// Size of the feed-forward part of one expert; `n_ff` unless stated.
     pub n_ff_expert: Option<u64>,
     pub n_expert: Option<u64>,
     pub n_expert_used: Option<u64>,
@@ -106,20 +106,20 @@ pub struct Hyper {
     /// Tokens that the model was trained for.
     pub context_train: Option<u64>,
     pub sliding_window: Option<SlidingWindow>,
-    /// Layers, from the last, that use the cache of earlier ones (`attention.shared_kv_layers`,
+    /// How many layers, counted from the last, use the cache of earlier ones (`attention.shared_kv_layers`,
     /// `num_kv_shared_layers`).
     pub shared_kv_layers: Option<u64>,
-    /// Multi-head latent attention whose cache holds compressed entries: elements of one without its rotary part.
-    /// `None` where the engine caches the heads all the same.
+    /// Elements of a compressed entry, without its rotary part, in multi-head latent attention that caches such
+    /// entries. `None` if the engine caches the heads all the same.
     pub kv_lora_rank: Option<u64>,
     /// Elements of the rotary part (`rope.dimension_count`, `qk_rope_head_dim`).
     pub rope_dim: Option<u64>,
     pub recurrent: Option<Recurrent>,
-    /// Layers whose attention keeps no growing cache, for files whose tensor names don't tell (one entry per
-    /// layer, 1 if recurrent).
+    /// Layers whose attention keeps no growing cache, for files whose tensor names don't show it (one entry per layer,
+    /// 1 if recurrent).
     pub recurrent_layers: Option<PerLayer>,
-    /// An encoder: it keeps no cache and sees the whole input at once.
+    /// The model is an encoder: it keeps no cache and sees the whole input at once.
     pub encoder: bool,
-    /// Vectors are pooled to one per input, so that there are no logits.
+    /// Vectors are pooled to one per input, so there are no logits.
     pub pooled: bool,
 }

@@ -1,4 +1,4 @@
-//! Bytes of keys and values.
+//! The memory of cached keys and values.
 
 use super::{Layer, ModelFacts, pad, product, sum};
 
@@ -30,12 +30,12 @@ impl CacheType {
         (Self::Iq4Nl, "iq4_nl"),
     ];
 
-    /// As `-ctk` takes it.
+    /// Reads a type as `-ctk` names it.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.1 == text).map(|it| it.0)
     }
 
-    /// Elements of a block and its bytes (ggml `type_traits`).
+    /// Returns the elements and the bytes of one block (ggml `type_traits`).
     fn block(self) -> (u64, u64) {
         match self {
             Self::F32 => (1, 4),
@@ -48,7 +48,7 @@ impl CacheType {
         }
     }
 
-    /// Its elements come in blocks with a scale.
+    /// Whether its elements come in blocks that share a scale.
     pub fn is_quantized(self) -> bool {
         self.block().0 > 1
     }
@@ -62,18 +62,19 @@ impl CacheType {
 /// How llama-server divides its context.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cells {
-    /// Of layers that see everything, all slots together.
+    /// Cells in each layer that sees everything, all slots together.
     pub(super) all: u64,
-    /// Of layers with a sliding window, all slots together.
+    /// Cells in each layer with a sliding window, all slots together.
     pub(super) sliding: u64,
-    /// That one computation looks at, in each kind.
+    /// Cells that one computation reads in a layer that sees everything; `seen_sliding` is the number in a layer with a
+    /// window.
     pub(super) seen: u64,
     pub(super) seen_sliding: u64,
     pub(super) sequences: u64,
 }
 
-/// `llama_context`, `llama_kv_cache_iswa` (llama.cpp `src/`): the cells of a sequence are padded to 256; those of
-/// a window are `window × slots + ubatch` (`window + ubatch` per slot unless unified), at most the context.
+/// Follows `llama_context` and `llama_kv_cache_iswa` (llama.cpp `src/`): the cells of a sequence are padded to 256. A
+/// window has `window × slots + ubatch` cells (`window + ubatch` per slot unless unified), at most the context.
 pub(super) fn cells(facts: &ModelFacts, context: u64, slots: u64, unified: bool, ubatch: u64) -> Cells {
     let slots = slots.max(1);
     let streams = if unified { 1 } else { slots };
@@ -89,7 +90,8 @@ pub(super) fn cells(facts: &ModelFacts, context: u64, slots: u64, unified: bool,
     }
 }
 
-/// What one layer keeps. Latent attention keeps no values (llama.cpp `llama_kv_cache`: `has_v = !is_mla`).
+/// Returns the bytes that one layer caches. Latent attention caches no values (llama.cpp `llama_kv_cache`:
+/// `has_v = !is_mla`).
 pub(super) fn layer_bytes(layer: &Layer, cells: &Cells, key: CacheType, value: CacheType) -> u64 {
     let state = product([layer.state(), cells.sequences, 4]);
     let count = if layer.sliding { cells.sliding } else { cells.all };

@@ -9,16 +9,16 @@ use super::{
     product, sum,
 };
 
-/// Driver context, libraries and kernels of one GPU. Not part of what llama-server reports; 300 to 600 MiB
-/// by the literature, not measured here.
+/// Driver context, libraries and kernels of one GPU. llama-server does not report them; the value is 300 to 600 MiB in
+/// the literature and was not measured here.
 const GPU_OVERHEAD: u64 = 500 * MIB;
 /// What `--fit` leaves free on each GPU: default of `--fit-target` (llama.cpp #16653).
 const FIT_TARGET: u64 = 1024 * MIB;
 
-/// Requests that run at the same time.
+/// How many requests run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Slots {
-    /// `-np` not given: 4 that share one cache (llama.cpp `tools/server/server.cpp`, builds of 2026).
+    /// `-np` is not given: 4 slots that share one cache (llama.cpp `tools/server/server.cpp`, builds of 2026).
     #[default]
     Auto,
     Fixed {
@@ -31,15 +31,15 @@ pub enum Slots {
 /// `-sm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SplitMode {
-    /// Everything on the first GPU.
+    /// Everything is on the first GPU.
     None,
     #[default]
     Layer,
-    /// Weights row by row, cache and computation on the first GPU.
+    /// Weights are split row by row; cache and computation are on the first GPU.
     Row,
 }
 
-/// Where something lies on a machine with GPUs; without any, all lies in RAM.
+/// Where a part of the model lies on a machine with GPUs. On a machine without any, everything lies in RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
     #[default]
@@ -47,7 +47,7 @@ pub enum Side {
     Ram,
 }
 
-/// What the command line says.
+/// The settings that the command line makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlamacppSettings<'a> {
     /// `-c`, in tokens over all slots. `None` or 0: what the model was trained for.
@@ -63,21 +63,20 @@ pub struct LlamacppSettings<'a> {
     pub flash_attn: Option<bool>,
     /// `-ngl`; `None` is `auto` or `all`.
     pub ngl: Option<u64>,
-    /// The engine keeps as many layers on the GPUs as fit (`--fit`), which it does only where nothing says how they are
-    /// placed.
+    /// The engine keeps as many layers on the GPUs as fit (`--fit`). It does so only if no argument says where they go.
     pub fit: bool,
-    /// Layers, from the first, whose experts stay in RAM.
+    /// How many layers, from the first, keep their experts in RAM.
     pub n_cpu_moe: u64,
-    /// Proportions; empty: by free memory.
+    /// Proportions of the split; empty: in proportion to free memory.
     pub tensor_split: &'a [f64],
     pub split_mode: SplitMode,
     /// Files are mapped rather than read (load mode `auto` or `mmap`).
     pub mmap: bool,
     /// Builds before #23861 (2026-05-30) reserve logits for every token of a batch.
     pub logits_for_all: bool,
-    /// Those that the engine is given; empty: none.
+    /// GPUs that the engine is given; empty: none.
     pub gpus: &'a [GpuMemory],
-    /// In bytes; `None`: unknown.
+    /// Free RAM in bytes; `None`: unknown.
     pub host_ram_free: Option<u64>,
     /// `--no-mmproj-offload`.
     pub projector: Side,
@@ -110,10 +109,10 @@ impl Default for LlamacppSettings<'_> {
     }
 }
 
-/// What llama-server will allocate. See `docs/memory-estimate.md`.
+/// Estimates what llama-server will allocate. See `docs/memory-estimate.md`.
 ///
 /// # Errors
-/// The fact that is missing.
+/// Names the fact that is missing.
 pub fn estimate_llamacpp(facts: &ModelFacts, settings: &LlamacppSettings<'_>) -> Result<Estimate, Unknown> {
     let context =
         settings.context.filter(|it| *it > 0).or(facts.context_train).ok_or_else(|| {
@@ -136,7 +135,8 @@ pub fn estimate_llamacpp(facts: &ModelFacts, settings: &LlamacppSettings<'_>) ->
     Ok(estimate)
 }
 
-/// With as many layers on the GPUs as the engine itself will put there. `all` has them all there.
+/// Estimates with as many layers on the GPUs as the engine itself will put there. `all` is the plan with every layer on
+/// a GPU.
 fn fitted(facts: &ModelFacts, settings: &LlamacppSettings<'_>, all: &Plan<'_>, context: u64) -> Estimate {
     let has_room = |estimate: &Estimate| {
         let mut gpus = estimate.per_gpu.iter().zip(settings.gpus);
@@ -194,11 +194,11 @@ impl<'a> Plan<'a> {
         self.finish(gpus, host)
     }
 
-    /// Weights to where they go; what stays in RAM is returned.
+    /// Adds the weights to their GPUs, and returns those that stay in RAM.
     fn weights(&self, gpus: &mut [GpuShare]) -> GpuShare {
         let facts = self.facts;
         let mut host = GpuShare { weights: facts.input_bytes, ..GpuShare::default() };
-        // Mapped pages stay mapped beside the converted copy.
+        // With mapped files, the mapped pages stay in RAM beside the converted copy.
         let copied = |bytes: u64| if self.settings.mmap { bytes } else { 0 };
         for (index, (layer, place)) in facts.layers.iter().zip(&self.places).enumerate() {
             if let Some(gpu) = place.and_then(|it| gpus.get_mut(it)) {
@@ -211,7 +211,7 @@ impl<'a> Plan<'a> {
         }
         let outer = facts.output_bytes.saturating_add(facts.other_bytes);
         if let Some(gpu) = self.places.last().copied().flatten().and_then(|it| gpus.get_mut(it)) {
-            // A tied output is loaded a second time, since the input stays in RAM.
+            // A tied output is loaded a second time, because the input embeddings stay in RAM.
             gpu.weights = sum([gpu.weights, outer, facts.tied_bytes]);
         } else {
             host.weights = sum([host.weights, outer, copied(facts.output_repack_bytes)]);
@@ -226,8 +226,8 @@ impl<'a> Plan<'a> {
         host
     }
 
-    /// Weights that come with the model. Adapters lie where its layers do, a projector on the main GPU, and a draft model
-    /// is dealt out by free memory, whatever the model is told.
+    /// Adds the weights that come with the model. Adapters lie where the model's layers do, a projector on the main
+    /// GPU. A draft model is distributed by free memory, whatever the model's own settings are.
     fn beside(&self, gpus: &mut [GpuShare], host: &mut GpuShare) {
         let Beside { projector, adapters, draft } = self.facts.beside;
         let layers: Vec<u64> = gpus.iter().map(|it| it.weights).chain([host.weights]).collect();
@@ -254,7 +254,7 @@ impl<'a> Plan<'a> {
 
     fn compute(&self, tokens: u64, cells: Cells, gpus: &mut [GpuShare], host: &mut GpuShare) {
         let (facts, settings) = (self.facts, self.settings);
-        // Each slot gets the same number of tokens.
+        // Without a unified cache each slot gets the same number of tokens.
         let tokens = if self.unified { tokens } else { pad(tokens, self.slots) };
         let outputs = if facts.pooled || settings.logits_for_all { tokens } else { self.slots.min(tokens) };
         let converts = (settings.cache_type_k == CacheType::F32, settings.cache_type_v == CacheType::F32);
@@ -269,7 +269,7 @@ impl<'a> Plan<'a> {
         host.compute = if on_host || partly {
             graph
         } else {
-            // Inputs: the mask, embeddings.
+            // The inputs are the mask and the embeddings.
             product([tokens, cells.seen, 2]).saturating_add(product([tokens, facts.n_embd, 8]))
         };
         let width = if facts.pooled { facts.n_embd } else { facts.n_vocab };
@@ -287,7 +287,7 @@ impl<'a> Plan<'a> {
         let fits = match (used.is_empty(), on_gpus, in_ram) {
             (_, false, _) | (_, _, Some(false)) => Some(false),
             (true, true, known) => known,
-            // Of a model on GPUs, RAM holds little that matters unless layers were left there.
+            // If the model is on GPUs, RAM holds little that matters, unless layers were left there.
             (false, true, Some(true)) => Some(true),
             (false, true, None) => self.places.iter().all(Option::is_some).then_some(true),
         };
@@ -310,7 +310,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Adds `bytes` in proportion to `shares`, the last of which is the RAM's; all to RAM if none has any.
+/// Adds `bytes` in proportion to `shares`, of which the last is the RAM's. If all shares are 0, everything goes to RAM.
 fn spread(bytes: u64, shares: &[u64], gpus: &mut [GpuShare], host: &mut GpuShare) {
     let all = sum(shares.iter().copied());
     let mut left = bytes;

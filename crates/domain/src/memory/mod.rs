@@ -1,7 +1,8 @@
-//! How much memory a model needs under an engine: weights, KV cache, compute buffers, per GPU and in RAM.
+//! Estimates how much memory a model needs under an engine: weights, KV cache and compute buffers, per GPU and in RAM.
 //!
-//! Pure arithmetic over facts that someone else read from the files. What can't be known is [`Unknown`], never a
-//! guess. Formulas, their sources and a table of predicted and measured sizes: `docs/memory-estimate.md`.
+//! The module is pure arithmetic: its callers read the facts from the files. A value that can't be known is
+//! [`Unknown`], never a guess. Formulas, their sources and a table of predicted and measured sizes:
+//! `docs/memory-estimate.md`.
 
 mod command;
 mod doubt;
@@ -32,11 +33,11 @@ const MIB: u64 = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuMemory {
     pub total: u64,
-    /// What other processes leave; an estimate is compared with this, not with `total`.
+    /// Memory that other processes leave free. An estimate is compared with this, not with `total`.
     pub free: u64,
 }
 
-/// What one GPU has to hold, in bytes.
+/// The memory that one GPU has to provide, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GpuShare {
     pub weights: u64,
@@ -52,7 +53,7 @@ impl GpuShare {
     }
 }
 
-/// The memory that a model needs, in bytes. The parts count GPUs and RAM together.
+/// The memory that a model needs, in bytes. Each part is the sum over GPUs and RAM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Estimate {
     pub weights: u64,
@@ -64,16 +65,17 @@ pub struct Estimate {
     /// The part of `total` that lies in RAM.
     pub host_ram: u64,
     pub total: u64,
-    /// One entry per GPU given, in the same order; zeros for a GPU that is not used.
+    /// One entry for each GPU that was given, in the same order; zeros for a GPU that is not used.
     pub per_gpu: Vec<GpuShare>,
-    /// `None`: the memory of the GPUs, or the RAM, is unknown, or what was left out decides it (see [`Doubt`]).
+    /// Whether the model fits. `None`: the memory of the GPUs or the RAM is unknown, or the answer depends on what was
+    /// left out (see [`Doubt`]).
     pub fits: Option<bool>,
-    /// What is free where the model goes: on its GPUs, or in RAM if it uses none. `None` if unknown.
+    /// Free memory where the model goes: on its GPUs, or in RAM if it uses none. `None` if unknown.
     pub available: Option<u64>,
-    /// Longest context, in tokens, with which it fits, all else unchanged; at most what the model was trained for.
-    /// `Some(0)`: none fits. `None`: unknown, or the memory does not depend on it.
+    /// Longest context, in tokens, with which the model fits if nothing else changes; at most what the model was
+    /// trained for. `Some(0)`: no length fits. `None`: unknown, or the memory does not depend on the context.
     pub max_context_that_fits: Option<u64>,
-    /// Layers that the engine keeps on GPUs where it chooses that itself and can't keep all of them there.
+    /// Layers that the engine keeps on GPUs, if it chooses that number itself and can't keep all of them there.
     pub layers_on_gpus: Option<u64>,
     /// Sentences for an operator: what was left out or assumed.
     pub notes: Vec<String>,
@@ -99,7 +101,7 @@ impl fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
-/// Sums without overflow: headers are untrusted, and a huge number must stay huge.
+/// Adds up without overflow: headers are untrusted, and a huge number must stay huge.
 fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
     values.into_iter().fold(0, u64::saturating_add)
 }
@@ -113,8 +115,8 @@ fn pad(value: u64, unit: u64) -> u64 {
     value.div_ceil(unit.max(1)).saturating_mul(unit)
 }
 
-/// The largest multiple of `step` up to `most` for which `fits` holds, 0 if there is none; `fits` must not become
-/// true again once it was false.
+/// Returns the largest multiple of `step` up to `most` for which `fits` holds, or 0 if there is none. Once `fits` is
+/// false it must stay false for larger values.
 fn largest(step: u64, most: u64, mut fits: impl FnMut(u64) -> bool) -> u64 {
     let step = step.max(1);
     let (mut good, mut bad) = (0, (most / step).saturating_add(1));

@@ -1,12 +1,12 @@
-//! Where llama.cpp puts each layer.
+//! Computes where llama.cpp puts each layer.
 
 use super::GpuMemory;
 
-/// Which layers of `n_layer` go to which GPU (`None`: RAM), and where the output goes (the last entry).
+/// Returns the GPU of each of the `n_layer` layers (`None`: RAM) and, as the last entry, that of the output.
 ///
-/// llama.cpp `src/llama-model.cpp` (`load_tensors`, builds of 2026): with `ngl` the output goes first, then the last
-/// `ngl - 1` layers; layers are dealt out by cumulative share. Builds of 2025 put the output last, which differs only
-/// for `ngl` up to the number of layers.
+/// Follows llama.cpp `src/llama-model.cpp` (`load_tensors`, builds of 2026): with `ngl` the output is placed first,
+/// then the last `ngl - 1` layers; layers are distributed by cumulative share. Builds of 2025 place the output last,
+/// which differs only for `ngl` up to the number of layers.
 pub(super) fn place(n_layer: usize, ngl: u64, split: &[f64], gpus: &[GpuMemory]) -> Vec<Option<usize>> {
     let slots = n_layer + 1;
     let offloaded = usize::try_from(ngl).unwrap_or(usize::MAX).min(slots);

@@ -1,4 +1,4 @@
-//! The room that a computation graph needs: ggml's graph allocator, played without tensors.
+//! Computes the room that a computation graph needs, by simulating ggml's graph allocator without tensors.
 //!
 //! Rules: llama.cpp `ggml/src/ggml-alloc.c` (`ggml_gallocr_alloc_graph_impl`, `ggml_dyn_tallocr_alloc`). Inputs come
 //! first; a result takes the smallest hole that holds it, else the end; some operations write over an operand that
@@ -6,7 +6,7 @@
 
 use super::pad;
 
-/// `TENSOR_ALIGNMENT` of the CPU backend; CUDA's 128 changes nothing that shows.
+/// `TENSOR_ALIGNMENT` of the CPU backend. The 128 of CUDA makes no visible difference.
 const ALIGNMENT: u64 = 32;
 
 /// A tensor of the graph.
@@ -17,10 +17,10 @@ pub(super) struct Id(usize);
 struct Node {
     bytes: u64,
     sources: Vec<usize>,
-    /// It shows the memory of that tensor.
+    /// The tensor shows the memory of this other tensor.
     view_of: Option<usize>,
     in_place: bool,
-    /// It lies in a buffer of its own: weights, cache.
+    /// The tensor lies in a buffer of its own, as weights and cache do.
     external: bool,
     is_input: bool,
     readers: usize,
@@ -38,7 +38,7 @@ impl Graph {
         Id(self.0.len() - 1)
     }
 
-    /// Something that is filled in from outside before the computation.
+    /// Adds a tensor that is filled from outside before the computation.
     pub(super) fn input(&mut self, bytes: u64) -> Id {
         self.push(Node { bytes: pad(bytes, ALIGNMENT), is_input: true, ..Node::default() })
     }
@@ -47,13 +47,13 @@ impl Graph {
         self.push(Node { external: true, ..Node::default() })
     }
 
-    /// A result with memory of its own. Weights need not be named as sources.
+    /// Adds a result with memory of its own. Weights need not be named as sources.
     pub(super) fn result(&mut self, bytes: u64, sources: &[Id]) -> Id {
         let sources = sources.iter().map(|it| it.0).collect();
         self.push(Node { bytes: pad(bytes, ALIGNMENT), sources, ..Node::default() })
     }
 
-    /// A result that may take the place of a source of the same size.
+    /// Adds a result that may take the place of a source of the same size.
     pub(super) fn in_place(&mut self, bytes: u64, sources: &[Id]) -> Id {
         let id = self.result(bytes, sources);
         self.0[id.0].in_place = true;
@@ -64,7 +64,7 @@ impl Graph {
         self.write_into(of, &[of])
     }
 
-    /// A node whose result is the memory of `target` itself: a view, or a write into it.
+    /// Adds a node whose result is the memory of `target` itself: a view, or a write into it.
     pub(super) fn write_into(&mut self, target: Id, sources: &[Id]) -> Id {
         let root = self.0[target.0].view_of.unwrap_or(target.0);
         let external = self.0[root].external;
@@ -72,7 +72,7 @@ impl Graph {
         self.push(Node { sources, view_of: Some(root), external, ..Node::default() })
     }
 
-    /// The size of the buffer, in bytes.
+    /// Returns the size of the buffer, in bytes.
     pub(super) fn plan(mut self) -> u64 {
         let mut arena = Arena::default();
         for index in 0..self.0.len() {
@@ -139,7 +139,7 @@ impl Graph {
     }
 }
 
-/// Holes by address, and the end.
+/// The free holes by address, and the end of the used memory.
 #[derive(Debug, Default)]
 struct Arena {
     holes: Vec<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! The setting to change when a model does not fit, with a value that was tried.
+//! Finds a setting to change if a model does not fit, with a value that the estimate confirms.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use super::{Command, Estimate, LlamacppCommand, MIB, ModelFacts, Room, VllmComma
 /// Bounds of `gpu_memory_utilization` in the field table.
 const UTILIZATION: (f64, f64) = (0.05, 0.98);
 
-/// Values with which the model fits, all else unchanged: names of the field table, the most important first; never
-/// empty.
+/// Values with which the model fits if nothing else changes: field names and values, the most important first. It is
+/// never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remedy(pub Vec<(&'static str, Number)>);
 
@@ -28,8 +28,8 @@ impl fmt::Display for Number {
     }
 }
 
-/// What to change so that a model fits whose `estimate` says that it does not; `None` if nothing was found. A shorter
-/// context comes first, since it costs nothing but length.
+/// Finds what to change if `estimate` says that the model does not fit; `None` if nothing was found. A shorter context
+/// is tried first, since it costs nothing but length.
 pub fn remedy(command: &Command, facts: &ModelFacts, room: Room<'_>, estimate: &Estimate) -> Option<Remedy> {
     let fits = |command: &Command| command.estimate(facts, room).is_ok_and(|it| it.fits == Some(true));
     let longest = estimate.max_context_that_fits.filter(|it| *it > 0);
@@ -88,7 +88,7 @@ fn vllm(
     let workers = settings.tensor_parallel.saturating_mul(settings.pipeline_parallel);
     let used = room.gpus.get(..usize::try_from(workers).ok()?).filter(|it| !it.is_empty())?;
     if settings.kv_cache_memory.is_none() {
-        // As much as is free on each of its GPUs, in hundredths.
+        // The share that is free on each of its GPUs, in hundredths.
         let free = used.iter().map(|it| it.free as f64 / it.total.max(1) as f64).fold(1.0, f64::min);
         let share = (free.min(UTILIZATION.1) * 100.0).floor() / 100.0;
         if share >= UTILIZATION.0 {
@@ -108,7 +108,7 @@ fn vllm(
             }
         }
     }
-    // The heads have to divide among the GPUs; those of keys and values too, unless each has several GPUs to itself.
+    // The number of GPUs must divide the heads. It must also divide the key and value heads, or be a multiple of them.
     let divides = |size: u64| {
         facts.layers.iter().all(|it| {
             it.n_head.is_multiple_of(size)
@@ -126,7 +126,7 @@ fn vllm(
     Some(Remedy(vec![("tensor_parallel_size", Number::Whole(size))]))
 }
 
-/// A cache that RAM has room for beside the rest, in whole GiB or, below two, in MiB.
+/// Finds a cache size for which RAM has room beside everything else: in whole GiB, or in MiB if it is below 2 GiB.
 fn smaller_cache(
     command: &VllmCommand,
     facts: &ModelFacts,
@@ -135,7 +135,7 @@ fn smaller_cache(
 ) -> Option<Remedy> {
     let with_cache = |bytes: u64| {
         let mut command = command.clone();
-        // Set in the record, it takes the place of the variable.
+        // If the record sets the size, it replaces the variable.
         (command.settings.cpu_cache, command.settings.kv_cache_memory) = (None, Some(bytes));
         Command::Vllm(command)
     };

@@ -4,16 +4,16 @@ use super::{
     Doubt, Estimate, GpuMemory, GpuShare, Layer, MIB, ModelFacts, Unknown, largest, pad, product, sum,
 };
 
-/// CUDA context, NCCL and libraries of one GPU, which vLLM subtracts as "non-torch memory"; 0.5 to 1 GiB by the
+/// CUDA context, NCCL and libraries of one GPU, which vLLM subtracts as "non-torch memory"; 0.5 to 1 GiB in the
 /// literature, not measured here.
 const GPU_OVERHEAD: u64 = 768 * MIB;
-/// CUDA graphs of one GPU, unless `--enforce-eager`; 0.2 to 1.5 GiB by the literature, not measured here.
+/// CUDA graphs of one GPU, unless `--enforce-eager` is given; 0.2 to 1.5 GiB in the literature, not measured here.
 const CUDA_GRAPHS: u64 = 512 * MIB;
 const MOST_WORKERS: u64 = 1024;
-/// Python, `PyTorch` and vLLM themselves where there is no GPU: the server, the engine and its workers. Measured, see
-/// `docs/memory-estimate.md`.
+/// Python, `PyTorch` and vLLM themselves on a machine without GPUs: the server, the engine and its first worker.
+/// Measured, see `docs/memory-estimate.md`.
 const CPU_PROCESSES: u64 = 1950 * MIB;
-/// Each worker beyond the first.
+/// Memory of each worker after the first.
 const CPU_WORKER: u64 = 560 * MIB;
 
 /// `--kv-cache-dtype`, by its size.
@@ -31,7 +31,7 @@ pub enum VllmKvType {
 }
 
 impl VllmKvType {
-    /// As `--kv-cache-dtype` takes it; `None` for one whose size is unknown.
+    /// Reads a type as `--kv-cache-dtype` names it; `None` for one whose size is unknown.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "auto" | "float16" | "bfloat16" => Some(Self::Half),
@@ -50,34 +50,36 @@ impl VllmKvType {
     }
 }
 
-/// What the command line says.
+/// The settings that the command line makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VllmSettings<'a> {
     /// Share of a GPU's whole memory; 0.92 unless given (0.9 before vLLM 0.20).
     pub gpu_memory_utilization: f64,
     pub tensor_parallel: u64,
     pub pipeline_parallel: u64,
-    /// In tokens. `None`: what the model was trained for.
+    /// Context in tokens. `None`: what the model was trained for.
     pub max_model_len: Option<u64>,
     /// 256 unless given, on most GPUs.
     pub max_num_seqs: u64,
     /// 2048 unless given, on most GPUs.
     pub max_num_batched_tokens: u64,
     pub kv_type: VllmKvType,
-    /// In tokens.
+    /// Size of a cache block in tokens.
     pub block_size: u64,
     pub enforce_eager: bool,
     /// Weights of each GPU that stay in RAM, in bytes.
     pub cpu_offload: u64,
-    /// Of each GPU, without GPUs of each worker, in bytes; overrides `gpu_memory_utilization`.
+    /// Size of the KV cache in bytes, for each GPU or, without GPUs, for each worker. It overrides
+    /// `gpu_memory_utilization`.
     pub kv_cache_memory: Option<u64>,
-    /// What the environment says of that, in bytes; only engines without GPUs heed it, and it counts more.
+    /// Size of the KV cache in bytes, as the environment sets it. Only engines without GPUs obey it, and it takes
+    /// precedence over `kv_cache_memory`.
     pub cpu_cache: Option<u64>,
-    /// Those that the engine is given, at least as many as it uses; empty: it computes on CPUs.
+    /// GPUs that the engine is given, at least as many as it uses; empty: it computes on CPUs.
     pub gpus: &'a [GpuMemory],
-    /// In bytes; `None`: unknown.
+    /// Free RAM in bytes; `None`: unknown.
     pub host_ram_free: Option<u64>,
-    /// The machine's, in bytes; `None`: unknown.
+    /// RAM of the machine in total, in bytes; `None`: unknown.
     pub host_ram_total: Option<u64>,
 }
 
@@ -103,11 +105,11 @@ impl Default for VllmSettings<'_> {
     }
 }
 
-/// What vLLM will take. It fills its budget with cache, so the question is whether one request of `max_model_len`
-/// fits in what the weights leave. See `docs/memory-estimate.md`.
+/// Estimates what vLLM will take. vLLM fills its budget with cache, so the question is whether one request of
+/// `max_model_len` fits in what the weights leave. See `docs/memory-estimate.md`.
 ///
 /// # Errors
-/// The fact that is missing, or settings that vLLM refuses.
+/// A fact is missing, or vLLM refuses the settings.
 pub fn estimate_vllm(facts: &ModelFacts, settings: &VllmSettings<'_>) -> Result<Estimate, Unknown> {
     let length = settings.max_model_len.or(facts.context_train).ok_or_else(|| {
         Unknown::because("neither `max_model_len` nor what the model was trained for is known")
@@ -171,7 +173,7 @@ impl Worker<'_> {
                     fits &= budget <= gpu.free && fixed <= budget;
                     budget.saturating_sub(fixed)
                 }
-                // RAM is compared with what all of them take together.
+                // Free RAM is compared with what all workers take together.
                 None => self.reserved(fixed).unwrap_or(0),
             };
             fits &= share.kv_cache <= pool;
@@ -200,19 +202,21 @@ impl Worker<'_> {
         }
         estimate.notes = self.notes(on_gpus, length, &estimate);
         if !on_gpus && self.takes_share() && estimate.fits == Some(false) {
-            // Of the memory of one NUMA node, which on a machine with several is less.
+            // vLLM takes the share from the memory of one NUMA node, which is less than all RAM on a machine with
+            // several nodes.
             estimate.leave_out(Doubt::Less, "the share is counted of all RAM, as if it were one memory node");
         }
         estimate
     }
 
-    /// No size of the cache is given: it is what is left of the engine's share.
+    /// Whether no size of the cache is given, so that the cache gets the rest of the engine's share.
     fn takes_share(&self) -> bool {
         self.settings.cpu_cache.or(self.settings.kv_cache_memory).is_none()
     }
 
-    /// Cache that a worker without a GPU takes beside `fixed` bytes, all of it when it starts (vLLM 0.32.0,
-    /// `platforms/cpu.py` and `v1/worker/cpu_worker.py`). `None`: a share of unknown RAM.
+    /// Returns the bytes of cache that a worker without a GPU takes beside `fixed` bytes, all of it when it starts
+    /// (vLLM 0.32.0, `platforms/cpu.py` and `v1/worker/cpu_worker.py`). `None`: it takes a share of the RAM, whose size
+    /// is unknown.
     fn reserved(&self, fixed: u64) -> Option<u64> {
         let settings = self.settings;
         if self.facts.encoder {
@@ -224,7 +228,8 @@ impl Worker<'_> {
         })
     }
 
-    /// The layers of a stage, as even as possible. Where vLLM puts the remainder was not checked.
+    /// Returns the layers of a pipeline stage, split as evenly as possible. Where vLLM puts the remainder was not
+    /// checked.
     fn layers(&self, stage: u64) -> &[Layer] {
         let (count, stages) = (self.facts.layers.len() as u64, self.settings.pipeline_parallel);
         let from = count.saturating_mul(stage) / stages;
@@ -240,14 +245,15 @@ impl Worker<'_> {
             bytes = sum([bytes, facts.input_bytes, facts.other_bytes]);
         }
         if stage + 1 == stages {
-            // A tied output is the same tensor unless it lies on another GPU.
+            // A tied output is the same tensor as the embedding, unless it lies on another GPU.
             let tied = if stages > 1 { facts.tied_bytes } else { 0 };
             bytes = sum([bytes, facts.output_bytes, tied]);
         }
         bytes.div_ceil(self.settings.tensor_parallel)
     }
 
-    /// Of one request with `length` tokens. Heads that are fewer than the GPUs are copied, latent entries always.
+    /// Returns the cache of one request with `length` tokens. Heads are copied if there are fewer than GPUs; latent
+    /// entries are always copied.
     fn cache(&self, stage: u64, length: u64) -> u64 {
         if self.facts.encoder {
             return 0;
@@ -255,7 +261,7 @@ impl Worker<'_> {
         let settings = self.settings;
         let block = settings.block_size.max(1);
         let tokens = pad(length, block);
-        // A window keeps `window - 1` tokens and those of one batch, and one more block where it begins.
+        // A sliding window keeps `window - 1` tokens and those of one batch, and one more block where it begins.
         let window = self.facts.window.saturating_sub(1).saturating_add(settings.max_num_batched_tokens);
         let sliding = tokens.min(pad(window, block).saturating_add(block));
         sum(self.layers(stage).iter().map(|layer| {
@@ -283,8 +289,8 @@ impl Worker<'_> {
         largest(self.settings.block_size.max(1), most, |it| self.cache(stage, it) <= pool)
     }
 
-    /// What the profiling run finds: activations of a full batch and the logits of all requests, plus a tenth. A rule
-    /// of thumb: nothing but the profile itself knows.
+    /// Estimates what vLLM's profiling run finds: activations of a full batch and the logits of all requests, plus a
+    /// tenth. This is a rule of thumb: only the profiling run itself gives the exact number.
     fn activations(&self) -> u64 {
         let (facts, settings) = (self.facts, self.settings);
         let inner = facts

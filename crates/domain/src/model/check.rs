@@ -1,4 +1,4 @@
-//! Whether a value fits its row of the field table. Says what would.
+//! Checks whether a value fits its row of the field table. Messages say which values would fit.
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{ErrorCode, engine::owned};
 
-/// What is wrong with a value: a code for programs, a sentence for people.
+/// An error about a value: a code for programs, a sentence for people.
 pub(super) type Wrong = (ErrorCode, String);
 
-/// Parameters of requests that can't have defaults: they decide what happens to a request, or are the request.
+/// Request parameters that can't have defaults, because they decide how a request is handled or are its content.
 pub const NOT_DEFAULTS: &[&str] = &["model", "stream", "stream_options", "messages", "prompt", "input"];
 const LONGEST_PATH: usize = 1000;
-/// Bytes of one argument or variable.
+/// Longest argument or variable, in bytes.
 const LONGEST_WORD: usize = 4000;
 
 /// Whether `value` fits the field's type and bounds.
@@ -96,25 +96,25 @@ pub(super) fn check(field: &Field, engine: EngineKind, value: &Value) -> Result<
     }
 }
 
-/// An array that holds something twice.
+/// Whether an array holds the same value twice.
 fn repeats(value: &Value) -> bool {
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
     items.iter().enumerate().any(|(at, it)| items[..at].contains(it))
 }
 
-/// A text that can stand behind an option.
+/// Whether a text can be the value of an option.
 fn is_text(text: &str, max: usize) -> bool {
     (1..=max).contains(&text.chars().count()) && !text.starts_with('-')
 }
 
-/// The texts of an array that is short enough, if all are plain.
+/// Returns the texts of an array if it is short enough and all of them are plain.
 fn texts(value: &Value, max: usize) -> Option<Vec<&str>> {
     let plain = |it: &&str| it.len() <= LONGEST_WORD && !it.chars().any(char::is_control);
     let items = value.as_array().filter(|it| it.len() <= max)?;
     items.iter().map(|it| it.as_str().filter(plain)).collect()
 }
 
-/// `owner/name` or `name`, as the hub allows; for llama.cpp a quantisation may follow.
+/// Whether `text` is `owner/name` or `name`, as the hub allows; for llama.cpp a quantisation may follow.
 fn is_repo(text: &str, engine: EngineKind) -> bool {
     let (repo, quant) = match text.split_once(':') {
         Some((repo, quant)) if engine == EngineKind::Llamacpp => (repo, Some(quant)),
@@ -123,9 +123,9 @@ fn is_repo(text: &str, engine: EngineKind) -> bool {
     is_repo_id(repo) && quant.is_none_or(is_repo_word)
 }
 
-/// `owner/name` or `name` as the hub allows them: letters, digits, `_`, `-` and `.`, of which the last two neither begin
-/// nor end a part nor follow themselves (`huggingface_hub` `utils/_validators.py`, `validate_repo_id`). So it can't be a
-/// path of a file system.
+/// Whether `text` is `owner/name` or `name` as the hub allows them: letters, digits, `_`, `-` and `.`. `-` and `.` may
+/// not begin or end a part, and may not follow themselves (`huggingface_hub` `utils/_validators.py`,
+/// `validate_repo_id`). So such a text can't be a path of a file system.
 pub fn is_repo_id(text: &str) -> bool {
     let (owner, name) = match text.split_once('/') {
         Some((owner, name)) => (Some(owner), name),
@@ -143,7 +143,7 @@ fn is_repo_word(text: &str) -> bool {
         && !text.contains("..")
 }
 
-/// One argument of the operator's own.
+/// Checks one argument of the operator's own.
 fn argument(name: &str, engine: EngineKind, word: &str) -> Result<(), Wrong> {
     match (owned::argument(engine, word), owned::field(engine, word)) {
         (Some(owned), _) => Err(gateways(name, owned)),
@@ -154,7 +154,7 @@ fn argument(name: &str, engine: EngineKind, word: &str) -> Result<(), Wrong> {
     }
 }
 
-/// Parameters that requests get which don't carry them.
+/// Checks default parameters, which are added to requests that don't carry them.
 fn defaults(name: &str, map: &Map<String, Value>) -> Result<(), Wrong> {
     match NOT_DEFAULTS.iter().find(|it| map.contains_key(**it)) {
         Some(key) => Err((
@@ -173,7 +173,7 @@ fn path_of(name: &str, path: &str) -> Result<(), Wrong> {
     relative_path(path).map_err(|(code, why)| (code, format!("`{name}` {why}")))
 }
 
-/// One adapter. Its path stands in lists that both engines split at commas, and vLLM at `=`.
+/// Checks one adapter. Its path is put into lists that both engines split at commas, and vLLM also at `=`.
 fn named_path(name: &str, entry: &str) -> Result<(), Wrong> {
     let shape = || format!("`{name}` entries look like `name=folder/file`, without commas");
     match entry.split_once('=') {
@@ -207,16 +207,17 @@ fn variables(name: &str, map: &Map<String, Value>) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The path relative to the models base directory of one that may be given as the container sees it.
+/// Returns the path relative to the models base directory. `path` may also be given as the container sees it.
 pub fn below_models(path: &str) -> &str {
     path.strip_prefix("/models/").unwrap_or(path)
 }
 
-/// Whether `path` stays below the directory it is relative to, as far as its text tells; links are checked where
-/// files are looked at.
+/// Checks that `path` stays below the directory that it is relative to, as far as its text shows. Symbolic links are
+/// checked when the file is accessed.
 ///
 /// # Errors
-/// Says what is wrong with it: [`ErrorCode::PathNotAllowed`] if it would leave, or be read as something else.
+/// Says what is wrong with it: [`ErrorCode::PathNotAllowed`] if it would leave the directory, or be read as something
+/// other than a path.
 pub fn relative_path(path: &str) -> Result<(), (ErrorCode, &'static str)> {
     if path.is_empty() || path.len() > LONGEST_PATH || path.chars().any(char::is_control) {
         return Err((
@@ -231,7 +232,7 @@ pub fn relative_path(path: &str) -> Result<(), (ErrorCode, &'static str)> {
     if parts.clone().any(|it| it == "..") {
         return Err((ErrorCode::PathNotAllowed, "must not leave the models base directory"));
     }
-    // One spelling for one file.
+    // Each file has only one accepted spelling.
     if parts.any(|it| it.is_empty() || it == ".") {
         return Err((ErrorCode::ValidationError, "must be written without `./` and `//`"));
     }

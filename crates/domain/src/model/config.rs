@@ -1,5 +1,5 @@
-//! Reading a model from JSON against the field table: every problem found, nothing guessed, nothing kept that is not
-//! in the table.
+//! Reads a model from JSON and checks it against the field table. Every problem is reported, nothing is guessed, and
+//! fields that are not in the table are not kept.
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -12,24 +12,24 @@ use super::{
 };
 use crate::{ErrorCode, FieldProblem, Role, engine::owned, memory::CacheType, name};
 
-/// See [`is_reserved`].
+/// The message about a name for which [`is_reserved`] is true.
 pub const RESERVED: &str = "the served name `running` and names that end with `/constraints` are reserved";
 
-/// Names of which the path below `/v1/models` means something else.
+/// Whether the name is reserved, because its path below `/v1/models` means something else.
 pub fn is_reserved(served_name: &str) -> bool {
     served_name == "running" || served_name.ends_with("/constraints")
 }
 
-/// What decides whose code a model with `trust_remote_code` runs.
+/// Fields that decide whose code a model with `trust_remote_code` runs.
 const CODE_SOURCES: &[&str] = &["mode", "repo_id", "local_path", "tokenizer", "hub_config_path"];
 
-/// Settings of a model, by the names of the field table; only those that were set.
+/// Settings of a model under the names of the field table. Only fields that were set are in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ModelConfig(Map<String, Value>);
 
 impl ModelConfig {
-    /// For the store: values were validated when they were written.
+    /// Makes the settings from stored values. They were validated when they were written.
     pub fn from_stored(values: Map<String, Value>) -> Self {
         Self(values)
     }
@@ -54,12 +54,13 @@ impl ModelConfig {
         self.get(name).and_then(Value::as_bool)
     }
 
-    /// The texts of a list field; empty when unset.
+    /// Returns the texts of a list field; nothing if it is unset.
     pub fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
         self.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Names of the adapters that requests choose by: vLLM serves each as a model, llama.cpp has all in force at once.
+    /// Returns the names of the adapters that requests can choose. vLLM serves each as a model; llama.cpp always
+    /// applies all of them, so it has none to choose.
     pub fn adapters(&self, engine: EngineKind) -> Vec<&str> {
         match engine {
             EngineKind::Vllm => {
@@ -69,7 +70,7 @@ impl ModelConfig {
         }
     }
 
-    /// The set value, else the default of the field table.
+    /// Returns the set value, else the default of the field table.
     fn effective_int(&self, name: &str, engine: EngineKind) -> Option<i64> {
         let default = match fields::find(name, engine)?.default {
             Default::Int(it) => Some(it),
@@ -78,7 +79,7 @@ impl ModelConfig {
         self.int(name).or(default)
     }
 
-    /// Every path of the settings, relative to the models base directory, with the field it stands in.
+    /// Returns every path in the settings, relative to the models base directory, with the field that holds it.
     pub fn paths(&self) -> Vec<(&'static str, String)> {
         let mut paths = Vec::new();
         for field in fields::all() {
@@ -102,7 +103,7 @@ impl ModelConfig {
     }
 
     /// Whether the engine runs the code that comes with the checkpoint. Records of older versions of the gateway may
-    /// say so in `extra_args`.
+    /// turn that on through `extra_args`.
     pub fn trusts_code(&self) -> bool {
         self.bool("trust_remote_code") == Some(true)
             || self
@@ -110,7 +111,7 @@ impl ModelConfig {
                 .any(|it| owned::field(EngineKind::Vllm, it) == Some("trust_remote_code"))
     }
 
-    /// `true` when the engine fetches the weights by itself.
+    /// Whether the engine fetches the weights by itself.
     pub fn is_online(&self) -> bool {
         match self.text("mode") {
             Some(mode) => mode == "online",
@@ -119,7 +120,7 @@ impl ModelConfig {
     }
 }
 
-/// What a client wants a model to be: the identity columns and the settings, validated.
+/// A model as a client wants it: the identity columns and the settings, validated.
 #[derive(Debug, Clone)]
 pub struct ModelDraft {
     pub name: String,
@@ -128,7 +129,7 @@ pub struct ModelDraft {
     pub engine: EngineKind,
     pub archived: bool,
     pub hub_token: Option<SecretString>,
-    /// See [`Model::sealed_hub_token`]: it stays until another one is given, or `null`.
+    /// See [`Model::sealed_hub_token`]. It stays until a request sets another token or `null`.
     pub sealed_hub_token: Option<String>,
     pub config: ModelConfig,
 }
@@ -137,7 +138,7 @@ impl ModelDraft {
     /// Reads the body of a create request.
     ///
     /// # Errors
-    /// Every problem found.
+    /// Returns every problem found.
     pub fn create(body: &Map<String, Value>, by: Role) -> Result<Self, Vec<FieldProblem>> {
         Self::merge(None, body, by)
     }
@@ -145,7 +146,7 @@ impl ModelDraft {
     /// Applies the body of a change request to a stored model; `null` unsets a field.
     ///
     /// # Errors
-    /// Every problem found, with the fields as they would be after the change.
+    /// Returns every problem found, with the fields as they would be after the change.
     pub fn change(model: &Model, body: &Map<String, Value>, by: Role) -> Result<Self, Vec<FieldProblem>> {
         Self::merge(Some(model), body, by)
     }
@@ -165,7 +166,7 @@ impl ModelDraft {
             Some(_) => read.problem("archived", "`archived` must be true or false").unwrap_or_default(),
         };
         let hub_token = match body.get("hub_token") {
-            // An empty text is what forms send for "unchanged".
+            // Forms send an empty text for "unchanged".
             None => base.and_then(|it| it.hub_token.clone()),
             Some(Value::String(text)) if text.is_empty() => base.and_then(|it| it.hub_token.clone()),
             Some(Value::Null) => None,
@@ -195,7 +196,7 @@ impl ModelDraft {
             (Some(name), Some(served_name), Some(task), Some(engine), Some(config))
                 if read.problems.is_empty() =>
             {
-                // Of a body that does not speak of it.
+                // Whether the body leaves the token unchanged.
                 let unsaid = body.get("hub_token").is_none_or(|it| it.as_str() == Some(""));
                 let sealed_hub_token = base.filter(|_| unsaid).and_then(|it| it.sealed_hub_token.clone());
                 Ok(Self { name, served_name, task, engine, archived, hub_token, sealed_hub_token, config })
@@ -205,7 +206,8 @@ impl ModelDraft {
     }
 }
 
-/// `1` and `1.0` are one number, and which of them a client sends is not its choice.
+/// Whether two values are equal. `1` and `1.0` are the same number, and clients can't always choose which of them they
+/// send.
 fn same(a: &Value, b: &Value) -> bool {
     a == b || ((a.is_f64() || b.is_f64()) && a.is_number() && a.as_f64() == b.as_f64())
 }
@@ -225,7 +227,7 @@ impl Reader {
         None
     }
 
-    /// What needs another role than the caller's.
+    /// Reports a problem that only a caller with another role could avoid.
     fn for_owners(&mut self, param: &str, message: impl Into<String>) {
         self.problems.push(FieldProblem { code: ErrorCode::Forbidden, ..FieldProblem::new(param, message) });
     }
@@ -248,7 +250,7 @@ impl Reader {
         };
         match (given, base) {
             (None, _) => self.problem("engine_type", "`engine_type` must be vllm or llamacpp"),
-            // The container's name and every setting hang on it.
+            // The container's name and every setting depend on the engine.
             (Some(engine), Some(model)) if engine != model.engine => {
                 self.problem("engine_type", "`engine_type` can't be changed: create another model")
             }
@@ -310,7 +312,7 @@ impl Reader {
             if same(shown.as_ref().unwrap_or(&Value::Null), value)
                 || (value.is_null() && !values.contains_key(name))
             {
-                // Forms send all fields back, and rules may have become stricter since this one was saved.
+                // Forms send all fields back unchanged, and rules may have become stricter since this value was saved.
                 continue;
             }
             if field.set_by == SetBy::Owner && self.by != Role::Owner {
@@ -330,7 +332,8 @@ impl Reader {
         values
     }
 
-    /// An owner who lets a model bring its own code means this model, and no other that somebody puts in its place.
+    /// Reports changes of the model behind `trust_remote_code`. An owner who turned it on trusts this model's code, not
+    /// the code of another model that somebody else puts in its place.
     fn trusted_code(&mut self, before: &ModelConfig, after: &ModelConfig) {
         if self.by == Role::Owner || !after.trusts_code() {
             return;
@@ -341,7 +344,7 @@ impl Reader {
         }
     }
 
-    /// What the engines' own parsers would make of the served name.
+    /// Refuses served names that the engines' own parsers would read as something else.
     fn name_for_engine(&mut self, name: &str, engine: EngineKind) {
         if name.starts_with('-') {
             self.problem::<()>(
@@ -357,7 +360,7 @@ impl Reader {
         }
     }
 
-    /// Values that vLLM refuses together.
+    /// Refuses combinations of values that vLLM refuses.
     fn vllm(&mut self, config: &ModelConfig) {
         let int = |name| config.effective_int(name, EngineKind::Vllm);
         if let (Some(tokens), Some(seqs)) = (int("max_num_batched_tokens"), int("max_num_seqs"))
@@ -388,7 +391,7 @@ impl Reader {
         }
     }
 
-    /// Values that llama-server refuses, or refuses together.
+    /// Refuses values and combinations that llama-server refuses.
     fn llamacpp(&mut self, config: &ModelConfig) {
         if let Some(path) = config.text("local_path")
             && !path.to_ascii_lowercase().ends_with(".gguf")
@@ -424,7 +427,7 @@ impl Reader {
     }
 
     fn cross_field(&mut self, config: &ModelConfig, engine: EngineKind) {
-        // Of one that is there and wrong, that has been said.
+        // A value that is present and wrong was already reported.
         let said = |name| self.problems.iter().any(|it| it.param == name);
         match (config.is_online(), config.text("repo_id"), config.text("local_path")) {
             (true, None, _) if !said("repo_id") => {
@@ -450,7 +453,7 @@ impl Reader {
         }
         if let Some(split) = config.text("tensor_split") {
             let parts: Result<Vec<f64>, _> = split.split(',').map(|it| it.trim().parse::<f64>()).collect();
-            // llama-server has room for 16 devices, and reads single precision.
+            // llama-server supports at most 16 devices, and reads numbers in single precision.
             if !parts.is_ok_and(|parts| {
                 parts.len() < 16
                     && parts.iter().all(|it| *it == 0.0 || (1e-6..=1e6).contains(it))

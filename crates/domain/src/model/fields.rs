@@ -1,7 +1,8 @@
 //! The model-field table: name, type, bounds, default, engine and help of every field of a model record.
 //!
-//! Validation, the engine's command line, the generated reference and the forms are all made from it. Source of the
-//! rows: the specification's field tables and decisions §7; flags per engine version from the engines' own releases.
+//! Validation, the engine's command line, the generated reference and the forms are all made from this table. The rows
+//! come from the specification's field tables and decisions §7; the flags of each engine version come from the engines'
+//! own releases.
 
 mod common;
 mod llamacpp;
@@ -33,12 +34,12 @@ pub enum Kind {
         min: f64,
         max: f64,
     },
-    /// Characters.
+    /// Text of at most `max` characters.
     Text {
         max: usize,
     },
     OneOf(&'static [&'static str]),
-    /// Text that may have several lines (`\n`, `\t`). Characters.
+    /// Text of at most `max` characters that may have several lines (`\n`, `\t`).
     Lines {
         max: usize,
     },
@@ -46,7 +47,7 @@ pub enum Kind {
     Repo,
     /// A file or folder below the models base directory, relative to it.
     Path,
-    /// The same, or as the container sees it: below `/models/`.
+    /// A path as in `Path`, or as the container sees it: below `/models/`.
     ModelPath,
     /// A model-hub repository, or a path as the container sees it: below `/models/`.
     RepoOrPath,
@@ -54,7 +55,7 @@ pub enum Kind {
     NamedPaths {
         max: usize,
     },
-    /// Array of different whole numbers.
+    /// Array of whole numbers without repetition.
     IntList {
         min: i64,
         max: i64,
@@ -69,10 +70,10 @@ pub enum Kind {
     Object,
 }
 
-/// The default that the specification names, or that the gateway applies.
+/// The default that the specification names or that the gateway applies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Default {
-    /// Left to the engine.
+    /// The engine decides.
     Engine,
     Bool(bool),
     Int(i64),
@@ -81,7 +82,7 @@ pub enum Default {
 }
 
 impl Default {
-    /// As a record shows it; `None` where it is left to the engine.
+    /// Returns the value as a record shows it; `None` if the engine decides.
     pub fn value(self) -> Option<Value> {
         match self {
             Self::Engine => None,
@@ -92,7 +93,7 @@ impl Default {
         }
     }
 
-    /// Whether `word`, a word of a command line, says the same.
+    /// Whether `word`, a word of a command line, means the same value.
     pub fn is(self, word: &str) -> bool {
         match self {
             Self::Engine => false,
@@ -104,58 +105,61 @@ impl Default {
     }
 }
 
-/// What the engine does by itself, where it is told nothing, compared with the default of the specification.
+/// What the engine does if the option is not given, compared with the default of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
-    /// There is nothing to compare: the field has no default, or the gateway itself acts on it.
+    /// There is nothing to compare: the field has no default, or only the gateway itself uses it.
     Nothing,
-    /// It does the same.
+    /// The engine does the same.
     Same,
-    /// It does the same, and what does the same is not sent: some versions and models refuse it when they are told.
+    /// The engine does the same, and the option is not sent for a value that equals it, because some versions and
+    /// models refuse the option.
     LeftOut,
-    /// Something else, as said here.
+    /// The engine does something else, which the text describes.
     Other(&'static str),
 }
 
-/// A value with which a model is faster, or can do more, than with the default of the specification.
+/// A value with which a model is faster or can do more than with the default of the specification.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tuned {
     pub value: Default,
-    /// What is gained, and what it costs.
+    /// The gain and the cost.
     pub why: &'static str,
-    /// It helps models for this task only; `None`: all.
+    /// The value helps only models for this task; `None`: all models.
     pub task: Option<Task>,
 }
 
-/// The least role that may set a field to something else than it is.
+/// The lowest role that may change a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
     Admin,
-    /// It gives power over the host: what image runs, with which arguments, with whose code.
+    /// Only an owner may set it, because it gives power over the host: which image runs, with which arguments, with
+    /// whose code.
     Owner,
 }
 
-/// How a field becomes arguments of the engine.
+/// How a field is written as arguments of the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Emit {
-    /// Not by itself: the engine's file uses it together with others.
+    /// The field has no argument of its own: the engine's module combines it with other fields.
     Special,
     /// `--flag value`.
     Flag(&'static str),
-    /// `--flag` when true; when false the second, if there is one.
+    /// `--flag` if true; if false the second flag, if there is one.
     Switch(&'static str, Option<&'static str>),
     /// Comma-separated text as `--flag a b c`.
     Words(&'static str),
-    /// `--flag value`; left out at 0, which means that the feature is off.
+    /// `--flag value`. It is left out at 0, which means that the feature is off.
     Positive(&'static str),
     /// `--flag value`, where some values exist only in some versions, as `(value, from, before)`.
     Choice(&'static str, &'static [(&'static str, Version, Version)]),
-    /// Different ways for different versions, as `(from, before, how)`; a version in no range can't express it.
+    /// Different forms for different versions, as `(from, before, how)`. A version outside all ranges does not support
+    /// the field.
     Since(&'static [(Version, Version, Emit)]),
 }
 
 impl Emit {
-    /// Every flag that this may become, whatever the version.
+    /// Returns every flag that this may become in any version.
     pub fn flags(self) -> Vec<&'static str> {
         match self {
             Self::Special => Vec::new(),
@@ -168,9 +172,9 @@ impl Emit {
 
 /// A version of an engine: `0.32.0` of vLLM is `[0, 32, 0]`, build `b11434` of llama.cpp is `[11434, 0, 0]`.
 pub type Version = [u32; 3];
-/// Before every version.
+/// A version lower than every real version.
 pub const V_FIRST: Version = [0, 0, 0];
-/// After every version.
+/// A version higher than every real version.
 pub const V_LAST: Version = [u32::MAX, 0, 0];
 
 /// One row of the table.
@@ -181,9 +185,9 @@ pub struct Field {
     pub engine: Option<EngineKind>,
     pub kind: Kind,
     pub default: Default,
-    /// The default is for models with this task only; `None`: all.
+    /// The default applies only to models with this task; `None`: to all.
     pub default_task: Option<Task>,
-    /// How the default compares with what the engine does by itself.
+    /// How the default compares with what the engine does if the option is not given.
     pub own: Own,
     /// What to set it to for more speed or room; see [`crate::model::tuned`].
     pub tuned: Option<Tuned>,
@@ -194,9 +198,9 @@ pub struct Field {
     pub set_by: SetBy,
     pub emit: Emit,
     pub help: &'static str,
-    /// What it becomes, in words, where `emit` does not say it.
+    /// What the field becomes, in words, if `emit` does not say it.
     pub becomes: &'static str,
-    /// Values to show for a text whose legal values are the engine's to say. Every engine version that the table
+    /// Example values for a text whose legal values only the engine defines. Every engine version that the table
     /// describes accepts them, unless `emit` says otherwise.
     pub examples: &'static [&'static str],
 }
@@ -253,7 +257,7 @@ impl Field {
         self
     }
 
-    /// The same, for models that generate text.
+    /// Sets a tuned value that only helps models that generate text.
     const fn tuned_to_generate(mut self, value: Default, why: &'static str) -> Self {
         self.tuned = Some(Tuned { value, why, task: Some(Task::Generate) });
         self
@@ -279,7 +283,7 @@ impl Field {
         self
     }
 
-    /// What a record with this task shows where the field is not set; `None`: nothing.
+    /// Returns the value that a record with this task shows if the field is not set; `None`: no value.
     pub fn default_for(&self, task: Task) -> Option<Value> {
         self.default.value().filter(|_| self.default_task.is_none_or(|it| it == task))
     }
@@ -289,12 +293,12 @@ impl Field {
     }
 }
 
-/// Every row: the common ones, then vLLM's, then llama.cpp's.
+/// Returns every row: the common ones, then vLLM's, then llama.cpp's.
 pub fn all() -> impl Iterator<Item = &'static Field> {
     common::FIELDS.iter().chain(vllm::FIELDS).chain(llamacpp::FIELDS)
 }
 
-/// The row of `name` that applies to `engine`, else the row that another engine has.
+/// Returns the row of `name` that applies to `engine`, else the row of another engine.
 pub fn find(name: &str, engine: EngineKind) -> Option<&'static Field> {
     let mut rows = all().filter(|row| row.name == name);
     let first = rows.next()?;
@@ -334,7 +338,7 @@ mod tests {
     fn every_default_of_an_engine_is_compared_with_its_own() {
         for row in all().filter(|it| it.engine.is_some()) {
             assert_eq!(row.default == Default::Engine, row.own == Own::Nothing, "{}", row.name);
-            // What the engine does already needs no tuning.
+            // A value that the engine uses anyway needs no tuning.
             assert!(row.tuned.is_none() || matches!(row.own, Own::Other(_)), "{}", row.name);
             assert!(row.tuned.is_none_or(|it| it.value != row.default), "{}", row.name);
         }

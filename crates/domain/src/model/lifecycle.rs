@@ -1,7 +1,8 @@
-//! The lifecycle of a model as one pure decision: what is wanted and what is seen go in, the next step comes out.
+//! The lifecycle of a model as one pure decision: it takes the wanted state and the observed state, and returns the
+//! next step.
 //!
-//! Wanted state and seen state never share a field. Every phase says to which generation (count of start, stop and
-//! apply commands) it belongs; a final phase of the current generation means "settled, wait for the operator".
+//! Wanted state and observed state never share a field. Every phase carries its generation (a count of start, stop and
+//! apply commands); a final phase of the current generation means "settled, wait for the operator".
 
 pub mod again;
 mod plan;
@@ -17,7 +18,7 @@ pub use plan::{plan, plan_blind};
 
 use crate::Timestamp;
 
-/// What the operator asked for last.
+/// The state that the operator asked for last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
@@ -38,7 +39,7 @@ impl Wanted {
     }
 }
 
-/// The word that the API shows.
+/// Returns the word that the API shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -69,7 +70,7 @@ impl State {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 
-    /// A container exists, or is being made or removed.
+    /// Whether a container exists, or is being made or removed.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Loading | Self::Running | Self::Stopping)
     }
@@ -81,7 +82,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Why a model failed. [`fmt::Display`] is the `state_reason` of the specification.
+/// Why a model failed. Its [`fmt::Display`] text is the `state_reason` of the specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Failure {
@@ -104,7 +105,7 @@ pub enum Failure {
     },
     /// A start that failed because a file or folder of the settings is not there; shown as `start_failed`.
     FileMissing {
-        /// Of the model's record.
+        /// The field of the model's record that names the file.
         field: String,
         detail: String,
     },
@@ -131,20 +132,20 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The engine process or container behind a model: the runtime's id for it.
+/// The runtime's id of the engine process or container behind a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstanceId(pub String);
 
-/// What was last seen of a model. Only the reconciler writes it; each variant carries what only it has.
+/// The last observed phase of a model. Only the reconciler writes it; each variant carries the data that only it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
-    /// No container. `lost`: it was gone when the gateway came up.
+    /// There is no container. `lost`: the container was gone when the gateway came up.
     Stopped { generation: i64, lost: bool },
-    /// The decision to make a container is on disk; there may be one already.
+    /// The decision to make a container is stored; the container may already exist.
     Starting { generation: i64, since: Timestamp },
-    /// The container runs, the engine does not answer yet; at `until` that becomes a failure.
+    /// The container runs, and the engine does not answer yet. At `until` that becomes a failure.
     Loading { generation: i64, instance: InstanceId, since: Timestamp, until: Timestamp },
     /// The engine answers on this loopback port.
     Running { generation: i64, instance: InstanceId, port: u16, since: Timestamp },
@@ -154,7 +155,7 @@ pub enum Phase {
         generation: i64,
         failure: Failure,
         at: Timestamp,
-        /// For how many seconds it had been `running` before.
+        /// How long it had been `running` before, in seconds.
         #[serde(default)]
         ran_sec: u64,
         /// The engine ended while no gateway watched it.
@@ -164,7 +165,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Of a model that was never started.
+    /// Phase of a model that was never started.
     pub const NEW: Self = Self::Stopped { generation: 0, lost: false };
 
     pub fn generation(&self) -> i64 {
@@ -178,7 +179,7 @@ impl Phase {
         }
     }
 
-    /// The container, once its id is known.
+    /// Returns the container, once its id is known.
     pub fn instance(&self) -> Option<&InstanceId> {
         match self {
             Self::Loading { instance, .. } | Self::Running { instance, .. } => Some(instance),
@@ -200,8 +201,8 @@ impl Phase {
     }
 }
 
-/// The API's `state` and `state_reason`: the phase, corrected by a command that the reconciler has not seen yet, so
-/// that a client that started a model never reads `stopped` afterwards.
+/// Returns the API's `state` and `state_reason`: the phase, corrected by a command that the reconciler has not handled
+/// yet. So a client that started a model never reads `stopped` afterwards.
 pub fn state(wanted: Wanted, generation: i64, phase: &Phase) -> (State, Option<String>) {
     if phase.generation() < generation {
         return match (wanted, phase.state()) {
@@ -218,20 +219,20 @@ pub fn state(wanted: Wanted, generation: i64, phase: &Phase) -> (State, Option<S
     (phase.state(), reason)
 }
 
-/// A container of ours, as the runtime reports it.
+/// A container that belongs to this gateway, as the runtime reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     pub id: InstanceId,
-    /// The generation that made it.
+    /// The generation that made the container.
     pub generation: i64,
     pub status: InstanceStatus,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstanceStatus {
-    /// Made but not started: the gateway died in between, or the start was refused.
+    /// The container was made but not started: the gateway died in between, or the start was refused.
     Created,
-    /// Runs; `port` is where its port 8000 is published on loopback.
+    /// The container runs; its port 8000 is published on loopback as `port`.
     Running {
         port: Option<u16>,
     },
@@ -241,36 +242,37 @@ pub enum InstanceStatus {
     },
 }
 
-/// What a probe of the engine said.
+/// The result of probing the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// Not probed in this pass; or it could not be, because the gateway itself lacks what that takes.
+    /// The engine was not probed in this pass, or could not be, because the gateway itself lacked a resource for that.
     Unknown,
-    /// Refused, or closed without an answer: nobody listens, or not yet.
+    /// The connection was refused, or closed without an answer: no process listens, or not yet.
     Closed { detail: String },
-    /// Answers, and lists the model.
+    /// The engine answers and lists the model.
     Ready,
-    /// 401, though the container was started with the key of now.
+    /// The engine answers 401, though the container was started with the current key.
     KeyRefused,
-    /// 401, and the container was started with another key: the engine is well, and serves nobody until it is applied.
+    /// The engine answers 401, and the container was started with another key. The engine is healthy, but serves no
+    /// requests until the model is applied.
     OldKey,
-    /// No answer in time; `n` probes in a row were not good.
+    /// The engine did not answer in time; `n` probes in a row failed.
     Slow { n: u32 },
-    /// Answers, but not as one that is ready: 503 while it loads, else a fault. `n` probes in a row were not good.
+    /// The engine answers, but is not ready: with 503 while it loads, else with a fault. `n` probes in a row failed.
     Wrong { n: u32, detail: String },
 }
 
-/// Deadlines that the decision needs.
+/// Time limits that the decision needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     pub startup: Duration,
-    /// Grace of a stop plus what the runtime may take on top.
+    /// Grace period of a stop, plus the time that the runtime may take on top.
     pub stop: Duration,
-    /// How long requests in flight hold up a stop; zero unless the stop is part of a swap.
+    /// Longest time for which requests in flight delay a stop; zero unless the stop is part of a swap.
     pub drain: Duration,
 }
 
-/// Probes in a row without a good answer after which a running engine counts as dead.
+/// Failed probes in a row after which a running engine counts as dead.
 pub const BAD_PROBES: u32 = 3;
 
 /// Everything that [`plan`] may look at.
@@ -281,9 +283,9 @@ pub struct Observed<'a> {
     pub phase: &'a Phase,
     pub instance: Option<&'a Instance>,
     pub health: Health,
-    /// The first pass for this model since the gateway came up.
+    /// Whether this is the first pass for this model since the gateway came up.
     pub boot: bool,
-    /// Since when this gateway looks after the model. A deadline that passed before that was nobody's fault.
+    /// When this gateway began to watch the model. If a deadline passed before that, the engine is not to blame.
     pub watched_since: Timestamp,
     pub now: Timestamp,
     pub deadlines: Deadlines,
@@ -297,16 +299,16 @@ pub struct Observed<'a> {
 pub enum Step {
     /// Store this phase.
     Record(Phase),
-    /// Make and start the container, removing a leftover of ours first.
+    /// Make and start the container; a leftover container of the model is removed first.
     Launch,
-    /// Stop gracefully and remove.
+    /// Stop the container gracefully and remove it.
     Remove(InstanceId),
-    /// Stop gracefully, keep it for its logs, and store this phase.
+    /// Stop the container gracefully, keep it for its logs, and store this phase.
     Halt(InstanceId, Phase),
     /// Probe the engine at this port, then look again.
     Probe { port: u16 },
-    /// Start it again, as a new generation.
+    /// Start the model again, as a new generation.
     Restart(Cause),
-    /// Nothing to do until something changes.
+    /// Do nothing until something changes.
     Wait,
 }

@@ -1,4 +1,4 @@
-//! The model record: what an operator wants to run, how, and what became of it.
+//! The model record: what an operator wants to run, with which settings, and the state that it is in.
 
 mod blueprint;
 pub mod check;
@@ -18,7 +18,7 @@ pub use lifecycle::{Phase, Starts, State, Wanted};
 
 use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 
-/// What a model is for; decides which endpoints reach it.
+/// The task of a model, which decides which endpoints it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -58,7 +58,7 @@ pub enum EngineKind {
 impl EngineKind {
     pub const ALL: [Self; 2] = [Self::Vllm, Self::Llamacpp];
 
-    /// The word that answers carry.
+    /// Returns the word that API answers carry.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",
@@ -66,7 +66,7 @@ impl EngineKind {
         }
     }
 
-    /// The neutral word of the specification, as in `primary-model-7`.
+    /// Returns the neutral word of the specification, as in `primary-model-7`.
     pub fn rank(self) -> &'static str {
         match self {
             Self::Vllm => "primary",
@@ -79,7 +79,7 @@ impl EngineKind {
         Self::ALL.into_iter().find(|it| it.as_str() == text || it.rank() == text)
     }
 
-    /// Name of the managed container of model `id`.
+    /// Returns the name of the managed container of model `id`.
     pub fn container_name(self, id: ModelId) -> String {
         format!("{}-model-{id}", self.rank())
     }
@@ -91,43 +91,43 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// A stored model. `wanted` and `generation` are the operator's, `phase` is the reconciler's alone.
+/// A stored model. The operator's commands write `wanted` and `generation`; only the reconciler writes `phase`.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub id: ModelId,
     /// Display name, 1–200 characters.
     pub name: String,
-    /// What clients send in `model`; unique among models that are not archived.
+    /// The name that clients send in `model`; unique among models that are not archived.
     pub served_name: String,
     pub task: Task,
     pub engine: EngineKind,
-    /// Everything else that the field table knows.
+    /// All other fields of the field table.
     pub config: ModelConfig,
-    /// Access token of the model hub; never shown.
+    /// Access token of the model hub; it is never shown.
     pub hub_token: Option<SecretString>,
-    /// A token as it is stored: it needs a key of the database that this gateway does not have.
+    /// The hub token as it is stored, if this gateway lacks the database's key that opens it.
     pub sealed_hub_token: Option<String>,
     pub archived: bool,
     pub wanted: Wanted,
     /// Counts the operator's start, stop and apply commands. A container, a phase and a verdict belong to one of them.
     pub generation: i64,
     pub phase: Phase,
-    /// What the container of this generation is made from; `None` if the model was never started.
+    /// The settings from which the container of this generation is made; `None` if the model was never started.
     pub launched: Option<Blueprint>,
-    /// The last settings with which it got ready.
+    /// The last settings with which the engine became ready.
     pub last_good: Option<Blueprint>,
-    /// The last command was an apply.
+    /// Set if the last command was an apply.
     pub apply: Option<Apply>,
-    /// What began since the operator's last command; `None`: nothing yet.
+    /// Starts since the operator's last command; `None`: none yet.
     pub starts: Option<Starts>,
-    /// Why it failed last; gone with the next start.
+    /// Why the model failed last; the next start removes it.
     pub diagnosis: Option<Diagnosis>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Model {
-    /// A record that was never started.
+    /// Makes a record that was never started.
     pub fn new(id: ModelId, draft: ModelDraft, now: Timestamp) -> Self {
         Self {
             id,
@@ -152,26 +152,27 @@ impl Model {
         }
     }
 
-    /// The API's `state` and `state_reason`, derived from what is wanted and what is seen.
+    /// Returns the API's `state` and `state_reason`, derived from the wanted and the observed state.
     pub fn state(&self) -> (State, Option<String>) {
         lifecycle::state(self.wanted, self.generation, &self.phase)
     }
 
-    /// The model as its container was made, which is not what the record says when that was edited since.
+    /// Returns the model with the settings from which its container was made. They differ from the record's if that was
+    /// edited since.
     #[must_use]
     pub fn as_launched(&self) -> Self {
         self.launched.as_ref().map_or_else(|| self.clone(), |it| it.put_into(self))
     }
 
-    /// What the start that begins now makes its container from: the record's settings. One that no operator asked for
-    /// goes on with those that it had.
+    /// Returns the settings from which the start that begins now makes its container: the record's. A start without an
+    /// operator's command keeps the settings of the start before.
     pub fn to_launch(&self) -> Blueprint {
         let begun = self.starts.as_ref().is_some_and(|it| it.boot.is_some());
         let launched = self.launched.as_ref().filter(|_| begun);
         launched.cloned().unwrap_or_else(|| Blueprint::of(self))
     }
 
-    /// Further names that its engine answers to.
+    /// Returns further names that its engine answers to.
     pub fn adapters(&self) -> Vec<&str> {
         self.config.adapters(self.engine)
     }
@@ -180,14 +181,14 @@ impl Model {
         self.engine.container_name(self.id)
     }
 
-    /// The settings that an apply which failed goes back to; only until it has got ready once.
+    /// Returns the settings that a failed apply goes back to. There are none once the new settings have become ready.
     pub fn rollback_to(&self) -> Option<&Blueprint> {
         let good = self.last_good.as_ref().filter(|it| self.launched.as_ref() != Some(it))?;
         let wanted = self.apply.as_ref().is_some_and(|it| it.rollback) && self.wanted == Wanted::Running;
         (wanted && self.state().0 == State::Failed).then_some(good)
     }
 
-    /// Requests wait for the new engine instead of failing.
+    /// Whether requests wait for the new engine instead of failing.
     pub fn is_swapping(&self) -> bool {
         let swap = self.apply.as_ref().is_some_and(|it| it.swap) && self.wanted == Wanted::Running;
         match self.state().0 {
@@ -205,6 +206,6 @@ pub struct ModelEvent {
     pub from: State,
     pub to: State,
     pub reason: Option<String>,
-    /// For people: which command, how long it took.
+    /// Details for people: which command, how long it took.
     pub detail: Option<String>,
 }

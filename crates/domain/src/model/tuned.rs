@@ -1,7 +1,7 @@
-//! The tuned profile: for each field whose default is slower or smaller than it need be, the value that is not.
+//! The tuned profile: a better value for each field whose default makes models slower or more limited than necessary.
 //!
-//! The defaults are the specification's. The better values stand in the field table ([`Field::tuned`]); a record that
-//! is made with the profile has them as its own settings, so that nothing is hidden and each of them can be changed.
+//! The defaults are those of the specification. The better values are in the field table ([`Field::tuned`]). A record
+//! that is created with the profile stores them as its own settings, so that they are all visible and can be changed.
 
 use serde_json::{Map, Value};
 
@@ -13,8 +13,8 @@ use super::{
 /// Name of the profile in requests.
 pub const PROFILE: &str = "tuned";
 
-/// The rows whose default could be better and that `set` leaves open, with what to set. A context is at most what the
-/// model was trained for, in tokens, where that is known.
+/// Returns the fields that have a better value than their default and that `set` leaves open, with that value. A
+/// context is at most what the model was trained for, in tokens, if that is known.
 pub fn open(
     engine: EngineKind,
     task: Task,
@@ -34,13 +34,13 @@ pub fn open(
         Some((field, tuned, value))
     };
     let is_set = |name: &str| set.get(name).is_some_and(|it| !it.is_null());
-    // The one takes the place of both others.
+    // `load_mode` replaces both others.
     let replaced = |name: &str| matches!(name, "mlock" | "no_mmap") && is_set("load_mode");
     let unset = |field: &&Field| !is_set(field.name) && !replaced(field.name);
     fields::all().filter(|it| it.engine == Some(engine)).filter(unset).filter_map(value).collect()
 }
 
-/// The same as fields of a request.
+/// Returns the same fields and values as [`open`], as fields of a request.
 pub fn values(
     engine: EngineKind,
     task: Task,

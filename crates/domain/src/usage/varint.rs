@@ -1,5 +1,5 @@
 //! Variable-length integers: LEB128 as in Protocol Buffers (<https://protobuf.dev/programming-guides/encoding/>), seven
-//! bits to a byte, lowest first; signed ones in zigzag form.
+//! bits to a byte, lowest first. Signed integers use the zigzag form.
 
 /// Appends a number.
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -10,7 +10,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a signed number; small ones of either sign stay short.
+/// Appends a signed number; numbers near zero stay short, whatever their sign.
 pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, ((value << 1) ^ (value >> 63)) as u64);
 }

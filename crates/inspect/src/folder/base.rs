@@ -1,4 +1,4 @@
-//! The models directory, which no path leaves.
+//! The models directory. No path may lead out of it.
 
 use std::{
     fs::{self, File},
@@ -17,23 +17,23 @@ use crate::{Cache, cache::Stamp};
 /// Longest relative path, in bytes (Linux `PATH_MAX`).
 const MAX_PATH: usize = 4096;
 
-/// Most bytes that one look reads of all files. A folder with two hundred models has some 1.4 GiB of headers.
+/// Most bytes that one look may read of all files. A folder with two hundred models has some 1.4 GiB of headers.
 const MAX_READ: u64 = 2 << 30;
-/// Longest look. Callers wait for 20 s, and for each other.
+/// Longest time for one look. Callers wait for 20 s, and wait for each other.
 const MAX_TIME: Duration = Duration::from_secs(8);
 
-/// Too many symbolic links (Linux `errno.h`); its `ErrorKind` is not stable.
+/// Error code for too many symbolic links (Linux `errno.h`); its `ErrorKind` is not stable.
 const ELOOP: i32 = 40;
 
-/// Why nothing was inspected. Texts name paths as the caller gave them, never where the base directory is.
+/// Why nothing was inspected. The texts name paths as the caller gave them, and never show where the base directory is.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
-    /// Absolute, with `..`, or a symbolic link that leads out.
+    /// The path is absolute, has `..`, or is a symbolic link that leads out.
     #[error("`{path}` is not a path below the models directory")]
     NotAllowed { path: String },
     #[error("there is no `{path}` in the models directory")]
     NotFound { path: String },
-    /// A file that is not GGUF, or something that is neither file nor folder.
+    /// The path is a file that is not GGUF, or neither file nor folder.
     #[error("`{path}` is neither a folder nor a `.gguf` file")]
     NotAFolder { path: String },
     #[error("the models directory can't be read")]
@@ -46,8 +46,8 @@ pub enum InspectError {
     },
 }
 
-/// An existing directory, with every symbolic link in its own path resolved. One is opened for each look at it: what it
-/// reads is counted.
+/// An existing directory, with every symbolic link in its own path resolved. A new value is opened for each look at it,
+/// because it counts what that look reads.
 #[derive(Debug, Clone)]
 pub struct Base {
     root: PathBuf,
@@ -55,11 +55,11 @@ pub struct Base {
     spent: Arc<Spent>,
 }
 
-/// What a look has cost.
+/// What one look has used up so far.
 #[derive(Debug)]
 struct Spent {
     began: Instant,
-    /// In bytes.
+    /// Bytes that were read.
     read: AtomicU64,
 }
 
@@ -87,13 +87,13 @@ impl Seek for Counted {
 /// A file's or folder's identity, for telling two names of one thing.
 pub(super) type Id = (u64, u64);
 
-/// What a name in a folder stands for, links followed.
+/// What a name in a folder refers to, with links followed.
 pub(crate) enum Kind {
     File {
         len: u64,
     },
     Folder,
-    /// A link out of the base directory.
+    /// A link that leads out of the base directory.
     Outside,
     /// A broken link, a socket, something unreadable.
     Other,
@@ -102,7 +102,7 @@ pub(crate) enum Kind {
 /// One name in a folder.
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Where it really is.
+    /// The real path, with links resolved.
     pub(crate) path: PathBuf,
     pub(crate) kind: Kind,
     pub(super) id: Id,
@@ -111,9 +111,9 @@ pub(crate) struct Entry {
 /// A folder's names, sorted.
 pub(crate) struct Listing {
     pub(crate) entries: Vec<Entry>,
-    /// There were more names than the caller wanted.
+    /// Whether there were more names than the caller wanted.
     pub(crate) cut: bool,
-    /// Names that are not UTF-8, which no request can spell.
+    /// Number of names that are not UTF-8, which no request can spell.
     pub(crate) unreadable_names: usize,
 }
 
@@ -124,7 +124,7 @@ impl Base {
         Ok(Self { root, cache: None, spent })
     }
 
-    /// The same, with headers that were read before.
+    /// Returns the same base, which takes headers from `cache` if they were read before.
     #[must_use]
     pub fn with_cache(self, cache: &Arc<Cache>) -> Self {
         Self { cache: Some(Arc::clone(cache)), ..self }
@@ -134,12 +134,13 @@ impl Base {
         self.cache.as_deref()
     }
 
-    /// Whether this look has read or taken as much as one may: whoever goes through many files stops here, and says so.
+    /// Whether this look has used up its bytes or its time. A caller that goes through many files must then stop and
+    /// report that.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent.read.load(Ordering::Relaxed) > MAX_READ || self.spent.began.elapsed() > MAX_TIME
     }
 
-    /// The file or folder at `rel`, links resolved. `""` and `.` are the base directory itself.
+    /// Returns the file or folder at `rel`, with links resolved. `""` and `.` are the base directory itself.
     pub fn resolve(&self, rel: &str) -> Result<PathBuf, InspectError> {
         let not_allowed = || InspectError::NotAllowed { path: shown(rel) };
         let ordinary =
@@ -157,13 +158,13 @@ impl Base {
         if path.starts_with(&self.root) { Ok(path) } else { Err(not_allowed()) }
     }
 
-    /// How a request spells `path`, which lies below the base; `.` for the base itself.
+    /// Returns `path`, which lies below the base, as a request spells it; `.` for the base itself.
     pub(crate) fn relative(&self, path: &Path) -> String {
         let rel = path.strip_prefix(&self.root).unwrap_or(Path::new(""));
         if rel.as_os_str().is_empty() { ".".to_owned() } else { rel.to_string_lossy().into_owned() }
     }
 
-    /// Up to `limit` names in `folder`, a path that [`Base::resolve`] or [`Base::list`] gave.
+    /// Returns up to `limit` names in `folder`, a path that [`Base::resolve`] or [`Base::list`] gave.
     pub(crate) fn list(&self, folder: &Path, limit: usize) -> io::Result<Listing> {
         let mut listing = Listing { entries: Vec::new(), cut: false, unreadable_names: 0 };
         for entry in fs::read_dir(folder)? {
@@ -204,21 +205,21 @@ impl Base {
 
     /// Opens a regular file at a path that [`Base::list`] or [`Base::resolve`] gave, with its size in bytes.
     ///
-    /// The path was checked some time ago; what was opened is checked again, through its descriptor, so a link
-    /// that somebody put there meanwhile leads nowhere.
+    /// The path was checked some time ago, so the opened file is checked again through its descriptor. A link that was
+    /// put there in the meantime therefore leads nowhere.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<(Counted, u64)> {
         self.open_stamped(path).map(|(file, len, _)| (file, len))
     }
 
-    /// The same, with what tells whether it has changed.
+    /// Opens the file as [`Base::open_file`] does, and also returns a stamp that shows whether it has changed.
     pub(crate) fn open_stamped(&self, path: &Path) -> io::Result<(Counted, u64, Stamp)> {
-        // Before opening, which would wait for a writer on a pipe.
+        // This check comes before opening, because opening a pipe would wait for a writer.
         if !fs::symlink_metadata(path)?.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let file = File::open(path)?;
         let meta = file.metadata()?;
-        // Without /proc the first check has to do.
+        // Without /proc, the first check has to suffice.
         let inside = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .map_or(true, |it| it.starts_with(&self.root));
         if !meta.is_file() || !inside {
@@ -227,19 +228,19 @@ impl Base {
         Ok((Counted { file, spent: Arc::clone(&self.spent) }, meta.len(), Stamp::of(&meta)))
     }
 
-    /// A file of `folder` by its name, if there is one within the base.
+    /// Opens a file of `folder` by its name, if there is one within the base.
     pub(crate) fn file_in(&self, folder: &Path, name: &str) -> Option<(Counted, u64)> {
         self.stamped_in(folder, name).map(|(file, len, _)| (file, len))
     }
 
-    /// The same, with what tells whether it has changed.
+    /// Opens the file as [`Base::file_in`] does, and also returns a stamp that shows whether it has changed.
     pub(crate) fn stamped_in(&self, folder: &Path, name: &str) -> Option<(Counted, u64, Stamp)> {
         let path = folder.join(name).canonicalize().ok().filter(|it| it.starts_with(&self.root))?;
         self.open_stamped(&path).ok()
     }
 }
 
-/// The start of a path, for messages.
+/// Returns the start of a path, for messages.
 fn shown(rel: &str) -> String {
     rel.chars().take(200).collect()
 }

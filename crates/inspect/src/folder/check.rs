@@ -1,5 +1,5 @@
-//! Whether an engine can load the one model, projector or adapter that a setting names: inspection, from the engine's
-//! side.
+//! Checks whether an engine can load the one model, projector or adapter that a setting names. It is an inspection from
+//! the engine's point of view.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,38 +15,39 @@ use crate::{
     hf::{self, HfFolder},
 };
 
-/// What a file or folder is named for.
+/// What a setting names a file or folder for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Model,
     /// The encoder beside a GGUF model.
     Projector,
-    /// A `LoRA` adapter: a GGUF file, for vLLM a folder.
+    /// A `LoRA` adapter: a GGUF file, or for vLLM a folder.
     Adapter,
 }
 
-/// What was found. Sentences are for operators.
+/// The findings, as sentences for operators.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Why the engine will not load it; only what is certain.
+    /// Why the engine will certainly not load it.
     pub errors: Vec<String>,
-    /// Why it may not, or not as intended. Templates are beside it.
+    /// Why the engine may not load it, or not as intended. A missing template is not among them.
     pub warnings: Vec<String>,
-    /// It lacks a tokenizer, as said here; whether the engine needs one depends on the settings. The flag: it is certain.
+    /// Set if it lacks a tokenizer: a sentence, and whether that is certain. Whether the engine needs one depends on
+    /// the settings.
     pub no_tokenizer: Option<(String, bool)>,
-    /// vLLM finds no `config.json`, as said here, unless it is told of another one.
+    /// Set if vLLM finds no `config.json`; the settings may name another one.
     pub no_config: Option<String>,
-    /// vLLM finds no weights, as said here, unless it is told of another format.
+    /// Set if vLLM finds no weights; the settings may name another format.
     pub no_weights: Option<String>,
-    /// It lacks a chat template, as said here.
+    /// Set if it lacks a chat template.
     pub no_template: Option<String>,
-    /// `None`: unknown, or it is no model.
+    /// Task of the model. `None`: unknown, or it is not a model.
     pub task: Option<TaskHint>,
-    /// Tokens that it was trained for.
+    /// Context in tokens that it was trained for.
     pub context_length: Option<u64>,
-    /// It is a later part of a split model: the name of the first one, in the same folder.
+    /// Set if it is a later part of a split model: the name of the first part, in the same folder.
     pub first_part: Option<String>,
-    /// Files that it is split into; 1 if it is not.
+    /// Number of files that it is split into; 1 if it is not split.
     pub parts: u64,
 }
 
@@ -60,10 +61,10 @@ impl Checked {
     }
 }
 
-/// Looks at `rel` below `base` as an engine of this version would. Headers that `cache` has are not read again.
+/// Checks `rel` below `base` as an engine of this version would. Headers that `cache` has are not read again.
 ///
 /// # Errors
-/// For the path only.
+/// Only a wrong path is an error.
 pub fn check(
     base: &Path,
     rel: &str,
@@ -88,7 +89,7 @@ pub fn check(
             EngineKind::Vllm => {
                 Checked::refused("it is neither a folder with a checkpoint nor a `.gguf` file")
             }
-            // llama.cpp looks at what is in it, not at its name.
+            // llama.cpp goes by the file's contents, not by its name.
             EngineKind::Llamacpp => {
                 Checked::doubtful("its name does not end in `.gguf`, so it was not looked at")
             }
@@ -140,13 +141,13 @@ fn concerns(group: &GgufGroup, engine: EngineVersion, out: &mut Checked) {
         let text = concern.text.clone();
         let of_llamacpp = kind_of(engine) == EngineKind::Llamacpp;
         let certain = match concern.about {
-            // vLLM reads GGUF files by other rules.
+            // vLLM has other rules for GGUF files.
             About::Architecture | About::ChatTemplate if !of_llamacpp => continue,
             About::ChatTemplate => {
                 out.no_template = Some(text);
                 continue;
             }
-            // No architecture was ever taken out.
+            // llama.cpp has never removed an architecture.
             About::Architecture => {
                 matches!(engine, EngineVersion::Known(_, [build, ..]) if build <= LLAMACPP_LISTED)
             }
@@ -178,7 +179,7 @@ fn gguf_beside(found: &Inspection, role: Role) -> Checked {
     }
 }
 
-/// A file that is no part of anything, or was not read.
+/// Makes the result for a file that belongs to no model, or was not read.
 fn gguf_nothing(found: &Inspection) -> Checked {
     let errors = found.gguf_validation.errors.clone();
     if errors.is_empty() && found.gguf_validation.total_files == 0 {
@@ -203,7 +204,7 @@ fn checkpoint(base: &Base, path: &Path) -> Checked {
         out.errors.push("it is a LoRA adapter, which goes beside a model".to_owned());
         return out;
     }
-    // Mistral's own layout has another file.
+    // Mistral's own layout has another file instead.
     if config.is_none() && !said && !others.mistral {
         out.no_config =
             Some("there is no config.json, so the engine can't tell what model this is".to_owned());
@@ -216,17 +217,17 @@ fn checkpoint(base: &Base, path: &Path) -> Checked {
         match about {
             About::ChatTemplate => out.no_template = Some(text),
             About::Tokenizer { vital } => out.no_tokenizer = Some((text, vital)),
-            // Newer images know more, and transformers stands in for some.
+            // Newer images know more architectures, and transformers implements some of the others.
             About::Architecture | About::Tensors | About::Other => out.warnings.push(text),
         }
     }
     out
 }
 
-/// Files that vLLM takes beside those that inspection reads.
+/// Files that vLLM accepts beside those that an inspection reads.
 #[derive(Default)]
 struct Others {
-    /// `*.bin`, `*.pt`: in the way that `PyTorch` writes them.
+    /// `*.bin` or `*.pt` files: weights as `PyTorch` writes them.
     weights: bool,
     gguf: bool,
     mistral: bool,

@@ -1,7 +1,7 @@
-//! GGUF files, put together as models.
+//! Groups GGUF files into models.
 //!
-//! Names of split files: llama.cpp `src/llama.cpp` (`llama_split_path`), `<prefix>-%05d-of-%05d.gguf`, numbered
-//! from 1; the numbers inside the files (`split.no`) begin with 0.
+//! Names of split files: llama.cpp `src/llama.cpp` (`llama_split_path`), `<prefix>-%05d-of-%05d.gguf`, numbered from 1.
+//! The numbers inside the files (`split.no`) begin with 0.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -18,13 +18,13 @@ use crate::{
 
 /// Most GGUF files that are read in one inspection.
 const MAX_READ: usize = 2_000;
-/// Memory for the headers of one set, in bytes, beyond which no further part is read. With the largest header
-/// on top, it stays below 64 MiB.
+/// Memory for the headers of one set, in bytes. Once it is used up, no further part is read. With the largest header on
+/// top, an inspection stays below 64 MiB.
 pub(super) const SET_BYTES: usize = 16 << 20;
-/// Missing parts that are named one by one.
+/// Most missing parts that a message names.
 const NAMED: usize = 5;
 
-/// What the GGUF files of a folder are.
+/// The GGUF files of a folder, by kind.
 #[derive(Default)]
 pub(super) struct Grouped {
     pub(super) groups: Vec<GgufGroup>,
@@ -32,32 +32,32 @@ pub(super) struct Grouped {
     pub(super) adapters: Vec<SideFile>,
     pub(super) validation: GgufValidation,
     pub(super) warnings: Vec<String>,
-    /// Files that were found and not read.
+    /// Number of files that were found and not read.
     pub(super) unread: usize,
 }
 
-/// The place of a file in its set.
+/// The set that a file belongs to, as its name says.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Set<'a> {
-    /// Path up to the number; of a single file, all of it.
+    /// Path up to the number; for a single file, the whole path.
     pub(super) prefix: &'a str,
-    /// 0 for a single file.
+    /// Number of parts; 0 for a single file.
     pub(super) parts: u64,
 }
 
-/// A file with what was read of it.
+/// A file and its header, or why the header could not be read.
 struct Part<'a> {
     found: &'a Found,
-    /// From 1; 0 for a single file.
+    /// Number of the part, from 1; 0 for a single file.
     number: u64,
     header: Result<Arc<GgufHeader>, GgufError>,
 }
 
-/// A set of files that belong together by their names, with their numbers.
+/// The files that belong to one set by their names, with their numbers.
 type Members<'a> = Vec<(u64, &'a Found)>;
 
-/// Reads `files`, which lie below the folder `at`, and puts them together. With `only`, just the set that this
-/// path (as [`Found::rel`]) is in.
+/// Reads `files`, which lie below the folder `at`, and groups them. With `only`, it reads just the set that contains
+/// this path (as [`Found::rel`]).
 pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) -> Grouped {
     let mut sets: BTreeMap<Set<'_>, Members<'_>> = BTreeMap::new();
     for found in files {
@@ -71,7 +71,7 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
     let mut skipped = Skipped::default();
     let mut left = MAX_READ;
     for (at_place, set, mut members) in shared_out(sets) {
-        // A set is whole or not there: of one that was not read nothing is wrong.
+        // A set is skipped as a whole: no errors are reported about a set that was not read.
         if skipped.spent || base.is_spent() {
             skipped.spent = true;
             skipped.add(&members);
@@ -97,7 +97,7 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
         read.entry(at_place).or_default().add(at, &set, &parts);
     }
     let mut out = Grouped::default();
-    // In the order of their names, in which they were not read.
+    // The results are put in the order of their names; the sets were read in another order.
     for one in read.into_values() {
         out.append(one);
     }
@@ -109,8 +109,8 @@ pub(super) fn group(base: &Base, at: &str, files: &[Found], only: Option<&str>) 
     out
 }
 
-/// The sets with their places among all, so that folders take turns: a folder with thousands of files leaves some of
-/// what may be read to those beside it.
+/// Returns the sets with their original positions, ordered so that folders take turns. So a folder with thousands of
+/// files leaves other folders a part of what may be read.
 fn shared_out<'a>(
     sets: BTreeMap<Set<'a>, Members<'a>>,
 ) -> impl Iterator<Item = (usize, Set<'a>, Members<'a>)> {
@@ -131,7 +131,7 @@ fn shared_out<'a>(
 struct Skipped {
     files: usize,
     first: String,
-    /// It took too long, or what was read was too much; else there were too many.
+    /// Whether reading took too long or too many bytes; otherwise there were too many files.
     spent: bool,
 }
 
@@ -157,7 +157,7 @@ impl Skipped {
     }
 }
 
-/// The header of the GGUF file at `path`, which [`Base`] gave: read or remembered.
+/// Returns the header of the GGUF file at `path`, which [`Base`] gave: from the cache, or by reading it.
 pub(crate) fn gguf_header(base: &Base, path: &Path) -> Result<Arc<GgufHeader>, GgufError> {
     let (file, len, stamp) = base.open_stamped(path).map_err(GgufError::Io)?;
     let cache = base.cache().map(|it| &it.gguf);
@@ -171,12 +171,13 @@ pub(crate) fn gguf_header(base: &Base, path: &Path) -> Result<Arc<GgufHeader>, G
     Ok(header)
 }
 
-/// A path from the models directory. Links stay as they are: a hub cache's lead to names that say nothing.
+/// Joins a path from the models directory. Links are not resolved, because those of a hub cache lead to meaningless
+/// names.
 fn join(at: &str, rel: &str) -> String {
     if at == "." { rel.to_owned() } else { format!("{at}/{rel}") }
 }
 
-/// The set that a file belongs to by its name, and its number there.
+/// Returns the set that a file belongs to by its name, and its number there.
 pub(super) fn split_name(rel: &str) -> (Set<'_>, u64) {
     let split = || {
         let stem = rel.get(..rel.len().checked_sub(5)?)?;
@@ -222,7 +223,7 @@ impl Grouped {
         let header = first.header.as_deref().ok();
 
         let kind = header.map_or(GgufKind::Model, GgufHeader::kind);
-        // Encoders are known by their name even if they are damaged.
+        // Encoders are recognised by their name, even if they are damaged.
         let kind = if first.found.name().to_ascii_lowercase().starts_with("mmproj") {
             GgufKind::Mmproj
         } else {
@@ -251,7 +252,7 @@ impl Grouped {
             }
             _ => {
                 let group = build(at, set, parts, errors.clone());
-                // What is wrong with the set, beyond its files.
+                // Errors of the whole set are added to those of its files.
                 errors.clone_from(&group.errors);
                 self.groups.push(group);
             }
@@ -265,7 +266,7 @@ impl Grouped {
     }
 }
 
-/// A model of one or more parts.
+/// Builds a model of one or more parts.
 fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -> GgufGroup {
     let damaged = !errors.is_empty();
     let missing = missing(set, parts, &mut errors);
@@ -286,7 +287,7 @@ fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -
         (false, true) => Status::Ready,
         (false, false) => Status::Invalid,
     };
-    // Warnings are about this set: let them say which.
+    // Warnings name the set that they are about.
     let label = parts.first().map_or("", |it| it.found.rel.as_str());
     let warnings = concerns.iter().map(|it| format!("{label}: {it}")).collect();
     let unread = |it: &Part<'_>| {
@@ -323,13 +324,13 @@ fn build(at: &str, set: &Set<'_>, parts: &[Part<'_>], mut errors: Vec<String>) -
     }
 }
 
-/// The name of a part without its number, so that `-00001-of-00002` hides no quantisation.
+/// Returns the name of a part without its number, so that `-00001-of-00002` does not hide the quantisation.
 fn without_part(rel: &str) -> String {
     let (set, _) = split_name(rel);
     if set.parts > 0 { format!("{}.gguf", set.prefix) } else { rel.to_owned() }
 }
 
-/// Adds an error if parts are absent; whether they are.
+/// Adds an error if parts are missing. Returns whether they are.
 fn missing(set: &Set<'_>, parts: &[Part<'_>], errors: &mut Vec<String>) -> bool {
     let absent = || (1..=set.parts).filter(|number| parts.iter().all(|it| it.number != *number));
     let count = absent().count();
@@ -344,7 +345,7 @@ fn missing(set: &Set<'_>, parts: &[Part<'_>], errors: &mut Vec<String>) -> bool 
     true
 }
 
-/// Errors of a set whose files are sound and all there.
+/// Checks a set whose files are sound and complete, and adds errors.
 fn check_set(set: &Set<'_>, parts: &[Part<'_>], first: &GgufHeader, errors: &mut Vec<String>) {
     let inside = first.split();
     if set.parts <= 1 {
@@ -385,7 +386,7 @@ fn check_set(set: &Set<'_>, parts: &[Part<'_>], first: &GgufHeader, errors: &mut
     }
 }
 
-/// What llama-server refuses (errors) or may refuse (warnings), though the files are sound.
+/// Adds what llama-server refuses (errors) or may refuse (warnings) although the files are sound.
 fn check_model(
     header: &GgufHeader,
     all: &[&GgufHeader],
@@ -424,7 +425,7 @@ fn check_model(
     let tensors = all.iter().flat_map(|it| &it.tensors);
     let missing = gguf::missing_block_tensors(architecture, header.block_count().unwrap_or(0), tensors);
     if !missing.is_empty() {
-        // Pruned layers say so by their number of heads.
+        // A model with pruned layers has a separate number of heads for each layer.
         let pruned = matches!(header.head_count(), Some(PerLayer::Each(_)));
         let vital = !pruned && missing.iter().any(|it| gguf::is_vital(it));
         let text = format!("tensors that the other layers have are missing: {}", missing.join(", "));

@@ -1,7 +1,8 @@
-//! Models in a hub cache: what an engine fetched for a repository.
+//! Finds models in a hub cache: the files that an engine fetched for a repository.
 //!
 //! Layout: `huggingface_hub` `docs/source/en/guides/manage-cache.md` (`models--<org>--<name>`, with `refs` and
-//! `snapshots`). `HF_HOME` (vLLM) has it below `hub`, `LLAMA_CACHE` (llama.cpp builds of 2026) directly.
+//! `snapshots`). With `HF_HOME` (vLLM) it is below `hub`; with `LLAMA_CACHE` (llama.cpp builds of 2026) it is in the
+//! directory itself.
 
 use std::{io::Read, path::Path};
 
@@ -13,15 +14,16 @@ use super::{
     inspect,
 };
 
-/// Longest text of a `refs` file.
+/// Longest `refs` file that is read.
 const MAX_REF: u64 = 256;
-/// Most revisions that are looked at.
+/// Most revisions that are examined.
 const MAX_REVISIONS: usize = 1000;
 
-/// The folder, from `cache`, of the revision of `repo` (as in `org/name`) that an engine would use without a network.
+/// Returns the folder, relative to `cache`, of the revision of `repo` (as in `org/name`) that an engine would use
+/// without a network.
 ///
 /// # Errors
-/// It is not there, or which one it is can't be told.
+/// The repository is not there, or it can't be determined which revision the engine would use.
 pub fn cached_snapshot(cache: &Path, repo: &str) -> Result<String, Unknown> {
     let absent = || Unknown::because(format!("the files of `{repo}` are not in the hub cache yet"));
     let base = Base::open(cache).map_err(|_| absent())?;
@@ -49,7 +51,7 @@ pub fn cached_snapshot(cache: &Path, repo: &str) -> Result<String, Unknown> {
     }
 }
 
-/// Whether anything of `repo` (as in `org/name`, or with `:<quantisation>`) was ever fetched into `cache`.
+/// Whether any file of `repo` (as in `org/name`, or with `:<quantisation>`) was ever fetched into `cache`.
 pub fn is_cached(cache: &Path, repo: &str) -> bool {
     let repo = repo.split_once(':').map_or(repo, |it| it.0);
     let Ok(base) = Base::open(cache) else { return false };
@@ -62,13 +64,13 @@ pub fn is_cached(cache: &Path, repo: &str) -> bool {
     if has(&format!("hub/{folder}")).or_else(|| has(&folder)).is_some() {
         return true;
     }
-    // llama.cpp before 2026: `<org>_<name>_<file>` and `manifest=<org>=<name>=<tag>.json`, all in one folder.
+    // llama.cpp before 2026 put `<org>_<name>_<file>` and `manifest=<org>=<name>=<tag>.json` into one folder.
     let flat = [format!("{}_", repo.replace('/', "_")), format!("manifest={}=", repo.replace('/', "="))];
     let names = base.resolve("").and_then(|it| base.list(&it, MAX_ENTRIES).map_err(InspectError::Base));
     names.is_ok_and(|it| it.entries.iter().any(|it| flat.iter().any(|start| it.name.starts_with(start))))
 }
 
-/// What the branch `main` stands for.
+/// Returns the revision that the branch `main` points to.
 fn main(base: &Base, home: &str) -> Option<String> {
     let (file, _) = base.open_file(&base.resolve(&format!("{home}/refs/main")).ok()?).ok()?;
     let mut text = String::new();
@@ -77,10 +79,11 @@ fn main(base: &Base, home: &str) -> Option<String> {
     commit.bytes().all(|it| it.is_ascii_alphanumeric()).then(|| commit.to_owned()).filter(|it| !it.is_empty())
 }
 
-/// The GGUF file, from `cache`, that llama-server would load of `repo`, which may end in `:<quantisation>`.
+/// Returns the GGUF file, relative to `cache`, that llama-server would load for `repo`, which may end in
+/// `:<quantisation>`.
 ///
 /// # Errors
-/// It is not there, or which one it is can't be told.
+/// The file is not there, or it can't be determined which one the engine would load.
 pub fn cached_gguf(cache: &Path, repo: &str) -> Result<String, Unknown> {
     let (repo, tag) = match repo.split_once(':') {
         Some((repo, tag)) => (repo, Some(tag)),

@@ -1,4 +1,4 @@
-//! What a model's memory depends on, from its files: all tensors of all parts, and the hyper-parameters.
+//! Reads the facts that a model's memory depends on from its files: all tensors of all parts, and the hyper-parameters.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,9 +18,9 @@ use crate::{
 
 /// Memory for the names of one checkpoint's tensors, in bytes. The largest checkpoints have some 100,000 tensors.
 const NAMES_BYTES: usize = 24 << 20;
-/// Kept besides each name, in bytes.
+/// Memory for each name's other data, in bytes.
 const ENTRY_BYTES: usize = 48;
-/// Kinds of which only some layers have the window. Older files don't say which: the architecture decides.
+/// Architectures in which only some layers have the window. Older files don't say which: the architecture decides.
 const MIXED: &[&str] = &[
     "gemma2",
     "gemma3",
@@ -35,8 +35,8 @@ const MIXED: &[&str] = &[
     "olmo3",
 ];
 
-/// Kinds whose compressed entries vLLM 0.32 keeps (`vllm/transformers_utils/model_arch_config_convertor.py`,
-/// `is_deepseek_mla`). Of others with a `kv_lora_rank` (`MiniCPM` 3) it keeps the heads.
+/// Architectures whose compressed entries vLLM 0.32 caches (`vllm/transformers_utils/model_arch_config_convertor.py`,
+/// `is_deepseek_mla`). For others with a `kv_lora_rank` (`MiniCPM` 3) it caches the heads.
 const LATENT: &[&str] = &[
     "axk1",
     "deepseek_v2",
@@ -62,7 +62,7 @@ const LATENT: &[&str] = &[
     "hy_v4_mtp",
 ];
 
-/// How an engine keeps weights that are not quantised. GGUF weights stay as they are.
+/// The precision in which an engine keeps weights that are not quantised. GGUF weights stay as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
     /// 2 bytes each, also of `F32` files: vLLM's `--dtype auto` makes them 16 bits wide (`vllm/config/model.py`,
@@ -77,7 +77,7 @@ pub enum Precision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
     pub facts: ModelFacts,
-    /// Bytes by the type that tensors have in the files, as in `Q4_K` or `BF16`.
+    /// Bytes of the tensors by their type in the files, as in `Q4_K` or `BF16`.
     pub by_type: BTreeMap<String, u64>,
 }
 
@@ -85,7 +85,7 @@ pub struct Measured {
 /// with a `config.json` and safetensors.
 ///
 /// # Errors
-/// Why its memory can't be known.
+/// Says why its memory can't be known.
 pub fn measure(base: &Base, rel: &str, precision: Precision) -> Result<Measured, Unknown> {
     let path = base.resolve(rel).map_err(|error| Unknown::because(error.to_string()))?;
     if !path.is_dir() {
@@ -96,15 +96,15 @@ pub fn measure(base: &Base, rel: &str, precision: Precision) -> Result<Measured,
     checkpoint(&folder, tensors)
 }
 
-/// Bytes of the tensors of the GGUF file at `rel` below `base`, with the other parts of its set; `None` if they can't be
-/// read.
+/// Returns the bytes of the tensors of the GGUF file at `rel` below `base`, including the other parts of its set;
+/// `None` if they can't be read.
 pub fn weight_of(base: &Base, rel: &str) -> Option<u64> {
     let headers = gguf_headers(base, rel).ok()?;
     let sum = headers.iter().fold(0_u64, |sum, it| sum.saturating_add(it.tensor_bytes()));
     headers.iter().all(|it| it.unknown_type().is_none()).then_some(sum)
 }
 
-/// Of all parts, the first one first.
+/// Returns the headers of all parts, the first part first.
 fn gguf_headers(base: &Base, rel: &str) -> Result<Vec<Arc<GgufHeader>>, Unknown> {
     if !has_extension(rel, "gguf") {
         return Err(Unknown::because(format!("`{rel}` is neither a folder nor a `.gguf` file")));
@@ -115,7 +115,7 @@ fn gguf_headers(base: &Base, rel: &str) -> Result<Vec<Arc<GgufHeader>>, Unknown>
         _ if number != 1 => {
             return Err(Unknown::because(format!("`{rel}` is part {number}; name the first part")));
         }
-        // A name may claim any number; the first part that is missing ends the reading.
+        // A file's name may claim any number of parts; reading stops at the first part that is missing.
         parts => (1..=parts).map(|it| format!("{}-{it:05}-of-{parts:05}.gguf", set.prefix)).collect(),
     };
     let (mut headers, mut kept) = (Vec::<Arc<GgufHeader>>::new(), 0_usize);
@@ -132,7 +132,7 @@ fn gguf_headers(base: &Base, rel: &str) -> Result<Vec<Arc<GgufHeader>>, Unknown>
     Ok(headers)
 }
 
-/// `headers` are all parts of one model, the first one first.
+/// Measures a model from `headers`, which are those of all its parts, the first part first.
 fn of_headers(headers: &[Arc<GgufHeader>]) -> Result<Measured, Unknown> {
     let first = headers.first().ok_or_else(|| Unknown::because("there is no file"))?;
     if first.kind() != GgufKind::Model {
@@ -161,12 +161,12 @@ fn of_headers(headers: &[Arc<GgufHeader>]) -> Result<Measured, Unknown> {
     Ok(Measured { facts, by_type })
 }
 
-/// Keys: llama.cpp `src/llama-arch.cpp` (`LLM_KV_NAMES`), b11434.
+/// Reads the hyper-parameters. Keys: llama.cpp `src/llama-arch.cpp` (`LLM_KV_NAMES`), b11434.
 fn gguf_hyper(header: &GgufHeader) -> Hyper {
     let architecture = header.architecture().unwrap_or_default();
     let size = |key: &str| header.arch_u64(key).unwrap_or(0);
-    // Files from before April 2025, and architectures that were never changed, have their heads cached
-    // (llama.cpp `src/llama-hparams.cpp`, `is_mla`; seen with b11434).
+    // For files from before April 2025, and for architectures that were never changed, llama.cpp caches the heads
+    // (`src/llama-hparams.cpp`, `is_mla`; seen with b11434).
     let latent = header.mla().filter(|it| it.key_length > Some(0) && it.value_length > Some(0));
     Hyper {
         architecture: architecture.to_owned(),
@@ -201,7 +201,7 @@ fn gguf_hyper(header: &GgufHeader) -> Hyper {
     }
 }
 
-/// Tensors of a checkpoint, while they stream by.
+/// Collects the tensors of a checkpoint while they stream by.
 #[derive(Default)]
 struct Tensors {
     precision: Precision,
@@ -233,7 +233,7 @@ impl Tensors {
         });
     }
 
-    /// Bytes of a tensor once it is loaded.
+    /// Returns the bytes of a tensor once it is loaded.
     fn loaded(&self, tensor: &Found, quantized: bool) -> u64 {
         let width = match (tensor.dtype, self.precision) {
             _ if quantized => return tensor.bytes,
@@ -277,7 +277,7 @@ fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
     let kind = config.model_type.clone().or_else(|| config.architecture.clone()).unwrap_or_default();
     let text_kind = config.text_model_type.as_deref().unwrap_or(&kind);
     let latent = config.kv_lora_rank.filter(|_| LATENT.contains(&text_kind));
-    // Without compressed entries every head has a key, and a value that is padded to the same size.
+    // Without compressed entries every head caches a key, and a value that is padded to the same size.
     let whole = config.kv_lora_rank.filter(|_| latent.is_none()).and(
         config
             .qk_nope_head_dim
@@ -314,10 +314,10 @@ fn hf_hyper(config: &HfConfig, task: Option<TaskHint>) -> Hyper {
         shared_kv_layers: config.num_kv_shared_layers,
         kv_lora_rank: latent,
         rope_dim: config.qk_rope_head_dim,
-        // Its sizes have other names in every family: unknown rather than a guess.
+        // The sizes of a recurrent layer have other names in every family, so they stay unknown rather than guessed.
         recurrent: None,
         recurrent_layers: flags(AttentionKind::Recurrent),
-        // BERT, RoBERTa, ModernBERT, …
+        // This covers BERT, RoBERTa, ModernBERT, …
         encoder: kind.contains("bert"),
         pooled: task.is_some_and(|it| it != TaskHint::Generate),
         architecture: kind,

@@ -1,4 +1,4 @@
-//! Folders below the models directory: which there are, and what is in one.
+//! Folders below the models directory: lists them, and inspects one.
 
 mod base;
 mod check;
@@ -38,28 +38,28 @@ use crate::{About, Cache, Concern, TaskHint, hf};
 
 /// Most folders in one answer of [`local_folders`].
 pub const MAX_FOLDERS: usize = 2_000;
-/// Links and folders that are named one by one in warnings.
+/// Most links and folders that warnings name.
 const NAMED: usize = 5;
-/// Most folders of safetensors that are read to find one that can be loaded.
+/// Most folders of safetensors that are read to find one that an engine can load.
 const MAX_CHECKPOINTS: usize = 32;
 
 /// One folder that may hold a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LocalFolder {
     pub name: String,
-    /// From the models directory: what `inspect-folder` takes.
+    /// Path relative to the models directory, as `inspect-folder` takes it.
     pub path: String,
     pub has_gguf: bool,
     pub has_safetensors: bool,
-    /// Of all files in it, down to [`MAX_DEPTH`].
+    /// Size of all files in it, down to [`MAX_DEPTH`].
     pub size_bytes: u64,
 }
 
-/// The folders directly below `base`, sorted by name. A folder that holds nothing but folders, as in
+/// Returns the folders directly below `base`, sorted by name. A folder that holds only folders, as in
 /// `organisation/model`, is followed by those. If model files lie in `base` itself, it comes first, as `.`.
 ///
 /// # Errors
-/// If `base` can't be read.
+/// `base` can't be read.
 pub fn local_folders(base: &Path) -> Result<Vec<LocalFolder>, InspectError> {
     let base = Base::open(base)?;
     let root = base.resolve("")?;
@@ -109,18 +109,18 @@ fn formats(files: &[Found]) -> (bool, bool) {
     (any("gguf"), any("safetensors"))
 }
 
-/// Looks at the folder, or the single `.gguf` file, at `rel` below `base`.
+/// Inspects the folder, or the single `.gguf` file, at `rel` below `base`.
 ///
 /// # Errors
-/// For the path only; what is wrong with files is part of the result.
+/// Only a wrong path is an error; problems of files are part of the result.
 pub fn inspect(base: &Path, rel: &str) -> Result<Inspection, InspectError> {
     inspect_in(&Base::open(base)?, rel)
 }
 
-/// The same; headers that `cache` has are not read again.
+/// Inspects as [`inspect`] does, but does not read headers again that `cache` has.
 ///
 /// # Errors
-/// As of [`inspect`].
+/// The errors are those of [`inspect`].
 pub fn inspect_cached(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<Inspection, InspectError> {
     inspect_in(&Base::open(base)?.with_cache(cache), rel)
 }
@@ -133,10 +133,10 @@ fn inspect_in(base: &Base, rel: &str) -> Result<Inspection, InspectError> {
     inspect_file(base, &path, rel)
 }
 
-/// One GGUF file, with the other parts of its set.
+/// Inspects one GGUF file, with the other parts of its set.
 fn inspect_file(base: &Base, path: &Path, rel: &str) -> Result<Inspection, InspectError> {
     let not_a_folder = || InspectError::NotAFolder { path: rel.to_owned() };
-    // By the name that was asked for: a hub cache's links lead to files without an extension.
+    // The requested name is used: links of a hub cache lead to files without an extension.
     let (parent, name) = rel.rsplit_once('/').unwrap_or(("", rel));
     if !path.is_file() || !has_extension(name, "gguf") {
         return Err(not_a_folder());
@@ -180,7 +180,7 @@ fn inspect_folder(base: &Base, path: &Path) -> Inspection {
         collected.info = Some(checkpoint_info(hf, at));
     } else {
         collected.pytorch = (!hf.weights.pytorch.is_empty() && hf.config.is_some()).then_some(at);
-        // Beside GGUF files, a checkpoint's remains are no concern.
+        // Beside GGUF files, the remains of a checkpoint are ignored.
         if !has_gguf {
             warnings.extend(hf.errors);
         }
@@ -188,8 +188,9 @@ fn inspect_folder(base: &Base, path: &Path) -> Inspection {
     collected.into_inspection(warnings)
 }
 
-/// The checkpoint that is shown, with its path from the models directory: of those that lie uppermost the first, by
-/// name, that an engine loads; if none does, the first. Without any safetensors, the first folder with a `config.json`.
+/// Returns the checkpoint to show, with its path from the models directory: of the uppermost checkpoints the first, by
+/// name, that an engine loads, or else the first of them. Without any safetensors, it is the first folder with a
+/// `config.json`.
 fn checkpoint(
     base: &Base,
     start: &Path,
@@ -197,7 +198,7 @@ fn checkpoint(
     warnings: &mut Vec<String>,
 ) -> Option<(hf::HfFolder, String)> {
     let read = |folder: &str| {
-        // Through a link within the base, a folder of the walk may lie elsewhere.
+        // If the walk began at a link within the base, the folder's real path may be elsewhere.
         let path = base.relative(&start.join(folder).canonicalize().ok()?);
         let path = base.resolve(&path).ok()?;
         Some((hf::read_in(base, &path), base.relative(&path)))
@@ -232,26 +233,26 @@ fn checkpoint(
     Some(found)
 }
 
-/// Folders with such files, the uppermost first, then by name.
+/// Returns folders with such files, the uppermost first, then by name.
 fn folders(walk: &Walk, wanted: fn(&Found) -> bool) -> Vec<&str> {
-    // Copies in other layouts that repositories carry along.
+    // Repositories may hold copies in other layouts, which are left out.
     let copy =
         |folder: &str| folder.split('/').any(|it| matches!(it, "original" | "onnx" | "openvino" | "metal"));
     let mut folders: Vec<&str> =
         walk.files.iter().filter(|it| wanted(it)).map(Found::folder).filter(|it| !copy(it)).collect();
-    // Files come folder by folder.
+    // Files are listed folder by folder, so equal folders are neighbours.
     folders.dedup();
     folders
 }
 
-/// Whether an engine loads a checkpoint, the best first.
+/// Whether an engine loads a checkpoint. The best outcome comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Loads {
     Yes,
-    /// If the engine knows its architecture, which is not on our list.
+    /// It loads only if the engine knows the architecture, which is not on our list.
     Perhaps,
     No,
-    /// It goes beside a model.
+    /// It is an adapter, which is used beside a model.
     Adapter,
 }
 
@@ -270,7 +271,7 @@ fn has_foreign_architecture(hf: &hf::HfFolder) -> bool {
     hf.warnings.iter().any(|it| it.about == About::Architecture)
 }
 
-/// The engines' judgement, as a dry run gives it of a model without settings of its own.
+/// Returns the status that a dry run would give a model without settings of its own.
 fn status(hf: &hf::HfFolder) -> Status {
     match (hf.weights.missing.is_empty(), hf.errors.is_empty() && !lacks_tokenizer(hf)) {
         (false, _) => Status::Incomplete,
@@ -330,15 +331,15 @@ fn checkpoint_info(mut hf: hf::HfFolder, path: String) -> SafetensorInfo {
     }
 }
 
-/// What an answer is made of.
+/// The parts from which an answer is made.
 #[derive(Default)]
 struct Collected {
     path: String,
     grouped: Grouped,
     info: Option<SafetensorInfo>,
-    /// The checkpoint's architecture is none that the engine is known to know.
+    /// Whether the engine is not known to support the checkpoint's architecture.
     foreign: bool,
-    /// Folder of `PyTorch` weights without safetensors.
+    /// A folder with `PyTorch` weights and without safetensors.
     pytorch: Option<String>,
     has_gguf: bool,
     has_safetensors: bool,

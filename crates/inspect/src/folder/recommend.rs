@@ -1,4 +1,4 @@
-//! Which engine fits what was found, in words for the person who adds the model.
+//! Recommends the engine for what was found, in words for the person who adds the model.
 
 use gantry_domain::model::{EngineKind, Task};
 use serde_json::{Map, Value};
@@ -6,29 +6,29 @@ use serde_json::{Map, Value};
 use super::response::{EngineRecommendation, GgufGroup, SafetensorInfo, Status};
 use crate::{About, LLAMACPP_LISTED, TaskHint};
 
-/// What the choice depends on.
+/// The findings on which the choice depends.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent facts")]
 pub(super) struct Findings<'a> {
     pub(super) groups: &'a [GgufGroup],
     pub(super) checkpoint: Option<&'a SafetensorInfo>,
-    /// The checkpoint's architecture is none that vLLM is known to know.
+    /// Whether vLLM is not known to support the checkpoint's architecture.
     pub(super) foreign: bool,
-    /// GGUF files that were found and not read.
+    /// Number of GGUF files that were found and not read.
     pub(super) unread: usize,
     pub(super) has_gguf: bool,
     pub(super) has_safetensors: bool,
-    /// `PyTorch` weights with a `config.json`, in this folder.
+    /// The folder that holds `PyTorch` weights with a `config.json`.
     pub(super) pytorch: Option<String>,
-    /// Adapters or encoders without a model.
+    /// Whether there are adapters or encoders but no model.
     pub(super) only_side_files: bool,
 }
 
-/// A checkpoint that is whole goes to vLLM, a GGUF model that is whole to llama.cpp; with both, vLLM, whose
-/// throughput with many callers is better. What is damaged is never recommended; of what an engine may not know it is
-/// said.
+/// Recommends vLLM for a complete checkpoint and llama.cpp for a complete GGUF model; if both are there, vLLM, whose
+/// throughput with many callers is better. A damaged model is never recommended. If the engine may not support the
+/// model, the recommendation says so.
 pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
     let ready = findings.groups.iter().filter(|it| it.status == Status::Ready);
-    // The largest of those with the least to warn about; those that may not start come last.
+    // This takes the largest of the models with the fewest warnings; models that may not start come last.
     let gguf = ready.min_by_key(|it| (is_foreign(it), it.warnings.len()));
     let checkpoint = findings.checkpoint.filter(|it| it.status == Status::Ready);
     let pytorch = findings.pytorch.as_ref();
@@ -97,7 +97,7 @@ pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
     }
 }
 
-/// What a create request takes for it, beside a name.
+/// Returns the fields of a create request for it, except its name.
 fn settings(engine: EngineKind, path: &str, task: Option<TaskHint>) -> Map<String, Value> {
     let served = match task {
         None | Some(TaskHint::Generate) => Task::Generate,
@@ -114,7 +114,7 @@ fn settings(engine: EngineKind, path: &str, task: Option<TaskHint>) -> Map<Strin
     settings
 }
 
-/// Its architecture is none that llama.cpp is known to know.
+/// Whether llama.cpp is not known to support its architecture.
 fn is_foreign(group: &GgufGroup) -> bool {
     group.concerns.iter().any(|it| it.about == About::Architecture)
 }

@@ -1,7 +1,7 @@
 //! The answer of `GET /admin/models/inspect-folder`.
 //!
-//! Field names and types: `Inspect-folder response` of the gateway specification. What it does not have comes
-//! after what it has, in every object. Sizes named `_mb` are MiB with two decimals.
+//! Field names and types: `Inspect-folder response` of the gateway specification. In every object, fields that are not
+//! in the specification come after those that are. Sizes named `_mb` are MiB with two decimals.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use serde_json::{Map, Value};
 
 use crate::{Concern, TaskHint};
 
-/// What is in a folder, and what to do with it.
+/// What a folder holds, and what to do with it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
     pub has_gguf: bool,
     pub has_safetensors: bool,
-    /// Models that could be served, usable ones first, larger ones first.
+    /// Models that could be served; usable ones first, then by size, the largest first.
     pub gguf_groups: Vec<GgufGroup>,
     /// `null` without safetensors files.
     pub safetensor_info: Option<SafetensorInfo>,
     pub engine_recommendation: EngineRecommendation,
     pub gguf_validation: GgufValidation,
 
-    /// What was inspected, from the models directory.
+    /// Path of the inspected folder, relative to the models directory.
     pub path: String,
     /// GGUF files that go beside a model: vision and audio encoders.
     pub mmproj_files: Vec<SideFile>,
-    /// `LoRA` adapters, GGUF files and folders.
+    /// `LoRA` adapters: GGUF files and folders.
     pub adapter_files: Vec<SideFile>,
     /// What may go wrong, as sentences that name the file.
     pub warnings: Vec<String>,
@@ -36,9 +36,9 @@ pub struct Inspection {
 #[derive(Debug, Clone, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the answer's flags are independent facts")]
 pub struct GgufGroup {
-    /// As in `Q4_K_M`; `unknown` if nothing tells.
+    /// Name of the quantisation, as in `Q4_K_M`; `unknown` if nothing shows it.
     pub quant_type: String,
-    /// From the inspected folder, in order.
+    /// Paths relative to the inspected folder, in the order of the parts.
     pub files: Vec<String>,
     pub total_size_mb: f64,
     pub is_multipart: bool,
@@ -46,12 +46,12 @@ pub struct GgufGroup {
     /// `null` if the first file's header can't be read.
     pub metadata: Option<GgufMetadata>,
 
-    /// The file to start the engine with, from the models directory.
+    /// The file to start the engine with, relative to the models directory.
     pub path: String,
     pub size_bytes: u64,
-    /// Parts that the names promise; 1 for a single file.
+    /// Number of parts according to the file names; 1 for a single file.
     pub expected_parts: u64,
-    /// Of the weights, without headers and padding.
+    /// Size of the weights, without headers and padding.
     pub tensor_bytes: Option<u64>,
     pub parameter_count: Option<u64>,
     pub task: TaskHint,
@@ -60,10 +60,10 @@ pub struct GgufGroup {
     /// Why it is not `ready`.
     pub errors: Vec<String>,
     pub warnings: Vec<String>,
-    /// The warnings by what they are about.
+    /// The warnings with their subjects.
     #[serde(skip)]
     pub concerns: Vec<Concern>,
-    /// Some of `errors` are that this gateway did not read a header, which an engine may.
+    /// Whether some of `errors` only say that this gateway did not read a header; an engine may still read it.
     #[serde(skip)]
     pub unread: bool,
 }
@@ -75,18 +75,18 @@ pub enum Status {
     Ready,
     /// A file is missing.
     Incomplete,
-    /// A file is damaged, or no engine takes it.
+    /// A file is damaged, or no engine supports it.
     Invalid,
 }
 
-/// Numbers that the file does not give are `null`.
+/// Facts from the file's header. Numbers that the file does not state are `null`.
 #[derive(Debug, Clone, Serialize)]
 pub struct GgufMetadata {
     pub architecture: Option<String>,
     pub context_length: Option<u64>,
     pub embedding_length: Option<u64>,
     pub block_count: Option<u64>,
-    /// The largest of all layers, as is the next.
+    /// The largest number of all layers; this is also true of the next field.
     pub attention_head_count: Option<u64>,
     pub attention_head_count_kv: Option<u64>,
     pub vocab_size: Option<u64>,
@@ -108,7 +108,7 @@ pub struct SafetensorInfo {
     pub architecture: Option<String>,
     pub model_type: Option<String>,
     pub total_size_mb: f64,
-    /// Files that are there.
+    /// Number of files that are there.
     pub file_count: usize,
     pub context_length: Option<u64>,
     pub num_layers: Option<u64>,
@@ -117,7 +117,7 @@ pub struct SafetensorInfo {
     pub vocab_size: Option<u64>,
 
     pub status: Status,
-    /// The checkpoint's folder, from the models directory: what `local_path` takes.
+    /// The checkpoint's folder, relative to the models directory, as `local_path` takes it.
     pub path: String,
     pub size_bytes: u64,
     pub missing_files: Vec<String>,
@@ -128,7 +128,7 @@ pub struct SafetensorInfo {
     pub num_experts: Option<u64>,
     pub num_experts_per_token: Option<u64>,
     pub dtype: Option<String>,
-    /// As in `gptq 4-bit`.
+    /// Quantisation, as in `gptq 4-bit`.
     pub quantization: Option<String>,
     pub tensor_bytes: Option<u64>,
     pub parameter_count: Option<u64>,
@@ -138,7 +138,7 @@ pub struct SafetensorInfo {
     pub task: TaskHint,
     pub chat_template: bool,
     pub tokenizer: bool,
-    /// Numbers of `generation_config.json`.
+    /// Numbers from `generation_config.json`.
     pub generation_defaults: BTreeMap<String, f64>,
     pub errors: Vec<String>,
     pub warnings: Vec<String>,
@@ -155,35 +155,35 @@ pub struct EngineRecommendation {
     pub has_safetensors: bool,
     pub has_gguf: bool,
 
-    /// What to give as `local_path`.
+    /// The value to use for `local_path`.
     pub path: Option<String>,
     pub task: Option<TaskHint>,
-    /// What a create request takes for it, beside `served_name`; `null` where nothing is recommended, and for a
+    /// The fields of a create request for it, except `served_name`; `null` if nothing is recommended, and for a
     /// repository of the hub.
     pub settings: Option<Map<String, Value>>,
 }
 
-/// Every GGUF file that was found, whatever it is for.
+/// Every GGUF file that was found, whatever its purpose.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GgufValidation {
     pub total_files: usize,
     pub valid_files: usize,
     pub invalid_files: usize,
-    /// Sentences that begin with the file.
+    /// Sentences that begin with the file's name.
     pub errors: Vec<String>,
 }
 
-/// A file that is no model by itself.
+/// A file that is not a model by itself.
 #[derive(Debug, Clone, Serialize)]
 pub struct SideFile {
-    /// From the models directory.
+    /// Path relative to the models directory.
     pub path: String,
     pub size_bytes: u64,
-    /// The model it was made for, if it says so.
+    /// The model that it was made for, if the file says so.
     pub base_model: Option<String>,
 }
 
-/// Bytes as MiB with two decimals.
+/// Returns bytes as MiB with two decimals.
 pub(super) fn mib(bytes: u64) -> f64 {
     (bytes as f64 / 1_048_576.0 * 100.0).round() / 100.0
 }

@@ -9,19 +9,19 @@ use std::{
 
 use super::base::{Base, Id, Kind};
 
-/// Folders below folders: a hub cache's snapshots (`models--a--b/snapshots/<commit>/Q4_K_M`) are reached.
+/// Most levels of folders. A hub cache's snapshots (`models--a--b/snapshots/<commit>/Q4_K_M`) are within it.
 pub const MAX_DEPTH: usize = 4;
-/// Names looked at in one walk.
+/// Most names that one walk looks at.
 pub const MAX_ENTRIES: usize = 10_000;
 
 /// A file that was found.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// From where the walk began, with `/`.
+    /// Path relative to the start of the walk, with `/`.
     pub(crate) rel: String,
-    /// Where it really is.
+    /// The real path, with links resolved.
     pub(crate) path: PathBuf,
-    /// In bytes.
+    /// Size in bytes.
     pub(crate) len: u64,
 }
 
@@ -30,7 +30,7 @@ impl Found {
         self.rel.rsplit_once('/').map_or(&self.rel, |it| it.1)
     }
 
-    /// Folder of the file, from where the walk began; empty for that one itself.
+    /// Returns the folder of the file, relative to the start of the walk; empty for the start itself.
     pub(crate) fn folder(&self) -> &str {
         self.rel.rsplit_once('/').map_or("", |it| it.0)
     }
@@ -42,20 +42,20 @@ impl Found {
 
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    /// By depth, then by name.
+    /// The files, sorted by depth, then by name.
     pub(crate) files: Vec<Found>,
-    /// Of all files, those with two names once.
+    /// Size of all files; a file with two names counts once.
     pub(crate) size_bytes: u64,
-    /// There was more, deeper or beyond the number of entries.
+    /// Whether there was more, at a deeper level or beyond [`MAX_ENTRIES`].
     pub(crate) cut: bool,
-    /// Links out of the base directory, not followed.
+    /// Links that lead out of the base directory. They were not followed.
     pub(crate) outside: Vec<String>,
     /// Folders that could not be read.
     pub(crate) unreadable: Vec<String>,
     pub(crate) unreadable_names: usize,
 }
 
-/// Whether a walk goes into a folder of this name. Hidden ones hold other tools' data.
+/// Whether a walk enters a folder of this name. Hidden folders hold data of other tools.
 fn enters(name: &str) -> bool {
     !name.starts_with('.')
 }
@@ -64,7 +64,7 @@ fn id(folder: &Path) -> Option<Id> {
     fs::symlink_metadata(folder).ok().map(|it| (it.dev(), it.ino()))
 }
 
-/// Looks at everything below `start`, which [`Base::resolve`] gave.
+/// Lists everything below `start`, which [`Base::resolve`] gave.
 pub(crate) fn walk(base: &Base, start: &Path) -> Walk {
     let mut walk = Walk::default();
     let mut left = MAX_ENTRIES;

@@ -1,10 +1,10 @@
-//! Tensors that one layer lacks and the others have.
+//! Finds tensors that one layer lacks and the others have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::TensorInfo;
 
-/// Architectures whose layers all hold the same tensors; elsewhere a difference is no fault.
+/// Architectures whose layers all hold the same tensors. In other architectures a difference is not a fault.
 const UNIFORM: &[&str] = &[
     "bert",
     "command-r",
@@ -31,15 +31,15 @@ const UNIFORM: &[&str] = &[
     "stablelm",
     "starcoder2",
 ];
-/// Matrices that no layer of these architectures does without, if the others have them; biases and some norms may be
-/// left out.
+/// Matrices that no layer of these architectures may lack if the others have them. Biases and some norms may be left
+/// out.
 const VITAL: &[&str] =
     &["attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_norm", "ffn_gate", "ffn_up", "ffn_down"];
-/// Names in the result.
+/// Most names in the result.
 const REPORTED: usize = 5;
 
-/// Tensors that are missing from some of `blocks` layers, as far as that can be told without the engine. Takes
-/// the tensors of all parts of a split model.
+/// Returns tensors that are missing from some of `blocks` layers, as far as that can be determined without the engine.
+/// Takes the tensors of all parts of a split model.
 pub fn missing_block_tensors<'a>(
     architecture: &str,
     blocks: u64,
@@ -61,8 +61,8 @@ pub fn missing_block_tensors<'a>(
     missing.take(REPORTED).collect()
 }
 
-/// Whether llama.cpp refuses a model whose `tensor`, of those that [`missing_block_tensors`] gave, is missing (llama.cpp
-/// `src/llama-model.cpp`, `create_tensor`: "tensor … not found").
+/// Whether llama.cpp refuses a model that lacks `tensor`, one of those that [`missing_block_tensors`] returned
+/// (llama.cpp `src/llama-model.cpp`, `create_tensor`: "tensor … not found").
 pub fn is_vital(tensor: &str) -> bool {
     let name = tensor.splitn(3, '.').nth(2).and_then(|it| it.strip_suffix(".weight"));
     name.is_some_and(|it| VITAL.contains(&it))

@@ -1,4 +1,4 @@
-//! A reader that knows how much of the file is left, and asks for that before it takes memory or reads.
+//! A reader that knows how much of the file is left, and checks that before it allocates memory or reads.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -7,19 +7,19 @@ use super::{
     error::{GgufError, Part},
 };
 
-/// First read of a file, and first read after a seek. A header without a tokenizer fits.
+/// Size of the first read of a file, and of the first read after a seek. A header without a tokenizer fits in it.
 const FIRST_CHUNK: usize = 32 * 1024;
-/// Size of the buffer, which bounds a single [`Cursor::take`].
+/// Size of the buffer, which is also the most that a single [`Cursor::take`] can return.
 pub(super) const BUFFER: usize = 256 * 1024;
-/// Longest text that is read rather than left out, in bytes.
+/// Longest text that is read through rather than skipped by a seek, in bytes.
 const SHORT_TEXT: usize = 64 * 1024;
 
 pub(super) struct Cursor<R> {
     inner: R,
-    /// Offset that the next read of `inner` has.
+    /// Offset in the file from which `inner` reads next.
     inner_at: u64,
     buffer: Vec<u8>,
-    /// `buffer[start..end]` is the file from `at`.
+    /// `buffer[start..end]` holds the bytes of the file from offset `at`.
     start: usize,
     end: usize,
     at: u64,
@@ -27,9 +27,9 @@ pub(super) struct Cursor<R> {
     /// Bytes read so far.
     read: u64,
     chunk: usize,
-    /// For error texts.
+    /// The part of the header that is being read, for error texts.
     pub(super) part: Part,
-    /// Version 1 has 32-bit counts and lengths.
+    /// Whether counts and lengths have 32 bits, as in version 1.
     pub(super) narrow: bool,
 }
 
@@ -37,7 +37,7 @@ impl<R: Read + Seek> Cursor<R> {
     pub(super) fn new(inner: R, file_len: u64) -> Self {
         Self {
             inner,
-            // Unknown: the first fill seeks.
+            // The offset is unknown, so the first fill seeks.
             inner_at: u64::MAX,
             buffer: Vec::new(),
             start: 0,
@@ -90,7 +90,7 @@ impl<R: Read + Seek> Cursor<R> {
         while self.end < len {
             let Some(space) = self.buffer.get_mut(self.end..) else { return Err(self.truncated(len as u64)) };
             match self.inner.read(space) {
-                // Shorter than the caller said: it shrank meanwhile.
+                // The file is shorter than the caller said: it shrank in the meantime.
                 Ok(0) => return Err(self.truncated(len as u64)),
                 Ok(n) => {
                     self.end = self.end.saturating_add(n).min(self.buffer.len());
@@ -108,14 +108,14 @@ impl<R: Read + Seek> Cursor<R> {
         Ok(())
     }
 
-    /// Up to `len` bytes from here, without moving; fewer only at the end of the file.
+    /// Returns up to `len` bytes from here, without moving; fewer only at the end of the file.
     pub(super) fn peek(&mut self, len: usize) -> Result<&[u8], GgufError> {
         let len = usize::try_from(self.left()).unwrap_or(usize::MAX).min(len);
         self.fill(len)?;
         Ok(self.buffered().get(..len).unwrap_or_default())
     }
 
-    /// The next `len` bytes; at most [`BUFFER`].
+    /// Returns the next `len` bytes and moves on; `len` is at most [`BUFFER`].
     pub(super) fn take(&mut self, len: usize) -> Result<&[u8], GgufError> {
         self.fill(len)?;
         let from = self.start;
@@ -149,13 +149,14 @@ impl<R: Read + Seek> Cursor<R> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A count, a length or a dimension.
+    /// Reads a count, a length or a dimension.
     pub(super) fn count(&mut self) -> Result<u64, GgufError> {
         if self.narrow { self.u32().map(u64::from) } else { self.u64() }
     }
 
-    /// Moves on by `count` texts, each behind its length. Nearly all of a header is this: of a tokenizer with 150,000
-    /// tokens some 450,000 in 7 MB, which have to be read, because nothing else says where the next one begins.
+    /// Skips `count` texts, each of which follows its length. Nearly all of a header consists of these: a tokenizer
+    /// with 150,000 tokens has some 450,000 texts in 7 MB. They have to be read, because nothing else says where the
+    /// next one begins.
     pub(super) fn skip_texts(&mut self, count: u64) -> Result<(), GgufError> {
         let mut left = count;
         loop {
@@ -168,10 +169,10 @@ impl<R: Read + Seek> Cursor<R> {
             if left == 0 {
                 return Ok(());
             }
-            // It reaches beyond the buffer, or beyond the file.
+            // The text reaches beyond the buffer, or beyond the file.
             let len = self.count()?;
             match usize::try_from(len) {
-                // Reading on is cheaper than to begin anew elsewhere.
+                // For a short text, reading on is cheaper than seeking.
                 Ok(len) if len <= SHORT_TEXT => _ = self.take(len)?,
                 _ => self.skip(len)?,
             }
@@ -179,7 +180,7 @@ impl<R: Read + Seek> Cursor<R> {
         }
     }
 
-    /// Moves on by those of the next `count` texts that the buffer holds whole; how many they are.
+    /// Skips those of the next `count` texts that the buffer holds completely. Returns how many they are.
     fn pass_texts<const N: usize>(&mut self, count: u64, length: fn([u8; N]) -> u64) -> u64 {
         let buffered = self.buffered();
         let mut rest = buffered;
@@ -198,7 +199,7 @@ impl<R: Read + Seek> Cursor<R> {
         passed
     }
 
-    /// Moves on by `len` bytes, reading none of them.
+    /// Skips `len` bytes without reading them.
     pub(super) fn skip(&mut self, len: u64) -> Result<(), GgufError> {
         if len > self.left() {
             return Err(self.truncated(len));

@@ -19,12 +19,12 @@ pub enum GgufError {
     BigEndian { version: u32 },
     #[error("GGUF version {0} is not known; versions 1 to 3 are")]
     Version(u32),
-    /// `needs` bytes at `at`, where only `left` are left.
+    /// The header needs `needs` bytes at `at`, and only `left` bytes are left.
     #[error(
         "the file ends inside its header, in {part}: {needs} bytes at offset {at}, {left} left; download it again"
     )]
     TruncatedHeader { part: Part, at: u64, needs: u64, left: u64 },
-    /// The header is whole, the tensor data is not.
+    /// The header is complete, the tensor data is not.
     #[error(
         "the file ends before its tensors do: {needs} bytes are needed, it has {file_len} (first tensor cut off: \
          `{tensor}`); the download is incomplete"
@@ -62,16 +62,16 @@ pub enum GgufError {
     Io(#[source] io::Error),
 }
 
-/// Where in the header the reader was.
+/// The part of the header that was being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Counts,
-    /// 1-based.
+    /// Number of the key, from 1.
     Key {
         number: u64,
         of: u64,
     },
-    /// 1-based.
+    /// Number of the tensor, from 1.
     Tensor {
         number: u64,
         of: u64,
@@ -88,7 +88,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// First bytes as text where they are printable, else in hexadecimal.
+/// Shows the first bytes as text if they are printable, else in hexadecimal.
 struct Magic<'a>(&'a [u8]);
 
 impl fmt::Display for Magic<'_> {

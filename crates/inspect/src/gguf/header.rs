@@ -1,4 +1,4 @@
-//! What a GGUF header says, by meaning.
+//! The values of a GGUF header, by meaning.
 //!
 //! Key names: llama.cpp `src/llama-arch.cpp` (`LLM_KV_NAMES`), defaults: `src/llama-model.cpp`
 //! (`load_hparams`), both as of b11434.
@@ -13,17 +13,17 @@ use crate::{TaskHint, known};
 /// The header of one file that was read without an error.
 #[derive(Debug, Clone)]
 pub struct GgufHeader {
-    /// 1 to 3. Engines refuse 1.
+    /// Format version, 1 to 3. Engines refuse 1.
     pub version: u32,
     /// Every key, by name.
     pub metadata: BTreeMap<Box<str>, Value>,
-    /// In the file's order.
+    /// Tensors in the file's order.
     pub tensors: Vec<TensorInfo>,
-    /// Of tensors in the data section, in bytes.
+    /// Alignment of tensors in the data section, in bytes.
     pub alignment: u64,
     /// Where tensor data starts, in bytes from the start of the file.
     pub data_start: u64,
-    /// In bytes.
+    /// Size of the file in bytes.
     pub file_len: u64,
     /// Memory that this header takes, at most, in bytes.
     pub kept_bytes: usize,
@@ -33,7 +33,7 @@ pub struct GgufHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GgufKind {
     Model,
-    /// Later part of a split model: tensors, no description.
+    /// A later part of a split model: it holds tensors, but no description.
     Part,
     /// The vision or audio encoder that goes beside a model.
     Mmproj,
@@ -65,18 +65,18 @@ impl GgufHeader {
         self.get(key)?.as_str()
     }
 
-    /// `general.architecture`; absent in later parts of a split model.
+    /// Returns `general.architecture`, which later parts of a split model don't have.
     pub fn architecture(&self) -> Option<&str> {
         self.text("general.architecture").filter(|it| !it.is_empty())
     }
 
-    /// The value of `<architecture>.<suffix>`.
+    /// Returns the value of `<architecture>.<suffix>`.
     pub fn arch(&self, suffix: &str) -> Option<&Value> {
         let architecture = self.architecture()?;
         self.get(&format!("{architecture}.{suffix}"))
     }
 
-    /// As [`GgufHeader::arch`], for a whole number that is not negative.
+    /// Returns the value as [`GgufHeader::arch`] does, if it is a whole number that is not negative.
     pub fn arch_u64(&self, suffix: &str) -> Option<u64> {
         self.arch(suffix)?.as_u64()
     }
@@ -95,7 +95,7 @@ impl GgufHeader {
         self.text("general.name")
     }
 
-    /// Tokens the model was trained for.
+    /// Returns the context length that the model was trained for, in tokens.
     pub fn context_length(&self) -> Option<u64> {
         self.arch_u64("context_length")
     }
@@ -104,7 +104,7 @@ impl GgufHeader {
         self.arch_u64("embedding_length")
     }
 
-    /// Layers.
+    /// Returns the number of layers.
     pub fn block_count(&self) -> Option<u64> {
         self.arch_u64("block_count")
     }
@@ -117,7 +117,7 @@ impl GgufHeader {
         self.arch_per_layer("attention.head_count")
     }
 
-    /// Heads that keys and values have: as many as queries unless the file says otherwise.
+    /// Returns the number of heads of keys and values: the same as that of queries, unless the file states another one.
     pub fn head_count_kv(&self) -> Option<PerLayer> {
         self.arch_per_layer("attention.head_count_kv").or_else(|| self.head_count())
     }
@@ -126,27 +126,27 @@ impl GgufHeader {
         self.embedding_length()?.checked_div(self.head_count()?.max())
     }
 
-    /// Elements of one key head; unless given, the embedding divided among the heads.
+    /// Returns the elements of one key head; unless stated, the embedding size divided by the number of heads.
     pub fn key_length(&self) -> Option<u64> {
         self.arch_u64("attention.key_length").or_else(|| self.head_size())
     }
 
-    /// Elements of one value head.
+    /// Returns the elements of one value head.
     pub fn value_length(&self) -> Option<u64> {
         self.arch_u64("attention.value_length").or_else(|| self.head_size())
     }
 
-    /// Key and value head sizes of layers with a sliding window, where they differ (Gemma 4).
+    /// Returns the sizes of key and value heads in layers with a sliding window, if they differ (Gemma 4).
     pub fn swa_lengths(&self) -> Option<(u64, u64)> {
         Some((self.arch_u64("attention.key_length_swa")?, self.arch_u64("attention.value_length_swa")?))
     }
 
-    /// Tokens that a layer with a sliding window sees; `None` if the file gives none or 0.
+    /// Returns how many tokens a layer with a sliding window sees; `None` if the file states none or 0.
     pub fn sliding_window(&self) -> Option<u64> {
         self.arch_u64("attention.sliding_window").filter(|it| *it > 0)
     }
 
-    /// Which layers have the sliding window (1) and which see everything (0), or the period of a repeating
+    /// Returns which layers have the sliding window (1) and which see everything (0), or the period of a repeating
     /// pattern. `None`: the architecture decides, see llama.cpp `load_hparams`.
     pub fn sliding_window_pattern(&self) -> Option<PerLayer> {
         match self.arch("attention.sliding_window_pattern")? {
@@ -166,7 +166,7 @@ impl GgufHeader {
         })
     }
 
-    /// Elements of a head that are rotated by position.
+    /// Returns how many elements of a head are rotated by position.
     pub fn rope_dimension_count(&self) -> Option<u64> {
         self.arch_u64("rope.dimension_count")
     }
@@ -175,30 +175,30 @@ impl GgufHeader {
         self.arch("rope.freq_base")?.as_f64()
     }
 
-    /// Experts of a mixture; `None` for a dense model.
+    /// Returns the number of experts; `None` for a dense model.
     pub fn expert_count(&self) -> Option<u64> {
         self.arch_u64("expert_count").filter(|it| *it > 0)
     }
 
-    /// Experts that each token uses.
+    /// Returns the number of experts that each token uses.
     pub fn expert_used_count(&self) -> Option<u64> {
         self.arch_u64("expert_used_count").filter(|it| *it > 0)
     }
 
-    /// `vocab_size`, else the tokenizer's length, else the rows of the embedding matrix.
+    /// Returns `vocab_size`, else the tokenizer's length, else the number of rows of the embedding matrix.
     pub fn vocab_size(&self) -> Option<u64> {
         self.arch_u64("vocab_size").or_else(|| self.get("tokenizer.ggml.tokens")?.array_len()).or_else(|| {
             self.tensors.iter().find(|it| &*it.name == "token_embd.weight")?.dims().get(1).copied()
         })
     }
 
-    /// 0 none, 1 mean, 2 first token, 3 last token, 4 rank (llama.cpp `include/llama.h`,
+    /// Returns the pooling type: 0 none, 1 mean, 2 first token, 3 last token, 4 rank (llama.cpp `include/llama.h`,
     /// `llama_pooling_type`).
     pub fn pooling_type(&self) -> Option<u64> {
         self.arch_u64("pooling_type")
     }
 
-    /// Whether a token may see only those before it; `false` in encoders.
+    /// Whether a token sees only the tokens before it; `false` in encoders.
     pub fn causal(&self) -> bool {
         self.arch("attention.causal").and_then(Value::as_bool).unwrap_or(true)
     }
@@ -220,13 +220,13 @@ impl GgufHeader {
         })
     }
 
-    /// Number of this part (from 0) and of all parts, in a split model.
+    /// Returns the number of this part (from 0) and the number of parts, in a split model.
     pub fn split(&self) -> Option<(u64, u64)> {
         let count = self.get("split.count")?.as_u64().filter(|it| *it > 1)?;
         Some((self.get("split.no")?.as_u64()?, count))
     }
 
-    /// Tensors in all parts of a split model.
+    /// Returns the number of tensors in all parts of a split model.
     pub fn split_tensor_count(&self) -> Option<u64> {
         self.get("split.tensors.count")?.as_u64()
     }
@@ -252,8 +252,8 @@ impl GgufHeader {
         }
     }
 
-    /// Name of the quantisation, as in `Q4_K_M`: by `general.file_type`, else as the file's name says, else the
-    /// type that most of the weights have.
+    /// Returns the name of the quantisation, as in `Q4_K_M`: from `general.file_type`, else from the file's name, else
+    /// the type of most weights.
     pub fn quantization(&self, file_name: &str) -> Option<String> {
         let from_key = || name::file_type_name(self.get("general.file_type")?.as_u64()?).map(str::to_owned);
         from_key().or_else(|| name::quantization_in_name(file_name)).or_else(|| self.majority_type())
@@ -268,18 +268,18 @@ impl GgufHeader {
         bytes.into_iter().max_by_key(|(_, sum)| *sum).map(|(it, _)| it.to_string())
     }
 
-    /// Weights in this file.
+    /// Returns the number of weights in this file.
     pub fn parameter_count(&self) -> u64 {
         self.tensors.iter().fold(0, |sum, it| sum.saturating_add(it.elements))
     }
 
-    /// Bytes of the weights in this file, without padding. Tensors of unknown type count with nothing:
+    /// Returns the bytes of the weights in this file, without padding. Tensors of unknown type count as 0:
     /// [`GgufHeader::unknown_type`] says whether there are any.
     pub fn tensor_bytes(&self) -> u64 {
         self.tensors.iter().fold(0, |sum, it| sum.saturating_add(it.bytes.unwrap_or(0)))
     }
 
-    /// A tensor whose type is not in the table of [`super::GgmlType`].
+    /// Returns a tensor whose type is not in the table of [`super::GgmlType`], if there is one.
     pub fn unknown_type(&self) -> Option<&TensorInfo> {
         self.tensors.iter().find(|it| it.bytes.is_none())
     }

@@ -1,10 +1,11 @@
 //! Names of quantisations, by number and in file names.
 
-/// Set in `general.file_type` when the converter guessed (llama.cpp `include/llama.h`, `LLAMA_FTYPE_GUESSED`).
+/// Flag in `general.file_type` that the converter guessed the type (llama.cpp `include/llama.h`,
+/// `LLAMA_FTYPE_GUESSED`).
 const GUESSED: u64 = 1024;
 
-/// Name of a `general.file_type`, as llama.cpp `include/llama.h` (`llama_ftype`) numbers them. Numbers that are
-/// missing were removed.
+/// Returns the name of a `general.file_type`, as llama.cpp `include/llama.h` (`llama_ftype`) numbers them. Missing
+/// numbers were removed there.
 pub fn file_type_name(file_type: u64) -> Option<&'static str> {
     Some(match file_type & !GUESSED {
         0 => "F32",
@@ -47,8 +48,8 @@ pub fn file_type_name(file_type: u64) -> Option<&'static str> {
     })
 }
 
-/// The quantisation in a file's name, upper case: `Q4_K_M` in `Llama-3-8B.Q4_K_M.gguf`, `UD-Q4_K_XL` in
-/// `gemma-3-UD-Q4_K_XL.gguf`. The last one counts.
+/// Returns the quantisation in a file's name, in upper case: `Q4_K_M` in `Llama-3-8B.Q4_K_M.gguf`, `UD-Q4_K_XL` in
+/// `gemma-3-UD-Q4_K_XL.gguf`. If there are several, the last one counts.
 pub fn quantization_in_name(file_name: &str) -> Option<String> {
     let name = file_name.get(..file_name.len().checked_sub(5)?).filter(|_| {
         file_name.get(file_name.len().saturating_sub(5)..).is_some_and(|it| it.eq_ignore_ascii_case(".gguf"))
@@ -62,7 +63,7 @@ pub fn quantization_in_name(file_name: &str) -> Option<String> {
     })
 }
 
-/// The whole word, or what follows one of its underscores.
+/// Returns the whole word, or the part of it that follows one of its underscores.
 fn quantization_in_word(word: &str) -> Option<&str> {
     let after_underscores = word.match_indices('_').filter_map(|(at, _)| word.get(at.checked_add(1)?..));
     std::iter::once(word).chain(after_underscores).find(|it| is_quantization(it))

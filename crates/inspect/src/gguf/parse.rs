@@ -1,4 +1,4 @@
-//! From bytes to [`GgufHeader`].
+//! Parses bytes into a [`GgufHeader`].
 
 use std::{
     collections::BTreeMap,
@@ -14,24 +14,24 @@ use super::{
 };
 use crate::{LFS_POINTER, clip};
 
-/// `docs/gguf.md`: used when `general.alignment` is absent.
+/// Alignment if `general.alignment` is absent (`docs/gguf.md`).
 const DEFAULT_ALIGNMENT: u64 = 32;
 /// First bytes of GGML, GGMF, GGJT and GGLA files, which hold the magic as a little-endian number; writers that
 /// stored it as text are covered by `GGML`.
 const LEGACY: [&[u8]; 5] = [b"lmgg", b"fmgg", b"tjgg", b"algg", b"GGML"];
 
-/// Reads the header of the file behind `reader`, which has `file_len` bytes. Tensor data is not touched.
+/// Reads the header of the file behind `reader`, which has `file_len` bytes. Tensor data is not read.
 ///
 /// # Errors
-/// Whatever is wrong with the file, first problem first. A file that passes is one whose header is sound and
-/// whose tensors all lie within it.
+/// Returns the first problem of the file. If there is none, the header is sound and all tensors lie within the file.
 pub fn read(reader: impl Read + Seek, file_len: u64) -> Result<GgufHeader, GgufError> {
     let cursor = &mut Cursor::new(reader, file_len);
     let version = version(cursor)?;
     cursor.narrow = version == 1;
     let tensor_count = cursor.count()?;
     let key_count = cursor.count()?;
-    // Shortest entries: an empty name, a type and a one-byte value; a name, one dimension less, type and offset.
+    // Bytes of the shortest entries: a key has the length of its name, a type and a one-byte value; a tensor has the
+    // length of its name, the number of dimensions, a type and an offset.
     let (shortest_key, shortest_tensor) = if cursor.narrow { (9, 20) } else { (13, 24) };
     check_count(cursor, "keys", key_count, MAX_KEYS, shortest_key)?;
     check_count(cursor, "tensors", tensor_count, MAX_TENSORS, shortest_tensor)?;
@@ -76,7 +76,7 @@ fn version(cursor: &mut Cursor<impl Read + Seek>) -> Result<u32, GgufError> {
     let version = cursor.u32()?;
     match version {
         1..=3 => Ok(version),
-        // llama.cpp's own test for the other byte order.
+        // llama.cpp uses the same test for the other byte order.
         _ if version != 0 && version.trailing_zeros() >= 16 => {
             Err(GgufError::BigEndian { version: version.swap_bytes() })
         }
@@ -84,7 +84,8 @@ fn version(cursor: &mut Cursor<impl Read + Seek>) -> Result<u32, GgufError> {
     }
 }
 
-/// A count within its cap whose entries, of at least `shortest` bytes each, fit in what is left of the file.
+/// Reads a count. It must be within its cap, and its entries, of at least `shortest` bytes each, must fit in the rest
+/// of the file.
 fn check_count(
     cursor: &Cursor<impl Read + Seek>,
     what: &'static str,
@@ -111,7 +112,7 @@ fn metadata(
     for number in 1..=count {
         cursor.part = Part::Key { number, of: count };
         let key = name(cursor, MAX_KEY_BYTES, budget)?;
-        // An entry, and its share of a tree node that is half full.
+        // This charges an entry and its share of a tree node that is half full.
         budget.charge(2 * (size_of::<Box<str>>() + size_of::<Value>()))?;
         let value = value::read(cursor, &key, budget)?;
         if metadata.contains_key(&key) {
@@ -122,7 +123,7 @@ fn metadata(
     Ok(metadata)
 }
 
-/// A key or a tensor's name: never empty.
+/// Reads a key or a tensor's name, which is never empty.
 fn name(
     cursor: &mut Cursor<impl Read + Seek>,
     limit: u64,
@@ -133,7 +134,7 @@ fn name(
     if len == 0 || len > limit {
         return Err(GgufError::NameLength { part, len, limit });
     }
-    // With the allocator's own overhead.
+    // The charge includes the allocator's own overhead.
     budget.charge((len as usize).saturating_add(16))?;
     let bytes = cursor.take(len as usize)?;
     std::str::from_utf8(bytes).map(Into::into).map_err(|_| GgufError::NameNotUtf8 { part })
@@ -148,7 +149,7 @@ fn tensors(
     for number in 1..=count {
         cursor.part = Part::Tensor { number, of: count };
         let name = name(cursor, MAX_TENSOR_NAME_BYTES, budget)?;
-        // Twice, since a growing vector holds its old half while it copies.
+        // The charge is doubled, because a growing vector also holds its old half while it copies.
         budget.charge(2 * size_of::<TensorInfo>())?;
         tensors.push(tensor(cursor, name)?);
     }
@@ -182,7 +183,7 @@ fn tensor(cursor: &mut Cursor<impl Read + Seek>, name: Box<str>) -> Result<Tenso
         .ok_or_else(|| GgufError::Shape { tensor: name.into() })
 }
 
-/// Tensors follow each other without gaps but for padding, as llama.cpp demands, and end within the file.
+/// Checks that tensors follow each other without gaps except padding, as llama.cpp demands, and end within the file.
 fn check_layout(
     tensors: &[TensorInfo],
     data_start: u64,
@@ -209,7 +210,7 @@ fn check_layout(
             cut_off = Some(tensor);
         }
         needs = file_end.max(needs);
-        // After a tensor of unknown size nothing is known about where the next one starts.
+        // Behind a tensor of unknown size it is unknown where the next one starts.
         expected = match tensor.bytes {
             Some(_) => Some(end.checked_next_multiple_of(alignment).ok_or_else(shape)?),
             None => None,

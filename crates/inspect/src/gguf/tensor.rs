@@ -1,7 +1,7 @@
-//! Tensor types and what one tensor occupies.
+//! Tensor types, and the bytes that a tensor takes.
 //!
 //! Block sizes: ggml `ggml/src/ggml.c`, `type_traits`, cross-checked with `gguf-py/gguf/constants.py`
-//! (`GGML_QUANT_SIZES`). Codes that are missing were removed and never belonged to a released quantisation.
+//! (`GGML_QUANT_SIZES`). Missing codes were removed and never belonged to a released quantisation.
 
 use std::fmt;
 
@@ -56,23 +56,23 @@ impl GgmlType {
         TYPES.iter().find(|it| it.0 == self.0)
     }
 
-    /// `None` for codes that are not in the table.
+    /// Returns the name; `None` for codes that are not in the table.
     pub fn name(self) -> Option<&'static str> {
         self.row().map(|it| it.1)
     }
 
-    /// Elements and bytes of one block.
+    /// Returns the elements and the bytes of one block.
     pub fn block(self) -> Option<(u64, u64)> {
         self.row().map(|it| (it.2, it.3))
     }
 
-    /// Bytes of `elements`, whole blocks; `None` if the type is unknown or the number too large.
+    /// Returns the bytes of `elements`, in whole blocks; `None` if the type is unknown or the number too large.
     pub fn bytes(self, elements: u64) -> Option<u64> {
         let (block, bytes) = self.block()?;
         elements.checked_div(block)?.checked_mul(bytes)
     }
 
-    /// The type with this name, as in `F16` or `Q8_0`; upper case.
+    /// Returns the type with this name in upper case, as in `F16` or `Q8_0`.
     pub fn from_name(name: &str) -> Option<Self> {
         TYPES.iter().find(|it| it.1 == name).map(|it| Self(it.0))
     }
@@ -96,21 +96,22 @@ impl fmt::Debug for GgmlType {
 /// One tensor: a name, a shape and a place in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// As in `blk.0.attn_q.weight`.
+    /// Name, as in `blk.0.attn_q.weight`.
     pub name: Box<str>,
     dims: [u64; 4],
     n_dims: u8,
     pub ggml_type: GgmlType,
-    /// From the start of the data section.
+    /// Offset from the start of the data section.
     pub offset: u64,
-    /// Product of the dimensions.
+    /// Number of elements: the product of the dimensions.
     pub elements: u64,
-    /// `None` if the type is unknown.
+    /// Size in bytes; `None` if the type is unknown.
     pub bytes: Option<u64>,
 }
 
 impl TensorInfo {
-    /// `dims` beyond the first four are ignored; `None` if the elements or bytes can't be counted.
+    /// Makes the description of a tensor. `dims` beyond the first four are ignored; `None` if the elements or bytes
+    /// can't be counted.
     pub(super) fn new(
         name: Box<str>,
         dims: [u64; 4],
@@ -118,7 +119,7 @@ impl TensorInfo {
         ggml_type: GgmlType,
         offset: u64,
     ) -> Option<Self> {
-        // As llama.cpp: the product has to fit a signed 64-bit number.
+        // llama.cpp also demands that the product fits a signed 64-bit number.
         let product = dims.iter().take(n_dims.into()).try_fold(1_u64, |all, dim| {
             let signed = i64::try_from(*dim).ok()?;
             i64::try_from(all).ok()?.checked_mul(signed)?.try_into().ok()
@@ -130,12 +131,12 @@ impl TensorInfo {
         Some(Self { name, dims, n_dims, ggml_type, offset, elements: product, bytes })
     }
 
-    /// 1 to 4 sizes, the fastest-changing first.
+    /// Returns 1 to 4 sizes, the fastest-changing first.
     pub fn dims(&self) -> &[u64] {
         self.dims.get(..self.n_dims.into()).unwrap_or_default()
     }
 
-    /// Block (layer) that the tensor belongs to: 7 for `blk.7.ffn_up.weight`.
+    /// Returns the block (layer) that the tensor belongs to: 7 for `blk.7.ffn_up.weight`.
     pub fn block(&self) -> Option<u64> {
         self.name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! Metadata values: scalars and short texts are kept, long texts and arrays only by their length.
+//! Metadata values. Scalars and short texts and arrays are kept; of long texts and arrays only the length.
 
 use std::io::{Read, Seek};
 
@@ -15,7 +15,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The value if it is a whole number that is not negative.
+    /// Returns the value if it is a whole number that is not negative.
     pub fn as_u64(self) -> Option<u64> {
         match self {
             Self::Unsigned(it) => Some(it),
@@ -33,7 +33,7 @@ impl Scalar {
         }
     }
 
-    /// Numbers count as true unless they are 0: writers differ in how they store flags.
+    /// Returns the value as a flag. Numbers are true unless they are 0, because writers store flags in different ways.
     pub fn as_bool(self) -> Option<bool> {
         match self {
             Self::Bool(it) => Some(it),
@@ -42,15 +42,15 @@ impl Scalar {
     }
 }
 
-/// What is kept of a metadata value.
+/// The part of a metadata value that is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Scalar(Scalar),
-    /// At most [`KEPT_TEXT_BYTES`]; bytes that are not UTF-8 are replaced.
+    /// A text of at most [`KEPT_TEXT_BYTES`]. Bytes that are not UTF-8 are replaced.
     Text(Box<str>),
     /// A longer text, of this many bytes.
     LongText(u64),
-    /// At most [`KEPT_ELEMENTS`].
+    /// An array of at most [`KEPT_ELEMENTS`] numbers.
     Numbers(Box<[Scalar]>),
     /// A longer array of numbers, or any array of texts, of this many elements.
     Array(u64),
@@ -73,7 +73,7 @@ impl Value {
         if let Self::Text(it) = self { Some(it) } else { None }
     }
 
-    /// Elements of an array; `None` for what is not one.
+    /// Returns the number of elements; `None` if it is not an array.
     pub fn array_len(&self) -> Option<u64> {
         match self {
             Self::Numbers(it) => Some(it.len() as u64),
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// Whether it is a text with something in it.
+    /// Whether it is a text that is not empty.
     pub fn is_text(&self) -> bool {
         match self {
             Self::Text(it) => !it.is_empty(),
@@ -92,7 +92,7 @@ impl Value {
     }
 }
 
-/// Memory left for what is kept of this file.
+/// The memory that is left for values of this file.
 pub(super) struct Budget {
     left: usize,
 }
@@ -102,7 +102,7 @@ impl Budget {
         Self { left: KEPT_BYTES }
     }
 
-    /// Bytes charged so far.
+    /// Returns the bytes charged so far.
     pub(super) fn spent(&self) -> usize {
         KEPT_BYTES.saturating_sub(self.left)
     }
@@ -152,7 +152,7 @@ impl Type {
         })
     }
 
-    /// Bytes of one number; `None` for texts and arrays.
+    /// Returns the bytes of one number; `None` for texts and arrays.
     fn size(self) -> Option<u64> {
         Some(match self {
             Self::U8 | Self::I8 | Self::Bool => 1,
@@ -175,7 +175,7 @@ impl Type {
             Self::Bool => Scalar::Bool(cursor.u8()? != 0),
             Self::I64 => Scalar::Signed(cursor.u64()?.cast_signed()),
             Self::F64 => Scalar::Float(f64::from_bits(cursor.u64()?)),
-            // Callers handle texts and arrays before.
+            // Callers have already handled texts and arrays.
             Self::U64 | Self::Text | Self::Array => Scalar::Unsigned(cursor.u64()?),
         })
     }
@@ -205,7 +205,7 @@ fn text(cursor: &mut Cursor<impl Read + Seek>, budget: &mut Budget) -> Result<Va
         cursor.skip(len)?;
         return Ok(Value::LongText(len));
     }
-    // A replaced byte becomes three.
+    // A byte that is replaced becomes three.
     budget.charge((len as usize).saturating_mul(3))?;
     Ok(Value::Text(String::from_utf8_lossy(cursor.take(len as usize)?).into()))
 }

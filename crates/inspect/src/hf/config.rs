@@ -1,4 +1,4 @@
-//! `config.json`: the shape of the model.
+//! Reads `config.json`: the dimensions of the model.
 //!
 //! Names and their order of precedence: vLLM 0.32 `vllm/transformers_utils/model_arch_config_convertor.py`
 //! and `vllm/config/model.py` (`_get_and_verify_max_len`).
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::{TaskHint, gguf::PerLayer};
 
-/// Most layers that are told apart.
+/// Most layers for which the kind of attention is recorded one by one.
 const MAX_LAYERS: u64 = 4096;
 /// Longest name that is kept, in characters.
 const MAX_NAME: usize = 200;
 
-/// What one layer keeps per token.
+/// What one layer keeps for each token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttentionKind {
     /// Keys and values of every token.
@@ -36,65 +36,66 @@ pub struct Rope {
     pub original_context_length: Option<u64>,
 }
 
-/// What `config.json` says; of a multimodal model, its language part.
+/// The contents of `config.json`; for a multimodal model, those of its language part.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct HfConfig {
     pub architecture: Option<String>,
     pub model_type: Option<String>,
-    /// Of the language part, which may differ.
+    /// Model type of the language part, which may differ.
     pub text_model_type: Option<String>,
     /// Type of the weights: `bfloat16`, `float16`, `float32`.
     pub dtype: Option<String>,
-    /// Tokens, after rope scaling, as vLLM derives them.
+    /// Context length in tokens, after rope scaling, as vLLM derives it.
     pub context_length: Option<u64>,
     pub num_layers: Option<u64>,
     pub hidden_size: Option<u64>,
     pub intermediate_size: Option<u64>,
     pub num_attention_heads: Option<u64>,
-    /// As many as queries unless the file says otherwise.
+    /// Heads of keys and values; as many as queries unless the file states another number.
     pub num_key_value_heads: Option<PerLayer>,
     /// Elements of one head.
     pub head_dim: Option<u64>,
     pub vocab_size: Option<u64>,
     pub num_experts: Option<u64>,
     pub num_experts_per_token: Option<u64>,
-    /// Of one expert; [`HfConfig::intermediate_size`] unless given.
+    /// Size of the feed-forward part of one expert; [`HfConfig::intermediate_size`] unless given.
     pub moe_intermediate_size: Option<u64>,
-    /// Layers, from the last, that use the cache of earlier ones.
+    /// How many layers, counted from the last, use the cache of earlier ones.
     pub num_kv_shared_layers: Option<u64>,
-    /// Tokens; `None` also if the file switches it off.
+    /// Window in tokens; `None` also if the file switches it off.
     pub sliding_window: Option<u64>,
-    /// By layer; empty if the number of layers is unknown.
+    /// Kind of attention for each layer; empty if the number of layers is unknown.
     pub attention: Vec<AttentionKind>,
-    /// Multi-head latent attention: elements of the compressed entry, without and with position.
+    /// Elements of the compressed entry in multi-head latent attention, without position; the next field has those with
+    /// position.
     pub kv_lora_rank: Option<u64>,
     pub qk_rope_head_dim: Option<u64>,
-    /// Elements of a head without position, once decompressed.
+    /// Elements of a decompressed head, without position.
     pub qk_nope_head_dim: Option<u64>,
     pub rope: Rope,
     pub tie_word_embeddings: bool,
-    /// `auto_map`: the model's own code has to run.
+    /// Whether the file has `auto_map`, so that the model's own code has to run.
     pub needs_remote_code: bool,
-    /// It takes images, sound or video as well.
+    /// Whether it also takes images, sound or video.
     pub multimodal: bool,
-    /// It has a decoder with an encoder before it, as T5 and Whisper.
+    /// Whether it has an encoder before its decoder, as T5 and Whisper do.
     pub encoder_decoder: bool,
 }
 
-/// A text of at most [`MAX_NAME`] characters.
+/// Returns a text of at most [`MAX_NAME`] characters.
 pub(super) fn text(value: &Value, key: &str) -> Option<String> {
     let text = value.get(key)?.as_str().filter(|it| !it.is_empty())?;
     Some(text.chars().take(MAX_NAME).collect())
 }
 
-/// A whole number that is not negative, also if written as `8.0`.
+/// Returns a whole number that is not negative, even if it is written as `8.0`.
 pub(super) fn whole(value: &Value, key: &str) -> Option<u64> {
     as_whole(value.get(key)?)
 }
 
 fn as_whole(value: &Value) -> Option<u64> {
-    // Above 2^53 a float is no exact number, and nothing here is that large.
+    // Above 2^53 a float is not an exact number, and no value here is that large.
     value.as_u64().or_else(|| {
         value.as_f64().filter(|it| (0.0..9e15).contains(it) && it.fract() == 0.0).map(|it| it as u64)
     })
@@ -105,11 +106,11 @@ fn first(value: &Value, keys: &[&str]) -> Option<u64> {
 }
 
 impl HfConfig {
-    /// Takes what it understands; every field may be missing.
+    /// Reads the fields that it understands; any field may be missing.
     pub fn from_value(top: &Value) -> Self {
         let nested = ["text_config", "llm_config", "language_config", "thinker_config"];
         let inner = nested.iter().find_map(|it| top.get(it)).filter(|it| it.is_object());
-        // Qwen Omni nests twice.
+        // Qwen Omni nests the configuration twice.
         let model = inner.map_or(top, |it| it.get("text_config").filter(|it| it.is_object()).unwrap_or(it));
         let either = |key: &str| model.get(key).or_else(|| top.get(key));
         let name = |key| text(model, key).or_else(|| text(top, key));
@@ -161,7 +162,7 @@ impl HfConfig {
 
     /// Lowers [`HfConfig::context_length`] to what the tokenizer and sentence-transformers allow, as vLLM does.
     pub(super) fn bound_context(&mut self, tokenizer: Option<f64>, encoder: Option<u64>) {
-        // Tokenizers without a bound write 1e30.
+        // Tokenizers without a limit state 1e30.
         let tokenizer = tokenizer.filter(|it| (1.0..1e12).contains(it)).map(|it| it as u64);
         self.context_length = match (self.context_length, tokenizer) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -170,7 +171,7 @@ impl HfConfig {
         self.context_length = encoder.filter(|it| *it > 0).or(self.context_length);
     }
 
-    /// By the class's name, as vLLM's table of suffixes decides (`vllm/config/model.py`,
+    /// Returns the task by the name of the model's class, as vLLM's table of suffixes does (`vllm/config/model.py`,
     /// `_SUFFIX_TO_DEFAULTS`).
     pub(crate) fn task(&self, sentence_transformer: bool) -> TaskHint {
         let name = self.architecture.as_deref().unwrap_or_default();
@@ -208,7 +209,7 @@ fn kv_heads(model: &Value, heads: Option<u64>) -> Option<PerLayer> {
     });
     let flag = |key: &str| model.get(key).and_then(Value::as_bool) == Some(true);
     given
-        // Falcon 7B and StarCoder share one head; ChatGLM counts groups.
+        // In Falcon 7B and StarCoder all queries share one head; ChatGLM counts groups.
         .or_else(|| whole(model, "multi_query_group_num").map(PerLayer::All))
         .or_else(|| (flag("multi_query") && !flag("new_decoder_architecture")).then_some(PerLayer::All(1)))
         .or(heads.map(PerLayer::All))
@@ -224,7 +225,7 @@ fn sliding_window(model: &Value) -> Option<u64> {
 fn rope(model: &Value) -> Rope {
     let object = |key| model.get(key).filter(|it| it.is_object());
     let mut parameters = object("rope_parameters").or_else(|| object("rope_scaling"));
-    // Models with two kinds of layers have one set for each.
+    // Models with two kinds of layers have one set of parameters for each kind.
     if let Some(full) = parameters.and_then(|it| it.get("full_attention")).filter(|it| it.is_object()) {
         parameters = Some(full);
     }
@@ -253,7 +254,7 @@ fn context_length(model: &Value, config: &HfConfig) -> Option<u64> {
     ];
     let given = KEYS.iter().filter_map(|it| whole(model, it)).min();
     let length = whole(model, "model_max_length").or(given)?;
-    // These kinds write the scaled length; Gemma 3 does whatever its kind.
+    // Files of these kinds state the scaled length; Gemma 3 does with every kind.
     let scaled = matches!(
         config.rope.kind.as_deref(),
         None | Some(
@@ -270,7 +271,7 @@ fn attention(model: &Value, config: &HfConfig) -> Vec<AttentionKind> {
     if let Some(Value::Array(types)) = model.get("layer_types").or_else(|| model.get("layers_block_type")) {
         return types.iter().take(layers as usize).map(|it| kind(it.as_str().unwrap_or_default())).collect();
     }
-    // Every so-many-th layer sees everything.
+    // Every n-th layer sees everything.
     let window =
         whole(model, "sliding_window_pattern").filter(|it| *it > 0 && config.sliding_window.is_some());
     let recurrent = whole(model, "full_attention_interval").filter(|it| *it > 0);

@@ -1,8 +1,7 @@
 //! Hub checkpoints: a folder with `config.json`, a tokenizer and safetensors files.
 //!
-//! What the files are called and which of them decide: huggingface transformers 5
-//! (`src/transformers/utils/__init__.py`) and what vLLM 0.32 makes of them (`vllm/config/model.py`,
-//! `vllm/transformers_utils/`).
+//! The names of the files and their precedence are those of huggingface transformers 5
+//! (`src/transformers/utils/__init__.py`) and of vLLM 0.32 (`vllm/config/model.py`, `vllm/transformers_utils/`).
 
 mod config;
 mod quantization;
@@ -25,9 +24,9 @@ use crate::{
     known, safetensors,
 };
 
-/// Names looked at in the folder itself.
+/// Most names that are looked at in the folder itself.
 const MAX_NAMES: usize = 10_000;
-/// Files any one of which, alone or in pairs, is a tokenizer.
+/// Sets of files, each of which is a complete tokenizer.
 const TOKENIZERS: &[&[&str]] = &[
     &["tokenizer.json"],
     &["tokenizer.model"],
@@ -37,38 +36,38 @@ const TOKENIZERS: &[&[&str]] = &[
     &["tiktoken.model"],
 ];
 
-/// What a checkpoint's folder says.
+/// The contents of a checkpoint's folder.
 #[derive(Debug, Default)]
 pub struct HfFolder {
-    /// `None`: absent or unreadable, which [`HfFolder::errors`] tells apart.
+    /// `None`: the file is absent or unreadable; [`HfFolder::errors`] shows which.
     pub config: Option<HfConfig>,
     pub weights: Weights,
     pub quantization: Option<Quantization>,
     pub has_tokenizer: bool,
     pub has_chat_template: bool,
-    /// Recognised by [`HfConfig`] or by the files of sentence-transformers.
+    /// The task, which [`HfConfig`] or the files of sentence-transformers show.
     pub task: Option<TaskHint>,
-    /// The folder is a `LoRA` adapter.
+    /// Set if the folder is a `LoRA` adapter.
     pub adapter: Option<Adapter>,
-    /// Numbers of `generation_config.json` (`temperature`, `top_p`, …).
+    /// Numbers from `generation_config.json` (`temperature`, `top_p`, …).
     pub generation: BTreeMap<String, f64>,
-    /// What keeps an engine from loading it, as sentences that name the file.
+    /// Why an engine can't load it, as sentences that name the file.
     pub errors: Vec<String>,
     /// What may go wrong.
     pub warnings: Vec<Concern>,
 }
 
-/// `adapter_config.json`.
+/// The contents of `adapter_config.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
     pub base_model: Option<String>,
     pub rank: Option<u64>,
 }
 
-/// Reads the checkpoint at `rel`. A folder that is none gives an [`HfFolder`] without configuration or weights.
+/// Reads the checkpoint at `rel`. A folder without a checkpoint gives an [`HfFolder`] without configuration or weights.
 ///
 /// # Errors
-/// Only for the path; problems of files are part of the result.
+/// Only a wrong path is an error; problems of files are part of the result.
 pub fn read_folder(base: &Base, rel: &str) -> Result<HfFolder, InspectError> {
     let path = base.resolve(rel)?;
     if !path.is_dir() {
@@ -77,21 +76,21 @@ pub fn read_folder(base: &Base, rel: &str) -> Result<HfFolder, InspectError> {
     Ok(read_in(base, &path))
 }
 
-/// Reads a `config.json` by itself, as a hub sends it.
+/// Reads a single `config.json`, as a hub sends it.
 ///
 /// # Errors
-/// What is wrong with the JSON. Fields that are missing or odd are not errors.
+/// The JSON is wrong. Missing or odd fields are not errors.
 pub fn read_config(reader: impl Read) -> Result<(HfConfig, Option<Quantization>), JsonError> {
     let value = json::read_value(reader, Limits::CONFIG)?;
     Ok((HfConfig::from_value(&value), quantization::of_config(&value)))
 }
 
-/// `folder` is a path that [`Base`] gave.
+/// Reads the checkpoint in `folder`, a path that [`Base`] gave.
 pub(crate) fn read_in(base: &Base, folder: &Path) -> HfFolder {
     read_in_with(base, folder, &mut |_| {})
 }
 
-/// As [`read_in`], and shows every tensor to `visit`, those of damaged files too.
+/// Reads as [`read_in`] does, and shows every tensor to `visit`, including those of damaged files.
 pub(crate) fn read_in_with(
     base: &Base,
     folder: &Path,
@@ -105,7 +104,7 @@ pub(crate) fn read_in_with(
     if listing.cut {
         out.warnings.push(format!("only the first {MAX_NAMES} files were looked at").into());
     }
-    // A link out of the base directory is as good as absent: the engine can't follow it either.
+    // A link out of the base directory counts as absent, because the engine can't follow it either.
     let usable = |it: &&Entry| matches!(it.kind, Kind::File { .. } | Kind::Folder);
     let names: Vec<&str> = listing.entries.iter().filter(usable).map(|it| it.name.as_str()).collect();
     let has = |name: &str| names.contains(&name);
@@ -126,7 +125,7 @@ pub(crate) fn read_in_with(
 
     let tokenizer_config = picked(base, folder, "tokenizer_config.json", &mut out);
     out.has_tokenizer = TOKENIZERS.iter().any(|set| set.iter().all(|it| has(it)));
-    // Families with code of their own have files of their own: `qwen.tiktoken`, `spiece.model`.
+    // Families with their own code have their own tokenizer files: `qwen.tiktoken`, `spiece.model`.
     let like_one = |it: &&str| ["token", "vocab", "piece"].iter().any(|part| it.contains(part));
     let like_tokenizer =
         names.iter().any(|it| like_one(it) || Path::new(it).extension().is_some_and(|it| it == "model"));
@@ -178,7 +177,7 @@ fn config_value(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> O
     }
 }
 
-/// A small optional file; `None` also if it is damaged, since the engine does without.
+/// Reads a small optional file; `None` also if it is damaged, since the engine works without it.
 fn small(base: &Base, folder: &Path, name: &str) -> Option<Value> {
     let (file, _) = base.file_in(folder, name)?;
     json::read_value(file, Limits::CONFIG).ok()
@@ -233,7 +232,7 @@ fn warn_about(config: &HfConfig, quantization: Option<&Quantization>, warnings: 
     }
 }
 
-/// Errors and warnings about what the folder lacks.
+/// Adds errors and warnings about missing files of the folder.
 fn check_whole(base: &Base, folder: &Path, no_tokenizer_at_all: bool, out: &mut HfFolder) {
     if out.adapter.is_some() || out.weights.files.is_empty() {
         return;

@@ -1,25 +1,26 @@
-//! How a checkpoint's weights were quantised.
+//! Reads how a checkpoint's weights were quantised.
 //!
-//! Shapes: transformers `src/transformers/utils/quantization_config.py`, compressed-tensors
+//! File formats: transformers `src/transformers/utils/quantization_config.py`, compressed-tensors
 //! `quantization/quant_config.py`, `ModelOpt`'s `hf_quant_config.json`, `AutoGPTQ`'s `quantize_config.json`.
 
 use serde_json::Value;
 
 use super::config::{text, whole};
 
-/// Method and bits, as far as they are told.
+/// Method and bits, as far as the files state them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quantization {
-    /// As in `gptq`, `awq`, `fp8`, `compressed-tensors`; `mlx` for Apple's format, which has no name of its own.
+    /// The method, as in `gptq`, `awq`, `fp8`, `compressed-tensors`; `mlx` for Apple's format, which does not name
+    /// itself.
     pub method: String,
-    /// Of one weight.
+    /// Bits of one weight.
     pub bits: Option<u64>,
-    /// Type that keys and values are cached in, if the checkpoint asks for one.
+    /// Type in which keys and values are cached, if the checkpoint asks for one.
     pub kv_cache: Option<String>,
 }
 
 impl Quantization {
-    /// As in `gptq 4-bit`.
+    /// Returns a label, as in `gptq 4-bit`.
     pub fn label(&self) -> String {
         match self.bits {
             Some(bits) => format!("{} {bits}-bit", self.method),
@@ -33,19 +34,19 @@ impl Quantization {
     }
 }
 
-/// From `config.json`.
+/// Reads the quantisation from `config.json`.
 pub(crate) fn of_config(config: &Value) -> Option<Quantization> {
     let nested = config.get("text_config").and_then(|it| it.get("quantization_config"));
     let found = config.get("quantization_config").or_else(|| config.get("compression_config")).or(nested);
     if let Some(value) = found.filter(|it| it.is_object()) {
         return of_object(value, None);
     }
-    // MLX writes only a group size and bits.
+    // MLX states only a group size and bits.
     let mlx = config.get("quantization").filter(|it| it.get("group_size").is_some())?;
     of_object(mlx, Some("mlx"))
 }
 
-/// From a file beside it.
+/// Reads the quantisation from a file beside `config.json`.
 pub(super) fn of_file(value: &Value) -> Option<Quantization> {
     match value.get("quantization").filter(|it| it.is_object()) {
         Some(inner) => of_object(inner, Some("modelopt")),
@@ -70,7 +71,7 @@ fn of_object(value: &Value, unnamed: Option<&str>) -> Option<Quantization> {
     Some(Quantization { method, bits, kv_cache: text(value, "kv_cache_quant_algo") })
 }
 
-/// compressed-tensors: bits of the first group's weights.
+/// Returns the bits of the first group's weights, for compressed-tensors.
 fn group_bits(value: &Value) -> Option<u64> {
     let groups = value.get("config_groups")?.as_object()?;
     groups.values().find_map(|it| whole(it.get("weights")?, "num_bits"))

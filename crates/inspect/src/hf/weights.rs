@@ -1,4 +1,4 @@
-//! The weight files of a checkpoint: which there are, which are missing, what they hold.
+//! Reads the weight files of a checkpoint: which files there are, which are missing, and what they hold.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,51 +21,52 @@ use crate::{
 const INDEX: &str = "model.safetensors.index.json";
 /// Most files that an index may name.
 const MAX_FILES: usize = 10_000;
-/// Most header bytes that are parsed of one checkpoint. The largest have some 50 MB in all their files.
+/// Most header bytes that are parsed for one checkpoint. The largest checkpoints have some 50 MB in all their files.
 const MAX_HEADERS: u64 = 1 << 30;
-/// Memory of what is remembered of one file: a few totals by type and some texts.
+/// Memory for the cached data of one file: a few totals by type and some texts.
 const SHARD_BYTES: usize = 1 << 10;
-/// Missing files that are named one by one.
+/// Most missing files that a message names.
 const NAMED: usize = 5;
 
 /// A file that is part of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightFile {
     pub name: String,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// All weight files together.
+/// The facts about all weight files together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Weights {
     /// `*.safetensors` that make up the model, without copies in other layouts.
     pub files: Vec<WeightFile>,
-    /// Named by the index or by the other files' names, but absent.
+    /// Files that the index or the other files' names mention, but that are absent.
     pub missing: Vec<String>,
     /// `PyTorch` files (`pytorch_model*.bin`).
     pub pytorch: Vec<WeightFile>,
-    /// Of all tensors, in bytes.
+    /// Size of all tensors in bytes.
     pub tensor_bytes: u64,
-    /// `None` if the quantisation hides it.
+    /// Number of weights; `None` if the quantisation hides it.
     pub parameter_count: Option<u64>,
-    /// By type, as in `BF16`.
+    /// Totals by type, as in `BF16`.
     pub by_dtype: BTreeMap<&'static str, Totals>,
-    /// The headers of all files are sound and the files whole.
+    /// Whether the headers of all files are sound and the files complete.
     pub sound: bool,
-    /// Some of the errors are that this gateway could not read a file or would not, which an engine may.
+    /// Whether some of the errors only say that this gateway could not or would not read a file; an engine may still
+    /// read it.
     pub unread: bool,
     pub(super) errors: Vec<String>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Weights {
-    /// Of all files, in bytes.
+    /// Returns the size of all files in bytes.
     pub fn total_size(&self) -> u64 {
         self.files.iter().fold(0, |sum, it| sum.saturating_add(it.size))
     }
 
-    /// What is wrong with them, as sentences that name the file.
+    /// Returns what is wrong with the files, as sentences that name the file.
     pub fn errors(&self) -> &[String] {
         &self.errors
     }
@@ -153,7 +154,8 @@ pub(super) fn read(
     weights
 }
 
-/// The header of one file, read or remembered. Of a remembered one no tensor is visited: whoever needs them opens the
+/// Returns the header of one file, from the cache or by reading it. `visit` sees no tensor of a cached header; a caller
+/// that needs the tensors must open the base without a cache.
 /// base without a cache.
 fn shard_of(
     base: &Base,
@@ -179,12 +181,12 @@ fn shard_of(
     Ok(shard)
 }
 
-/// An error with its cause, since these texts are shown without their chain.
+/// Describes an error together with its cause, because these texts are shown without the chain of causes.
 fn describe(name: &str, error: &SafetensorsError) -> String {
     format!("{name}: {error}")
 }
 
-/// Files that make up the model: what the index names, else all shards of the sets that are there.
+/// Returns the files that make up the model: those that the index names, else all files of the sets that are there.
 fn wanted(
     base: &Base,
     folder: &Path,
@@ -200,13 +202,13 @@ fn wanted(
             }
         }
     }
-    // Mistral and Llama ship a second copy in their own layout.
+    // Mistral and Llama publish a second copy in their own layout.
     let copies = |name: &str| name.starts_with("consolidated");
     let only_copies = present.keys().all(|it| copies(it));
     let (mut wanted, mut sets) = (BTreeSet::new(), BTreeSet::new());
     for name in present.keys().filter(|it| only_copies || !copies(it)) {
         match shard(name) {
-            // A set is completed by the names of its other files, unless the number is absurd.
+            // The names of a set's other files show which are missing, unless the number is absurd.
             Some(set) if sets.contains(&set) => {}
             Some((prefix, count)) if count as usize <= MAX_FILES => {
                 sets.insert((prefix, count));
@@ -224,7 +226,7 @@ fn wanted(
     wanted
 }
 
-/// Prefix and number of files, of `model-00001-of-00004.safetensors`.
+/// Returns the prefix and the number of files, for a name such as `model-00001-of-00004.safetensors`.
 fn shard(name: &str) -> Option<(&str, u32)> {
     let (rest, count) = name.strip_suffix(".safetensors")?.rsplit_once("-of-")?;
     let (prefix, number) = rest.rsplit_once('-')?;
@@ -233,7 +235,7 @@ fn shard(name: &str) -> Option<(&str, u32)> {
     (1..=count).contains(&number).then_some((prefix, count))
 }
 
-/// Weights that one tensor stands for; `None` if that can't be told.
+/// Returns the number of weights in one tensor; `None` if it can't be determined.
 fn weights_of(tensor: &Tensor<'_>, quantization: Option<&Quantization>) -> Option<u64> {
     let Some(quantization) = quantization else { return Some(tensor.elements) };
     let helper = [
@@ -274,7 +276,7 @@ pub(super) fn is_lfs_pointer(file: impl Read) -> bool {
     file.take(LFS_POINTER.len() as u64).read_to_end(&mut start).is_ok() && start == LFS_POINTER
 }
 
-/// `model.safetensors.index.json`: the distinct files of `weight_map`.
+/// Reads `model.safetensors.index.json`: the distinct files of `weight_map`.
 struct Index;
 
 impl<'de> DeserializeSeed<'de> for Index {
@@ -328,7 +330,7 @@ impl<'de> Visitor<'de> for WeightMap {
             if files.contains(&file) {
                 continue;
             }
-            // A file beside the index, nothing else: the name is looked up on disk.
+            // The name must be that of a file beside the index, because it is looked up on disk.
             if file.is_empty()
                 || file.len() > 255
                 || file.contains(['/', '\\', '\0'])
@@ -346,10 +348,10 @@ impl<'de> Visitor<'de> for WeightMap {
     }
 }
 
-/// Reads an index file by itself: the distinct files it names.
+/// Reads a single index file and returns the distinct files that it names.
 ///
 /// # Errors
-/// What is wrong with the JSON.
+/// The JSON is wrong.
 pub fn read_index(reader: impl Read) -> Result<BTreeSet<String>, JsonError> {
     json::read_with(reader, Limits::STREAMED, Index)
 }

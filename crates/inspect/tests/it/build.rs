@@ -1,4 +1,4 @@
-//! Writes GGUF headers, also impossible ones.
+//! Builds GGUF headers, including impossible ones.
 
 /// A header under construction, version 3.
 pub(crate) struct Gguf {
@@ -16,7 +16,7 @@ impl Gguf {
         Self { keys: Vec::new(), tensors: Vec::new(), offset: 0 }
     }
 
-    /// A llama model that an engine would take, without tensors.
+    /// Makes a llama model that an engine would accept, without tensors.
     pub(crate) fn llama(blocks: u32) -> Self {
         Self::new()
             .str("general.architecture", "llama")
@@ -29,7 +29,7 @@ impl Gguf {
             .str("tokenizer.chat_template", "{{ messages }}")
     }
 
-    /// A key whose type and value are these bytes.
+    /// Adds a key whose type and value are these bytes.
     pub(crate) fn raw(mut self, key: &str, kind: u32, value: &[u8]) -> Self {
         self.keys.push([&text(key)[..], &kind.to_le_bytes(), value].concat());
         self
@@ -47,7 +47,7 @@ impl Gguf {
         self.raw(key, 2, &value.to_le_bytes())
     }
 
-    /// An array of `len` elements of `kind`, whatever `elements` holds.
+    /// Adds an array that claims `len` elements of `kind`, whatever `elements` holds.
     pub(crate) fn array(self, key: &str, kind: u32, len: u64, elements: &[u8]) -> Self {
         self.raw(key, 9, &[&kind.to_le_bytes()[..], &len.to_le_bytes(), elements].concat())
     }
@@ -62,7 +62,7 @@ impl Gguf {
         self.array(key, 4, values.len() as u64, &elements)
     }
 
-    /// A tensor of `bytes` bytes, right after the one before.
+    /// Adds a tensor of `bytes` bytes, right after the one before.
     pub(crate) fn tensor(mut self, name: &str, dims: &[u64], kind: u32, bytes: u64) -> Self {
         let offset = self.offset;
         self.offset = (offset + bytes).next_multiple_of(32);
@@ -79,7 +79,7 @@ impl Gguf {
         self
     }
 
-    /// The header, padded, and the size of the whole file.
+    /// Returns the header, padded, and the size of the whole file.
     pub(crate) fn finish(self) -> (Vec<u8>, u64) {
         let (tensors, keys) = (self.tensors.len() as u64, self.keys.len() as u64);
         let offset = self.offset;
@@ -89,7 +89,7 @@ impl Gguf {
         (out, size)
     }
 
-    /// The header with these counts, true or not.
+    /// Returns the header with these counts, true or not.
     pub(crate) fn claiming(self, tensors: u64, keys: u64) -> Vec<u8> {
         let mut out = b"GGUF\x03\0\0\0".to_vec();
         out.extend(tensors.to_le_bytes());

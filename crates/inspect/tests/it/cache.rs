@@ -1,4 +1,4 @@
-//! What was read before is not read again, and what has changed is.
+//! Tests that unchanged headers are not read again, and that changed ones are.
 
 use std::{
     fs::{self, File, FileTimes},
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::build::{Gguf, text};
 
-/// A model of `layers` with a vocabulary of `tokens` texts, as the headers of real ones have.
+/// Makes a model of `layers` with a vocabulary of `tokens` texts, as the headers of real ones have.
 fn model(layers: u32, tokens: u32) -> (Vec<u8>, u64) {
     let mut vocabulary = 8_u32.to_le_bytes().to_vec();
     vocabulary.extend(u64::from(tokens).to_le_bytes());
@@ -42,14 +42,14 @@ fn a_file_that_changed_is_read_again_whatever_its_times_say() {
     write(&path, &model(3, 10));
     let before = fs::metadata(&path).unwrap();
     assert_eq!((layers(&dir, &cache), layers(&dir, &cache)), (vec![Some(3)], vec![Some(3)]));
-    // In place, of the same length, and with its old time put back.
+    // The file is overwritten in place with the same length, and its old time is restored.
     write(&path, &model(5, 10));
     let file = File::options().write(true).open(&path).unwrap();
     file.set_times(FileTimes::new().set_modified(before.modified().unwrap())).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().len(), before.len());
     assert_eq!(layers(&dir, &cache), [Some(5)]);
     assert_eq!(chat::facts(dir.path(), "m.gguf", &cache).unwrap().context_length, Some(4096));
-    // Another file in its place, a damaged one, and none.
+    // The name now refers to another file, then to a damaged one, then to none.
     write(&dir.path().join("n"), &model(7, 10));
     fs::rename(dir.path().join("n"), &path).unwrap();
     assert_eq!(layers(&dir, &cache), [Some(7)]);
@@ -76,7 +76,7 @@ fn two_hundred_files_are_the_same_the_second_time() {
     let (cold, warm) = (timed("cold"), timed("warm"));
     assert_eq!(cold, warm);
     assert_eq!(cold["gguf_validation"]["valid_files"], 200);
-    // Of a file that can't be read any more, the second look knows nothing: it was really looked at.
+    // A second look does not find a file that can't be read any more, so it really did look again.
     fs::write(dir.path().join("model-000-F16.gguf"), b"").unwrap();
     assert_eq!(timed("one changed")["gguf_validation"]["valid_files"], 199);
 }
@@ -97,7 +97,7 @@ fn shards_are_remembered_with_what_they_add_up_to() {
         found.safetensor_info.unwrap().parameter_count
     };
     assert_eq!((parameters(), parameters()), (Some(12), Some(12)));
-    // The same files, read as packed ones.
+    // These are the same files, read as packed ones.
     let packed =
         r#"{"architectures":["LlamaForCausalLM"],"quantization_config":{"quant_method":"gptq","bits":4}}"#;
     fs::write(dir.path().join("config.json"), packed).unwrap();

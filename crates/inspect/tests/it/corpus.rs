@@ -1,4 +1,4 @@
-//! Every input that fuzzing found worth keeping, through the checks that fuzzing makes.
+//! Runs every input that fuzzing found worth keeping through the checks that fuzzing makes.
 
 #[path = "../../../../fuzz/targets.rs"]
 mod targets;

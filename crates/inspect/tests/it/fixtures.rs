@@ -1,4 +1,4 @@
-//! The committed fixtures, made whole again.
+//! Restores the committed fixtures to complete files.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ pub(crate) fn json(path: &str) -> serde_json::Value {
     serde_json::from_slice(&fs::read(source(path)).unwrap()).unwrap()
 }
 
-/// First bytes of a GGUF fixture: its header.
+/// Returns the first bytes of a GGUF fixture: its header.
 pub(crate) fn gguf_head(name: &str) -> Vec<u8> {
     fs::read(source("gguf").join(format!("{name}.head"))).unwrap()
 }
@@ -26,12 +26,12 @@ fn sizes(kind: &str) -> BTreeMap<String, u64> {
     serde_json::from_value(json(&format!("{kind}/sizes.json"))).unwrap()
 }
 
-/// Size of the whole GGUF fixture.
+/// Returns the size of the whole GGUF fixture.
 pub(crate) fn gguf_size(name: &str) -> u64 {
     *sizes("gguf").get(name).unwrap()
 }
 
-/// A sparse file: `head`, then zeros.
+/// Writes a sparse file: `head`, then zeros.
 pub(crate) fn write_sparse(path: &Path, head: &[u8], size: u64) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut file = File::create(path).unwrap();
@@ -39,7 +39,7 @@ pub(crate) fn write_sparse(path: &Path, head: &[u8], size: u64) {
     file.set_len(size).unwrap();
 }
 
-/// A base directory with `gguf/` and `hf/` as in the shared fixtures.
+/// Makes a base directory with `gguf/` and `hf/` as in the shared fixtures.
 pub(crate) fn all() -> TempDir {
     let dir = TempDir::new().unwrap();
     for (name, size) in sizes("gguf") {
@@ -56,7 +56,7 @@ pub(crate) fn all() -> TempDir {
     dir
 }
 
-/// A base directory with these GGUF fixtures and nothing else.
+/// Makes a base directory with these GGUF fixtures and nothing else.
 pub(crate) fn some(names: &[&str]) -> TempDir {
     let dir = TempDir::new().unwrap();
     for name in names {

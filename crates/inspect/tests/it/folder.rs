@@ -175,14 +175,14 @@ fn parts_that_do_not_belong_together_are_invalid() {
         Gguf::llama(1).u16("split.no", no).u16("split.count", count).u32("split.tensors.count", 2)
     };
     let dir = TempDir::new().unwrap();
-    // Renamed: inside it is part 1 of 3.
+    // The file is renamed: its header says that it is part 1 of 3.
     add(&dir, "a-00001-of-00002.gguf", part(0, 2).tensor("token_embd.weight", &[32], 0, 128));
     add(&dir, "a-00002-of-00002.gguf", part(0, 3).tensor("output.weight", &[32], 0, 128));
-    // The same part twice, by case.
+    // The same part is there twice, in different case.
     add(&dir, "b-00001-of-00001.gguf", Gguf::llama(1).tensor("token_embd.weight", &[32], 0, 128));
-    // A part with a name of its own.
+    // The name of this part does not show that it is one.
     add(&dir, "c.gguf", part(1, 2).tensor("x.weight", &[32], 0, 128));
-    // Parts that hold more than promised.
+    // These parts hold more tensors than promised.
     add(&dir, "d-00001-of-00002.gguf", part(0, 2).tensor("a", &[32], 0, 128).tensor("b", &[32], 0, 128));
     add(&dir, "d-00002-of-00002.gguf", part(1, 2).tensor("c", &[32], 0, 128));
     let found = inspect(&dir, "");
@@ -240,7 +240,7 @@ fn safetensors_beat_gguf_unless_they_are_damaged() {
 #[test]
 fn what_can_be_loaded_comes_before_what_cannot() {
     let dir = fixtures::all();
-    // Three damaged ones come first by name.
+    // Three damaged checkpoints come first by name.
     let found = inspect(&dir, "hf");
     assert_eq!(found.safetensor_info.unwrap().path, "hf/tiny-bert-embed");
     assert_eq!(found.engine_recommendation.path.as_deref(), Some("hf/tiny-bert-embed"));
@@ -250,7 +250,7 @@ fn what_can_be_loaded_comes_before_what_cannot() {
         found.warnings
     );
 
-    // Without a tokenizer vLLM does not start, and of another architecture it may not know.
+    // vLLM does not start without a tokenizer, and may not know another architecture.
     let silent = inspect(&dir, "hf/bad-no-tokenizer");
     let info = silent.safetensor_info.unwrap();
     assert_eq!(info.status, Status::Invalid);
@@ -358,7 +358,7 @@ fn folders_are_listed_with_what_they_hold() {
     assert!(names.contains(&"hf/tiny-llama-chat") && !names.contains(&".hidden"));
     let org = folders.iter().find(|it| it.name == "org/model-GGUF").unwrap();
     assert!(org.has_gguf && !org.has_safetensors && org.size_bytes == 1000);
-    // Every path is one that `inspect` takes.
+    // `inspect` accepts every one of these paths.
     for folder in &folders {
         inspect(&dir, &folder.path);
     }

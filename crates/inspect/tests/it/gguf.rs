@@ -1,4 +1,4 @@
-//! GGUF headers: golden values of the good fixtures, the exact error of every bad one.
+//! Tests of GGUF headers: golden values of the good fixtures, and the exact error of every bad one.
 
 use std::io::Cursor;
 

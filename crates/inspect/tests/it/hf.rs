@@ -1,4 +1,4 @@
-//! Hub checkpoints: the fixtures, and the ways in which published configurations differ.
+//! Tests of hub checkpoints: the fixtures, and the ways in which published configurations differ.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn read(dir: &TempDir, rel: &str) -> HfFolder {
     hf::read_folder(&Base::open(dir.path()).unwrap(), rel).unwrap()
 }
 
-/// A folder with these files; `*.safetensors` get the header of one tensor of eight bytes.
+/// Makes a folder with these files; `*.safetensors` get the header of one tensor of eight bytes.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new().unwrap();
     for (name, content) in files {
@@ -191,7 +191,7 @@ fn context_length_is_derived_as_vllm_derives_it() {
     assert_eq!(length(scaled("yarn")), Some(4096));
     assert_eq!(length(scaled("llama3")), Some(4096));
     assert_eq!(length(json!({})), None);
-    // The tokenizer and sentence-transformers lower it.
+    // The tokenizer and sentence-transformers lower the context length.
     let dir = |name, content| {
         let config = r#"{"architectures":["BertModel"],"max_position_embeddings":512}"#;
         let dir = folder(&[("config.json", config), ("model.safetensors", ""), (name, content)]);

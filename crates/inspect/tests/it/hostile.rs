@@ -1,4 +1,4 @@
-//! Input that was made to hurt: nothing panics, nothing is read or kept beyond its bound.
+//! Tests with hostile input: nothing panics, and nothing is read or kept beyond its bound.
 
 use std::{
     cell::Cell,
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use crate::{build::Gguf, fixtures, gguf::read_sized};
 
-/// `head`, then zeros for ever; counts what is read.
+/// A reader that gives `head`, then zeros without end, and counts what is read.
 struct Sparse<'a> {
     head: &'a [u8],
     at: u64,
@@ -41,7 +41,7 @@ impl Seek for Sparse<'_> {
     }
 }
 
-/// The error for `head` at the start of a file of `size` bytes, and how much of it was read.
+/// Returns the error for `head` at the start of a file of `size` bytes, and how much of it was read.
 fn refusal(head: &[u8], size: u64) -> (GgufError, u64) {
     let read = Cell::new(0);
     let error = gguf::read(Sparse { head, at: 0, read: &read }, size).unwrap_err();
@@ -90,14 +90,14 @@ fn an_array_of_arrays_is_refused_at_its_first_level() {
 fn a_sparse_file_full_of_empty_texts_is_not_read_to_its_end() {
     let (error, _) = refusal(&Gguf::new().array("a", 8, MAX_TEXTS + 1, &[]).finish().0, TERABYTE);
     assert!(matches!(error, GgufError::TooMany { what: "texts in an array", .. }), "{error}");
-    // Within the cap, but several times.
+    // Each array is within its limit, but there are several.
     let built = (0..4).fold(Gguf::new(), |built, n| built.array(&format!("{n}"), 8, MAX_TEXTS, &[]));
     let (error, read) = refusal(&built.claiming(0, 4), TERABYTE);
     assert!(matches!(error, GgufError::NameLength { .. } | GgufError::HeaderTooLarge { .. }), "{error}");
     assert!(read <= MAX_READ_BYTES + 1_000_000);
 }
 
-/// `head`, then texts of `len` bytes for ever.
+/// A reader that gives `head`, then texts of `len` bytes without end.
 struct Repeating {
     head: Vec<u8>,
     len: u64,
@@ -182,7 +182,7 @@ proptest! {
             head.truncate(cut.index(head.len()));
         }
         if let Ok(header) = read_sized(&head, size) {
-            // Every derived fact, too.
+            // Every derived value must not panic either.
             let _ = (header.vocab_size(), header.head_count_kv(), header.key_length(), header.task(), header.kind());
             let _ = (header.quantization("x.gguf"), header.parameter_count(), header.tensor_bytes(), header.mla());
             let tensors = header.tensors.iter();

@@ -1,4 +1,4 @@
-//! The readers from outside: golden values, every broken fixture, hostile input, folders.
+//! Tests of the readers through their public API: golden values, every broken fixture, hostile input, folders.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what helps a test fails like one")]
 

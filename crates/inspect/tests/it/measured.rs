@@ -1,4 +1,4 @@
-//! The facts that an estimate starts from, where files of one architecture differ.
+//! Tests the facts from which an estimate starts, for files of one architecture that differ.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// KV cache that llama-server takes for one slot of `context` tokens, in MiB.
+/// Returns the KV cache that llama-server takes for one slot of `context` tokens, in MiB.
 fn cache_of_gguf(header: Gguf, context: u64) -> u64 {
     let dir = TempDir::new().unwrap();
     let (head, size) = header.finish();
@@ -25,7 +25,7 @@ fn cache_of_gguf(header: Gguf, context: u64) -> u64 {
     estimate_llamacpp(&facts, &settings).unwrap().kv_cache / MIB
 }
 
-/// Latent attention with 8 heads of these sizes.
+/// Makes a model with latent attention and 8 heads of these sizes.
 fn latent(architecture: &str, layers: u32, rank: u32, rotary: u32, heads: (u32, u32)) -> Gguf {
     let key = |suffix: &str| format!("{architecture}.{suffix}");
     let header = Gguf::new()
@@ -45,7 +45,7 @@ fn latent(architecture: &str, layers: u32, rank: u32, rotary: u32, heads: (u32, 
     (0..layers).fold(header, |it, layer| it.tensor(&format!("blk.{layer}.attn_norm.weight"), &[256], 0, 1024))
 }
 
-/// What llama-server b11434 printed for such files.
+/// The expected values are what llama-server b11434 printed for such files.
 #[test]
 fn heads_are_cached_unless_the_file_was_converted_for_latent_attention() {
     assert_eq!(cache_of_gguf(latent("deepseek2", 27, 512, 64, (192, 128)), 8192), 1080);
@@ -57,7 +57,7 @@ fn heads_are_cached_unless_the_file_was_converted_for_latent_attention() {
     assert_eq!(cache_of_gguf(converted, 8192), 243);
 }
 
-/// Bytes that vLLM caches for 1024 tokens of a checkpoint with two layers.
+/// Returns the bytes that vLLM caches for 1024 tokens of a checkpoint with two layers.
 fn cache_of_checkpoint(config: &Value) -> u64 {
     let dir = TempDir::new().unwrap();
     let mut all = json!({

@@ -1,4 +1,4 @@
-//! No path leaves the base directory.
+//! Tests that no path leads out of the base directory.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::fixtures::{gguf_head, gguf_size, write_sparse};
 
-/// A base directory beside a folder that must not be seen.
+/// Makes a base directory beside a folder that must not be seen.
 fn world() -> TempDir {
     let dir = TempDir::new().unwrap();
     let name = "tiny-draft-F16.gguf";
@@ -100,7 +100,7 @@ fn links_within_the_base_are_followed_as_in_a_hub_cache() {
     fs::rename(base.join("model/tiny-draft-F16.gguf"), base.join("models--a--b/blobs/0123")).unwrap();
     symlink("../../blobs/0123", snapshot.join("tiny-draft-F16.gguf")).unwrap();
     let found = folder::inspect(&base, "models--a--b").unwrap();
-    // By the name that says what it is.
+    // The path uses the link's meaningful name.
     assert_eq!(found.gguf_groups[0].path, "models--a--b/snapshots/abc/tiny-draft-F16.gguf");
     let found = folder::inspect(&base, &found.gguf_groups[0].path).unwrap();
     assert_eq!(found.gguf_groups[0].path, "models--a--b/snapshots/abc/tiny-draft-F16.gguf");

@@ -1,4 +1,4 @@
-//! safetensors headers: sums, and what is wrong with a file.
+//! Tests of safetensors headers: their totals, and the errors of damaged files.
 
 use std::io::Cursor;
 

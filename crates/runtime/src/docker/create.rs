@@ -1,4 +1,4 @@
-//! The container that a launch becomes: what Gantry fixes for every engine's container.
+//! Makes the request for a launch's container: what Gantry fixes for every engine's container.
 
 use std::{collections::HashMap, path::Path};
 
@@ -12,15 +12,15 @@ use secrecy::ExposeSecret;
 use super::{ENGINE_PORT, LOOPBACK, label};
 use crate::{ContainerSpec, Owner};
 
-/// Threads and processes in a container: engines use hundreds, a runaway must not take the host's last.
+/// Most threads and processes in a container: engines use hundreds, and a runaway must not use up the host's.
 pub(super) const MAX_PIDS: i64 = 8192;
 
-/// Writable for everybody in every image.
+/// A folder that every user can write to in every image.
 const TEMPORARY: &str = "/tmp";
 
-/// The request that makes the container. Here, and nowhere else, secrets leave their wrapping.
+/// Returns the request that makes the container. Only here are secrets taken out of their wrappers.
 ///
-/// `user`: whom the engine runs as, `uid:gid`. `network`: the name of the one that it is in.
+/// `user` is the user that the engine runs as, `uid:gid`. `network` is the name of its network.
 pub(super) fn body(
     spec: &ContainerSpec<'_>,
     owner: &Owner,
@@ -30,11 +30,11 @@ pub(super) fn body(
     let launch = spec.launch;
     // The user need not be known in the image: it gets a home that it can write to, and a name that programs look up.
     let home = [("HOME", TEMPORARY), ("USER", "gantry")].map(|(name, value)| format!("{name}={value}"));
-    // So that numbers inside mean the GPUs in the order in which they are given: CUDA's own order is by speed. No part
-    // of what a container is compared by, so those that run already stay as they are.
+    // With it, numbers inside mean the GPUs in the order in which they are given: CUDA's own order is by speed. It is
+    // not part of what containers are compared by, so that those that run already stay as they are.
     let order = (!launch.gpus.is_empty()).then(|| "CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
     let given = launch.env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret()));
-    // Of two with one name the later one counts: an operator's.
+    // If a name occurs twice, the later one counts: an operator's.
     let env = home.into_iter().chain(order).chain(given).collect();
     ContainerCreateBody {
         image: Some(launch.image.clone()),
@@ -64,7 +64,8 @@ fn labels(spec: &ContainerSpec<'_>, owner: &Owner) -> HashMap<String, String> {
 
 fn host_config(spec: &ContainerSpec<'_>, network: &str, memlock: bool) -> HostConfig {
     let launch = spec.launch;
-    // A port of the engine's choice, on loopback only: the engines' own endpoints are not meant for the network.
+    // The container engine chooses the port, on loopback only: the engines' own endpoints are not meant for the
+    // network.
     let port = PortBinding { host_ip: Some(LOOPBACK.to_owned()), host_port: Some("0".to_owned()) };
     let mut mounts = vec![bind(spec.models_dir, MODELS_MOUNT, true)];
     if launch.mounts_hub_cache {
@@ -80,14 +81,14 @@ fn host_config(spec: &ContainerSpec<'_>, network: &str, memlock: bool) -> HostCo
         }),
         port_bindings: Some(HashMap::from([(ENGINE_PORT.to_owned(), Some(vec![port]))])),
         mounts: Some(mounts),
-        // It runs as the gateway's user, to whom models and hub cache belong.
+        // The engine runs as the gateway's user, which owns models and hub cache.
         cap_drop: Some(vec!["ALL".to_owned()]),
         network_mode: Some(network.to_owned()),
         memory: launch.confinement.memory_bytes,
-        // The same with swap: none on top.
+        // This limit includes swap, so there is no swap on top.
         memory_swap: launch.confinement.memory_bytes,
         readonly_rootfs: launch.confinement.read_only_root.then_some(true),
-        // Compilers at run time load what they wrote there.
+        // `exec`, because compilers at run time load what they wrote there.
         tmpfs: launch
             .confinement
             .read_only_root
@@ -107,7 +108,8 @@ fn host_config(spec: &ContainerSpec<'_>, network: &str, memlock: bool) -> HostCo
     }
 }
 
-/// `mounts`, not `binds`: those make a missing source as an empty directory, owned by root.
+/// Returns an entry of `mounts`. `binds` are not used because they make a missing source as an empty directory, owned
+/// by root.
 fn bind(source: &Path, target: &str, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::BIND),

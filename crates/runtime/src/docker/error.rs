@@ -17,7 +17,7 @@ pub(super) enum Retry {
     AnotherPort,
     /// The engine may not raise the limit on locked memory (rootless engines).
     WithoutMemlock,
-    /// Somebody removed the network that was there a moment before.
+    /// The network that existed a moment before was removed.
     AnotherNetwork,
 }
 
@@ -34,7 +34,7 @@ impl Retry {
     }
 }
 
-/// The HTTP status, if the engine answered at all.
+/// Returns the HTTP status, if the engine answered at all.
 pub(super) fn status(error: &Error) -> Option<u16> {
     match error {
         Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
@@ -42,7 +42,7 @@ pub(super) fn status(error: &Error) -> Option<u16> {
     }
 }
 
-/// What the engine itself said.
+/// Returns the engine's own message.
 pub(super) fn message(error: &Error) -> &str {
     match error {
         Error::DockerResponseServerError { message, .. } => message,
@@ -51,7 +51,7 @@ pub(super) fn message(error: &Error) -> &str {
     }
 }
 
-/// The meaning of an error; `host` is the engine's address.
+/// Translates an error; `host` is the engine's address.
 pub(super) fn meaning(action: &'static str, host: &str, error: &Error) -> RuntimeError {
     match error {
         Error::DockerResponseServerError { message, .. } | Error::DockerStreamError { error: message } => {
@@ -61,7 +61,7 @@ pub(super) fn meaning(action: &'static str, host: &str, error: &Error) -> Runtim
         Error::SocketNotFoundError(_) => {
             RuntimeError::Unreachable { detail: format!("there is no socket at `{host}`") }
         }
-        // Of an answer that can't be read nothing is shown: it may hold the environment of a container.
+        // Nothing is shown of an answer that can't be read: it may hold the environment of a container.
         Error::JsonDataError { .. } | Error::JsonSerdeError { .. } | Error::APIVersionParseError {} => {
             RuntimeError::Refused { action, detail: "its answer could not be read".to_owned() }
         }
@@ -94,7 +94,7 @@ fn unreachable(host: &str, error: &Error) -> RuntimeError {
     RuntimeError::Unreachable { detail }
 }
 
-/// The first input/output error in the chain of causes.
+/// Returns the first input/output error in the chain of causes.
 fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     let mut next: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = next {
@@ -112,7 +112,7 @@ fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     None
 }
 
-/// A message on one line, without the paths of the host that engines like to name, of bounded length.
+/// Returns a message on one line of bounded length, without the paths of the host that engines like to name.
 pub(super) fn one_line(message: &str) -> String {
     let line: Vec<&str> =
         message.split_whitespace().map(|it| if is_host_path(it) { "…" } else { it }).collect();
@@ -123,8 +123,8 @@ pub(super) fn one_line(message: &str) -> String {
     }
 }
 
-/// Looks like a path of the host or of the engine's own store. Paths in images (`/app/llama-server`) are what makes a
-/// message useful, so not every path goes.
+/// Whether a word looks like a path of the host or of the engine's own store. Paths in images (`/app/llama-server`) are
+/// what makes a message useful, so they are kept.
 fn is_host_path(word: &str) -> bool {
     let word = word.trim_start_matches(|it: char| !it.is_alphanumeric() && it != '/');
     let roots = ["/var/", "/run/", "/home/", "/root/", "/tmp/", "/host_mnt/"];
@@ -133,7 +133,7 @@ fn is_host_path(word: &str) -> bool {
         || (word.contains('/') && stores.iter().any(|it| word.contains(it)))
 }
 
-/// What only the caller of a launch knows to be private.
+/// Private parts of messages that only the caller of a launch knows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Private<'a> {
     pub(super) secrets: &'a [(String, SecretString)],
@@ -142,7 +142,8 @@ pub(super) struct Private<'a> {
 }
 
 impl Private<'_> {
-    /// Takes it out of the engine's message. Comes before anything shortens that: half a secret is one too.
+    /// Removes them from the engine's message. This comes before the message is shortened: half a secret is a secret
+    /// too.
     pub(super) fn redact(&self, error: Error) -> Error {
         match error {
             Error::DockerResponseServerError { status_code, message } => {
@@ -154,7 +155,7 @@ impl Private<'_> {
     }
 
     fn clean(&self, mut message: String) -> String {
-        // Shorter values ("1", "on") are switches; to hide them would garble the message.
+        // Shorter values ("1", "on") are switches; hiding them would garble the message.
         for (_, secret) in self.secrets.iter().filter(|(_, it)| it.expose_secret().len() > 4) {
             message = message.replace(secret.expose_secret(), "***");
         }

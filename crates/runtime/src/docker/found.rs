@@ -1,4 +1,4 @@
-//! What Docker says of a container, as the reconciler wants it.
+//! Translates what Docker says of a container for the reconciler.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use gantry_domain::{
 use super::{ENGINE_PORT, LOOPBACK, label};
 use crate::{Found, Owner};
 
-/// `None` if the container is not ours: another gateway's, another program's, or one whose labels nobody can read.
+/// Returns a container of ours. `None` if it is another gateway's or another program's, or if its labels can't be read.
 pub(super) fn found(answer: ContainerInspectResponse, owner: &Owner) -> Option<Found> {
     let state = answer.state.unwrap_or_default();
     let status = status(&state, answer.network_settings.as_ref());
@@ -23,8 +23,8 @@ pub(super) fn found(answer: ContainerInspectResponse, owner: &Owner) -> Option<F
     Some(Found { started_at: started_at(&state), ..found })
 }
 
-/// A container that a list shows as running; `None` if it is not, or not ours. A list knows neither exit codes nor the
-/// out-of-memory flag, so the others are to be inspected.
+/// Returns a container that a list shows as running; `None` if it is not running, or not ours. A list has neither exit
+/// codes nor the out-of-memory flag, so the others must be inspected.
 pub(super) fn running(summary: &ContainerSummary, owner: &Owner) -> Option<Found> {
     if summary.state != Some(ContainerSummaryStateEnum::RUNNING) {
         return None;
@@ -58,7 +58,7 @@ fn from_labels(
     })
 }
 
-/// Docker writes the year 1 for "never".
+/// Returns when the container was started. Docker writes the year 1 for "never".
 fn started_at(state: &ContainerState) -> Option<Timestamp> {
     Timestamp::parse_rfc3339(state.started_at.as_deref()?).filter(|it| it.0 > 0)
 }
@@ -71,7 +71,7 @@ fn status(state: &ContainerState, network: Option<&NetworkSettings>) -> Instance
         Docker::RUNNING | Docker::PAUSED | Docker::STOPPING => {
             InstanceStatus::Running { port: network.and_then(port) }
         }
-        // Somebody changed the restart policy by hand: it is between two lives.
+        // The restart policy was changed by hand: the container is between two runs.
         Docker::RESTARTING => InstanceStatus::Running { port: None },
         Docker::EMPTY if state.running == Some(true) => {
             InstanceStatus::Running { port: network.and_then(port) }
@@ -83,8 +83,8 @@ fn status(state: &ContainerState, network: Option<&NetworkSettings>) -> Instance
     }
 }
 
-/// Where port 8000 is published on loopback. Docker goes on showing the old port of a container that ended, so this
-/// is asked only of running ones.
+/// Returns where port 8000 is published on loopback. Docker still shows the old port of a container that ended, so this
+/// is called only for running ones.
 fn port(network: &NetworkSettings) -> Option<u16> {
     let bindings = network.ports.as_ref()?.get(ENGINE_PORT)?.as_ref()?;
     let ours = bindings.iter().find(|it| it.host_ip.as_deref() == Some(LOOPBACK))?;

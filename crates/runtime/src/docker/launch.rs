@@ -1,4 +1,4 @@
-//! Making and starting a container, and leaving nothing behind when that fails.
+//! Makes and starts a container, and leaves nothing behind if that fails.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{ContainerSpec, RuntimeError, RuntimeResult, gate::pass};
 
-/// To make or start a container; the engine may have to set up networks and mounts on a busy disk.
+/// Deadline for making or starting a container; the engine may have to set up networks and mounts on a busy disk.
 const MAKE: Duration = Duration::from_mins(1);
-/// How long a name may be taken by something that does not show.
+/// Longest wait while a name is taken by a container that is not shown yet.
 const NAME_SETTLES: Duration = Duration::from_secs(10);
 const PORT_ATTEMPTS: usize = 3;
 
@@ -38,8 +38,8 @@ impl Docker {
             self.clear_name(spec.name).await?;
             let network = self.network(spec.launch.confinement.internet).await?;
             let id = match self.create(spec, (&user, &network), memlock).await {
-                // The name is taken, though nothing of that name was there: somebody makes it just now, perhaps
-                // still the engine itself for a launch of ours that was given up. What it is shows in a moment.
+                // The name is taken, though there was no container of that name: one is being made just now, perhaps
+                // still by the engine itself for a launch of ours that was given up. Soon it is shown.
                 Err(RuntimeError::NameInUse { .. })
                     if Instant::now() < *beaten.get_or_insert(Instant::now() + NAME_SETTLES) =>
                 {
@@ -52,7 +52,8 @@ impl Docker {
                 Ok(()) => return Ok(id),
                 Err(error) => error,
             };
-            // What could not be started is of no use; if it can't be removed either, the next launch does it.
+            // A container that could not be started is of no use. If it can't be removed either, the next launch
+            // removes it.
             if let Err(error) = self.remove_container(&id.0).await {
                 tracing::warn!(%error, container = spec.name, "could not remove a container that did not start");
             }
@@ -74,7 +75,7 @@ impl Docker {
         }
     }
 
-    /// Makes sure that nothing of ours has this name.
+    /// Makes sure that no container of ours has this name.
     async fn clear_name(&self, name: &str) -> RuntimeResult<()> {
         match self.look(name).await? {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Taking in images from a file.
+//! Loads images from a file.
 
 use std::{
     path::Path,
@@ -17,7 +17,7 @@ use super::Docker;
 use crate::{RuntimeError, RuntimeResult};
 
 const ACTION: &str = "load the image";
-/// Between two pieces of the engine's answer: unpacking one layer of a large image takes minutes.
+/// Longest time between two pieces of the engine's answer: unpacking one layer of a large image takes minutes.
 const SILENCE: std::time::Duration = std::time::Duration::from_mins(30);
 const CHUNK: usize = 256 << 10;
 
@@ -51,7 +51,7 @@ impl Docker {
     }
 }
 
-/// Docker says `Loaded image: name:tag`, or `Loaded image ID: sha256:…` of one without a name.
+/// Parses Docker's message `Loaded image: name:tag`, or `Loaded image ID: sha256:…` for an image without a name.
 fn reference(line: &str) -> Option<String> {
     let rest = line.strip_prefix("Loaded image")?;
     let (_, name) = rest.split_once(": ")?;

@@ -1,7 +1,7 @@
-//! The runtime that ships: a Docker engine (API 1.41 or newer). The only module that names `bollard`.
+//! The runtime for a Docker engine (API 1.41 or newer). This is the only module that names `bollard`.
 //!
-//! bollard writes requests and answers to its log at `debug`, environments included: whoever sets up logging keeps
-//! the target `bollard` at `info`.
+//! bollard writes requests and answers to its log at `debug`, environments included. So the logging setup must keep the
+//! target `bollard` at `info`.
 
 mod create;
 mod error;
@@ -44,17 +44,18 @@ use crate::{
 };
 
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
-/// Of every call that only asks.
+/// Deadline of every call that only asks.
 const ASK: Duration = Duration::from_secs(5);
 const REMOVE: Duration = Duration::from_secs(30);
-/// What a stop may take beyond its grace.
+/// Time that a stop gets beyond its grace.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 const LOGS: Duration = Duration::from_secs(30);
 /// bollard's own limit: longer than any deadline here, so that only those count.
 const NEVER_S: u64 = 24 * 3600;
 const INSPECTS_AT_ONCE: usize = 4;
 
-/// Where the engine listens inside, in Docker's notation. A test holds it to [`gantry_domain::engine::PORT`].
+/// The port on which the engine listens inside its container, in Docker's notation. A test checks that it equals
+/// [`gantry_domain::engine::PORT`].
 const ENGINE_PORT: &str = "8000/tcp";
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -65,9 +66,9 @@ mod label {
     pub(super) const GENERATION: &str = "gantry.generation";
     pub(super) const SPEC_HASH: &str = "gantry.spec_hash";
     pub(super) const KEY_FINGERPRINT: &str = "gantry.key_fingerprint";
-    /// Of containers that live only to be asked something.
+    /// On containers that exist only for a probe.
     pub(super) const PROBE: &str = "gantry.probe";
-    /// Of images.
+    /// On images, as the next one.
     pub(super) const SIMULATOR: &str = "gantry.simulator";
     pub(super) const VERSION: &str = "org.opencontainers.image.version";
 }
@@ -78,15 +79,15 @@ pub struct Docker {
     host: String,
     owner: Owner,
     gate: Arc<dyn Gate>,
-    /// Whom engines run as, if the operator says so.
+    /// The user that engines run as, if the operator sets one.
     user: Option<String>,
     /// Held while a network is looked for and made.
     networks: Mutex<()>,
     client: OnceLock<Client>,
 }
 
-/// The Docker engine at `host`, written like `DOCKER_HOST` (`unix:///path` or `tcp://host:port`, without TLS); `None`
-/// is the socket of a local engine. Connects at the first call, and again after any failure.
+/// Returns the Docker engine at `host`, written like `DOCKER_HOST` (`unix:///path` or `tcp://host:port`, without TLS);
+/// `None` is the socket of a local engine. Connects at the first call, and again after any failure.
 pub fn docker(host: Option<&str>, owner: Owner) -> RuntimeResult<Docker> {
     let host = host.unwrap_or(DEFAULT_HOST);
     if !["unix://", "tcp://", "http://"].iter().any(|it| host.starts_with(it)) {
@@ -116,8 +117,8 @@ impl Docker {
         Self { user, ..self }
     }
 
-    /// The engine's own id, which lies with its containers. Podman makes one up for each answer; there the place of its
-    /// containers has to do.
+    /// Returns the engine's own id, which is stored with its containers. Podman makes up a new one for each answer; for
+    /// it, the folder of its containers is used instead.
     async fn engine_id(&self) -> RuntimeResult<String> {
         let ask = async || self.within("ask for its id", ASK, self.client().await?.info()).await;
         let (one, two) = (ask().await?, ask().await?);
@@ -127,10 +128,10 @@ impl Docker {
         })
     }
 
-    /// The client, with the API version settled on at the first call that gets through.
+    /// Returns the client. Its API version is negotiated by the first call that gets through.
     ///
-    /// Calls that come before that ask for the version each for itself: a caller who asked and is not polled any more, such
-    /// as the answer to a probe that gave up waiting, would hold up all others.
+    /// Calls before that each negotiate for themselves. If they waited for one of them, a caller that is no longer
+    /// polled, such as a probe whose time is over, would hold up all others.
     async fn client(&self) -> RuntimeResult<&Client> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -149,7 +150,7 @@ impl Docker {
         meaning(action, &self.host, error)
     }
 
-    /// A call with its deadline and the meaning of its error.
+    /// Does a call with its deadline, and translates its error.
     async fn within<T>(
         &self,
         action: &'static str,
@@ -159,7 +160,7 @@ impl Docker {
         self.raw(action, limit, call).await?.map_err(|error| self.meaning(action, &error))
     }
 
-    /// A call with its deadline; what the engine answered is the caller's to judge.
+    /// Does a call with its deadline. The caller judges the engine's answer.
     async fn raw<T>(
         &self,
         action: &'static str,
@@ -169,7 +170,7 @@ impl Docker {
         timeout(limit, call).await.map_err(|_| RuntimeError::Timeout { action })
     }
 
-    /// What is behind a name or id, ours or not.
+    /// Returns what is behind a name or id, ours or not.
     async fn look(&self, name: &str) -> RuntimeResult<Option<Seen>> {
         let call = self.client().await?.inspect_container(name, None::<InspectContainerOptions>);
         let answer = match self.raw("inspect", ASK, call).await? {
@@ -184,7 +185,8 @@ impl Docker {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&self.ours()).build();
         let call = self.client().await?.list_containers(Some(options));
         let summaries = self.within("list", ASK, call).await?;
-        // What runs is the common case, and all of it is in the list; the rest is asked for one by one.
+        // Running containers are the common case, and the list has all that is needed of them. The others are inspected
+        // one by one.
         let looks = summaries.into_iter().map(async |it| match found::running(&it, &self.owner) {
             Some(found) => Ok(Some(found)),
             None => match it.id {
@@ -201,7 +203,7 @@ impl Docker {
         Ok(found)
     }
 
-    /// The filter for what carries our label.
+    /// Returns the filter for containers that carry our label.
     fn ours(&self) -> HashMap<String, Vec<String>> {
         HashMap::from([("label".to_owned(), vec![format!("{}={}", label::INSTANCE, self.owner.instance)])])
     }
@@ -213,7 +215,7 @@ impl Docker {
         let call = self.client().await?.stop_container(id, Some(options));
         match self.raw("stop the container", grace.saturating_add(STOP_MARGIN), call).await? {
             Err(error) if status(&error) != Some(404) => Err(self.meaning("stop the container", &error)),
-            // Stopped already is a success of bollard's too.
+            // bollard also returns success if it is stopped already.
             _ => Ok(()),
         }
     }
@@ -222,14 +224,14 @@ impl Docker {
         pass(&*self.gate).await?;
         let action = "remove the container";
         let deadline = Instant::now() + REMOVE;
-        // Anonymous volumes of the image go with it.
+        // Anonymous volumes of the image are removed with it.
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let call = self.client().await?.remove_container(id, Some(options));
         match self.raw(action, REMOVE, call).await? {
             Ok(()) => Ok(()),
             Err(error) => match status(&error) {
                 Some(404) => Ok(()),
-                // Somebody else removes it just now; its name is free only when that is done.
+                // Another caller is removing it just now; its name is free only when that is done.
                 Some(409) => self.await_gone(id, deadline).await,
                 _ => Err(self.meaning(action, &error)),
             },
@@ -288,7 +290,7 @@ fn text(value: Option<String>) -> String {
     value.unwrap_or_default()
 }
 
-/// Whose a container is.
+/// Whether a container is ours.
 enum Seen {
     Ours(Found),
     Foreign,
@@ -320,10 +322,10 @@ impl Runtime for Docker {
         self.engine_id().boxed()
     }
 
-    /// Docker's own proxy stands behind a published port: it belongs to root, or to the user whose engine it is. Where the
-    /// kernel alone leads to the container, nobody does.
+    /// Docker's own proxy listens on a published port. It belongs to root, or to the user whose engine it is. If the
+    /// kernel alone leads to the container, no process listens.
     fn listeners(&self) -> Option<Listeners> {
-        // Inside a user namespace all strangers have one id.
+        // Inside a user namespace, all users that it does not map have one id.
         let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         if !map.split_whitespace().eq(["0", "0", "4294967295"]) {
             return None;
@@ -339,7 +341,7 @@ impl Runtime for Docker {
     }
 
     fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, RuntimeResult<Option<Found>>> {
-        // Docker takes a prefix of an id for a name too.
+        // Docker accepts a prefix of an id as a name too.
         async move { Ok(self.look(name).await?.and_then(Seen::ours).filter(|it| it.name == name)) }.boxed()
     }
 

@@ -1,8 +1,9 @@
-//! The networks of this gateway's engines: in none of them can one engine reach another.
+//! Makes the networks of this gateway's engines. In none of them can one engine reach another.
 //!
-//! Two, named after the database. Both publish ports on loopback, which Docker's `internal` networks don't (20.10,
-//! measured); in the one without internet the kernel does not translate the engines' addresses, so that no answer from
-//! outside finds its way back. They are made when they are missing and never removed: that is an operator's to do.
+//! There are two, named after the database. Both publish ports on loopback, which Docker's `internal` networks don't
+//! (20.10, measured). In the one without internet the kernel does not translate the engines' addresses, so that no
+//! answer from outside finds its way back. They are made when they are missing and never removed: that is left to
+//! operators.
 
 use std::collections::HashMap;
 
@@ -12,10 +13,10 @@ use super::{ASK, Docker, error::status, label};
 use crate::{RuntimeResult, gate::pass};
 
 impl Docker {
-    /// The name of the network for an engine; made if it is not there.
+    /// Returns the name of the network for an engine, and makes the network if it does not exist.
     pub(super) async fn network(&self, internet: bool) -> RuntimeResult<String> {
         let name = self.network_name(internet);
-        // Docker gives one name to several networks if it is asked twice at once.
+        // Docker makes several networks of one name if it is asked twice at once.
         let _one = self.networks.lock().await;
         let ask = self.client().await?.inspect_network(&name, None::<InspectNetworkOptions>);
         match self.raw("look for the engines' network", ASK, ask).await? {
@@ -45,8 +46,8 @@ impl Docker {
         format!("gantry-{}{}", self.owner.instance, if internet { "" } else { "-local" })
     }
 
-    /// Whom engines run as, `uid:gid`: the gateway's user, unless the operator says another. To a container engine of that
-    /// user (rootless) it is root inside.
+    /// Returns the user that engines run as, `uid:gid`: the gateway's user, unless the operator sets another. For a
+    /// container engine of the gateway's user (rootless), this is root inside.
     pub(super) async fn user(&self) -> RuntimeResult<String> {
         if let Some(user) = &self.user {
             return Ok(user.clone());

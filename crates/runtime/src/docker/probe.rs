@@ -1,4 +1,4 @@
-//! Asking an image about itself: a container that lives for a moment, sees nothing and is removed in any case.
+//! Asks an image about itself, with a container that lives for a moment, sees nothing and is removed in any case.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{ImageProbe, RuntimeError, RuntimeResult, gate::pass};
 
-/// Lines of output that are kept.
+/// Most lines of output that are kept.
 const LINES: usize = 5_000;
 
 impl Docker {
@@ -32,7 +32,7 @@ impl Docker {
 
     async fn ask_image(&self, probe: &ImageProbe<'_>) -> RuntimeResult<String> {
         let action = "ask the image";
-        // Not for the container's sake: two gateways would sweep each other's away.
+        // The gate is not asked because of the container itself: without it, two gateways would remove each other's.
         pass(&*self.gate).await?;
         self.sweep_probes().await?;
         let client = self.client().await?;
@@ -46,7 +46,7 @@ impl Docker {
         let leftover = Leftover { client: client.clone(), id: Some(id.clone()) };
         let started = client.start_container(&id, None::<StartContainerOptions>).await;
         started.map_err(|error| self.meaning(action, &error))?;
-        // An exit code other than 0 is an error of bollard's; what was printed counts.
+        // bollard returns an error for an exit code other than 0; only what was printed counts.
         let _ended = client.wait_container(&id, None::<WaitContainerOptions>).next().await;
         let text = self.read_logs(&id, LogWindow::last(LINES)).await;
         leftover.remove().await;
@@ -79,7 +79,7 @@ impl Docker {
         }
     }
 
-    /// Removes what a gateway that was killed in the middle of a probe left behind.
+    /// Removes the containers that a gateway left behind if it was killed in the middle of a probe.
     async fn sweep_probes(&self) -> RuntimeResult<()> {
         let mut filters = self.ours();
         filters.entry("label".to_owned()).or_default().push(format!("{}=true", label::PROBE));
@@ -92,7 +92,7 @@ impl Docker {
     }
 }
 
-/// A container that is removed when this goes, also where the future that waits for it is dropped.
+/// A container that is removed when this is dropped, even if the future that waits for it is dropped.
 struct Leftover {
     client: Client,
     id: Option<String>,

@@ -1,4 +1,4 @@
-//! Progress of a pull: Docker reports each layer for itself.
+//! Sums up the progress of a pull: Docker reports each layer for itself.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use bollard::models::CreateImageInfo;
 pub(super) struct Layers(HashMap<String, (u64, u64)>);
 
 impl Layers {
-    /// Takes in a message; the new sums (done, known) if it changed them.
+    /// Takes in a message. Returns the new sums (done, known) if it changed them.
     pub(super) fn update(&mut self, message: &CreateImageInfo) -> Option<(u64, u64)> {
         let id = message.id.as_deref()?;
         let detail = message.progress_detail.as_ref();
         let bytes = |value: Option<i64>| value.and_then(|it| u64::try_from(it).ok());
         let (current, total) = (bytes(detail?.current), bytes(detail?.total));
         let layer = match (message.status.as_deref()?, current) {
-            // A total of -1 or none: the registry did not tell.
+            // With a total of -1 or none, the registry did not say it.
             ("Downloading", Some(current)) => (current, total.unwrap_or(current).max(current)),
             ("Download complete" | "Pull complete", _) => {
                 let (_, known) = self.0.get(id).copied()?;
                 (known, known)
             }
-            // Extracting counts anew from zero; a layer that is there already has no size.
+            // Extracting counts from zero again; a layer that is already there has no size.
             _ => return None,
         };
         let before = self.0.insert(id.to_owned(), layer);
@@ -34,13 +34,13 @@ impl Layers {
     }
 }
 
-/// `reference` with a tag: without one Docker pulls every tag there is.
+/// Returns `reference` with a tag: without one Docker pulls every tag there is.
 pub(super) fn with_tag(reference: &str) -> String {
     let name = reference.rsplit('/').next().unwrap_or(reference);
     if name.contains([':', '@']) { reference.to_owned() } else { format!("{reference}:latest") }
 }
 
-/// Fit to stand in a URL's path. Docker judges the rest.
+/// Whether the text may stand in a URL's path. Docker judges the rest.
 pub(super) fn is_reference(text: &str) -> bool {
     let legal = |it: char| it.is_ascii_alphanumeric() || "._-/:@".contains(it);
     !text.is_empty() && text.len() <= 512 && text.chars().all(legal) && !text.contains("..")

@@ -1,4 +1,4 @@
-//! Logs and events: the answers that come in pieces.
+//! Reads logs and events, the answers that come in pieces.
 
 use std::collections::VecDeque;
 
@@ -18,9 +18,10 @@ use crate::{
     log_lines::{LineReader, Tail},
 };
 
-/// What happens to a container that a reconciler wants to hear of; not its health checks and `exec`s.
+/// The events of a container that the reconciler wants, without its health checks and `exec`s.
 const EVENTS: [&str; 9] = ["create", "start", "restart", "pause", "unpause", "die", "oom", "stop", "destroy"];
-/// How far back a new stream of events reaches: one that came while the stream was set up must not get lost.
+/// How far back a new stream of events reaches, in seconds: an event that came while the stream was set up must not get
+/// lost.
 const EVENTS_OVERLAP_S: i64 = 2;
 
 /// Stdout and stderr each have their own unfinished line.
@@ -68,7 +69,7 @@ impl Docker {
         id: &str,
         window: LogWindow,
     ) -> RuntimeResult<BoxStream<'static, String>> {
-        // Asks first: a stream's own failure could only be told at its first line, which may be hours away.
+        // Asked first, because a stream could report its own failure only at its first line, which may be hours away.
         if self.look(id).await?.is_none() {
             return Ok(stream::empty().boxed());
         }
@@ -85,7 +86,7 @@ impl Docker {
         let since = Clock::default().now().0 / 1000 - EVENTS_OVERLAP_S;
         let options = EventsOptionsBuilder::default().since(&since.to_string()).filters(&filters).build();
         let events = client.clone().with_timeout(ASK).events(Some(options)).boxed();
-        // An unreadable message is no end: at worst one hint is missing.
+        // An unreadable message does not end the stream: at worst one hint is missing.
         let connected = events.take_while(|it| {
             let readable = matches!(it, Ok(_) | Err(Error::JsonDataError { .. }));
             std::future::ready(readable)
@@ -96,18 +97,18 @@ impl Docker {
 
 fn options(window: LogWindow, follow: bool) -> LogsOptions {
     let options = LogsOptionsBuilder::default().stdout(true).stderr(true).follow(follow);
-    // Docker's 0 is no limit; before 1970 and after 2038 nothing was printed.
+    // Docker's 0 means no limit. Nothing was printed before 1970, and nothing is printed after 2038.
     let since = window.since.map_or(0, |it| i32::try_from(it.0.div_euclid(1000).max(0)).unwrap_or(i32::MAX));
     options.tail(&window.tail.to_string()).since(since).build()
 }
 
-/// Docker repeats a container's labels in its events.
+/// Returns the model of an event. Docker repeats a container's labels in its events.
 fn model_id(event: &EventMessage) -> Option<ModelId> {
     let labels = event.actor.as_ref()?.attributes.as_ref()?;
     Some(ModelId(labels.get(label::MODEL_ID)?.parse().ok()?))
 }
 
-/// State of [`lines`]: `None` instead of the outputs once they have ended.
+/// State of [`lines`]. `outputs` is `None` once they have ended.
 struct Following {
     outputs: Option<BoxStream<'static, Result<LogOutput, Error>>>,
     readers: Readers,

@@ -18,11 +18,11 @@ const FIRST_PORT: u16 = 32768;
 #[derive(Default)]
 pub(super) struct World {
     pub(super) images: BTreeMap<String, ImageInfo>,
-    /// By name.
+    /// Containers by name.
     pub(super) containers: BTreeMap<String, Container>,
-    /// Names that other programs' containers have.
+    /// Names that containers of other programs have.
     pub(super) foreign: BTreeSet<String>,
-    /// By image and last argument.
+    /// What probes print, by image and last argument.
     pub(super) probes: BTreeMap<(String, String), Option<String>>,
     pub(super) scripts: BTreeMap<String, Script>,
     pub(super) calls: BTreeMap<Action, usize>,
@@ -48,7 +48,7 @@ struct Fault {
     /// Number of the call, counted from the machine's beginning.
     call: usize,
     error: RuntimeError,
-    /// The work is done all the same.
+    /// If true, the work is done but its answer is lost.
     lost: bool,
 }
 
@@ -73,7 +73,7 @@ impl World {
         self.events = None;
     }
 
-    /// Counts a call. `Err`: it fails; `Some`: it does its work, then fails with that.
+    /// Counts a call. `Err`: the call fails. `Some`: it does its work, then fails with that error.
     pub(super) fn enter(&mut self, action: Action) -> RuntimeResult<Option<RuntimeError>> {
         let calls = self.calls.entry(action).or_default();
         *calls += 1;
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// What a program of an image prints; nothing unless it was told to. `None`: it does not end.
+    /// Returns what a program of an image prints; nothing unless a test set it. `None`: it does not end.
     pub(super) fn probe(&self, probe: &ImageProbe<'_>) -> RuntimeResult<Option<String>> {
         if !self.images.contains_key(probe.image) {
             return Err(RuntimeError::ImageMissing { image: probe.image.to_owned() });
@@ -165,7 +165,7 @@ impl World {
         self.notify(name);
     }
 
-    /// Stops the container; its name if it ignores that.
+    /// Stops the container. Returns its name if it ignores the stop.
     pub(super) fn stop(&mut self, id: &InstanceId) -> Option<String> {
         let name = self.name_of(id)?;
         let running = matches!(
@@ -190,7 +190,7 @@ impl World {
         let Some(container) = self.containers.get_mut(name) else { return };
         container.lines.push(line.to_owned());
         if let Some(follow) = &container.follow {
-            // Nobody follows: that is no error.
+            // An error means only that there are no followers.
             let _ = follow.send(line.to_owned());
         }
     }
@@ -225,7 +225,7 @@ impl World {
 
     fn notify(&self, name: &str) {
         if let (Some(events), Some(container)) = (&self.events, self.containers.get(name)) {
-            // Nobody listens: that is no error.
+            // An error means only that there are no listeners.
             let _ = events.send((container.owner.clone(), container.found.model_id));
         }
     }

@@ -1,11 +1,13 @@
-//! The environment of an engine's process. A container begins with none of the gateway's; neither does a process.
+//! Makes the environment of an engine's process. A container gets none of the gateway's variables; a process gets only
+//! a few.
 
 use gantry_domain::engine::Launch;
 use secrecy::ExposeSecret;
 
 use super::system::{MARK, mark};
 
-/// What an engine gets of the gateway's own environment. Not its settings, some of which are secrets.
+/// Variables that an engine gets from the gateway's own environment. The gateway's settings are not among them, since
+/// some are secrets.
 const PASSED: &[&str] = &[
     "PATH",
     "HOME",
@@ -32,10 +34,10 @@ const PASSED: &[&str] = &[
 ];
 const PASSED_PREFIXES: &[&str] = &["LC_", "CUDA_", "NVIDIA_", "ROCM_", "HIP_", "HSA_", "ROCR_"];
 
-/// What a model's `extra_env` may set, name by name. In a container any variable is the container's own affair; here one
-/// such as `LD_PRELOAD`, `PYTHONPATH` or `OMP_TOOL_LIBRARIES` would run a program of the record's choice as the gateway's
-/// user, and one such as `OMP_TOOL_VERBOSE_INIT` would write to a file of its choice. Whoever adds a name makes sure that
-/// its value names no code, no file and no address.
+/// Variables that a model's `extra_env` may set, name by name. In a container, any variable affects only the container.
+/// Here one such as `LD_PRELOAD`, `PYTHONPATH` or `OMP_TOOL_LIBRARIES` would run a program of the record's choice as
+/// the gateway's user, and one such as `OMP_TOOL_VERBOSE_INIT` would write to a file of its choice. Before you add a
+/// name, make sure that its value names no code, no file and no address.
 const ALLOWED: &[&str] = &[
     "LANG",
     "LC_ALL",
@@ -155,9 +157,9 @@ const ALLOWED: &[&str] = &[
     "OPENBLAS_NUM_THREADS",
     "RAYON_NUM_THREADS",
 ];
-/// The simulator's own, which no engine reads.
+/// Prefix of the simulator's own variables, which no engine reads.
 const SIMULATORS: &str = "GANTRY_SIM_";
-/// The gateway's own, which stand in the launch too.
+/// Variables that the gateway itself puts into the launch.
 const OURS: &[&str] = &[
     "VLLM_API_KEY",
     "LLAMA_API_KEY",
@@ -171,23 +173,24 @@ const OURS: &[&str] = &[
     "LLAMA_OFFLINE",
 ];
 
-/// The variables that a process may take over from the gateway's.
+/// Returns the variables that a process may take over from the gateway's.
 pub(super) fn passed(all: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
     let passes = |name: &str| PASSED.contains(&name) || PASSED_PREFIXES.iter().any(|it| name.starts_with(it));
     all.into_iter().filter(|(name, _)| passes(name)).collect()
 }
 
-/// A variable of the launch that may not be set where engines are processes: a start with it is refused.
+/// Returns a variable of the launch that may not be set if engines are processes: a start with it is refused.
 pub fn refused_variable(launch: &Launch) -> Option<&str> {
     let allowed =
         |name: &str| OURS.contains(&name) || ALLOWED.contains(&name) || name.starts_with(SIMULATORS);
     launch.env.iter().map(|(name, _)| name.as_str()).find(|it| !allowed(it))
 }
 
-/// The whole environment of an engine. Here, and in the container's request, secrets leave their wrapping.
+/// Returns the whole environment of an engine. Only here and in the container's request are secrets taken out of their
+/// wrappers.
 ///
-/// `hides_gpus`: the machine has GPUs, so an engine that is given none must not see them. AMD's libraries heed both
-/// variables, which then must agree.
+/// `hides_gpus`: the machine has GPUs, so an engine that is given none must not see them. AMD's libraries read both
+/// variables, which therefore must agree.
 pub(super) fn of(
     launch: &Launch,
     base: &[(String, String)],
@@ -199,7 +202,7 @@ pub(super) fn of(
     if hides_gpus || !gpus.is_empty() {
         all.push(("CUDA_VISIBLE_DEVICES".to_owned(), gpus.join(",")));
         all.push(("HIP_VISIBLE_DEVICES".to_owned(), gpus.join(",")));
-        // So that numbers mean what they mean elsewhere: CUDA's own order is by speed.
+        // With it, GPU numbers mean the same as elsewhere: CUDA's own order is by speed.
         all.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
     }
     all.extend(launch.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned())));

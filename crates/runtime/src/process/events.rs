@@ -1,4 +1,4 @@
-//! Hints at what happened: starts and removals as this gateway makes them, ends as the kernel reports them.
+//! Streams hints at what happened: starts and removals as this gateway makes them, ends as the kernel reports them.
 
 use std::{collections::HashSet, os::fd::OwnedFd, time::Duration};
 
@@ -15,26 +15,26 @@ use tokio::{
 
 use super::{record::Dir, system};
 
-/// How often it is looked where the kernel reports nothing (before Linux 5.3, or in a sandbox).
+/// How often the lock is checked if the kernel reports nothing (before Linux 5.3, or in a sandbox).
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Something that this gateway did.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
     pub(super) model: ModelId,
-    /// The engine that runs since, and its supervisor.
+    /// The engine that runs since then, and the process id of its supervisor.
     pub(super) started: Option<(Dir, i32)>,
 }
 
-/// Returns when the supervisor `pid` of `dir` has ended; at once if it is not there.
+/// Returns when the supervisor `pid` of `dir` has ended; at once if it does not exist.
 pub(super) async fn ended(dir: &Dir, pid: i32) {
     let handle = system::open(pid);
-    // The number may have come to mean another process before the handle was made, but then the lock is free.
+    // The process id may have been reused before the handle was made, but then the lock is free.
     if !held(dir).await {
         return;
     }
     match handle.and_then(watch) {
-        // Readable once the process has ended.
+        // The handle becomes readable once the process has ended.
         Some(handle) => drop(handle.readable().await),
         None => {
             while held(dir).await {
@@ -57,7 +57,7 @@ async fn held(dir: &Dir) -> bool {
     tokio::task::spawn_blocking(move || dir.is_held().unwrap_or(false)).await.unwrap_or(false)
 }
 
-/// Ends only with the runtime itself. `running`: the engines that run now.
+/// Streams the hints until the runtime itself ends. `running`: the engines that run now.
 pub(super) fn stream(
     changes: Receiver<Change>,
     running: Vec<(ModelId, Dir, i32)>,
@@ -76,7 +76,7 @@ pub(super) fn stream(
                         }
                         return Some((model, (changes, watched)));
                     }
-                    // The next look of the reconciler finds out what it was.
+                    // The next look of the reconciler finds what was missed.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return None,
                 },
@@ -93,7 +93,7 @@ pub(super) fn stream(
 #[derive(Default)]
 struct Watched {
     ends: FuturesUnordered<BoxFuture<'static, (ModelId, i32)>>,
-    /// So that an engine that was listed and told of is watched once.
+    /// Supervisors that are watched, so that an engine that was both listed and reported is watched once.
     pids: HashSet<i32>,
 }
 

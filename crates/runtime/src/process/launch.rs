@@ -1,4 +1,4 @@
-//! Starting an engine: first the record, then the process, so that at no moment there is one that nobody could find.
+//! Starts an engine: first the record, then the process, so that no engine ever runs that can't be found.
 
 use std::{io::ErrorKind, process::Stdio, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{ContainerSpec, RuntimeError, RuntimeResult, gate::pass};
 
-/// A supervisor has nothing to do but to start the engine; the machine may be busy.
+/// Longest time until a supervisor has started the engine. It has nothing else to do, but the machine may be busy.
 const START: Duration = Duration::from_secs(20);
 const ACTION: &str = "start the engine";
 
@@ -40,13 +40,13 @@ impl Process {
         let record = Record::new(spec, &self.owner, id.clone(), self.clock.now());
         let dir = self.make_dir(record).await?;
         if let Err(error) = pass(&*self.gate).await {
-            // Of use to nobody; this directory is this gateway's own.
+            // The directory is of no use, and it is this gateway's own.
             blocking(ACTION, move || dir.remove(&id)).await?;
             return Err(error);
         }
         let started = self.start(spec, program, &file, &dir, &id).await;
         if let Err(error) = started {
-            // What could not be started is of no use; whatever of it runs goes first.
+            // An engine that could not be started is of no use. Processes of it that run are ended first.
             let (owner, it) = (self.owner.instance.clone(), dir.clone());
             let cleared = blocking("clear up", move || {
                 system::sweep(&owner, &id, None, KILL);
@@ -63,7 +63,7 @@ impl Process {
         Ok(InstanceId(id))
     }
 
-    /// Makes sure that nothing of ours has this name.
+    /// Makes sure that no engine of ours has this name.
     async fn clear_name(&self, name: &str) -> RuntimeResult<()> {
         match self.look(name).await? {
             None => Ok(()),
@@ -100,7 +100,7 @@ impl Process {
             .args([VERB, "run"])
             .arg(&dir.0)
             .args([id, memlock])
-            // The program's own words, not those of the launch: a record has no say in what is run.
+            // The words of the program, not those of the launch: a record does not decide what is run.
             .arg(file)
             .args(&program.words[1..])
             .args(&spec.launch.args)
@@ -114,7 +114,7 @@ impl Process {
         let Some(stdout) = child.stdout.take() else { return Err(refused("it can't be heard".to_owned())) };
         let mut said = String::new();
         let heard = timeout(START, BufReader::new(stdout).read_line(&mut said)).await;
-        // From here on it is on its own. Tokio collects it when it ends, so that it never is a zombie.
+        // From here on the supervisor is on its own. Tokio collects it when it ends, so that it never is a zombie.
         drop(child);
         match (heard, said.trim()) {
             (Ok(_), STARTED) => Ok(()),

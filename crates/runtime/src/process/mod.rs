@@ -1,8 +1,8 @@
 //! Engines as processes of this machine, for machines without a container engine.
 //!
 //! Each engine has a supervisor of its own ([`shim`]) between it and the gateway, so that it outlives the gateway and
-//! yet has somebody who waits for it. What is known of it lies on disk ([`record`]); the gateway itself remembers
-//! nothing. Whether it runs is asked of a lock, what it left behind is found by a mark in its environment
+//! yet has a parent that waits for it. What is known of it is on disk ([`record`]); the gateway itself remembers
+//! nothing. A lock shows whether it runs. Processes that it left behind are found by a mark in their environment
 //! ([`system`]). Linux only.
 
 mod environment;
@@ -43,27 +43,27 @@ use crate::{
     RuntimeInfo, RuntimeResult, gate::pass,
 };
 
-/// Exit code of what SIGKILL ended, as shells and container engines write it.
+/// Exit code of a process that SIGKILL ended, as shells and container engines write it.
 const KILLED: i64 = 137;
-/// What a supervisor may take to end its engine at once.
+/// Time that a supervisor gets to end its engine at once.
 const KILL: Duration = Duration::from_secs(5);
-/// How often a list looks through the machine's processes for engines without a record. They come only of records that
-/// somebody deletes by hand, and every process has to be looked at.
+/// How often a list looks through the machine's processes for engines without a record. Such engines exist only if a
+/// record was deleted by hand, and the search looks at every process.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
-/// Changes that a slow listener may miss.
+/// Number of changes that are kept for a slow listener; it misses those before them.
 const CHANGES: usize = 256;
 
-/// What the process runtime needs to know of its surroundings.
+/// Settings of the process runtime, and what it needs to know of the machine.
 #[derive(Debug, Clone)]
 pub struct ProcessOptions {
-    /// Where engines' records and logs lie; made if it is not there.
+    /// Directory of the engines' records and logs; made if it does not exist.
     pub dir: PathBuf,
-    /// Id of the gateway's data directory: only who has it sees these engines.
+    /// Id of the gateway's data directory: only a gateway that has it sees these engines.
     pub home: String,
     /// A program that becomes a supervisor ([`supervise`]) when its first argument is [`VERB`].
     pub supervisor: PathBuf,
     pub programs: Programs,
-    /// This machine has GPUs, so an engine that is given none must not see them.
+    /// Whether this machine has GPUs, so that an engine that is given none must not see them.
     pub has_gpus: bool,
     /// The gateway's own environment, of which engines get a small part.
     pub environment: Vec<(String, String)>,
@@ -97,12 +97,12 @@ pub fn process(mut options: ProcessOptions, owner: Owner) -> RuntimeResult<Proce
     })
 }
 
-/// Paths of this machine are not shown, so of an I/O error only its kind is.
+/// Makes an error that names only the kind of an I/O error, because paths of this machine are not shown.
 fn failed(action: &'static str, error: &io::Error) -> RuntimeError {
     RuntimeError::Process { action, detail: error.kind().to_string() }
 }
 
-/// Work on files and `/proc`, off the runtime.
+/// Does work on files and `/proc`, off the async threads.
 async fn blocking<T: Send + 'static>(
     action: &'static str,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -113,7 +113,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// What is behind a name.
+/// The engine behind a name.
 enum Seen {
     Ours(Box<Look>),
     Foreign,
@@ -133,8 +133,7 @@ impl Look {
     }
 }
 
-/// Looks at a directory. An engine whose supervisor was killed is brought to its end first, unless it `may` not.
-/// Blocking.
+/// Looks at a directory. If `may` is true, an engine whose supervisor was killed is ended first. Blocking.
 fn look(dir: Dir, owner: &str, may: bool) -> io::Result<Option<Seen>> {
     let record = match dir.record()? {
         Some(record) if record.owner == owner => record,
@@ -143,7 +142,7 @@ fn look(dir: Dir, owner: &str, may: bool) -> io::Result<Option<Seen>> {
         None => return Ok(None),
     };
     let held = dir.is_held()?;
-    // Read after the lock: a supervisor notes the end before it lets go.
+    // Read after the lock: a supervisor notes the end before it releases the lock.
     let mut state = dir.state()?;
     if may
         && !held
@@ -155,17 +154,18 @@ fn look(dir: Dir, owner: &str, may: bool) -> io::Result<Option<Seen>> {
     Ok(Some(Seen::Ours(Box::new(Look { dir, record, state, held }))))
 }
 
-/// The supervisor is gone without a word: so is the engine, and its children must be. Blocking.
+/// Ends what is left of an engine whose supervisor died without noting an end. The engine died with it; its children
+/// are ended here. Blocking.
 fn bury(dir: &Dir, record: &Record, state: &mut State) {
     system::sweep(&record.owner, &record.id, state.session(), KILL);
     state.exit = Some(Exit { code: KILLED, out_of_memory: false, at: Clock::default().now() });
-    // A full disk changes nothing about it: the next look finds the same.
+    // If the disk is full, the next look finds the same again.
     if let Err(error) = dir.write_state(state) {
         tracing::warn!(name = record.name, %error, "could not note down how an engine ended");
     }
 }
 
-/// Whether it is time to look for processes without a record; the next time is later.
+/// Whether it is time to look for processes without a record. If so, the next time is one period later.
 fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
     let mut last = swept.lock().unwrap_or_else(PoisonError::into_inner);
     let due = last.is_none_or(|it| it.elapsed() >= SWEEP_EVERY);
@@ -183,7 +183,7 @@ impl Process {
     }
 
     async fn look(&self, name: &str) -> RuntimeResult<Option<Seen>> {
-        // A name is a part of a path here.
+        // Here the name becomes part of a path.
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
             return Ok(None);
         }
@@ -196,8 +196,7 @@ impl Process {
         let (run, owner) = (self.options.dir.clone(), self.owner.instance.clone());
         let (swept, gate) = (Arc::clone(&self.swept), Arc::clone(&self.gate));
         blocking("list the engines", move || {
-            // Processes first: a record is there before its process, so one without a record has lost it.
-            // Those of another gateway on this machine and database have theirs elsewhere: only who supervises ends any.
+            // Processes are listed first: a record is made before its process, so a process without one has lost it.
             let marked = if gate.is_open() && is_due(&swept) { system::marked(&owner) } else { Vec::new() };
             let (mut looks, mut all_read) = (Vec::new(), true);
             for dir in record::all(&run)? {
@@ -205,7 +204,8 @@ impl Process {
                 match look(dir, &owner, gate.is_open()) {
                     Ok(Some(Seen::Ours(it))) => looks.push(*it),
                     Ok(Some(Seen::Foreign) | None) => {}
-                    // No engine's name: it says nothing of any. Of an engine it must not be said that it is gone.
+                    // The directory's name is not an engine's, so the error concerns no known engine. But no engine may
+                    // be reported as gone now.
                     Err(error) if odd => {
                         all_read = false;
                         tracing::warn!(%error, "something in the directory for engines can't be read");
@@ -238,7 +238,7 @@ impl Process {
                     }
                     Ok(_) => {}
                     Err(error) if dir.is_odd() => tracing::debug!(%error, "no engine"),
-                    // It may be this one, if no other one is.
+                    // It may be the engine that is looked for, if no other one is.
                     Err(error) => unread = Some(error),
                 }
             }
@@ -247,7 +247,7 @@ impl Process {
         .await
     }
 
-    /// Asks, waits for `grace`, then forces.
+    /// Asks the engine to end, waits for `grace`, then kills it.
     async fn stop_engine(&self, it: &Look, grace: Duration) -> RuntimeResult<()> {
         pass(&*self.gate).await?;
         if let (true, Some(State { pid, .. })) = (it.held, &it.state) {
@@ -260,7 +260,7 @@ impl Process {
                 }
             }
         }
-        // It has no supervisor, or one that does not react.
+        // The engine has no supervisor, or one that does not react.
         let (owner, id) = (it.record.owner.clone(), it.record.id.clone());
         let session = it.state.as_ref().and_then(State::session);
         let swept =
@@ -281,7 +281,7 @@ impl Process {
     }
 
     fn tell(&self, model: ModelId, started: Option<(Dir, i32)>) {
-        // Nobody may be listening.
+        // An error means only that there are no listeners.
         let _ = self.changes.send(Change { model, started });
     }
 
@@ -291,7 +291,8 @@ impl Process {
     }
 }
 
-/// Sends a signal to the supervisor of `dir`, and to no other process that may have its number by now.
+/// Sends a signal to the supervisor of `dir`, and to no other process that may have its process id by now. Returns
+/// whether it was sent.
 async fn signalled(dir: &Dir, pid: i32, signal: Signal) -> bool {
     let dir = dir.clone();
     let sent =
@@ -413,7 +414,7 @@ impl Runtime for Process {
         .boxed()
     }
 
-    /// The program stands in place of the entry point's first word. It runs as an engine would, without any key.
+    /// The program replaces the first word of the entry point. It runs as an engine would, but without any key.
     fn probe<'a>(
         &'a self,
         probe: &'a ImageProbe<'a>,
@@ -437,7 +438,7 @@ impl Runtime for Process {
 
     fn events(&self) -> BoxFuture<'_, RuntimeResult<BoxStream<'static, ModelId>>> {
         async {
-            // Before the list, so that nothing that happens meanwhile is missed.
+            // Subscribed before the list, so that nothing that happens meanwhile is missed.
             let changes = self.changes.subscribe();
             let running = self.looks().await?.into_iter().filter(|it| it.held);
             let running = running.filter_map(|it| Some((ModelId(it.record.model_id), it.dir, it.state?.pid)));

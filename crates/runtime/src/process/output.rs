@@ -1,4 +1,4 @@
-//! What engines print: files of bounded size, written by the supervisor, read and followed by the gateway.
+//! Keeps what engines print in files of bounded size: written by the supervisor, read and followed by the gateway.
 
 use std::{
     collections::VecDeque,
@@ -19,15 +19,15 @@ use super::{
 };
 use crate::log_lines::{LineReader, MAX_TEXT, Tail};
 
-/// The same as for containers.
+/// Largest size of one file, in bytes. It is the same as for containers.
 const MAX_FILE: u64 = 10 << 20;
 const FILES: usize = 3;
-/// Bytes that are read at once.
+/// Most bytes that are read at once.
 const BUFFER: usize = 64 << 10;
-/// How often a follower looks for more.
+/// How often a follower looks for new lines.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// `log` is the newest; `log.1` is older.
+/// Returns the path of a log file: `log` is the newest; `log.1` is older.
 fn path(dir: &Path, age: usize) -> PathBuf {
     dir.join(if age == 0 { "log".to_owned() } else { format!("log.{age}") })
 }
@@ -51,7 +51,7 @@ impl Log {
         Self { dir: dir.to_owned(), file: None, written: 0, max, times: Times::default(), clock }
     }
 
-    /// What can't be written is lost: a full disk must not stop an engine.
+    /// Writes `bytes`. What can't be written is lost: a full disk must not stop an engine.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if self.written >= self.max || self.times.is_full() {
             self.rotate();
@@ -82,7 +82,7 @@ impl Log {
         self.file = None;
     }
 
-    /// Writes all that comes until every writer is gone.
+    /// Writes all that comes from `from` until every writer at its other end is gone.
     pub(super) fn copy(mut self, mut from: impl Read) {
         let mut buffer = vec![0; BUFFER];
         loop {
@@ -96,7 +96,7 @@ impl Log {
     }
 }
 
-/// The lines that are wanted. Blocking.
+/// Returns the lines that `window` selects. Blocking.
 pub(super) fn read(dir: &Dir, window: LogWindow) -> io::Result<String> {
     let mut follower = Follower::new(dir.clone());
     let mut text = Tail::new(window.tail);
@@ -105,7 +105,7 @@ pub(super) fn read(dir: &Dir, window: LogWindow) -> io::Result<String> {
     Ok(text.into_text())
 }
 
-/// The lines that are wanted, and those to come until the engine has ended.
+/// Streams the lines that `window` selects, then new ones until the engine has ended.
 pub(super) fn follow(dir: Dir, window: LogWindow) -> BoxStream<'static, String> {
     let start = (Some(Follower::new(dir)), VecDeque::new(), Some(window));
     stream::unfold(start, async |(follower, mut ready, mut past)| {
@@ -131,7 +131,7 @@ pub(super) fn follow(dir: Dir, window: LogWindow) -> BoxStream<'static, String> 
     .boxed()
 }
 
-/// Goes to the first line that begins at byte `from` or behind it: a line that a cut goes through is no whole one.
+/// Goes to the first line that begins at byte `from` or later, so that no line is cut.
 fn to_line(file: &mut File, from: u64) -> io::Result<()> {
     if let Some(before) = from.checked_sub(1) {
         file.seek(SeekFrom::Start(before))?;
@@ -141,8 +141,8 @@ fn to_line(file: &mut File, from: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// How many bytes of a line are left, with its end (`\r` ends the lines of a progress bar); to the end of the file if it has
-/// none. Reads on beyond them.
+/// Returns how many bytes of a line are left, with its end (`\r` ends the lines of a progress bar), or to the end of
+/// the file if the line has no end. Reads on beyond them.
 fn rest_of_line(from: impl Read) -> io::Result<u64> {
     let mut from = BufReader::with_capacity(BUFFER, from);
     let mut passed = 0;
@@ -162,7 +162,7 @@ fn rest_of_line(from: impl Read) -> io::Result<u64> {
     }
 }
 
-/// Reads the files in the order in which they were written, over their rotation.
+/// Reads the files in the order in which they were written, across rotations.
 struct Follower {
     dir: Dir,
     file: Option<File>,
@@ -174,9 +174,9 @@ impl Follower {
         Self { dir, file: None, lines: LineReader::default() }
     }
 
-    /// New lines, and whether there will be no more. The first look goes back as far as `past` says.
+    /// Returns new lines, and whether there will be no more. The first look goes back as far as `past` says.
     fn look(&mut self, past: Option<LogWindow>) -> (Vec<String>, bool) {
-        // Asked first: what was printed before the end is in the files by then.
+        // Checked first: what was printed before the end is in the files by then.
         let alive = self.dir.is_held().unwrap_or(false);
         let mut lines = Vec::new();
         let read = match past {
@@ -195,7 +195,7 @@ impl Follower {
         (lines, ended)
     }
 
-    /// As much as a text may hold of what is there now and was printed at `since` or later.
+    /// Reads what is there now and was printed at `since` or later, but no more than a text may hold.
     fn past(&mut self, since: Option<Timestamp>, mut each: impl FnMut(String)) -> io::Result<()> {
         let mut files = Vec::new();
         let mut bytes = 0;
@@ -225,7 +225,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What has come since.
+    /// Reads what has come since the last look.
     fn more(&mut self, each: &mut impl FnMut(String)) -> io::Result<()> {
         self.rest(each)?;
         loop {
@@ -242,7 +242,7 @@ impl Follower {
             if current == newest.metadata()?.ino() {
                 return Ok(());
             }
-            // Ours is an older one by now: its end first, then those that came after it.
+            // The open file has been rotated: read its end first, then the files that came after it.
             self.rest(each)?;
             let age = (1..FILES)
                 .find(|age| fs::metadata(path(&self.dir.0, *age)).is_ok_and(|it| it.ino() == current));
@@ -265,7 +265,7 @@ impl Follower {
         }
     }
 
-    /// The line that the output ended in.
+    /// Returns the line that the output ended in, if it has no line end.
     fn finish(&mut self) -> Option<String> {
         self.lines.finish()
     }

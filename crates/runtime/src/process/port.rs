@@ -1,4 +1,4 @@
-//! A free port on loopback for an engine.
+//! Finds a free port on loopback for an engine.
 
 use std::{
     fs,
@@ -10,11 +10,12 @@ use std::{
 use rand::RngExt as _;
 
 const TRIES: usize = 200;
-/// Where to look if the kernel gives out ports above it.
+/// Lowest port to choose if the kernel gives out ports above it.
 const LOWEST: u16 = 20_000;
 
-/// A port that nobody has now. Outside the range from which the kernel takes ports for outgoing connections: an engine
-/// loads libraries for many seconds before it listens, and one of those would have the port by then.
+/// Returns a port that no program has now. It is outside the range from which the kernel takes ports for outgoing
+/// connections: an engine loads libraries for many seconds before it listens, and such a connection could have taken
+/// the port by then.
 pub(super) fn choose() -> io::Result<u16> {
     let range = range(&fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default());
     let mut random = rand::rng();
@@ -27,7 +28,7 @@ pub(super) fn choose() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Whether an engine could listen there.
+/// Whether an engine could listen on this port.
 pub(super) fn is_free(port: u16) -> io::Result<bool> {
     match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
         Ok(_) => Ok(true),

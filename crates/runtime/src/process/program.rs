@@ -1,4 +1,4 @@
-//! Programs in the place of images: which there are, where they lie and what version they are.
+//! Handles programs in place of images: which there are, where they are and what version they have.
 
 use std::{
     fs, io,
@@ -17,20 +17,20 @@ use tokio::{
 
 use crate::{ImageInfo, ImageProbe};
 
-/// Bytes that are kept of what a program prints on each of its outputs; the options of vLLM are some 100 KiB.
+/// Most bytes that are kept of what a program prints on each of its outputs; the options of vLLM are some 100 KiB.
 const MAX_ANSWER: u64 = 4 << 20;
 
-/// What starts an engine. The operator of the machine names it, never a model's record.
+/// A program that starts an engine. The operator of the machine names it, never a model's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Stands where an image's name stands with containers.
+    /// Used where containers have the name of their image.
     pub reference: String,
     /// The program (a path, or a name that is looked up in `PATH`) and its first arguments; not empty.
     pub words: Vec<String>,
     pub engine: EngineKind,
     /// Gantry's engine simulator, not a real engine.
     pub simulator: bool,
-    /// Its version, where that is known without asking.
+    /// Its version, if that is known without running it.
     pub version: Option<String>,
 }
 
@@ -44,8 +44,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The program for a model of `engine` whose `engine_image` is `wished`. Images mean nothing here, but those of
-    /// the simulator, in whatever version: a model that is meant to be simulated must not meet a real engine.
+    /// Returns the program for a model of `engine` whose `engine_image` is `wished`. Images mean nothing here except
+    /// those of the simulator, in whatever version: a model that is meant to be simulated must not get a real engine.
     pub fn of(&self, engine: EngineKind, wished: Option<&str>) -> &Program {
         let pair = if wished.is_some_and(image::is_simulator) { &self.simulators } else { &self.engines };
         if pair[0].engine == engine { &pair[0] } else { &pair[1] }
@@ -57,13 +57,13 @@ impl Programs {
 }
 
 impl Program {
-    /// The file that would be run; `None` if there is none that can be. `path` is a `PATH`.
+    /// Returns the file that would be run; `None` if no such file can be run. `path` is a `PATH`.
     pub fn find(&self, path: &str) -> Option<PathBuf> {
         let name = self.words.first()?;
         if name.contains('/') {
             return Some(PathBuf::from(name)).filter(|it| is_program(it));
         }
-        // An empty or relative entry means the current directory, which is nobody's choice.
+        // An empty or relative entry would be looked up in the current directory, which was not chosen for this.
         let dirs = path.split(':').filter(|it| it.starts_with('/'));
         dirs.map(|dir| Path::new(dir).join(name)).find(|it| is_program(it))
     }
@@ -73,7 +73,7 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// What is known of the program at `file` without running it; `None` if it is gone. Blocking.
+/// Returns what is known of the program at `file` without running it; `None` if it is gone. Blocking.
 pub(super) fn describe(program: &Program, file: &Path) -> Option<ImageInfo> {
     let seen = fs::metadata(file).ok()?;
     let beside = || (program.engine == EngineKind::Vllm).then(|| installed_beside(file)).flatten();
@@ -86,7 +86,7 @@ pub(super) fn describe(program: &Program, file: &Path) -> Option<ImageInfo> {
     })
 }
 
-/// Changes when another program takes the place: SHA-256 over command, size and time of change.
+/// Returns an id that changes when another program takes the place: SHA-256 over command, size and time of change.
 fn identity(program: &Program, file: &Path, seen: &fs::Metadata) -> String {
     let mut hash = Sha256::new();
     for part in program.words.iter().map(String::as_bytes).chain([file.as_os_str().as_encoded_bytes()]) {
@@ -99,8 +99,8 @@ fn identity(program: &Program, file: &Path, seen: &fs::Metadata) -> String {
     hash.finalize().iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// What the program prints, first on stdout and then on stderr. Whatever of it runs ends with the answer, or when the
-/// future is dropped.
+/// Returns what the program prints, first on stdout and then on stderr. All its processes end with the answer, or when
+/// the future is dropped.
 pub(super) async fn ask(
     program: &Program,
     file: &Path,
@@ -125,8 +125,8 @@ pub(super) async fn ask(
     Ok(out? + &err?)
 }
 
-/// The words between the program and a probe's arguments. A probe that brings an entry point of its own asks the program
-/// itself, not the subcommand that serves: `vllm --version`, where a model gets `vllm serve …`.
+/// Returns the words between the program and a probe's arguments. A probe that brings an entry point of its own asks
+/// the program itself, not the subcommand that serves: `vllm --version`, where a model gets `vllm serve …`.
 fn words<'a>(program: &'a Program, entrypoint: Option<&'a [&'a str]>) -> Vec<&'a str> {
     let own = program.words.iter().skip(1).map(String::as_str);
     match entrypoint {
@@ -135,7 +135,7 @@ fn words<'a>(program: &'a Program, entrypoint: Option<&'a [&'a str]>) -> Vec<&'a
     }
 }
 
-/// All of it is read, so that the program does not wait for a reader; a part is kept.
+/// Reads all of the output, so that the program does not wait for a reader, but keeps only a part.
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
     let Some(mut pipe) = pipe else { return Ok(String::new()) };
     let mut kept = Vec::new();
@@ -144,7 +144,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&kept).into_owned())
 }
 
-/// Ends with all its processes when it is dropped.
+/// A process group. All its processes are killed when it is dropped.
 struct Group(Option<Pid>);
 
 impl Drop for Group {
@@ -155,7 +155,7 @@ impl Drop for Group {
     }
 }
 
-/// The version of the vLLM in the environment that `file` belongs to, from the name of the package's folder:
+/// Returns the version of the vLLM in the environment that `file` belongs to, from the name of the package's folder:
 /// `…/bin/vllm` and `…/lib/python3.12/site-packages/vllm-0.32.0.dist-info`.
 fn installed_beside(file: &Path) -> Option<String> {
     let lib = file.parent()?.parent()?.join("lib");

@@ -1,5 +1,4 @@
-//! What is on disk of an engine's process, and how it is found again: one directory for each name below the run
-//! directory.
+//! Keeps an engine's process on disk, so that it is found again: one directory for each name below the run directory.
 //!
 //! ```text
 //! run/primary-model-7/
@@ -10,8 +9,8 @@
 //!   log, log.1, …   what the engine printed
 //! ```
 //!
-//! Whether an engine runs is asked of the lock alone. The kernel lets go of it when the supervisor dies in whatever
-//! way, at the latest with the machine: unlike a process id it can't come to mean somebody else.
+//! The lock alone shows whether an engine runs. The kernel releases it when the supervisor dies in whatever way, at the
+//! latest with the machine. Unlike a process id, it can't come to mean another process.
 
 use std::{
     ffi::OsStr,
@@ -37,7 +36,7 @@ const RECORD: &str = "instance.json";
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 const EXIT: &str = "exit";
-/// Ends of directory names that are no engines: one being made, one being removed.
+/// Ends of the names of directories that are no engines: one is being made, one is being removed.
 const NEW: &str = ".new";
 const GONE: &str = ".gone";
 
@@ -46,7 +45,7 @@ const GONE: &str = ".gone";
 pub(super) struct Record {
     /// [`Owner::instance`].
     pub(super) owner: String,
-    /// Of this start; differs from that of every other.
+    /// Id of this start; differs from that of every other.
     pub(super) id: String,
     pub(super) name: String,
     pub(super) model_id: i64,
@@ -59,19 +58,20 @@ pub(super) struct Record {
 /// `state.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// The supervisor's.
+    /// The supervisor's process id.
     pub(super) pid: i32,
     pub(super) engine_pid: i32,
     pub(super) port: u16,
     pub(super) started_at: Timestamp,
     pub(super) exit: Option<Exit>,
-    /// Of the machine when it started, see [`system::boot_id`]: what the pids mean ends with it.
+    /// Boot id of the machine when the engine started, see [`system::boot_id`]: after another boot the pids mean
+    /// nothing.
     #[serde(default)]
     pub(super) boot: String,
 }
 
 impl State {
-    /// The session that the supervisor leads, if that number still can mean it.
+    /// Returns the session that the supervisor leads, if that number can still mean it.
     pub(super) fn session(&self) -> Option<i32> {
         (!self.boot.is_empty() && self.boot == system::boot_id()).then_some(self.pid)
     }
@@ -80,14 +80,14 @@ impl State {
 /// How an engine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Exit {
-    /// As a shell shows it: 128 and the signal's number where a signal ended it.
+    /// The exit code as a shell shows it: 128 plus the signal's number if a signal ended the engine.
     pub(super) code: i64,
     pub(super) out_of_memory: bool,
     pub(super) at: Timestamp,
 }
 
 impl Exit {
-    /// In few bytes: a link of less than 60 takes no block of the usual file systems.
+    /// Formats it in few bytes: a link of less than 60 takes no block of the usual file systems.
     fn to_text(self) -> String {
         format!("{} {} {}", self.code, u8::from(self.out_of_memory), self.at.0)
     }
@@ -124,18 +124,19 @@ impl Dir {
         Self(run.join(name))
     }
 
-    /// It has no name that an engine of ours could have: somebody else put it here.
+    /// Whether its name is none that an engine of ours could have: then another program or person put it here.
     pub(super) fn is_odd(&self) -> bool {
         let name = self.0.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let id = name.rsplit_once('-').and_then(|(_, id)| id.parse().ok()).map(ModelId);
         id.is_none_or(|id| EngineKind::ALL.iter().all(|it| it.container_name(id) != name))
     }
 
-    /// Makes it whole or not at all. [`ErrorKind::AlreadyExists`] if something has the name.
+    /// Makes the directory with all its files or not at all. Returns [`ErrorKind::AlreadyExists`] if something has the
+    /// name.
     pub(super) fn make(run: &Path, record: &Record) -> io::Result<Self> {
         let part = Self(run.join(format!("{}{NEW}", record.id)));
         if let Err(error) = private(&part.0).and_then(|()| part.write(RECORD, record)) {
-            // On a full disk each attempt would leave one.
+            // Removed, because on a full disk each attempt would leave one behind.
             let _ = fs::remove_dir_all(&part.0);
             return Err(error);
         }
@@ -146,7 +147,7 @@ impl Dir {
             Err(_) => fs::rename(&part.0, &dir.0),
         };
         if let Err(error) = renamed {
-            // It is of no use; the next start of the gateway would remove it too.
+            // The directory is of no use; the next start of the gateway would remove it too.
             let _ = fs::remove_dir_all(&part.0);
             let taken = matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory);
             return Err(if taken { ErrorKind::AlreadyExists.into() } else { error });
@@ -154,7 +155,7 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Removes it: at once for everybody who looks, then from the disk.
+    /// Removes the directory: first by a rename, so that no look sees it any more, then from the disk.
     pub(super) fn remove(&self, id: &str) -> io::Result<()> {
         let gone = self.0.with_file_name(format!("{id}{GONE}"));
         match fs::rename(&self.0, &gone) {
@@ -164,7 +165,7 @@ impl Dir {
         }
     }
 
-    /// `None` if there is none that can be read: then it is nothing of ours.
+    /// Returns the record; `None` if there is none that can be read: then the directory is not ours.
     pub(super) fn record(&self) -> io::Result<Option<Record>> {
         self.read(RECORD)
     }
@@ -179,7 +180,7 @@ impl Dir {
         Ok(state)
     }
 
-    /// Notes the end. A full disk must not change what is known of it.
+    /// Notes the end. If the disk is full, the end is kept as the text of a link.
     pub(super) fn write_end(&self, state: &State, exit: Exit) -> io::Result<()> {
         let ended = State { exit: Some(exit), ..state.clone() };
         self.write_state(&ended).or_else(|_| symlink(exit.to_text(), self.0.join(EXIT)))
@@ -189,14 +190,14 @@ impl Dir {
         self.write(STATE, state)
     }
 
-    /// Whether a supervisor lives.
+    /// Whether a supervisor is alive.
     pub(super) fn is_held(&self) -> io::Result<bool> {
         let lock = match File::open(self.0.join(LOCK)) {
             Ok(lock) => lock,
             Err(error) if is_missing(&error) => return Ok(false),
             Err(error) => return Err(error),
         };
-        // Shared, so that two who ask at once do not take each other for the supervisor.
+        // A shared lock, so that two callers that ask at once do not take each other for the supervisor.
         match lock.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
@@ -204,11 +205,11 @@ impl Dir {
         }
     }
 
-    /// For the supervisor, as long as it keeps the file.
+    /// Takes the lock for the supervisor, which holds it as long as it keeps the file.
     pub(super) fn hold(&self) -> io::Result<File> {
         let path = self.0.join(LOCK);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-        // Whoever asks holds it for a moment.
+        // Waits, because a caller that checks the lock holds it for a moment.
         lock.lock()?;
         Ok(lock)
     }
@@ -221,7 +222,7 @@ impl Dir {
         }
     }
 
-    /// A crash leaves the old text or the new one.
+    /// Writes a file so that a crash leaves the old text or the new one.
     fn write(&self, file: &str, value: &impl Serialize) -> io::Result<()> {
         let path = self.0.join(file);
         let part = self.0.join(format!("{file}.part"));
@@ -236,13 +237,13 @@ impl Dir {
         written().inspect_err(|_| drop(fs::remove_file(&part)))
     }
 
-    /// What the reconciler sees of it.
+    /// Returns what the reconciler sees of the engine.
     pub(super) fn found(record: Record, state: Option<&State>, held: bool) -> Found {
         let status = match (held, state) {
             (true, state) => InstanceStatus::Running { port: state.map(|it| it.port) },
             (false, None) => InstanceStatus::Created,
             (false, Some(state)) => {
-                // Without a word of its end it was taken down with its supervisor.
+                // If no end was noted, the engine was killed with its supervisor.
                 let (code, out_of_memory) =
                     state.exit.map_or((super::KILLED, false), |it| (it.code, it.out_of_memory));
                 InstanceStatus::Exited { code, out_of_memory }
@@ -259,7 +260,7 @@ impl Dir {
     }
 }
 
-/// Every directory that may be an engine's.
+/// Returns every directory that may be an engine's.
 pub(super) fn all(run: &Path) -> io::Result<Vec<Dir>> {
     let mut dirs = Vec::new();
     for entry in fs::read_dir(run)? {
@@ -271,7 +272,7 @@ pub(super) fn all(run: &Path) -> io::Result<Vec<Dir>> {
     Ok(dirs)
 }
 
-/// Makes the run directory, and removes what a gateway that was killed had half made or half removed.
+/// Makes the run directory, and removes directories that a killed gateway had half made or half removed.
 pub(super) fn prepare(run: &Path) -> io::Result<()> {
     private(run)?;
     for entry in fs::read_dir(run)? {
@@ -283,7 +284,7 @@ pub(super) fn prepare(run: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Only this user may look: logs hold what people asked.
+/// Makes a directory that only this user may read: logs contain users' requests.
 fn private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -1,11 +1,11 @@
 //! The supervisor of one engine: `gantry engine-shim`, a small process between the gateway and the engine.
 //!
-//! It is there because the engine must outlive the gateway, and a process that is nobody's child tells nobody its exit
-//! code. It is the engine's parent for the engine's whole life: keeps its output in files of bounded size, notes how it
-//! ended, and, as the reaper of all its descendants, leaves none behind. It holds a lock while it lives. If it is
-//! killed itself, the kernel ends the engine with it.
+//! It is needed because the engine must outlive the gateway, and only a parent learns a process's exit code. It is the
+//! engine's parent for the engine's whole life. It keeps the engine's output in files of bounded size, notes how the
+//! engine ended, and, as the reaper of all its descendants, leaves none behind. It holds a lock while it lives. If it
+//! is killed itself, the kernel ends the engine with it.
 //!
-//! SIGTERM: ask the engine to end. SIGQUIT: end it now.
+//! On SIGTERM it asks the engine to end. On SIGQUIT it kills the engine now.
 
 use std::{
     ffi::OsString,
@@ -34,17 +34,17 @@ use super::{
     system,
 };
 
-/// The word after the program's name that makes it a supervisor.
+/// The argument after the program's name that makes it a supervisor.
 pub const VERB: &str = "engine-shim";
-/// Printed once the engine is started.
+/// Line that is printed once the engine is started.
 pub(super) const STARTED: &str = "started";
 
-/// Another port is tried if one was taken before the engine listened.
+/// Most ports that are tried. Another one is tried if the port was taken before the engine listened.
 const PORT_ATTEMPTS: usize = 3;
-/// An engine that ends later than this had its port.
+/// An engine that ends later than this is assumed to have had its port.
 const BINDS_WITHIN: Duration = Duration::from_mins(2);
-/// What the engine started and left running may take to end: after an end of its own, and after a stop, when it may be
-/// the engine proper behind a script.
+/// Time that processes which the engine left running get to end: first after an end of its own; second after a stop,
+/// when one of them may be the engine proper behind a script.
 const REST_GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
@@ -62,19 +62,20 @@ pub fn supervise(words: Vec<OsString>) -> i32 {
     match outcome {
         Ok(()) => 0,
         Err(error) => {
-            // On standard error it is in the engine's log, as the last word.
+            // Standard error goes to the engine's log, where this is the last line.
             let _ = writeln!(io::stderr(), "gantry: {error}");
             if error.kind() == io::ErrorKind::PermissionDenied { 126 } else { 127 }
         }
     }
 }
 
-/// `run DIR ID memlock|- PROGRAM ARGUMENT…`
+/// Runs the command `run DIR ID memlock|- PROGRAM ARGUMENT…`.
 fn run(mut words: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut next = || words.next().ok_or(io::ErrorKind::InvalidInput);
     let (dir, id, memlock) = (Dir(PathBuf::from(next()?)), next()?, next()?);
     let id = id.into_string().map_err(|_| io::ErrorKind::InvalidInput)?;
-    // Away from the gateway's terminal and its signals. Fails if we lead a group already; that is no harm.
+    // A new session keeps the gateway's terminal and its signals away. This fails if we lead a group already, which
+    // does no harm.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -88,17 +89,18 @@ fn run(mut words: impl Iterator<Item = OsString>) -> io::Result<()> {
     told
 }
 
-/// Tells the gateway; it may be gone.
+/// Sends a line to the gateway, which may be gone.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
     let _ = io::stdout().flush();
 }
 
-/// `exec PARENT memlock|- PROGRAM ARGUMENT…`: the last step before the engine, in the process that becomes it.
+/// Runs the command `exec PARENT memlock|- PROGRAM ARGUMENT…`: the last step before the engine, in the process that
+/// becomes it.
 fn become_engine(mut words: impl Iterator<Item = OsString>) -> io::Error {
     let (parent, memlock) = (words.next(), words.next());
     let Some(program) = words.next() else { return io::ErrorKind::InvalidInput.into() };
-    // The engine must not outlive its supervisor: nobody would know how it ended, nor bound its log.
+    // The engine must not outlive its supervisor: its exit would be unknown, and its log unbounded.
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
@@ -108,7 +110,7 @@ fn become_engine(mut words: impl Iterator<Item = OsString>) -> io::Error {
     }
     if memlock.is_some_and(|it| it == "memlock") {
         let hard = getrlimit(Resource::Memlock).maximum;
-        // Containers get no limit at all; more than the hard limit only root may have.
+        // Containers get no limit at all, so that is tried first. Only root may go above the hard limit.
         let wished = [Rlimit { current: None, maximum: None }, Rlimit { current: hard, maximum: hard }];
         let _ = wished.into_iter().any(|it| setrlimit(Resource::Memlock, it).is_ok());
     }
@@ -124,14 +126,14 @@ struct Shim {
     terminate: Signals,
     kill: Signals,
     child: Signals,
-    /// Caught so that they end nobody.
+    /// Signals that are caught so that they don't end the supervisor.
     _others: [Signals; 2],
     asked: Asked,
-    /// Held for life.
+    /// Held as long as the supervisor lives.
     _lock: File,
 }
 
-/// What the gateway asked for.
+/// The gateway's last request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Nothing,
@@ -150,7 +152,7 @@ struct Engine {
 impl Shim {
     fn new(dir: Dir, id: &str, memlock: OsString, words: Vec<OsString>) -> io::Result<Self> {
         let lock = dir.hold()?;
-        // The gateway may have given up on us and started another.
+        // The gateway may have given up this start and begun another.
         if dir.record()?.is_none_or(|it| it.id != id) {
             return Err(io::Error::other("this start was given up"));
         }
@@ -182,7 +184,7 @@ impl Shim {
                 boot: system::boot_id(),
             };
             if let Err(error) = self.dir.write_state(&state) {
-                // Nobody could find it again.
+                // Without its state the engine could not be found again.
                 self.asked = Asked::Kill;
                 self.end_rest(engine.pid).await;
                 return Err(error);
@@ -218,7 +220,7 @@ impl Shim {
     fn start(&self) -> io::Result<Engine> {
         let port = port::choose()?;
         let (reader, writer) = io::pipe()?;
-        // This very program, whatever has become of its file.
+        // This running program, even if its file was replaced or removed.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("gantry")
@@ -229,14 +231,14 @@ impl Shim {
             .stdin(Stdio::null())
             .stdout(writer.try_clone()?)
             .stderr(writer);
-        // Not waited for by name: `reap` collects every child.
+        // The child is not awaited: `reap` collects every child.
         let pid = Pid::from_child(&command.spawn()?);
         let log = Log::new(&self.dir);
         let output = std::thread::Builder::new().name("output".to_owned()).spawn(move || log.copy(reader))?;
         Ok(Engine { pid, port, output, since: Instant::now() })
     }
 
-    /// Until the engine's own process has ended.
+    /// Waits until the engine's own process has ended, and passes signals on meanwhile.
     async fn watch(&mut self, engine: Pid) -> ExitStatus {
         loop {
             if let Reaped { engine: Some(status), .. } = reap(engine) {
@@ -246,8 +248,9 @@ impl Shim {
                 _ = self.child.recv() => {}
                 _ = self.terminate.recv() => {
                     self.asked = self.asked.max(Asked::Stop);
-                    // Its own process only, as a container engine does it: that one tells its workers in its own way.
-                    // What it leaves, or what a shell in front of it passed nothing on to, is asked afterwards.
+                    // The signal goes only to the engine's own process, as with a container engine: the engine tells
+                    // its workers in its own way. Processes that it leaves, or to which a shell in front of it passed
+                    // nothing on, are asked afterwards.
                     let _ = kill_process(engine, Signal::TERM);
                 }
                 _ = self.kill.recv() => {
@@ -258,7 +261,7 @@ impl Shim {
         }
     }
 
-    /// Ends whatever the engine started and left: as their reaper we are the parent of all of it by now.
+    /// Ends all processes that the engine started and left: as their reaper, we are their parent by now.
     async fn end_rest(&mut self, engine: Pid) {
         let deadline = Instant::now() + REST_GRACE[usize::from(self.asked == Asked::Stop)];
         let mut asked = false;
@@ -266,7 +269,7 @@ impl Shim {
             let kill = self.asked == Asked::Kill || Instant::now() >= deadline;
             if kill || !asked {
                 let signal = if kill { Signal::KILL } else { Signal::TERM };
-                // The group first: whoever is in it starts nobody new then.
+                // The group gets the signal first, so that its processes start no others afterwards.
                 let _ = kill_process_group(engine, signal);
                 for child in system::children().into_iter().filter_map(Pid::from_raw) {
                     let _ = kill_process(child, signal);
@@ -281,19 +284,19 @@ impl Shim {
         }
     }
 
-    /// The last lines must be in the log before the end is known.
+    /// Waits until the output is copied: the last lines must be in the log before the end is noted.
     async fn drain(&self, output: std::thread::JoinHandle<()>) {
         let done = async {
             while !output.is_finished() {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        // Somebody else may hold the pipe; he ends without us.
+        // Another process may still hold the pipe. It is not awaited any longer than this.
         let _ = timeout(OUTPUT_GRACE, done).await;
     }
 }
 
-/// What became of our children.
+/// Which of our children have ended.
 struct Reaped {
     /// The engine's own process, if it was among those that had ended.
     engine: Option<ExitStatus>,
@@ -319,13 +322,13 @@ fn reap(engine: Pid) -> Reaped {
     }
 }
 
-/// As a shell shows it.
+/// Returns the exit code as a shell shows it.
 fn code(status: ExitStatus) -> i64 {
     let signal = || status.signal().map(|it| 128 + i64::from(it));
     status.code().map(i64::from).or_else(signal).unwrap_or_default()
 }
 
-/// The port where the command says that it is to be chosen; nowhere else, since other words are the operator's.
+/// Puts the port where the command has the placeholder for it, and nowhere else: other words are the operator's.
 fn with_port(words: &[OsString], port: u16) -> Vec<OsString> {
     let mut words = words.to_vec();
     let place = words.windows(2).position(|it| it[0] == "--port" && it[1] == Place::CHOSEN_PORT);

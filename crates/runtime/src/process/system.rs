@@ -1,8 +1,8 @@
-//! The machine's processes: which carry the mark of an engine, and signals to them.
+//! Finds the machine's processes that carry the mark of an engine, and sends signals to them.
 //!
-//! Every process of an engine inherits the variable [`MARK`]. So even one whose supervisor is gone, or whose start was
-//! never noted down, is found: in `/proc/*/environ`, which shows other users' processes to nobody but root. One that cleared
-//! its environment is found by the session that its supervisor made.
+//! Every process of an engine inherits the variable [`MARK`]. So a process is found even if its supervisor is gone, or
+//! if its start was never noted down. It is found in `/proc/*/environ`, which only root can read for other users'
+//! processes. A process that cleared its environment is found by the session that its supervisor made.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use std::{
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-/// `owner/id`.
+/// Variable whose value is `owner/id`.
 pub(super) const MARK: &str = "GANTRY_ENGINE_INSTANCE";
 
-/// The value of [`MARK`].
+/// Returns the value of [`MARK`].
 pub(super) fn mark(owner: &str, id: &str) -> String {
     format!("{owner}/{id}")
 }
@@ -25,21 +25,21 @@ pub(super) fn mark(owner: &str, id: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Marked {
     pub(super) pid: i32,
-    /// Of the engine's start.
+    /// Id of the engine's start.
     pub(super) id: String,
 }
 
-/// Every process that carries the mark of `owner`, but this one.
+/// Returns every process that carries the mark of `owner`, except this one.
 pub(super) fn marked(owner: &str) -> Vec<Marked> {
     let own = rustix::process::getpid().as_raw_pid();
     let pids = processes().filter(|pid| *pid != own);
     pids.filter_map(|pid| Some(Marked { pid, id: id_in_environment(pid, owner)? })).collect()
 }
 
-/// The instance that a process belongs to, whoever's it is. An engine may overwrite its environment with a title of its
-/// own, as vLLM does; its supervisor does not.
+/// Returns the instance that a process belongs to, whatever its owner. An engine may overwrite its environment with a
+/// title of its own, as vLLM does; its supervisor does not.
 pub fn engine_of(pid: u32) -> Option<String> {
-    // More generations than engines have.
+    // Most ancestors that are looked at: more than engines have.
     const GENERATIONS: usize = 16;
     let line = std::iter::successors(i32::try_from(pid).ok(), |pid| parent(*pid).filter(|it| *it > 1));
     line.take(GENERATIONS).find_map(|pid| {
@@ -62,7 +62,7 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|it| it.file_name().to_str()?.parse().ok())
 }
 
-/// Processes whose parent is this one.
+/// Returns the processes whose parent is this one.
 pub(super) fn children() -> Vec<i32> {
     let own = rustix::process::getpid().as_raw_pid();
     processes().filter(|pid| parent(*pid) == Some(own)).collect()
@@ -72,29 +72,30 @@ fn parent(pid: i32) -> Option<i32> {
     stat(pid, 4)
 }
 
-/// A number of `/proc/<pid>/stat`, counted from 1 as in `proc(5)`, behind the second: that one is a name in brackets that
-/// may hold anything.
+/// Returns a number of `/proc/<pid>/stat`. Fields are counted from 1 as in `proc(5)`. Only fields after the second can
+/// be read: that one is a name in brackets that may contain anything.
 fn stat(pid: i32, field: usize) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
 }
 
-/// Whether a process has ended; it may not have been collected yet, and has no environment then, but a session still.
+/// Whether a process has ended. It may not have been collected yet: then it has no environment any more, but still a
+/// session.
 fn is_over(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').and_then(|it| it.1.trim_start().chars().next());
     state.is_none_or(|it| matches!(it, 'Z' | 'X'))
 }
 
-/// Which start of the machine this is (`proc(5)`, `random/boot_id`); empty if that can't be read.
+/// Returns the id of the machine's current boot (`proc(5)`, `random/boot_id`); empty if that can't be read.
 pub fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map(|it| it.trim().to_owned()).unwrap_or_default()
 }
 
-/// Whether a process is of the session that the supervisor of the engine `id` led. The kernel gives the number to nobody
-/// else while the session has members; after that it may, so one whose leader is somebody else is not meant, nor are a
-/// terminal's, nor another user's.
+/// Whether a process is in the session that the supervisor of the engine `id` led. While a session has members, the
+/// kernel gives its number to no other process; after that it may. So processes are left out if another process leads
+/// their session, if they have a terminal, or if they are another user's.
 fn is_in_session(pid: i32, leader: i32, owner: &str, id: &str) -> bool {
     let user = |pid: i32| fs::metadata(format!("/proc/{pid}")).map(|it| it.uid()).ok();
     stat(pid, 6) == Some(leader)
@@ -103,8 +104,8 @@ fn is_in_session(pid: i32, leader: i32, owner: &str, id: &str) -> bool {
         && (is_over(leader) || id_in_environment(leader, owner).as_deref() == Some(id))
 }
 
-/// Ends every process of the engine at once, and those that they start meanwhile: by their mark, and by the session that
-/// its supervisor led. `false` if some are left after `limit`.
+/// Kills every process of the engine, and those that they start meanwhile. Finds them by their mark, and by the session
+/// that the supervisor led. Returns `false` if some are left after `limit`.
 pub(super) fn sweep(owner: &str, id: &str, session: Option<i32>, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     let own = rustix::process::getpid().as_raw_pid();
@@ -128,9 +129,9 @@ pub(super) fn sweep(owner: &str, id: &str, session: Option<i32>, limit: Duration
     }
 }
 
-/// Sends a signal to a process if it still is who it should be. Whether it was sent.
+/// Sends a signal to a process if it is still the expected one. Returns whether it was sent.
 pub(super) fn send(pid: i32, signal: Signal, is_it: impl FnOnce() -> bool) -> bool {
-    // Asked after the handle was made: the number may come to mean another process, the handle can't.
+    // Checked after the handle was made: the process id may come to mean another process, the handle can't.
     let handle = open(pid);
     is_it()
         && match (handle, Pid::from_raw(pid)) {
@@ -141,17 +142,17 @@ pub(super) fn send(pid: i32, signal: Signal, is_it: impl FnOnce() -> bool) -> bo
         }
 }
 
-/// A handle that means this process for good.
+/// Returns a handle that always means this process.
 pub(super) fn open(pid: i32) -> Option<std::os::fd::OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::NONBLOCK).ok()
 }
 
-/// How often the kernel ended a process for want of memory: in this control group, else on the whole machine.
+/// Returns how often the kernel ended a process for lack of memory: in this control group, else on the whole machine.
 pub(super) fn out_of_memory_kills() -> u64 {
     group_kills().or_else(|| number_after("oom_kill", &fs::read_to_string("/proc/vmstat").ok()?)).unwrap_or(0)
 }
 
-/// `memory.events` of the second version of control groups.
+/// Returns the count from `memory.events` of control groups, version 2.
 fn group_kills() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|it| it.strip_prefix("0::"))?;

@@ -1,4 +1,4 @@
-//! When an engine printed what: beside each of its log files one with the times of its bytes, for `since`.
+//! Records when an engine printed what, for `since`: beside each of its log files is one with the times of its bytes.
 //!
 //! A file has one record of 16 bytes for each second in which something was written: the offset in the log of the first byte
 //! of that second, and the second (Unix time), both as 64-bit little-endian numbers. Its first record names the log's
@@ -14,10 +14,10 @@ use std::{
 use gantry_domain::Timestamp;
 
 const RECORD: usize = 16;
-/// So many records, 1 MiB, and the log begins a new file.
+/// Most records of a file, 1 MiB. After that the log begins a new file.
 pub(super) const MAX_RECORDS: u64 = 1 << 16;
 
-/// The file of the times of a log file.
+/// Returns the path of the file with the times of a log file.
 pub(super) fn path(log: &Path) -> PathBuf {
     let mut name = log.as_os_str().to_owned();
     name.push(".times");
@@ -33,7 +33,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of the log file at `path`, which is open as `log`. Without times, if there can be none, all lines are always new.
+    /// Opens the times of the log file at `path`, which is open as `log`. If there can be no times, all lines always
+    /// count as new.
     pub(super) fn open(path: &Path, log: &File) -> Self {
         let open = || -> io::Result<Self> {
             let mut options = OpenOptions::new();
@@ -47,7 +48,7 @@ impl Times {
         open().unwrap_or_default()
     }
 
-    /// Something is written at `offset` now.
+    /// Notes that something is written at `offset` now.
     pub(super) fn note(&mut self, offset: u64, now: Timestamp) {
         let second = now.0.div_euclid(1000);
         if self.last == Some(second) {
@@ -74,8 +75,8 @@ fn record(offset: u64, second: u64) -> [u8; RECORD] {
     bytes
 }
 
-/// From which byte on the log file at `path`, which is open as `log`, was written at `since` or later; its length if none of
-/// it was; 0 if that is not known.
+/// Returns the byte from which on the log file at `path`, which is open as `log`, was written at `since` or later.
+/// Returns its length if no part of it was, and 0 if that is not known.
 pub(super) fn offset(path: &Path, log: &File, since: Timestamp) -> io::Result<u64> {
     let bytes = match fs::read(self::path(path)) {
         Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! The promises of [`Runtime`], one function each.
+//! Checks the promises of [`Runtime`], one function each.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
     let listed = m.runtime.list().await.unwrap();
     let names: Vec<&str> = listed.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, [a.name.as_str(), b.name.as_str()]);
-    // A list says the same as a look at each, but perhaps for when it was started.
+    // A list says the same as a look at each, except perhaps for the time when it was started.
     assert_eq!(Found { started_at: found.started_at, ..listed[0].clone() }, found);
 }
 
@@ -142,7 +142,7 @@ pub(crate) async fn logs_are_the_last_lines(m: &Machine) {
     assert_eq!(m.runtime.logs(&id, LogWindow::last(1)).await.unwrap(), "three\n");
 }
 
-/// Not on the fake one, whose lines have no time.
+/// Not for the fake runtime, whose lines have no time.
 pub(crate) async fn logs_begin_at_a_moment(m: &Machine) {
     let a = m.name();
     let script = "trap 'exit 0' TERM; echo one; sleep 6; echo two; while :; do sleep 0.05; done";
@@ -233,7 +233,7 @@ pub(crate) async fn an_image_is_asked_and_nothing_is_left(m: &Machine) {
     m.prints("sleep 1000", None);
     let late = m.runtime.probe(&ask(&["sleep 1000"]), Duration::from_millis(1500)).await;
     assert_eq!(late, Err(RuntimeError::Timeout { action: "ask the image" }));
-    // Given up by the caller.
+    // The caller gives up.
     let given_up = ask(&["sleep 1000"]);
     let dropped = tokio::time::timeout(Duration::from_millis(700), m.runtime.probe(&given_up, GRACE)).await;
     assert!(dropped.is_err());

@@ -1,4 +1,4 @@
-//! What only a real engine can show: isolation, resources, and the errors that the engine alone can make.
+//! Checks what only a real engine can show: isolation, resources, and the errors that the engine alone can make.
 
 use std::{path::Path, time::Duration};
 
@@ -65,7 +65,7 @@ async fn an_engine_reads_the_models_that_the_gateways_user_may_read_and_no_other
     let others = m.models.path().join("others");
     std::fs::copy(&own, &others).unwrap();
     let a = m.name();
-    // Only root can give files away: others test the first half.
+    // Only root can give files to another user; without root, only the first half is tested.
     let (script, said) = if std::os::unix::fs::chown(&others, Some(12345), Some(12345)).is_ok() {
         ("cat /models/weights; cat /models/others 2>/dev/null || echo refused", "42refused\n")
     } else {
@@ -90,7 +90,7 @@ async fn a_missing_models_directory_is_an_error_without_its_path() {
     assert!(m.engine().inspect(&a.name).await.is_none());
 }
 
-/// The init starts in any case, so this is no failed start.
+/// The container's init starts in any case, so this is no failed start.
 #[tokio::test]
 async fn a_missing_program_is_an_exit_that_the_logs_explain() {
     let Some(m) = Machine::docker().await else { return };
@@ -120,7 +120,7 @@ async fn gpus_that_the_engine_cannot_give_are_an_error_that_names_the_toolkit() 
 #[tokio::test]
 async fn running_out_of_memory_is_told_from_a_kill() {
     let Some(m) = Machine::docker().await else { return };
-    // Under load Docker itself may miss why the kernel killed it, and then nobody can say.
+    // Under load Docker itself may miss why the kernel killed it, and then the reason can't be known.
     for _ in 0..5 {
         let a = m.name();
         let script = "while [ ! -e /models/go ]; do sleep 0.05; done; x=aaaaaaaa; while :; do x=$x$x; done";

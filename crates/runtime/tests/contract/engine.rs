@@ -14,7 +14,7 @@ use bollard::{
 use futures_util::TryStreamExt;
 
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
-/// What the shell scripts of the tests need.
+/// Programs that the shell scripts of the tests need.
 const PROGRAMS: [&str; 3] = ["/bin/sh", "/bin/sleep", "/bin/cat"];
 
 pub(crate) struct Engine {
@@ -60,7 +60,7 @@ impl Engine {
         self.simulator.clone()
     }
 
-    /// Makes a container that no gateway made. The image's removal at the end finds it.
+    /// Makes a container that belongs to no gateway. It is found and removed with the image at the end.
     pub(crate) async fn occupy(&self, name: &str) {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
         let body = ContainerCreateBody {
@@ -71,7 +71,7 @@ impl Engine {
         self.client.create_container(Some(options), body).await.unwrap();
     }
 
-    /// Ids of the containers with this label, running or not.
+    /// Returns the ids of the containers with this label, running or not.
     pub(crate) async fn labelled(&self, label: &str) -> Vec<String> {
         let filters = std::collections::HashMap::from([("label".to_owned(), vec![label.to_owned()])]);
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
@@ -93,7 +93,7 @@ impl Engine {
         self.client.update_container(name, body).await.unwrap();
     }
 
-    /// `None`: there is no container of that name.
+    /// Inspects a container; `None` if there is none of that name.
     pub(crate) async fn inspect(&self, name: &str) -> Option<ContainerInspectResponse> {
         self.client.inspect_container(name, None).await.ok()
     }
@@ -120,7 +120,8 @@ async fn clear(host: &str, images: &[String]) {
             drop(client.remove_container(&container.id.unwrap_or_default(), Some(options)).await);
         }
     }
-    // Docker has addresses for some thirty networks. Those of tests that run are in use, or are made again.
+    // Docker has addresses for some thirty networks, so unused ones are removed. Those of running tests are in use, or
+    // are made again.
     let filters = std::collections::HashMap::from([("label".to_owned(), vec!["gantry.instance".to_owned()])]);
     let options = PruneNetworksOptionsBuilder::default().filters(&filters).build();
     drop(client.prune_networks(Some(options)).await);
@@ -151,7 +152,7 @@ fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|it| !it.is_empty())
 }
 
-/// A tar of this machine's shell with the libraries that it needs: no registry and no compiler involved.
+/// Returns a tar of this machine's shell with the libraries that it needs: no registry and no compiler is involved.
 fn shell_tree() -> Vec<u8> {
     let mut files: BTreeSet<String> = PROGRAMS.map(str::to_owned).into();
     for program in PROGRAMS {

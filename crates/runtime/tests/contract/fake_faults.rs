@@ -1,4 +1,4 @@
-//! What the fake runtime does at a test's word: simulations rely on it.
+//! Checks what the fake runtime does at a test's request: simulations rely on it.
 
 use futures_util::StreamExt;
 use gantry_domain::{Clock, ModelId, Timestamp, engine::Launch, model::lifecycle::InstanceStatus};

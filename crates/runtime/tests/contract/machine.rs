@@ -16,7 +16,7 @@ use secrecy::SecretString;
 
 use crate::{engine::Engine, processes::Processes};
 
-/// What a stubborn process prints once SIGTERM no longer ends it.
+/// Line that a stubborn process prints once SIGTERM no longer ends it.
 const STUBBORN: &str = "no signal ends this";
 
 /// What the process in a container does.
@@ -24,12 +24,12 @@ const STUBBORN: &str = "no signal ends this";
 pub(crate) enum Behaviour {
     /// Runs until asked to end; ends with 0.
     Serves,
-    /// Runs and does not care about SIGTERM, from the line that it prints on.
+    /// Runs and ignores SIGTERM, from the line that it prints on.
     Stubborn,
     Exits(i64),
-    /// Ends with 0 when asked to, from its first line on: prints these, and serves.
+    /// Prints these lines, and serves. From its first line on, it ends with 0 when asked to.
     Prints(&'static [&'static str]),
-    /// Runs this script. Not on the fake one.
+    /// Runs this script. Not for the fake runtime.
     Shell(&'static str),
 }
 
@@ -86,7 +86,7 @@ impl Machine {
         Self::new(Kind::Fake(fake.clone()), owner, Arc::new(fake), "shell:1".to_owned())
     }
 
-    /// `None`, and a note of it, where no engine answers.
+    /// Returns a machine with a Docker engine; `None`, with a note, if no engine answers.
     pub(crate) async fn docker() -> Option<Self> {
         let engine = Engine::connect().await?;
         let owner = new_owner();
@@ -95,7 +95,7 @@ impl Machine {
         Some(Self::new(Kind::Docker(engine), owner, Arc::new(runtime), image))
     }
 
-    /// This machine.
+    /// Returns this machine with engines as processes.
     pub(crate) fn process() -> Self {
         let owner = new_owner();
         let processes = Processes::new();
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// A container name that nobody else uses, with its model.
+    /// Returns a container name that nothing else uses, with its model.
     pub(crate) fn name(&self) -> Named {
         let model = ModelId(self.names.fetch_add(1, Ordering::Relaxed));
         Named { name: format!("gantry-test-{}-{model}", self.owner.instance), model }
@@ -187,12 +187,12 @@ impl Machine {
         self.runtime.launch(&self.spec(named, generation, &launch)).await
     }
 
-    /// The container, which must be there.
+    /// Returns the container, which must exist.
     pub(crate) async fn found(&self, named: &Named) -> Found {
         self.runtime.find(&named.name).await.unwrap().expect("our container")
     }
 
-    /// How the container ended.
+    /// Waits until the container has ended, and returns how.
     pub(crate) async fn ended(&self, named: &Named) -> (i64, bool) {
         poll(async || match self.found(named).await.instance.status {
             InstanceStatus::Exited { code, out_of_memory } => Some((code, out_of_memory)),
@@ -219,7 +219,7 @@ impl Machine {
         }
     }
 
-    /// What the script, run as a probe, prints; a real engine knows by itself.
+    /// Sets for the fake runtime what the script prints as a probe; a real engine runs it.
     pub(crate) fn prints(&self, script: &str, text: Option<&str>) {
         if let Kind::Fake(fake) = &self.kind {
             fake.set_probe(&self.image, script, text);
@@ -273,7 +273,7 @@ pub(crate) async fn poll<T>(mut probe: impl AsyncFnMut() -> Option<T>) -> T {
     panic!("condition not met within a minute")
 }
 
-/// A directory that does not exist.
+/// Returns the path of a directory that does not exist.
 pub(crate) fn nowhere() -> PathBuf {
     std::env::temp_dir().join(uuid::Uuid::now_v7().to_string())
 }

@@ -1,5 +1,5 @@
-//! What every runtime promises, asked of the fake one, of processes and of a real Docker engine; and what only one of
-//! them can show.
+//! Checks what every runtime promises, for the fake one, for processes and for a real Docker engine; and what only one
+//! of them can show.
 //!
 //! Tests named `docker::` and `docker_only::` need an engine (`DOCKER_HOST` or the default socket) and say so where
 //! there is none.

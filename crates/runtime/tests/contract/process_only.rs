@@ -1,4 +1,5 @@
-//! What only processes can show: what survives whom, what is left behind, and what an engine sees of the gateway.
+//! Checks what only processes can show: what survives the end of a gateway or supervisor, what is left behind, and what
+//! an engine sees of the gateway.
 
 use std::{fs, net::TcpListener, process::Command, time::Duration};
 
@@ -16,7 +17,7 @@ const GRACE: Duration = Duration::from_mins(1);
 /// Longest time for a program to begin; the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The first line that the engine printed.
+/// Waits until the engine has printed this many lines, and returns them.
 async fn printed(m: &Machine, named: &Named, lines: usize) -> Vec<String> {
     let id = m.found(named).await.instance.id;
     poll(async || {
@@ -37,7 +38,7 @@ async fn an_engine_outlives_the_gateway_and_is_found_by_the_next() {
     let a = m.name();
     let id = m.start_generation(&a, 5, Behaviour::Prints(&["up"])).await.unwrap();
     let before = m.found(&a).await;
-    // The next life of the gateway: nothing but the directory is left of the first.
+    // The gateway after a restart: only the directory is left of the first.
     let next = m.processes().seen_by(m.owner.clone());
     assert_eq!(next.find(&a.name).await.unwrap().as_ref(), Some(&before));
     assert_eq!(next.list().await.unwrap(), [before]);
@@ -55,7 +56,7 @@ async fn what_somebody_else_puts_among_the_engines_keeps_none_from_being_listed_
     let m = Machine::process();
     let a = m.name();
     let id = m.start(&a, Behaviour::Serves).await.unwrap();
-    // What can't be read as a file, by whatever it is.
+    // Directories in place of files, which can't be read as files.
     for name in ["aaa", "zzz"] {
         fs::create_dir_all(m.processes().run_dir().join(name).join("instance.json")).unwrap();
     }
@@ -172,7 +173,7 @@ async fn on_a_full_disk_it_is_known_how_an_engine_ended() {
     disk.fill();
     m.runtime.stop(&id, GRACE).await.unwrap();
     assert_eq!(m.ended(&a).await, (3, false));
-    // The next life of the gateway knows it too.
+    // The gateway knows it after a restart too.
     let next = m.processes().seen_by(m.owner.clone());
     let found = next.find(&a.name).await.unwrap().unwrap();
     assert_eq!(found.instance.status, InstanceStatus::Exited { code: 3, out_of_memory: false });
@@ -207,7 +208,7 @@ async fn a_process_without_a_record_is_ended() {
     assert!(matches!(m.found(&b).await.instance.status, InstanceStatus::Running { .. }));
 }
 
-/// A gateway that was killed between its note and the start.
+/// The gateway was killed between writing the record and the start.
 #[tokio::test]
 async fn a_start_that_was_only_noted_down_is_started_over() {
     let m = Machine::process();
@@ -275,13 +276,13 @@ async fn a_record_has_no_say_in_what_is_run() {
     assert_eq!(pull, Err(missing));
 }
 
-/// The engine finds its port taken, ends, and gets another; not for ever.
+/// The engine finds its port taken, ends, and gets another port, but not for ever.
 #[tokio::test]
 async fn a_port_that_is_taken_meanwhile_is_replaced() {
     let m = Machine::process();
     for (limit, code) in [(1, 0), (9, 1)] {
         let a = m.name();
-        // Waits until the test holds its port, as often as `limit` says; then it is content.
+        // Waits until the test holds its port, as often as `limit` says; after that the script ends with success.
         let script = "n=$(cat count 2>/dev/null || echo 0); n=$((n+1)); echo $n > count; echo \"port $2\"; \
                       [ $n -gt LIMIT ] && exit 0; while [ ! -e taken-$2 ]; do sleep 0.02; done; exit 1";
         let mut launch = m.launch_of(&a, Behaviour::Shell("x"));
@@ -327,7 +328,7 @@ async fn a_program_that_cannot_be_run_is_an_exit_that_the_logs_explain() {
     let a = m.name();
     let mut launch = m.launch_of(&a, Behaviour::Exits(0));
     launch.image = crate::processes::Processes::SIMULATOR.to_owned();
-    // It can be found, but its interpreter is not there.
+    // The program can be found, but its interpreter does not exist.
     fs::write(m.processes().dir.path().join("simulator"), "#!/no/such/interpreter\n").unwrap();
     let id = m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap();
     assert_eq!(m.ended(&a).await, (127, false));
@@ -343,7 +344,7 @@ async fn names_that_are_paths_are_nobodys() {
     }
 }
 
-/// As of a script in front of an engine that starts something else first.
+/// The program is like a script in front of an engine that starts something else first.
 #[tokio::test]
 async fn asking_a_program_leaves_nothing_running() {
     let m = Machine::process();
@@ -355,7 +356,7 @@ async fn asking_a_program_leaves_nothing_running() {
             format!("#!/bin/sh\nsleep 1000 &\necho $! > {}\necho \"4.5.6 $1\"\n{end}\n", pid.display());
         fs::write(&program, script).unwrap();
     };
-    // `None` if the program did not come so far.
+    // `None` if the program did not get that far.
     let started = || {
         let text = fs::read_to_string(&pid).ok().filter(|it| it.ends_with('\n'))?;
         fs::remove_file(&pid).unwrap();
@@ -364,7 +365,8 @@ async fn asking_a_program_leaves_nothing_running() {
     write("");
     assert_eq!(m.runtime.probe(&probe, PATIENCE).await.as_deref(), Ok("4.5.6 --version\n"));
     gone(started().unwrap()).await;
-    // One that is given up; on a machine that is too slow for it to start something by then, later.
+    // A probe that is given up. On a machine that is too slow for the program to start something by then, the limit is
+    // raised.
     write("wait");
     let mut limit = Duration::from_millis(500);
     let left = loop {

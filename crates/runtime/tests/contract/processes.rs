@@ -1,4 +1,4 @@
-//! This machine with engines as processes: shell scripts, in a directory that ends with the test.
+//! Runs engines on this machine as processes: shell scripts, in a directory that ends with the test.
 
 use std::{
     fs,
@@ -66,7 +66,7 @@ impl Processes {
         fs::create_dir_all(self.run_dir().join(name)).unwrap();
     }
 
-    /// What the supervisor noted down.
+    /// Returns the state that the supervisor noted down.
     pub(crate) fn state(&self, name: &str) -> Value {
         serde_json::from_slice(&fs::read(self.run_dir().join(name).join("state.json")).unwrap()).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Engines that misbehave: a socket that answers as a test says, or not at all.
+//! Simulates engines that misbehave: a socket that answers as a test says, or not at all.
 
 use std::{
     fs::Permissions,
@@ -23,7 +23,7 @@ use crate::machine::new_owner;
 /// A request's method with path, and its body.
 type Requests = Arc<Mutex<Vec<(String, String)>>>;
 
-/// An engine whose answers (status, body) are `answer`'s; the API version is settled by itself.
+/// An engine whose answers (status, body) come from `answer`. It handles the API version itself.
 struct Stub {
     dir: tempfile::TempDir,
     requests: Requests,
@@ -47,7 +47,7 @@ impl Stub {
         runtime_at(self.dir.path())
     }
 
-    /// How many requests began like this.
+    /// Returns how many requests began like this.
     fn count(&self, prefix: &str) -> usize {
         self.requests.lock().unwrap().iter().filter(|(line, _)| line.starts_with(prefix)).count()
     }
@@ -78,7 +78,7 @@ fn serve(mut stream: UnixStream, log: &Requests, answer: &impl Fn(&str, usize) -
     let (status, text) = if line.ends_with("/version") {
         (200, r#"{"Version":"20.10.24","ApiVersion":"1.41"}"#.to_owned())
     } else if line.starts_with("GET") && (line.ends_with("/info") || line.contains("/networks/")) {
-        // It has nothing of its own to say, and the network is there.
+        // The engine has no id of its own to report, and the network exists.
         (200, "{}".to_owned())
     } else {
         let before = log.lock().unwrap().iter().filter(|(it, _)| *it == line).count();
@@ -90,7 +90,7 @@ fn serve(mut stream: UnixStream, log: &Requests, answer: &impl Fn(&str, usize) -
         "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}",
         text.len()
     );
-    // A client that gave up is no failure of the stub.
+    // A client that gave up does not make the stub fail.
     let _ = stream.write_all(if status == 204 {
         b"HTTP/1.1 204 X\r\nconnection: close\r\n\r\n"
     } else {
@@ -102,7 +102,7 @@ fn error(message: &str) -> String {
     serde_json::json!({ "message": message }).to_string()
 }
 
-/// Answers as an engine does that starts a container at the first attempt, where `special` has nothing else to say.
+/// Answers like an engine that starts a container at the first attempt, unless `special` has another answer.
 fn engine(
     special: impl Fn(&str, usize) -> Option<(u16, String)> + Send + 'static,
 ) -> impl Fn(&str, usize) -> (u16, String) + Send + 'static {
@@ -263,7 +263,7 @@ async fn a_missing_engine_is_unreachable_until_it_comes() {
     let runtime = runtime_at(dir.path());
     let error = runtime.list().await.unwrap_err();
     assert!(error.to_string().contains("there is no socket"), "{error}");
-    // A socket that nobody listens on any more.
+    // A socket on which nothing listens any more.
     drop(UnixListener::bind(dir.path().join("docker.sock")).unwrap());
     let error = runtime.list().await.unwrap_err();
     assert!(error.to_string().contains("nothing listens"), "{error}");
@@ -276,7 +276,7 @@ async fn a_missing_engine_is_unreachable_until_it_comes() {
     assert_eq!(runtime.list().await, Ok(vec![]));
 }
 
-/// Root may use any socket, so the question is put by a copy of this program that runs as somebody else.
+/// Root may use any socket, so a copy of this program asks that runs as another user.
 #[tokio::test]
 async fn a_socket_that_is_not_ours_to_use_is_a_matter_of_permission() {
     const DIR: &str = "GANTRY_TEST_FORBIDDEN";
@@ -297,7 +297,7 @@ async fn a_socket_that_is_not_ours_to_use_is_a_matter_of_permission() {
     copy.args(["--exact", "stub::a_socket_that_is_not_ours_to_use_is_a_matter_of_permission"]);
     copy.env(DIR, dir.path()).current_dir(dir.path()).uid(65534).gid(65534);
     match copy.output() {
-        // Only root can become somebody else.
+        // Only root can become another user.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
         output => {
             let output = output.unwrap();

@@ -1,5 +1,5 @@
-//! Whom `doctor` looks at: the gateway that runs on this machine, with the settings that it says it has, else one that
-//! would be started here.
+//! What `doctor` looks at: the gateway that runs on this machine, with the settings that it reports, else a gateway
+//! that would be started here.
 
 use std::{env, path::Path};
 
@@ -10,20 +10,21 @@ use rustix::process::getuid;
 use super::reachable;
 use crate::door::{self, Answer, Told};
 
-/// What to do where a gateway runs that has no door, as older ones have none.
+/// Advice for a running gateway without a local door: older versions have none.
 const SAY_SETTINGS: &str = "give its settings here too, such as `env DATA_DIR=… MODELS_DIR=… gantry doctor`; `make run` has its own \
                             (scripts/run.sh), a service those of its unit (/etc/gantry/gantry.env)";
 
 pub(super) struct Subject {
     pub(super) settings: Settings,
-    /// The gateway that runs, if the settings are its.
+    /// The running gateway, if `settings` are its settings.
     pub(super) running: Option<Box<Told>>,
-    /// The folders and programs of the settings are those that this program sees.
+    /// Whether the paths in the settings lead to the same folders and programs for this program as for the gateway.
     pub(super) shares_files: bool,
     pub(super) url: String,
-    /// What was found out on the way.
+    /// Checks that were made while the settings were found.
     pub(super) checks: Vec<Check>,
-    /// What to do if the gateway that runs has another data directory than the settings say; `None` where that was told.
+    /// Advice for the case that the running gateway has another data directory than `settings`; `None` if the data
+    /// directory is known or the checks already mention it.
     pub(super) if_other: Option<&'static str>,
 }
 
@@ -32,12 +33,12 @@ impl Subject {
         self.running.as_ref().map_or_else(Limits::own, |it| it.limits)
     }
 
-    /// Whether the value of a setting is in force, and not told.
+    /// Returns whether the gateway has this setting but does not reveal its value.
     pub(super) fn hides(&self, name: &str) -> bool {
         self.running.as_ref().is_some_and(|it| it.hides(name))
     }
 
-    /// Asks the gateway at the address that is given, else at that of the settings of this shell.
+    /// Asks the gateway at `url`, else at the address that the settings of this shell name.
     pub(super) async fn find(settings: Settings, entries: &[Entry], url: Option<String>) -> Self {
         let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.gateway_listen)));
         let n_given = entries.iter().filter(|it| it.origin != Origin::Default).count();
@@ -71,7 +72,7 @@ impl Subject {
         subject
     }
 
-    /// Takes the settings of the gateway that runs, unless somebody asks about another data directory.
+    /// Takes over the settings of the running gateway, unless the settings of this shell name another data directory.
     fn take(&mut self, told: Box<Told>, uid: u32, entries: &[Entry]) {
         if is_other(entries, &told.data_dir) {
             self.if_other =
@@ -108,7 +109,8 @@ impl Subject {
         }
         self.shares_files = told.shares_files();
         if self.shares_files {
-            // What the paths among its settings are relative to. Where this user may not go they stay unknown.
+            // Relative paths in its settings start at this directory. If this user may not enter it, they can't be
+            // resolved.
             let _ = env::set_current_dir(&told.working_dir);
         } else {
             self.checks.push(Check::warn(
@@ -124,7 +126,7 @@ impl Subject {
     }
 }
 
-/// Whether somebody asks about another data directory than this.
+/// Returns whether the settings of this shell name another data directory than `data_dir`.
 fn is_other(entries: &[Entry], data_dir: &Path) -> bool {
     let given = entries.iter().find(|it| it.name == "DATA_DIR" && it.origin != Origin::Default);
     let Some(given) = given.and_then(|it| it.text.as_ref()) else { return false };
@@ -132,7 +134,7 @@ fn is_other(entries: &[Entry], data_dir: &Path) -> bool {
     real(Path::new(given)) != real(data_dir)
 }
 
-/// Settings of this shell that the gateway does not have.
+/// Warns of settings of this shell whose values are not those of the running gateway.
 fn not_in_force(entries: &[Entry], told: &Told) -> Option<Check> {
     let in_force = |name: &str| told.given.iter().find(|it| it.name == name).and_then(|it| it.text.as_ref());
     let other = |it: &&Entry| {

@@ -14,19 +14,20 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use secrecy::ExposeSecret;
 
-/// For a connection, the request and its answer: what OpenTelemetry gives as `OTEL_EXPORTER_OTLP_TIMEOUT`.
+/// Longest time for the connection, the request and its answer together: the default of OpenTelemetry's
+/// `OTEL_EXPORTER_OTLP_TIMEOUT`.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
-/// Longest time that a collector may ask to be left alone.
+/// Longest pause that a collector may ask for.
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 
-/// What the collector did not take.
+/// Why the collector did not take a batch.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It will not take it later either.
+    /// The collector will not take the batch later either.
     Refused(String),
-    /// Worth another try, after the time that it asked for.
+    /// A retry may help, after the pause that the collector asked for.
     Later(String, Option<Duration>),
 }
 
@@ -45,7 +46,7 @@ struct Link {
 
 impl Client {
     /// # Errors
-    /// A header is not one.
+    /// A given name or value can't be an HTTP header.
     pub(super) fn new(endpoint: OtlpEndpoint, given: &SecretPairs) -> anyhow::Result<Self> {
         const NAME: &str = "OTEL_EXPORTER_OTLP_HEADERS";
         let uri = format!("{}/v1/traces", endpoint.path);
@@ -67,10 +68,10 @@ impl Client {
         Ok(Self { endpoint, uri, headers, connector: Connector::default(), link: None })
     }
 
-    /// Gives how many of the spans were rejected.
+    /// Posts a batch and returns how many of its spans were rejected.
     ///
     /// # Errors
-    /// None was taken.
+    /// No span was taken.
     pub(super) async fn post(&mut self, body: Bytes) -> Result<u64, Failure> {
         match tokio::time::timeout(TIMEOUT, self.exchange(body)).await {
             Ok(done) => done,
@@ -79,7 +80,7 @@ impl Client {
     }
 
     async fn exchange(&mut self, body: Bytes) -> Result<u64, Failure> {
-        // While it lay idle the other end may have closed it.
+        // The collector may have closed the idle connection; then a new one is made below.
         if let Some(link) = self.link.take()
             && let Some(done) = self.on(link, &body).await
         {
@@ -99,7 +100,7 @@ impl Client {
         Ok(Link { sender, connection: Box::pin(connection) })
     }
 
-    /// `None` if the connection ended without an answer.
+    /// Posts on this connection. `None` if the connection ended without an answer.
     async fn on(&mut self, link: Link, body: &Bytes) -> Option<Result<u64, Failure>> {
         let Link { mut sender, mut connection } = link;
         let mut request = Request::new(Full::new(body.clone()));
@@ -128,7 +129,7 @@ impl Client {
     }
 }
 
-/// OTLP 1.x, "OTLP/HTTP Response": which answers are worth another try.
+/// Decides which answers allow a retry (OTLP 1.x, "OTLP/HTTP Response").
 fn verdict(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<u64, Failure> {
     if status.is_success() {
         let partial = ExportTraceServiceResponse::decode(body).unwrap_or_default().partial_success;

@@ -1,6 +1,6 @@
-//! Spans as OTLP has them: `opentelemetry/proto/trace/v1/trace.proto` of OTLP 1.x, with the attributes of OpenTelemetry's
-//! semantic conventions for HTTP servers (1.41) and for generative AI (2026, "development"). What is `gantry.…` has no
-//! name there.
+//! Encodes spans for OTLP: `opentelemetry/proto/trace/v1/trace.proto` of OTLP 1.x, with the attributes of
+//! OpenTelemetry's semantic conventions for HTTP servers (1.41) and for generative AI (2026, "development").
+//! Attributes named `gantry.…` have no name in these conventions.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use prost::Message;
 
 const SERVICE_NAME: &str = "service.name";
 const DEFAULT_NAME: &str = "gantry";
-/// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`: it is known whether the parent is of another process.
+/// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`: it is known whether the parent span belongs to another process.
 const KNOWS_REMOTE: u32 = 0x100;
 /// `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`
 const IS_REMOTE: u32 = 0x200;
 
-/// Who sends the spans.
+/// Returns the description of the program that sends the spans.
 pub(super) fn resource(settings: &Settings) -> Resource {
     let given = &settings.otel_resource_attributes.0;
     let mut attributes: Vec<_> = given
@@ -42,7 +42,7 @@ pub(super) fn resource(settings: &Settings) -> Resource {
     Resource { attributes, ..Resource::default() }
 }
 
-/// The body of a request to the collector.
+/// Returns the body of a request to the collector.
 pub(super) fn request(resource: &Resource, spans: impl Iterator<Item = Span>) -> Vec<u8> {
     let scope = InstrumentationScope {
         name: DEFAULT_NAME.to_owned(),
@@ -90,7 +90,7 @@ fn attributes(it: Span) -> Vec<KeyValue> {
         text("client.address", it.client.to_string()),
         text("gantry.request_id", it.request_id),
     ];
-    // A client that left was told nothing.
+    // A client that disconnected got no status code.
     if it.status == STATUS_CLIENT_CLOSED {
         all.push(text("error.type", "client_closed"));
     } else {
@@ -130,7 +130,7 @@ fn call(all: &mut Vec<KeyValue>, it: Call) {
     all.push(text("gantry.outcome", it.outcome.as_str()));
 }
 
-/// The conventions have names for the first three; others are allowed.
+/// Returns the operation's name. The conventions have names for the first three; others are allowed.
 fn operation(endpoint: Endpoint) -> &'static str {
     match endpoint {
         Endpoint::ChatCompletions | Endpoint::Responses | Endpoint::Messages => "chat",
@@ -144,7 +144,7 @@ fn operation(endpoint: Endpoint) -> &'static str {
     }
 }
 
-/// A client may make up others.
+/// Returns a method's name if it is a standard one, because a client may invent others.
 fn method(method: &http::Method) -> &'static str {
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"]
         .into_iter()

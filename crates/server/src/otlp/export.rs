@@ -1,5 +1,5 @@
-//! Collects the spans of the data plane into batches and brings them to the collector. It waits for nobody but itself:
-//! what there is no room for is dropped, and counted.
+//! Collects the spans of the data plane into batches and sends them to the collector. The data plane never waits for
+//! it: spans that do not fit into its buffer are dropped and counted.
 
 use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -16,23 +16,23 @@ use super::{
     encode,
 };
 
-/// Spans of a batch at most, as OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
+/// Most spans in a batch: the default of OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 const BATCH: usize = 512;
 /// Longest wait for a batch to fill.
 const GATHER: Duration = Duration::from_secs(1);
-/// Between two tries; doubles. It is the shortest one also for a collector that asks for less.
+/// First pause between two tries; it doubles each time. A collector that asks for a shorter pause gets this one too.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Between two tries when the gateway stops.
+/// Pause between two tries while the gateway stops.
 const LAST_PAUSE: Duration = Duration::from_millis(200);
-/// For what is left when the gateway stops.
+/// Longest time to send the remaining spans when the gateway stops.
 const FLUSH: Duration = Duration::from_secs(4);
 
-/// See the module.
+/// Exports spans in batches.
 pub(crate) struct Exporter {
     blocks: Receiver<Vec<Span>>,
     waiting: Waiting,
-    /// Spans of the batch that is on its way.
+    /// Number of spans in the batch that is being sent.
     under_way: u64,
     client: Client,
     resource: Resource,
@@ -53,14 +53,15 @@ impl Exporter {
         Self { blocks, waiting, under_way: 0, client, resource, counts, failing: false }
     }
 
-    /// Until it is told to stop, and a little longer for what there is then.
+    /// Exports until `stop` is cancelled, and then for at most `FLUSH` to send the remaining spans.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let patience = async {
             stop.cancelled().await;
             tokio::time::sleep(FLUSH).await;
         };
         tokio::select! {
-            // The threads of the data plane may be gone before we are told: that is no reason to end the rest.
+            // The data-plane threads may end before `stop` is cancelled. This task then still waits for `stop`,
+            // because a task that ends early stops the whole process.
             () = async { self.work(&stop).await; stop.cancelled().await } => {}
             () = patience => {}
         }
@@ -75,7 +76,7 @@ impl Exporter {
         }
     }
 
-    /// Ends when it was told to stop and there is nothing left.
+    /// Sends batches until there are no more blocks and nothing is left to send.
     async fn work(&mut self, stop: &CancellationToken) {
         loop {
             while self.waiting.spans.is_empty() {
@@ -93,7 +94,8 @@ impl Exporter {
         }
     }
 
-    /// Once the gateway stops no more is sent, so that there is an end.
+    /// Returns the next block. Once the gateway stops, the channel is closed for new blocks, so that the export comes
+    /// to an end.
     async fn next(&mut self, stop: &CancellationToken) -> Option<Vec<Span>> {
         tokio::select! {
             biased;
@@ -119,7 +121,7 @@ impl Exporter {
         }
     }
 
-    /// Tries until the batch is taken or refused; what comes meanwhile is kept.
+    /// Retries until the batch is taken or refused, and keeps the blocks that arrive meanwhile.
     async fn deliver(&mut self, body: Bytes, stop: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -157,7 +159,7 @@ impl Exporter {
         }
     }
 
-    /// Once for each time that it begins to fail.
+    /// Warns once each time that exporting begins to fail.
     fn fails(&mut self, why: &str) {
         if std::mem::replace(&mut self.failing, true) {
             debug!(why, "spans can't be exported");
@@ -170,7 +172,7 @@ impl Exporter {
     }
 }
 
-/// Waits for `future` and keeps the blocks that come.
+/// Waits for `future`, and keeps the blocks that arrive meanwhile.
 async fn meanwhile<T>(
     future: impl Future<Output = T>,
     blocks: &mut Receiver<Vec<Span>>,
@@ -185,7 +187,7 @@ async fn meanwhile<T>(
     }
 }
 
-/// The spans of the batches to come.
+/// Spans that wait for a later batch.
 struct Waiting {
     spans: VecDeque<Span>,
     /// Capacity in spans.

@@ -1,5 +1,5 @@
-//! Spans of requests go to a collector (OTLP over HTTP). Without the feature `otlp` this program can't do that, and says
-//! so when it is told to.
+//! Sends spans of requests to a collector (OTLP over HTTP). A program built without the feature `otlp` can't do that,
+//! and refuses to start if a collector is set.
 
 #[cfg(feature = "otlp")]
 mod client;
@@ -20,13 +20,13 @@ pub(crate) use self::export::Exporter;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts {
     pub(crate) exported: Arc<AtomicU64>,
-    /// The collector did not want them.
+    /// Spans that the collector refused.
     pub(crate) rejected: Arc<AtomicU64>,
-    /// The collector was away or too slow, and there was no more room for them.
+    /// Spans that found no room, because the collector was unreachable or too slow.
     pub(crate) dropped: Arc<AtomicU64>,
 }
 
-/// What the data plane is told, and what has to run, if `OTEL_EXPORTER_OTLP_ENDPOINT` is set.
+/// Returns the data plane's part and the exporter that has to run, if `OTEL_EXPORTER_OTLP_ENDPOINT` is set.
 ///
 /// # Errors
 /// A setting can't be used.
@@ -34,7 +34,8 @@ pub(crate) struct Counts {
 pub(crate) fn open(settings: &Settings, counts: &Counts) -> anyhow::Result<Option<(Spans, Exporter)>> {
     use gantry_dataplane::spans::Sampler;
 
-    /// Blocks that wait for the exporter at most; of each data-plane thread there are two a second, or more of 256.
+    /// Most blocks that may wait for the exporter. Each data-plane thread sends two blocks a second, or more of 256
+    /// spans each.
     const BLOCKS: usize = 64;
     let Some(endpoint) = &settings.otel_exporter_otlp_endpoint else { return Ok(None) };
     let (to, blocks) = tokio::sync::mpsc::channel(BLOCKS);
@@ -47,7 +48,7 @@ pub(crate) fn open(settings: &Settings, counts: &Counts) -> anyhow::Result<Optio
     Ok(Some((spans, Exporter::new(blocks, client, resource, counts.clone(), room))))
 }
 
-/// Never there.
+/// Can't exist: this build has no exporter.
 #[cfg(not(feature = "otlp"))]
 pub(crate) struct Exporter(std::convert::Infallible);
 
@@ -59,7 +60,7 @@ impl Exporter {
 }
 
 /// # Errors
-/// A collector is set, which is more than this build can do.
+/// A collector is set, and this build can't send to it.
 #[cfg(not(feature = "otlp"))]
 pub(crate) fn open(settings: &Settings, _counts: &Counts) -> anyhow::Result<Option<(Spans, Exporter)>> {
     anyhow::ensure!(

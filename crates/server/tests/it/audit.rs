@@ -107,7 +107,7 @@ async fn every_change_writes_one_row_and_what_is_refused_none() {
         for secret in [PASSWORD, "owner-password", "argon2"] {
             assert!(!secrets.contains(secret), "{secret}");
         }
-        // Of a key there is its prefix of 12 characters.
+        // Only the 12-character prefix of a key may be there.
         let words = secrets.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
         let whole: Vec<_> = words.filter(|it| it.starts_with("gty_") && it.len() > 12).collect();
         assert!(whole.is_empty(), "{whole:?}");

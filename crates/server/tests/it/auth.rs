@@ -332,7 +332,7 @@ async fn a_new_password_ends_all_sessions_of_its_user_only() {
         let (new, _) = cookie(&done);
         assert_eq!(done.expect(200), json!({ "status": "ok" }));
         assert!(alive(&here).await && !alive(there).await && alive(&team.org_admin).await);
-        // Whoever has a copy of the cookie is out as well.
+        // A copy of the old cookie is no longer valid either.
         assert_ne!(new, old);
         assert_eq!(me_with(&team.gateway, &old).await.status, 401);
         let login =
@@ -389,7 +389,7 @@ async fn guessing_a_password_is_slowed_down_for_that_user_and_not_for_others() {
         (login("uwe", PASSWORD).await.status == 200).then_some(())
     })
     .await;
-    // The same at an unlocked screen.
+    // Guesses of the current password are slowed down too, for example by somebody at an unlocked screen.
     let change = json!({ "current_password": "wrong-password", "new_password": "another-password" });
     let right = json!({ "current_password": PASSWORD, "new_password": PASSWORD });
     let slowed = eventually("guesses are slowed down", PATIENCE, async || {
@@ -543,7 +543,7 @@ async fn guesses_of_one_user_slow_down_nobody_else_and_many_at_once_do_not_help(
     guess(&eve, 1).await;
     let right = json!({ "current_password": PASSWORD, "new_password": "another-password" });
     eve.post("/auth/password", &right).await.expect(200);
-    // His own are forgotten: he knew it.
+    // The user's own failed attempts are forgotten, because they gave the right password.
     for _ in 0..4 {
         assert_error(&eve.post("/auth/password", &wrong).await, 401, "invalid_credentials");
     }

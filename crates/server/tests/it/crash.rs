@@ -240,7 +240,7 @@ async fn requests_that_ran_when_the_gateway_was_killed_have_one_row_each() {
         }
         assert!(row["prompt_tokens"].as_i64().unwrap() > 0 && row["key_id"].is_i64(), "{row}");
     }
-    // The engine was told that nobody waits.
+    // The engine stopped working on the requests, because no client waits for them.
     let idle =
         eventually("the engine is idle", SOON, async || (model.stat("in_flight").await == 0).then_some(()));
     idle.await;

@@ -86,7 +86,7 @@ async fn a_file_that_is_not_there_leaves_no_record_unless_it_comes_later() {
         let later = json!({ "local_path": "later.gguf", "force": true });
         let made = owner.post("/admin/models", &later).await.expect(201);
         assert_eq!((&made["engine_type"], &made["served_name"]), (&json!("llamacpp"), &json!("later")));
-        // The same for a change; what is there already is not asked for again.
+        // A change is checked in the same way; fields that are set already need not be given again.
         let path = format!("/admin/models/{}", id(&made));
         assert_invalid(&owner.patch(&path, &json!({ "local_path": "nope.gguf" })).await, &["local_path"]);
         owner.patch(&path, &json!({ "local_path": "later.gguf", "threads": 2 })).await.expect(200);

@@ -233,7 +233,7 @@ async fn an_old_session_reads_on_while_nothing_can_be_written() {
     drop(locks);
     database.sql("ALTER SYSTEM SET default_transaction_read_only = on");
     database.sql("SELECT pg_reload_conf()");
-    // The server tells all sessions before it lets another one in.
+    // The server informs all sessions before it accepts a new one.
     eventually("the server knows", SOON, async || {
         (database.sql("SHOW default_transaction_read_only") == "on").then_some(())
     })
@@ -326,7 +326,7 @@ async fn who_starts_before_its_database_waits_for_it() {
     log.for_each(drop);
     let ended = child.wait().unwrap();
     assert!(ready && ended.success(), "{ended}");
-    // What waiting does not mend.
+    // An error that waiting does not fix.
     let said = refused(dir.path(), &database.url().replace("/postgres", "/absent"));
     assert!(said.contains("can't open the database") && !said.contains("does not answer yet"), "{said}");
 }
@@ -355,7 +355,7 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
         eventually("a reply is lost", SOON, async || (wire.cuts() == n).then_some(())).await;
         it.rows().await;
     }
-    // What a client asked for may be done although it is told that the database is away.
+    // A request may be carried out although its answer says that the database is unavailable.
     let keys = async || {
         let all = it.owner.get("/admin/keys?limit=1000").await.expect(200);
         all.as_array().unwrap().iter().filter(|it| it["name"] == "written").count()

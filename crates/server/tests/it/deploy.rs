@@ -91,7 +91,7 @@ fn of_compose() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What a page tells people to write into the settings file.
+/// Lines that the documentation asks people to write into the settings file.
 #[test]
 fn lines_to_paste_are_legal() {
     let page = include_str!("../../../../docs/network.md");

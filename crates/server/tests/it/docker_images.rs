@@ -71,7 +71,8 @@ async fn only_archives_of_the_export_folders_are_loaded() {
     std::os::unix::fs::symlink("../outside.tar", exports.join("link.tar")).unwrap();
     std::fs::write(exports.join("text.tar"), "this is no archive").unwrap();
     std::fs::create_dir(exports.join("folder")).unwrap();
-    // One that is only not there yet is told from those that lead out, and no path of the host is told at all.
+    // The error for a missing file differs from the error for a path that leads out of the folder, and no error
+    // contains a path of the host.
     let missing = owner.post(&format!("{IMAGES}/load"), &json!({ "path": "missing.tar" })).await;
     assert_eq!((missing.status, missing.code()), (404, "not_found"), "{}", missing.text);
     assert!(!missing.text.contains(exports.to_str().unwrap()), "{}", missing.text);

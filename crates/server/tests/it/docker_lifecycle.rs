@@ -1,4 +1,4 @@
-//! Models on a real Docker engine: what an operator does with them, and what he sees.
+//! Models on a real Docker engine: what operators do with them, and what they see.
 
 mod apply;
 mod diagnosis;

@@ -60,7 +60,7 @@ struct Image {
 }
 
 impl Image {
-    /// Of `mib` random MiB, and then what `upper` (config and layers of an image) has.
+    /// Makes an image of `mib` random MiB, with the config and layers of `upper` added.
     fn new(dir: &Path, mib: usize, upper: Option<(Value, Vec<Blob>)>) -> Self {
         let root = dir.join("root");
         fs::create_dir_all(&root).unwrap();
@@ -261,7 +261,7 @@ async fn model_of(owner: &Client, image: &str) -> Managed {
     Managed::create(owner, &body).await
 }
 
-/// MiB done and known, as the readiness tells them.
+/// Returns the MiB that are done and the MiB that are known, from the readiness.
 async fn progress(owner: &Client, model: &Managed) -> Option<(u64, u64)> {
     let ready = owner.get(&model.path("readiness")).await.expect(200);
     let rest = ready["detail"].as_str().unwrap().strip_prefix("the image is being pulled: ")?.to_owned();
@@ -319,7 +319,7 @@ async fn a_slow_pull_shows_how_far_it_is_and_a_stop_ends_it() {
     model.command(&owner, "stop").await.expect(202);
     let stopped = Instant::now();
     assert_eq!(model.reaches(&owner, "stopped").await["state_reason"], Value::Null);
-    // Who watched has seen it grow, in bytes, and end.
+    // A client that watched the events has seen the pull grow, in bytes, and end.
     let mut pulled = Vec::new();
     loop {
         let event = events.next_of("pull").await.data;

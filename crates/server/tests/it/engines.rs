@@ -174,7 +174,7 @@ impl Engine {
         wrong
     }
 
-    /// Provokes each failure, so many of them together, and checks what is said about them.
+    /// Provokes each failure, several at once, and checks what the gateway says about them.
     async fn fail_all(
         &self,
         cases: &[Case],

@@ -262,7 +262,7 @@ async fn streams_have_bounds() {
 
 /// A model whose engine prints what is written to a file, and does nothing else.
 struct Printer {
-    /// Of the program and what it prints.
+    /// Folder of the program and of what it prints.
     _dir: TempDir,
     gateway: Gateway,
     owner: Client,
@@ -435,7 +435,7 @@ async fn who_falls_behind_gets_all_that_he_missed() {
     for n in 0..MODELS {
         made.push(make_model(&printer.owner, &format!("m{n}")).await);
     }
-    // Whoever reads has seen them all, so they were told.
+    // A client that reads has seen all events, so all were sent.
     let mut reader = Stream::open(&printer.owner, "", None).await;
     assert_eq!(reader.next_of("snapshot").await.data.as_array().unwrap().len(), MODELS + 1);
     let seen = slow.rest(&format!("\"served_name\":\"m{}\"", MODELS - 1)).await;
@@ -467,7 +467,7 @@ async fn who_does_not_read_is_told_cut_off_and_may_come_back() {
     let lag = seen.last().unwrap();
     assert_eq!(lag.kind, "lag", "nothing comes behind it: {lag:?}");
     assert!(lag.data["missed"].as_u64().unwrap() > 0, "{lag:?}");
-    // He comes back with what he saw last, and gets all models as they are.
+    // A client that comes back with the last event that it saw gets all models in their present state.
     let last = seen.iter().rev().find_map(|it| it.id.clone()).unwrap();
     let reset = Stream::open(&printer.owner, "", Some(&last)).await.next().await;
     assert_eq!((reset.kind.as_str(), reset.data.as_array().unwrap().len()), ("reset", MODELS + 1));
@@ -497,7 +497,8 @@ async fn behind() -> (Printer, Slow) {
     let login = printer.gateway.client().post("/auth/login", &login).await;
     let cookie = login.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let mut slow = Slow::open(&printer.gateway, &cookie, &printer.query(), None).await;
-    // Who comes to a log gets its last 200 lines: only one who is there already gets all that is printed from here on.
+    // A new reader of a log gets its last 200 lines. Only a reader that is connected already gets everything that is
+    // printed from here on.
     printer.print("now\n");
     slow.until("\"line\":\"now\"").await;
     let mut other = Stream::open(&printer.owner, &printer.query(), None).await;
@@ -507,7 +508,7 @@ async fn behind() -> (Printer, Slow) {
     }
     printer.print("that was it\n");
     while other.next_of("log").await.data["line"] != "that was it" {}
-    // An event comes before the log, so whoever is not at that end yet would take all events.
+    // Events come before the log, so a reader that has not reached the end of the log yet would read all events.
     slow.is_full().await;
     (printer, slow)
 }

@@ -118,7 +118,7 @@ async fn with_a_full_spool_nothing_is_served_unmetered() {
 
     disk.clear();
     let cleared = Instant::now();
-    // Whoever is sent nothing while it is not ready gets ready all the same.
+    // A gateway that gets no requests while it is not ready becomes ready all the same.
     assert_eq!(readiness(&client).await["checks"]["usage_spool"], "ok");
     eventually("it serves again", SOON, async || (ask(&client, "after").await.status == 200).then_some(()))
         .await;

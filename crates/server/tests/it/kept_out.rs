@@ -110,7 +110,7 @@ async fn guesses_are_bounded_by_address_and_by_account_and_lock_nobody_out() {
     };
     let office = "192.0.2.7".to_owned();
     assert_eq!(login(office.clone(), "owner", "owner-password").await.status, 200);
-    // One address, whoever it guesses at.
+    // One address is limited, whichever user name it guesses at.
     let mut looked_at = 0;
     for n in 0..14 {
         let answer = login("198.51.100.1".to_owned(), &format!("user{n}"), "wrong-password").await;
@@ -221,7 +221,7 @@ async fn long_reads_of_one_user_wait_in_a_short_line_and_nobody_else_in_it() {
 #[tokio::test]
 async fn an_organisation_has_only_so_many_sessions() {
     const MAX: usize = 5000;
-    // The statements are tested on both databases elsewhere; to make so many takes its time.
+    // SQLite only: the statements are tested on both databases elsewhere, and making `MAX` of them takes time.
     let team = Team::on(Database::Sqlite).await;
     let store = database(&team).await;
     let mut tx = store.write().await.unwrap();

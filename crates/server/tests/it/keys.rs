@@ -192,7 +192,7 @@ async fn a_change_touches_what_it_names_and_null_takes_back() {
         record["scopes"] = json!("completions");
         assert_eq!(team.owner.patch(&path, &json!({ "scopes": ["completions"] })).await.expect(200), record);
         assert_eq!(team.owner.get("/admin/keys").await.json, json!([record]));
-        // Of many changes at once none is lost.
+        // No change is lost if many are made at once.
         let fields = ["rpm_limit", "tpm_limit", "max_concurrency"];
         for n in 1..=4 {
             let bodies: Vec<_> = (0..12).map(|i| json!({ fields[i % 3]: n })).collect();
@@ -385,7 +385,7 @@ async fn own_keys_are_few_and_small() {
         for body in [names(201, 4), names(100, 200)] {
             let many = team.user.post("/auth/keys", &body).await;
             assert_invalid(&many, &["models"]);
-            // An administrator knows what he does.
+            // Administrators may do it: they know what they do.
             make_key(&team.owner, &body).await;
         }
         let first = team.user.post("/auth/keys", &names(200, 4)).await.expect(201);
@@ -394,7 +394,7 @@ async fn own_keys_are_few_and_small() {
         let one_more = team.user.post("/auth/keys", &body).await;
         assert_error(&one_more, 409, "invalid_state");
         assert_eq!(one_more.json["error"]["message"], "you have 100 keys: revoke some first");
-        // Others still make theirs, and administrators make them for him.
+        // Other users can still make keys, and administrators can make them for this user.
         team.org_admin.post("/auth/keys", &body).await.expect(201);
         make_key(&team.org_admin, &json!({ "user_id": user_id(&team.owner, "uwe").await })).await;
         let given = &team.user.get("/auth/keys?sort=id:desc&limit=1").await.expect(200)[0];
@@ -425,7 +425,7 @@ async fn own_keys_are_made_and_revoked_only_so_often_a_day() {
         );
         let list = team.owner.get("/admin/keys?q=short&limit=1").await;
         assert_eq!(list.header("x-total-count"), Some("200"), "what was made stays to be seen");
-        // Others still make theirs, and administrators make them for him.
+        // Other users can still make keys, and administrators can make them for this user.
         team.org_admin.post("/auth/keys", &body).await.expect(201);
         make_key(&team.org_admin, &json!({ "user_id": user_id(&team.owner, "uwe").await })).await;
     }

@@ -1,4 +1,4 @@
-//! Requests and answers that take their time, while who asked loses his right to them.
+//! Slow requests and answers whose caller loses the right to them meanwhile.
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,

@@ -1,5 +1,5 @@
-//! Who may call what: every route with every role, every path with every method, and the shape of every refusal.
-//! The table below is written by hand, so that a policy can't change by accident.
+//! Which role may call which route: every route with every role, every path with every method, and the shape of every
+//! refusal. The table below is written by hand, so that a policy can't change by accident.
 
 use gantry_admin_api::{policy::Access, routes::routes};
 use gantry_domain::Role;
@@ -147,7 +147,8 @@ pub(crate) fn filled(path: &str, id: &str, name: &str) -> String {
         .replace("{*name_constraints}", &format!("{name}/constraints"))
 }
 
-/// The path with an object that was made for this request alone, belonging to `caller` or to his organisation.
+/// Returns the path with an object that was made for this request alone and belongs to `caller` or to the caller's
+/// organisation.
 pub(crate) async fn fresh(
     team: &Team,
     names: &mut Names,

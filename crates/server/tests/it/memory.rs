@@ -458,7 +458,7 @@ async fn gpus_are_shown_and_can_be_recorded() {
     gateway.kill_and_restart().await;
     let owner = gateway.owner().await;
     assert_eq!(owner.get("/admin/system/gpus").await.expect(200), all);
-    // A GPU whose memory is not told makes the estimate unknown; one of AMD is not given to containers.
+    // A GPU of unknown memory makes the estimate unknown; an AMD GPU is not given to containers.
     let preview = owner.post("/admin/models/dry-run", &gguf("tiny-llama-F16.gguf")).await.expect(200);
     assert_eq!(preview["vram_estimate"], Value::Null);
     let first = with(gguf("tiny-llama-F16.gguf"), &json!({ "selected_gpus": [0, 4] }));

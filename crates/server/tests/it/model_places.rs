@@ -142,7 +142,7 @@ async fn paths_stay_below_the_base_directory() {
             for path in LEAVING {
                 let answer = team.owner.patch(model, &value(field, path)).await;
                 assert_eq!(answer.status, 422, "{field} = {path:?}: {}", answer.text);
-                // What is no path at all is told from one that leads out.
+                // The error for a text that is no path differs from the error for a path that leads out of the folder.
                 let shapeless = path.is_empty()
                     || path.chars().any(char::is_control)
                     || PLAIN.contains(path)

@@ -426,7 +426,7 @@ async fn a_served_name_is_free_again_when_its_model_is_archived_or_gone() {
 
         team.owner.delete(&second).await.expect(200);
         team.owner.patch(&first, &json!({ "archived": false })).await.expect(200);
-        // Of many who want one name at once, one gets it.
+        // If many requests want one name at once, one gets it.
         let bodies = vec![vllm("wanted"); 12];
         let answers = join_all(bodies.iter().map(|it| create(&team.owner, it))).await;
         assert_eq!(answers.iter().filter(|it| it.status == 201).count(), 1);

@@ -1,4 +1,4 @@
-//! What `/metrics` tells, and what is shipped to read it: with the real tools of Prometheus.
+//! Checks of `/metrics`, and of the shipped files that read it, with the real tools of Prometheus.
 #![expect(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use std::{
@@ -42,7 +42,7 @@ fn promtool(test: &str, args: &[&str], input: &str) -> Option<(bool, String)> {
 
 pub(crate) fn address(gateway: &Gateway) -> String {
     let log = gateway.log();
-    // Of the last start.
+    // The address of the last start.
     let line =
         log.lines().rev().find_map(|it| it.split_once("metrics addr=")).expect("the address is logged");
     line.1.split_whitespace().next().unwrap().to_owned()
@@ -184,7 +184,7 @@ async fn all_that_the_dashboard_and_the_alerts_ask_for_is_there() {
     assert!(dashboard["panels"].as_array().unwrap().len() > 10);
 }
 
-/// Of the generated page, which is made from the table.
+/// Returns the names on the generated page, which is made from the table.
 fn gantry_domain_names() -> BTreeSet<String> {
     names(&std::fs::read_to_string(folder().join("../../docs/reference/metrics.md")).unwrap())
 }
@@ -199,7 +199,7 @@ fn the_alert_rules_fire_when_they_should() {
     }
 }
 
-/// Of each alert in a file of tests: whether it is expected somewhere, and whether its absence is.
+/// Returns for each alert in a file of tests whether a test expects it, and whether a test expects its absence.
 fn expected(tests: &str) -> BTreeMap<&str, (bool, bool)> {
     let mut found = BTreeMap::<&str, (bool, bool)>::new();
     for case in tests.split("- eval_time:").skip(1) {

@@ -103,7 +103,7 @@ async fn an_org_admin_sees_his_own_organisation_only() {
     }
 }
 
-/// Nobody may take away a user of a higher role than his own; an organisation full of them is no way around that.
+/// Nobody may delete a user of a higher role than their own. Deleting the whole organisation is no way around that.
 #[tokio::test]
 async fn an_admin_may_not_take_an_owner_away_with_his_organisation() {
     for database in Database::all("an_admin_may_not_take_an_owner_away") {

@@ -39,7 +39,7 @@ const SOON: Duration = gantry_testkit::PATIENCE;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Takes,
-    /// Of each request, so many spans are not wanted.
+    /// Rejects this number of spans of each request.
     Rejects(i64),
     Answers(u16),
     /// 503, and come back at once.

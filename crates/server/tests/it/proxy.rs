@@ -153,7 +153,7 @@ async fn serves(name: &str, begin: fn(&Gateway, TempDir, u16) -> Option<Proxy>) 
     let (status, ready) = proxy.ask("/readyz", &[]);
     assert_eq!((status, &ready["status"]), (200, &json!("ready")), "{ready}");
 
-    // Who comes through a proxy is not somebody on this machine.
+    // A client that comes through a proxy does not count as a client on this machine.
     let first = json!({ "username": "ada", "password": PASSWORD, "org_name": "Acme" });
     let (status, refused) = proxy.post("/admin/bootstrap-owner", &first, &[]);
     assert_eq!((status, &refused["error"]["code"]), (403, &json!("setup_token_required")), "{refused}");

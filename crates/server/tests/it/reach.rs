@@ -1,5 +1,5 @@
-//! How far a role and an organisation reach: what moved away has no name here, and nobody touches the keys of one above
-//! him.
+//! How far a role and an organisation reach: a record that moved to another organisation has no name here, and nobody
+//! can change the keys of a user with a higher role.
 
 use gantry_testkit::{Client, Database, eventually};
 use serde_json::{Value, json};
@@ -47,10 +47,10 @@ async fn what_moved_to_another_organisation_has_no_name_in_this_one() {
             assert!(text.contains(prefix) || path.ends_with("user"), "{path}: {text}");
             assert!(!text.contains("secret"), "{path}: {text}");
         }
-        // Who sees all organisations sees his name.
+        // A caller who sees all organisations sees the user's name.
         let there = (json!(sam), json!("secret-sam"), json!(false));
         assert_eq!(groups(&team.owner, "user").await, [there]);
-        // Back again he has one.
+        // Back in the organisation, the user has a name again.
         team.owner.patch(&user_path, &json!({ "org_id": team.tenant, "username": "sam" })).await.expect(200);
         assert_eq!(groups(&team.org_admin, "user").await, [here]);
     }

@@ -107,7 +107,7 @@ async fn nobody_is_told_where_the_runtime_should_be() {
     let answer = gateway.client().get("/readyz").await;
     assert_eq!(degraded(&answer), "it can't be reached");
     assert!(!answer.text.contains("not-there") && !answer.text.contains("unix:"), "{}", answer.text);
-    // Who may know, does.
+    // An owner sees the details.
     let told = gateway.owner().await.get("/admin/system/capabilities").await.expect(200);
     let detail = told["container_runtime"]["detail"].as_str().unwrap();
     assert!(detail.contains("not-there"), "{detail}");

@@ -25,7 +25,7 @@ struct Flood {
     n_closed: usize,
 }
 
-/// Sends so many at once, each as `body` says by its number.
+/// Sends `n` requests at once; `body` returns the body for each number.
 async fn flood(client: &Client, n: usize, body: impl Fn(usize) -> String) -> Flood {
     let all = (0..n).map(async |n| {
         let request = client.request(Method::POST, "/v1/chat/completions");
@@ -39,7 +39,7 @@ async fn flood(client: &Client, n: usize, body: impl Fn(usize) -> String) -> Flo
     Flood { statuses, n_closed }
 }
 
-/// Requests of a key by all that tells them, once it is `n`: the sums, the rows and the CSV. Gives the number of rows.
+/// Waits until the sums, the rows and the CSV all show `n` requests of a key. Returns the number of rows.
 async fn rows_of(owner: &Client, key: &Value, n: i64) -> usize {
     let id = key["id"].as_i64().unwrap();
     let sum = |list: &Value| -> i64 {
@@ -96,7 +96,7 @@ async fn a_refused_key_writes_few_rows_that_tell_all_its_requests() {
             assert!(rows <= 50 * took.min(2) + 5 * took, "{settings}: {rows} rows in {took} s");
             println!("{settings}: {N} requests, {rows} rows, {took} s");
         }
-        // Whoever is not refused notices nothing.
+        // Callers that are not refused notice nothing.
         let answer = served.chat("m").await;
         assert_eq!(answer.status, 200);
         let integrity = owner.get("/admin/usage/integrity").await.expect(200);

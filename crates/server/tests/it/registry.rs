@@ -45,7 +45,7 @@ async fn an_engine_elsewhere_is_added_routed_to_replaced_and_removed() {
         assert!(!list.text.contains("very-secret"), "{}", list.text);
         assert_eq!(list.expect(200), json!([shown]));
 
-        // The same name again replaces it.
+        // Another entry of the same name replaces the first one.
         let mut body = entry("far/away", "http://127.0.0.1:10");
         body["task"] = json!("embed");
         team.owner.post("/admin/models/registry", &body).await.expect(200);
@@ -328,7 +328,7 @@ async fn an_entry_is_changed_in_part_and_its_key_goes_to_no_new_address() {
         assert_eq!(team.owner.chat("org/m").await.status, 200);
         let task = change(json!({ "task": "embed" })).await.expect(200);
         assert_eq!((&task["task"], &task["upstream_model"]), (&json!("embed"), &json!("m")));
-        // Of another key the log says at least that it was given.
+        // If another key is set, the log says at least that it was set.
         change(json!({ "api_key": "other-key" })).await.expect(200);
         let row = team.owner.get("/admin/audit?object_type=registry&limit=1").await;
         assert!(!row.text.contains("other-key"), "{}", row.text);
@@ -423,7 +423,7 @@ async fn the_chat_page_may_use_an_engine_that_was_entered_by_hand() {
         assert_eq!((&unknown["max_model_len"], &unknown["max_tokens_default"]), (&Value::Null, &json!(512)));
         assert_error(&team.owner.get("/v1/models/nobody/constraints").await, 404, "model_not_found");
 
-        // Who may call other models only is told of none but those.
+        // A caller who may only call other models learns of those only.
         let uwe = id(&team.user.get("/auth/me").await.expect(200)["user"]);
         team.user.get("/v1/models/m/constraints").await.expect(200);
         let only = json!({ "models": ["gone"] });

@@ -16,8 +16,8 @@ use crate::{simulator::Simulator, support::start};
 
 const RESTARTS: usize = 10;
 
-/// Asks again and again until told to stop, on a connection for each request or on one for all. How often it was
-/// answered, and what went wrong.
+/// Sends requests until `stop` is set, each on its own connection or all on one. Returns the number of answers and
+/// what went wrong.
 async fn ask(client: Client, keeps_alive: bool, stop: Arc<AtomicBool>) -> (usize, Vec<String>) {
     let (mut answered, mut wrong) = (0, Vec::new());
     let mut http = client.clone();

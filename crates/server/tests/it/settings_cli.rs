@@ -54,7 +54,7 @@ pub(crate) fn refused(dir: &Path, env: &[(&str, &str)]) -> String {
     said.err
 }
 
-/// The same with sockets that the service manager opened.
+/// Returns the refusal of a start with sockets that the service manager opened.
 fn refused_with_sockets(dir: &Path, addrs: [&str; 2], env: &[(&str, &str)]) -> String {
     // The shell puts them to where the program looks for them, under its own id.
     let hand_over = "exec 3<&0 4<&1 0</dev/null 1>/dev/null; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=a:b; \

@@ -94,7 +94,7 @@ async fn what_does_not_end_in_time_is_cut_told_and_metered() {
     // So that the request above is on its way.
     assert_eq!(client.chat("m").await.status, 200);
     gateway.signal("TERM");
-    // New ones are told, while it drains.
+    // New requests are refused while the gateway drains.
     eventually("it takes no more", gantry_testkit::PATIENCE, async || {
         let answer = client.at(&gateway.url).chat("m").await;
         (answer.code() == "shutting_down").then(|| assert_error(&answer, 503, "shutting_down"))

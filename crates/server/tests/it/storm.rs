@@ -164,7 +164,7 @@ async fn a_storm_of_commands_ends_where_the_last_one_says() {
 }
 
 /// Two gateways on one database and one Docker engine, as while one takes the other's place: each command is carried
-/// out once, whoever took it.
+/// out once, whichever gateway took it.
 #[tokio::test]
 async fn a_storm_over_two_gateways_leaves_one_container_for_each_model() {
     const TEST: &str = "storm: two gateways on one database and one Docker engine";
@@ -186,7 +186,7 @@ async fn a_storm_over_two_gateways_leaves_one_container_for_each_model() {
         let engine = if n % 2 == 0 { "vllm" } else { "llamacpp" };
         models.push(Managed::create(&owners[n % 2], &simulated(engine, &format!("m{n}"), &[])).await);
     }
-    // The same command to both at once.
+    // Send the same command to both gateways at once.
     for model in &models {
         let (a, b) = tokio::join!(model.command(&owners[0], "start"), model.command(&owners[1], "start"));
         let mut statuses = [a.status, b.status];

@@ -34,7 +34,7 @@ async fn a_change_with_a_parameter_that_its_route_does_not_have_is_not_made() {
             let target = format!("{target}{sign}dry_run=true");
             assert_invalid(&matrix::call(&team.owner, method, &target, body.as_ref()).await, &["dry_run"]);
             assert_eq!((everything(&team.owner).await, n_audited(&team.owner).await), before, "{target}");
-            // Who may not call it learns nothing of it.
+            // A caller who may not call the route learns nothing of it.
             if path.starts_with("/admin/") && path != "/admin/bootstrap-owner" {
                 let answer = matrix::call(&team.gateway.client(), method, &target, body.as_ref()).await;
                 assert_error(&answer, 401, "unauthenticated");
@@ -148,7 +148,7 @@ async fn a_field_that_stands_twice_is_refused() {
             r#"{"username":"a","username":"b","password":"x"}"#,
             "username",
         ),
-        // The same key, written in another way, and further down.
+        // A repeated JSON key, spelt with an escape, and in a nested object.
         (Method::POST, "/admin/orgs".to_owned(), r#"{"name":"a","n\u0061me":"b"}"#, "name"),
         (Method::PATCH, format!("/admin/models/{model}"), r#"{"extra_env":{"A":"1","B":"2","A":"3"}}"#, "A"),
         (

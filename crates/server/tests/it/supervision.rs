@@ -163,7 +163,7 @@ async fn a_gateway_that_does_not_see_the_engines_changes_nothing_until_it_is_tol
     let ready = two.client().get("/readyz").await;
     assert_eq!((ready.status, &ready.json["status"]), (200, &json!("degraded")), "{}", ready.text);
     assert_eq!(ready.json["checks"]["supervision"], seen["detail"]);
-    // A command waits for whoever may carry it out.
+    // A command waits until the supervising gateway carries it out.
     later.start(&other).await;
     let record = model.record(&other).await;
     assert_eq!((&record["state"], &record["state_reason"]), (&json!("running"), &Value::Null));
@@ -377,7 +377,7 @@ async fn is_left_alone(one: &mut Gateway, model: &Managed, options: Options) {
     assert_eq!(record["state_reason"], "container_not_found");
     assert_ne!(two.instance(), one.instance());
     assert!(two.log().contains("was copied from another data directory"), "{}", two.log());
-    // Whatever the copy is told to do.
+    // Start and delete the model on the copy.
     model.command(&other, "start").await.expect(202);
     eventually("the copy has tried", TAKEN_OVER, async || {
         let state = model.record(&other).await["state"].clone();

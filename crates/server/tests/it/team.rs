@@ -58,7 +58,7 @@ pub(crate) async fn make_key(by: &Client, body: &Value) -> Value {
     by.post("/admin/keys", body).await.expect(201)
 }
 
-/// A token of whoever `by` is, with these scopes; the record with the token itself.
+/// Makes a token of the user `by` with these scopes. Returns the record with the token itself.
 pub(crate) async fn make_token(by: &Client, scopes: &str) -> Value {
     by.post("/auth/tokens", &json!({ "name": "script", "scopes": scopes })).await.expect(201)
 }

@@ -1,4 +1,5 @@
-//! Who is disabled or deleted is out: at once, with all sessions and keys, and on every gateway of the database.
+//! Disabled and deleted users are locked out: at once, with all sessions and keys, and on every gateway of the
+//! database.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::{
 const ELSEWHERE: Duration = Duration::from_secs(30);
 const SECRET: &str = "the-session-secret-of-both-gateways-0123456789";
 
-/// An organisation with a user, his session and key, and a key of its own.
+/// An organisation with a user, the user's session and key, and a key of the organisation itself.
 struct Tenant {
     org: i64,
     user: i64,
@@ -39,7 +40,7 @@ impl Tenant {
         Self { org, user, session, key_id, key, org_key }
     }
 
-    /// The same people at another gateway.
+    /// Returns the same tenant at another gateway.
     fn at(self, gateway: &Gateway) -> Self {
         let [session, key, org_key] =
             [&self.session, &self.key, &self.org_key].map(|it| it.moved(&gateway.url));

@@ -21,12 +21,12 @@ use crate::{
 /// Every 10 s is when uses are written.
 const WRITTEN: Duration = Duration::from_secs(40);
 
-/// RFC 3339, so many seconds from now.
+/// Returns the time in `seconds` seconds, as RFC 3339.
 fn in_seconds(seconds: u64) -> String {
     Clock::default().now().plus(Duration::from_secs(seconds)).rfc3339()
 }
 
-/// A client with nothing but a new token of whoever `by` is.
+/// Returns a new token of the user `by`, and a client that uses only this token.
 async fn script(by: &Client, scopes: &str) -> (Value, Client) {
     let made = make_token(by, scopes).await;
     let client = by.with_key(made["token"].as_str().unwrap());
@@ -154,7 +154,7 @@ async fn a_token_is_never_above_its_user_and_ends_with_the_user() {
         assert_error(&token.get("/admin/users").await, 401, "unauthenticated");
         team.owner.patch(&path, &json!({ "enabled": true })).await.expect(200);
         assert_error(&token.get("/admin/users").await, 401, "unauthenticated");
-        // The same with the whole organisation, and with one that is deleted.
+        // Disabling the whole organisation has the same effect, and so has deleting it.
         let (_, of_uwe) = script(&team.user, "account:read").await;
         let org = format!("/admin/orgs/{}", team.tenant);
         team.owner.patch(&org, &json!({ "enabled": false })).await.expect(200);
@@ -212,7 +212,7 @@ async fn a_token_expires_and_its_form_is_checked() {
         let shown = team.owner.get("/auth/tokens").await.expect(200);
         assert_eq!(shown[1]["status"], "expired", "{shown}");
 
-        // A typing error is told from a token that nobody knows.
+        // The error for a mistyped token differs from the error for an unknown token.
         let mut typo = token.to_owned();
         typo.replace_range(20..21, if &token[20..21] == "a" { "b" } else { "a" });
         let typo = team.gateway.client().with_key(&typo).get("/admin/keys").await;

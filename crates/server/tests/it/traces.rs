@@ -1,4 +1,5 @@
-//! W3C trace context: what an engine is told of a client's trace, and that the access log names trace and request.
+//! W3C trace context: which headers of a client's trace an engine gets, and that the access log names trace and
+//! request.
 
 use gantry_testkit::{Client, Options};
 use reqwest::header::{HeaderName, HeaderValue};
@@ -82,7 +83,7 @@ async fn ask(key: &Client, id: &str, case: &Case) {
     assert_eq!(key.send(request).await.status, 200, "{}", case.what);
 }
 
-/// What the engine was told about the request with this id: `traceparent` and `tracestate`.
+/// Returns the `traceparent` and `tracestate` headers that the engine got with this request id.
 fn told(engine: &Engine, id: &str) -> (String, Option<String>) {
     let heads = engine.heads(CHAT);
     let head = heads.iter().find(|it| it.contains(&format!("x-request-id: {id}\r\n"))).expect("it arrived");

@@ -102,7 +102,7 @@ async fn lists_come_without_rows_that_can_t_be_read() {
         make_model(&owner, "next").await;
         let twin = json!({ "served_name": "odd", "engine_type": "vllm", "local_path": "m" });
         assert_eq!(owner.post("/admin/models", &twin).await.code(), "served_name_conflict");
-        // The log tells of each once, and a counter how many there are.
+        // The log mentions each once, and a counter shows how many there are.
         let log = gateway.log();
         let told = log.lines().filter(|it| it.contains("left out of lists")).count();
         assert_eq!(told, 3, "{log}");

@@ -31,7 +31,7 @@ fn total(list: &Value) -> BTreeMap<&'static str, i64> {
     SUMS.into_iter().map(|field| (field, sum(field))).collect()
 }
 
-/// The same from the rows themselves.
+/// Returns the same sums, from the rows themselves.
 fn total_of_rows(rows: &Value) -> BTreeMap<&'static str, i64> {
     let rows = rows.as_array().unwrap();
     let sum = |field: &str| rows.iter().map(|it| it[field].as_i64().unwrap()).sum();
@@ -331,7 +331,7 @@ async fn sums_that_do_not_agree_with_the_rows_are_told() {
     assert_eq!((&integrity["ok"], &integrity["rows"]), (&json!(true), &json!(30)));
     assert_eq!(total(&get(&owner, "/aggregate").await)["requests"], 50);
     assert_eq!(get(&owner, "").await.as_array().unwrap().len(), 30);
-    // The same without the note: rows are missing.
+    // Without the note in `meta`, rows are missing.
     let mut tx = store.write().await.unwrap();
     tx.meta_set("usage_raw_since", "0").await.unwrap();
     tx.commit().await.unwrap();
@@ -354,7 +354,7 @@ async fn rows_are_kept_for_ever_where_the_operator_says_so() {
     let days_ago = |days: i64| days * 24 * 3600;
     let mut tx = store.write().await.unwrap();
     tx.insert_usage(&[row(1, days_ago(3)), row(2, days_ago(40))]).await.unwrap();
-    // It goes after the usage that goes, and so tells when that is done.
+    // This entry is deleted after the old usage rows, so its end shows that they are gone.
     let entry = AuditEntry::new(Actor::Anonymous, Origin::default(), Action::LoginFailed, "old");
     tx.audit(&entry, Timestamp(now().0 - days_ago(3) * 1000)).await.unwrap();
     tx.commit().await.unwrap();

@@ -219,7 +219,7 @@ async fn lists_are_sorted_searched_filtered_and_paged() {
             ("sort=username:desc&limit=2", "Änne_1 uwe", "5"),
             ("sort=id:desc&offset=3", "ada owner", "5"),
             ("sort=created_at&limit=1&offset=2", "olga", "5"),
-            // Who never signed in counts as the earliest.
+            // A user who never signed in sorts as the earliest.
             ("sort=last_login_at&limit=1", "Änne_1", "5"),
             ("role=org_admin", "olga", "1"),
             ("role=user&sort=username", "uwe Änne_1", "2"),

@@ -1,5 +1,5 @@
-//! From a checked request to its answer: what will be said is planned first, then made token by
-//! token and written as a whole or as events.
+//! Turns a checked request into its answer. The whole answer is planned first, then generated token by token, and sent
+//! in one piece or as events.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -21,11 +21,11 @@ const DEFAULT_TOKENS: u32 = 64;
 const CHARS_PER_TOKEN: usize = 13;
 const CRASH_TEXT: &str = "EngineCore encountered an issue. See stack trace (above) for the root cause.";
 
-/// What is asked of the model, whichever endpoint it came by.
+/// A request to the model, with the same fields for all endpoints.
 #[derive(Debug, Default)]
 pub(crate) struct Ask {
     pub prompts: Vec<String>,
-    /// Characters of the prompt as vLLM reckons them, template included.
+    /// Number of characters of the prompt as vLLM counts them, template included.
     pub n_chars: usize,
     pub prompt_tokens: u32,
     pub max_tokens: Option<u32>,
@@ -38,31 +38,31 @@ pub(crate) struct Ask {
     pub echo: bool,
 }
 
-/// Where a stream says what it cost.
+/// Where a stream reports its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum StreamUsage {
     #[default]
     Nowhere,
-    /// In a chunk of its own at the end.
+    /// In a separate chunk at the end.
     Last,
-    /// There and in every chunk (vLLM).
+    /// In a separate chunk at the end and in every chunk (vLLM).
     Every,
 }
 
-/// An answer whose form is laid down.
+/// An answer whose content the request determines.
 #[derive(Debug, Clone)]
 pub(crate) enum Forced {
     Json(String),
     Call { name: String, arguments: String },
 }
 
-/// One answer to be.
+/// One planned answer.
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub pieces: Vec<String>,
     pub finish: Finish,
     pub stop_reason: Option<String>,
-    /// Identity and function of a tool call whose arguments `pieces` are.
+    /// Identity and function of a tool call; `pieces` are its arguments.
     pub call: Option<(String, String)>,
     /// The prompt it answers.
     pub prompt: String,
@@ -74,7 +74,7 @@ impl Choice {
     }
 }
 
-/// All that will be said, and what the shapes need to say it.
+/// Everything that will be sent, with the values that the shapes need for it.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub id: String,
@@ -101,7 +101,7 @@ pub(crate) struct Piece {
     pub emitted: u32,
 }
 
-/// What was spent on a finished answer.
+/// The cost of a finished answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tally {
     pub emitted: u32,
@@ -122,7 +122,7 @@ pub(crate) trait Shape: Send {
     }
 }
 
-/// 404 for a name vLLM does not serve; llama-server never looks.
+/// Returns a 404 for a name that vLLM does not serve; llama-server never checks the name.
 pub(crate) fn check_model(config: &Config, fields: &Fields) -> Result<(), Refusal> {
     let Some(name) = fields.text("model").filter(|_| config.flavour == Flavour::Vllm) else { return Ok(()) };
     if config.names.iter().any(|known| known == name) {
@@ -136,7 +136,7 @@ pub(crate) fn check_model(config: &Config, fields: &Fields) -> Result<(), Refusa
     Err(Refusal::new(404, "NotFoundError", text).param("model"))
 }
 
-/// Reads the fields that all generating endpoints share; `limit` names the token limit's.
+/// Reads the fields that all generating endpoints share; `limits` are the names of the token limit.
 pub(crate) fn read(config: &Config, fields: &Fields, limits: &[&str], stops: &str) -> Result<Ask, Refusal> {
     let flavour = config.flavour;
     let mut ask = Ask { n: 1, ..Ask::default() };
@@ -194,7 +194,7 @@ pub(crate) fn read(config: &Config, fields: &Fields, limits: &[&str], stops: &st
     Ok(ask)
 }
 
-/// Refuses what does not fit, then plans the answer.
+/// Refuses a request that does not fit, then plans the answer.
 pub(crate) fn plan(engine: &Engine, ask: &Ask, id_prefix: &str) -> Result<Plan, Refusal> {
     let config = &engine.config;
     check_fit(config, ask)?;
@@ -286,7 +286,7 @@ fn check_fit(config: &Config, ask: &Ask) -> Result<(), Refusal> {
     }
 }
 
-/// vLLM's two refusals of a long prompt: by characters, which is cheap, then by tokens.
+/// Refuses a long prompt as vLLM does: first by characters, which is cheap, then by tokens.
 pub(crate) fn check_length(
     context: u32,
     n_chars: usize,
@@ -314,7 +314,7 @@ pub(crate) fn check_length(
     Ok(())
 }
 
-/// Makes the answer and writes it in the form asked for.
+/// Generates the answer and sends it in the requested form.
 pub(crate) async fn give(
     engine: &Arc<Engine>,
     stream: bool,
@@ -366,7 +366,7 @@ enum State {
     End,
 }
 
-/// Makes a streamed answer while the client reads it; dropped with the connection.
+/// Generates a streamed answer while the client reads it. It is dropped with the connection.
 struct Pump {
     shape: Box<dyn Shape>,
     decode: Option<Decode>,
@@ -410,7 +410,7 @@ impl Pump {
                 self.decode.take()?.fail();
                 self.state = State::End;
             }
-            // The process ends now; the stream must break off, not end.
+            // The process ends now. The stream must break off without a proper end.
             Err(Fault::Crashed) => pending().await,
         }
         Some(())

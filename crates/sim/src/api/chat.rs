@@ -14,7 +14,7 @@ use crate::flavour::{Flavour, Version};
 use crate::reply::{Refusal, Reply};
 use crate::text;
 
-/// First release seen to refuse `tool_choice="required"` without a tool parser.
+/// First release that was seen to refuse `tool_choice="required"` without a tool parser.
 const REQUIRED_NEEDS_PARSER: Version = Version(0, 32, 0);
 pub(crate) const NO_TEMPLATE: &str = "As of transformers v4.44, default chat template is no longer allowed, so you \
      must provide a chat template if the tokenizer does not define one.";
@@ -48,7 +48,7 @@ pub(crate) async fn answer(engine: &Arc<Engine>, fields: &Fields) -> Result<Repl
     give(engine, ask.stream, shape).await
 }
 
-/// Refuses what a vLLM model without a template, or an empty conversation, is refused for.
+/// Refuses what vLLM refuses: a model without a template, or an empty conversation.
 pub(crate) fn template(config: &Config, n_messages: usize) -> Result<(), Refusal> {
     match config.flavour {
         Flavour::Vllm if config.faults.no_chat_template => Err(Refusal::bad(config.flavour, NO_TEMPLATE)),
@@ -81,7 +81,7 @@ pub(crate) fn content(value: Option<&Value>) -> String {
     }
 }
 
-/// Whether a tool has to be called, and with what.
+/// Decides whether a tool has to be called, and with which arguments.
 fn tools(config: &Config, fields: &Fields) -> Result<Option<Forced>, Refusal> {
     let Some(Value::Array(tools)) = fields.get("tools") else { return Ok(None) };
     let flavour = config.flavour;
@@ -118,7 +118,7 @@ fn tools(config: &Config, fields: &Fields) -> Result<Option<Forced>, Refusal> {
     Ok(Some(Forced::Call { name, arguments }))
 }
 
-/// JSON laid down by `response_format` or llama.cpp's `json_schema`.
+/// Returns the JSON that `response_format` or llama.cpp's `json_schema` demands.
 fn json_format(fields: &Fields) -> Option<Forced> {
     let format = fields.get("response_format");
     let schema = match format.and_then(|format| format.get("type")).and_then(Value::as_str) {

@@ -93,7 +93,7 @@ impl Shape for LlamaChat {
                 chunk.insert("timings".into(), timings(plan, tally));
             }
             events.push(event(&Value::Object(chunk)));
-            // Each choice has a usage of its own (recorded).
+            // Each choice has its own usage (recorded).
             if plan.usage != StreamUsage::Nowhere {
                 let mut chunk = self.chunk(json!([]));
                 chunk.insert("usage".into(), usage(plan, plan.prompt_tokens, index));
@@ -115,7 +115,7 @@ fn message(choice: &Choice) -> Value {
     }
 }
 
-/// Log-probabilities as llama-server gives them for chat and completions alike.
+/// Returns log-probabilities in llama-server's form, which is the same for chat and completions.
 pub(crate) fn logprobs(plan: &Plan, pieces: &[String]) -> Option<Value> {
     let n = plan.logprobs?;
     let entry = |(token, logprob): &(String, f64)| {
@@ -134,7 +134,8 @@ pub(crate) fn logprobs(plan: &Plan, pieces: &[String]) -> Option<Value> {
     Some(json!({"content": content}))
 }
 
-/// Of one choice. An answer in one piece has that of the first one only, also when several were asked for (recorded).
+/// Returns the usage of one choice. An answer in one piece has only that of the first choice, even with several choices
+/// (recorded).
 pub(crate) fn usage(plan: &Plan, prompt_tokens: u32, index: usize) -> Value {
     let emitted = plan.choices.get(index).map_or(0, |choice| choice.pieces.len() as u32);
     json!({
@@ -145,7 +146,7 @@ pub(crate) fn usage(plan: &Plan, prompt_tokens: u32, index: usize) -> Value {
 
 pub(crate) fn timings(plan: &Plan, tally: &Tally) -> Value {
     let (prompt_n, predicted_n) = (plan.prompt_tokens, first_length(plan));
-    // Never 0, so that no rate is infinite.
+    // The times are never 0, so that no rate is infinite.
     let prompt_ms = tally.timings.prompt.as_secs_f64().max(1e-6) * 1e3;
     let predicted_ms = tally.timings.decode.as_secs_f64().max(1e-6) * 1e3;
     json!({

@@ -26,7 +26,7 @@ impl VllmChat {
         chunk
     }
 
-    /// A chunk with one choice; the last of an answer without a usage chunk has the fingerprint.
+    /// Returns a chunk with one choice. The last chunk of an answer without a usage chunk has the fingerprint.
     fn delta(
         &self,
         index: usize,
@@ -186,11 +186,11 @@ pub(crate) fn full_usage(plan: &Plan, emitted: u32) -> Value {
     Value::Object(usage)
 }
 
-/// The chunk that `include_usage` asks for.
+/// Returns the chunk that `include_usage` requests.
 pub(crate) fn usage_event(plan: &Plan, object: &str, emitted: u32) -> String {
     let mut usage = usage(plan, emitted);
     if plan.prompt_details {
-        // A stream leaves out what is null, and only chat counts what it wrote to the cache.
+        // A stream omits null fields, and only chat counts the tokens that it wrote to the cache.
         let mut details = json!({"cached_tokens": 0});
         if object == "chat.completion.chunk" {
             details["created_cache_tokens"] = json!(0);

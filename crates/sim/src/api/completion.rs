@@ -35,7 +35,7 @@ pub(crate) async fn answer(engine: &Arc<Engine>, fields: &Fields) -> Result<Repl
     give(engine, ask.stream, shape).await
 }
 
-/// A text, several texts, a list of token ids, or several such lists.
+/// Reads the prompts: a text, several texts, a list of token ids, or several such lists.
 fn prompts(value: &Value) -> Vec<String> {
     let words = |ids: &[Value]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     match value {

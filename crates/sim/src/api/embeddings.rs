@@ -15,7 +15,7 @@ use crate::flavour::Flavour;
 use crate::reply::{Refusal, Reply, json_reply};
 use crate::text;
 
-/// Longest text per token of an embedding input, as vLLM reckoned for the recorded model.
+/// Longest text per token of an embedding input, as vLLM counted for the recorded model.
 const CHARS_PER_TOKEN: usize = 10;
 
 pub(crate) async fn embeddings(engine: &Arc<Engine>, fields: &Fields) -> Result<Reply, Refusal> {
@@ -96,7 +96,7 @@ pub(crate) async fn score(engine: &Arc<Engine>, fields: &Fields) -> Result<Reply
     let total = pair_tokens(config, &query, &right)?;
     work(engine, total).await;
     let scores = right.iter().enumerate().map(|(i, document)| {
-        // One text against many, or pair by pair.
+        // One text is compared with many, or the texts are compared pair by pair.
         let query = left.get(i).unwrap_or(&query);
         json!({"index": i, "object": "score", "score": text::relevance(query, document)})
     });
@@ -137,7 +137,7 @@ fn datum(flavour: Flavour, index: usize, input: &str, base64: bool) -> Value {
     }
 }
 
-/// Tokens of the pairs as a cross-encoder reads them: start, query, mark, document, end.
+/// Returns the number of tokens of the pairs as a cross-encoder reads them: start, query, mark, document, end.
 fn pair_tokens(config: &Config, query: &str, documents: &[String]) -> Result<u32, Refusal> {
     let mut total = 0;
     for document in documents {

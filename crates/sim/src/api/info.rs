@@ -1,4 +1,4 @@
-//! Endpoints that tell about the server: health, models, settings, tokens, and our own statistics.
+//! Endpoints that describe the server: health, models, settings, tokens, and the simulator's own statistics.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,7 +52,7 @@ fn off(config: &Config, why: &str) -> Reply {
     Refusal::new(501, "not_supported_error", why).reply(config, false)
 }
 
-/// What happened so far; `requests` = completed + cancelled + failed + `in_flight`.
+/// Returns the statistics so far; `requests` = completed + cancelled + failed + `in_flight`.
 pub(super) fn stats(engine: &Engine) -> Value {
     let counters = &engine.counters;
     json!({
@@ -180,7 +180,7 @@ pub(super) fn tokens(engine: &Engine, endpoint: Endpoint, fields: &Fields) -> Re
         }
         (_, flavour) => {
             let ids = fields.required(&["tokens"])?.as_array().map_or(0, Vec::len);
-            // Ids are hashes here, so the words are lost; only their number is kept.
+            // Ids are hashes here, so the original words can't be restored. Only their number is right.
             let words = vec!["word"; ids].join(" ");
             match flavour {
                 Flavour::Vllm => json!({"prompt": words}),

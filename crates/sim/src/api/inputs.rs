@@ -1,5 +1,6 @@
-//! The texts of embeddings, rerank and score. What is of another type is refused as vLLM 0.32.0 and llama.cpp b11434 were
-//! seen to do; of vLLM's several complaints about one value the first one about the field itself is made.
+//! Reads the texts of embeddings, rerank and score. Refuses values of other types as vLLM 0.32.0 and llama.cpp b11434
+//! were seen to do. Where vLLM makes several complaints about one value, only the first one about the field itself is
+//! made.
 
 use serde_json::Value;
 
@@ -7,7 +8,8 @@ use super::request::{Fields, invalid, shown};
 use crate::flavour::Flavour;
 use crate::reply::Refusal;
 
-/// What is embedded: a text, a list of texts, token ids, or a list of lists of them. Token ids count as words.
+/// Reads the input of embeddings: a text, a list of texts, token ids, or a list of lists of them. Token ids count as
+/// words.
 pub(crate) fn embedded(flavour: Flavour, value: &Value) -> Result<Vec<String>, Refusal> {
     match value {
         Value::String(text) => Ok(vec![text.clone()]),
@@ -23,7 +25,7 @@ pub(crate) fn embedded(flavour: Flavour, value: &Value) -> Result<Vec<String>, R
     }
 }
 
-/// Token ids, which llama.cpp lets be mixed with texts.
+/// Reads token ids, which llama.cpp allows to be mixed with texts.
 fn one_prompt(flavour: Flavour, items: &[Value]) -> Option<String> {
     let is_word = |it: &Value| it.is_u64() || it.is_i64() || (flavour == Flavour::Llamacpp && it.is_string());
     let is_one = items.iter().all(is_word) && !items.iter().all(Value::is_string);
@@ -34,7 +36,7 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// One of several.
+/// Reads one of several prompts.
 fn prompt(flavour: Flavour, value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -62,7 +64,7 @@ fn wrong_input(flavour: Flavour, value: &Value) -> Refusal {
     }
 }
 
-/// What the documents of a rerank are compared with.
+/// Reads the text that the documents of a rerank are compared with.
 pub(crate) fn query(flavour: Flavour, fields: &Fields) -> Result<String, Refusal> {
     let value = fields.required(&["query"])?;
     value.as_str().map(str::to_owned).ok_or_else(|| match flavour {
@@ -73,7 +75,7 @@ pub(crate) fn query(flavour: Flavour, fields: &Fields) -> Result<String, Refusal
     })
 }
 
-/// The documents of a rerank; vLLM takes a single one too.
+/// Reads the documents of a rerank; vLLM also accepts a single one.
 pub(crate) fn documents(flavour: Flavour, fields: &Fields) -> Result<Vec<String>, Refusal> {
     let value = fields.required(&["documents"])?;
     match flavour {
@@ -84,7 +86,7 @@ pub(crate) fn documents(flavour: Flavour, fields: &Fields) -> Result<Vec<String>
     }
 }
 
-/// One text or several, under the first of these names that is there. vLLM only.
+/// Reads one text or several from the first of these fields that is present. vLLM only.
 pub(crate) fn compared(fields: &Fields, names: &[&str]) -> Result<Vec<String>, Refusal> {
     let value = fields.required(names)?;
     if let Some(text) = value.as_str() {

@@ -50,7 +50,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// The cost of a finished answer; vLLM tells about its cache only when asked to.
+    /// Returns the usage of a finished answer. vLLM reports its cache only if it is started with that option.
     fn final_usage(&self, emitted: u32) -> Value {
         let mut usage = self.usage(emitted);
         if self.flavour == Flavour::Vllm && self.plan.prompt_details {
@@ -70,7 +70,7 @@ impl Messages {
         }
     }
 
-    /// Why it stopped, and the stop sequence if one was met.
+    /// Returns why the answer stopped, and the stop sequence if one was found.
     fn stop(&self) -> (&'static str, Option<&String>) {
         let Some(choice) = self.plan.choices.first() else { return ("end_turn", None) };
         match (choice.finish, &choice.stop_reason) {
@@ -80,7 +80,7 @@ impl Messages {
         }
     }
 
-    /// An event of content block 0; the flavours differ in where the index stands.
+    /// Returns an event of content block 0; the flavours differ in the position of the index.
     fn block(&self, kind: &str, key: &str, value: Value) -> String {
         let mut data = Map::new();
         data.insert("type".into(), json!(kind));
@@ -106,7 +106,7 @@ impl Shape for Messages {
             "id": plan.id, "type": "message", "role": "assistant", "content": [{"type": "text", "text": text}],
             "model": plan.model, "stop_reason": reason, "usage": self.final_usage(tally.emitted)
         });
-        // vLLM leaves an absent stop sequence out; llama-server says null.
+        // vLLM omits an absent stop sequence; llama-server sends null.
         if self.flavour == Flavour::Llamacpp || sequence.is_some() {
             whole["stop_sequence"] = json!(sequence);
         }

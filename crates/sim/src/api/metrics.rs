@@ -1,4 +1,4 @@
-//! `/metrics`: the Prometheus names of each engine over the simulator's own counters.
+//! `/metrics`: the simulator's own counters under the Prometheus names of each engine.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
@@ -19,7 +19,7 @@ fn read(counter: &AtomicU64) -> f64 {
     counter.load(Relaxed) as f64
 }
 
-/// Running and waiting requests.
+/// Returns the numbers of running and waiting requests.
 fn load(engine: &Engine) -> (f64, f64) {
     let waiting = read(&engine.counters.waiting);
     ((read(&engine.counters.in_flight) - waiting).max(0.0), waiting)
@@ -95,7 +95,7 @@ fn vllm(engine: &Engine) -> String {
     text
 }
 
-/// A histogram made from a sum: every observation is put at the mean.
+/// Writes a histogram that is made from a sum: every observation is put at the mean.
 fn histogram(text: &mut String, labels: &str, name: &str, sum_us: &AtomicU64, n: f64) {
     const BOUNDS: [f64; 14] =
         [0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 40.0];

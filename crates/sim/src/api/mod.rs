@@ -1,4 +1,4 @@
-//! The HTTP surface: which paths each flavour has, who may use them, and what answers.
+//! The HTTP surface: the paths of each flavour, who may use them, and which function answers.
 
 pub(crate) mod answer;
 pub(crate) mod chat;
@@ -54,7 +54,7 @@ enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it makes the model work; faults strike only these.
+    /// Returns whether the endpoint makes the model work; faults affect only these.
     fn is_inference(self) -> bool {
         use Endpoint as E;
         matches!(
@@ -72,7 +72,7 @@ impl Endpoint {
     }
 }
 
-/// The path's meaning; vLLM has only the routes that fit the task, llama-server has all.
+/// Returns the endpoint of a path. vLLM has only the routes that fit the task, llama-server has all.
 fn route(config: &Config, path: &str) -> Option<Endpoint> {
     use Endpoint as E;
     let generates = config.task == Task::Generate;
@@ -156,7 +156,7 @@ pub(crate) async fn handle(engine: Arc<Engine>, request: Request<Incoming>) -> R
     let messages_api = matches!(endpoint, Endpoint::Messages | Endpoint::CountTokens);
     let done = match body.collect().await {
         Ok(body) => work(&engine, endpoint, body.to_bytes()).await,
-        // The client left while it sent; nobody reads this.
+        // The client left before it had sent the whole body, so this answer is never read.
         Err(_) => Err(Refusal::bad(config.flavour, "the request body ended early")),
     };
     done.unwrap_or_else(|refusal| refusal.reply(config, messages_api))
@@ -186,7 +186,8 @@ async fn work(engine: &Arc<Engine>, endpoint: Endpoint, body: Bytes) -> Result<R
     }
 }
 
-/// vLLM guards `/v1*`, and some newer prefixes in newer releases; llama-server everything but its health checks.
+/// Returns whether a path needs a key. vLLM protects `/v1*`, and some newer prefixes in newer releases; llama-server
+/// protects everything but its health checks.
 fn needs_key(config: &Config, path: &str) -> bool {
     if config.keys.is_empty() && !config.faults.wrong_key {
         return false;

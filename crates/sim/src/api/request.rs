@@ -1,4 +1,4 @@
-//! Reads request bodies and refuses them in the words of each engine.
+//! Reads request bodies and refuses bad ones with the messages of each engine.
 
 use std::fmt::Write as _;
 
@@ -96,7 +96,7 @@ impl Fields {
         Ok(Some(number as i64))
     }
 
-    /// The same refusal, said of an integer.
+    /// Turns the refusal into the one for an integer.
     fn as_integer(&self, name: &str, refusal: Refusal) -> Refusal {
         match (self.flavour, self.get(name)) {
             (Flavour::Vllm, Some(value @ Value::String(_))) => invalid(
@@ -112,7 +112,7 @@ impl Fields {
         }
     }
 
-    /// The first of `names` that is there, or the engine's complaint about the first.
+    /// Returns the first of `names` that is present, or the engine's error about the first name.
     pub(crate) fn required(&self, names: &[&str]) -> Result<&Value, Refusal> {
         if let Some(value) = names.iter().find_map(|name| self.get(name)) {
             return Ok(value);
@@ -124,7 +124,7 @@ impl Fields {
         })
     }
 
-    /// `stop`: one text or several.
+    /// Reads `stop`: one text or several.
     pub(crate) fn stops(&self, name: &str) -> Vec<String> {
         match self.get(name) {
             Some(Value::String(one)) => vec![one.clone()],
@@ -134,7 +134,7 @@ impl Fields {
     }
 }
 
-/// vLLM's complaint about fields that are not there.
+/// Returns vLLM's error about missing fields.
 fn missing(names: &[&str], n_fields: usize) -> Refusal {
     let plural = if names.len() == 1 { "" } else { "s" };
     let mut lines = String::new();
@@ -150,7 +150,7 @@ fn missing(names: &[&str], n_fields: usize) -> Refusal {
         .param(&format!("body.{first}"))
 }
 
-/// vLLM's complaint about one field.
+/// Returns vLLM's error about one field.
 pub(crate) fn invalid(kind: &str, loc: &str, msg: &str, input: &str) -> Refusal {
     let text = format!(
         "1 validation error:\n  {{'type': '{kind}', 'loc': '{loc}', 'msg': '{msg}', 'input': {input}}}"
@@ -158,7 +158,7 @@ pub(crate) fn invalid(kind: &str, loc: &str, msg: &str, input: &str) -> Refusal 
     Refusal::new(400, "Bad Request", text).param(loc)
 }
 
-/// A value as vLLM's messages show it.
+/// Formats a value as vLLM's messages do.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("'{text}'"),

@@ -105,7 +105,7 @@ impl Vllm {
         json!({"annotations": [], "text": text(&self.plan), "type": "output_text", "logprobs": logprobs})
     }
 
-    /// An event with its number and type, which stand last.
+    /// Returns an event with its number and type, which come last.
     fn event(&mut self, kind: &str, fields: Value) -> String {
         let mut data = match fields {
             Value::Object(data) => data,

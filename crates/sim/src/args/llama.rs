@@ -8,7 +8,7 @@ use crate::flavour::Version;
 
 /// Reads the words after `llama-server`, on top of the `LLAMA_ARG_*` environment.
 ///
-/// Unknown environment names are ignored, as in the real one.
+/// Unknown environment names are ignored, as in the real program.
 pub(crate) fn parse(args: &[String], version: Version, env: &Env) -> Result<Given, Exit> {
     let mut given = Given::default();
     let mut from_env: Vec<(&'static str, &'static str)> = Vec::new();

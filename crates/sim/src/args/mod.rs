@@ -1,7 +1,7 @@
 //! The engines' own command lines: flag tables with the versions that know each flag.
 //!
-//! The engines are strict about flags and change them between releases; that is what a gateway
-//! trips over, so the simulator refuses exactly what the simulated release refuses.
+//! The engines are strict about flags and change them between releases. A gateway easily gets that wrong, so the
+//! simulator refuses exactly the flags that the simulated release refuses.
 
 pub(crate) mod llama;
 pub(crate) mod llama_flags;
@@ -15,7 +15,7 @@ use crate::flavour::Version;
 /// The process environment, passed in so that tests can choose it.
 pub type Env = HashMap<String, String>;
 
-/// Why the program ends before it serves, and what it says.
+/// Exit code and output of a program that ends before it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
     pub code: i32,
@@ -33,12 +33,12 @@ impl Exit {
     }
 }
 
-/// What may follow a flag.
+/// The kind of value that may follow a flag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value {
-    /// Nothing.
+    /// The flag takes no value.
     Switch,
-    /// Nothing; `--no-…` is the opposite (vLLM).
+    /// The flag takes no value; `--no-…` is the opposite (vLLM).
     Toggle,
     Text,
     Int,
@@ -59,7 +59,7 @@ pub(crate) struct Flag {
     pub since: Version,
     /// First version without it.
     pub until: Option<Version>,
-    /// What the engine says when the flag still parses after `until` (llama.cpp).
+    /// The engine's message when the flag still parses after `until` (llama.cpp).
     pub removed: Option<&'static str>,
     pub env: Option<&'static str>,
     /// Help text; printed under the error message by llama-server.
@@ -96,7 +96,7 @@ impl Flag {
         self
     }
 
-    /// The name its values are stored under.
+    /// Returns the name under which the flag's values are stored.
     pub(crate) fn key(&self) -> &'static str {
         self.names.iter().find(|name| name.starts_with("--")).or(self.names.first()).copied().unwrap_or("")
     }
@@ -134,7 +134,7 @@ impl Given {
         self.values.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// A number that the parser has already checked.
+    /// Returns a number that the parser has already checked.
     pub(crate) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.one(key)?.parse().ok()
     }

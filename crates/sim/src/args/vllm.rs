@@ -92,7 +92,7 @@ fn finish(mut command: Command, unknown: &[&str], version: Version) -> Result<Co
     Ok(command)
 }
 
-/// A word that argparse takes for an option rather than a value: negative numbers are values.
+/// Returns whether argparse takes the word for an option rather than a value: negative numbers are values.
 fn is_option(word: &str) -> bool {
     word.len() > 1 && word.starts_with('-') && word.parse::<f64>().is_err()
 }
@@ -142,7 +142,7 @@ fn check(flag: &Flag, value: &str, version: Version) -> Result<(), Exit> {
     if valid { Ok(()) } else { Err(bad_value(flag, &format!("invalid {kind} value: '{value}'"))) }
 }
 
-/// `4096`, `4k` (decimal) or `4K` (binary).
+/// Parses `4096`, `4k` (decimal) or `4K` (binary).
 pub(crate) fn size(text: &str) -> Option<u64> {
     let (digits, factor) = match text.chars().last()? {
         'k' => (&text[..text.len() - 1], 1_000.0),

@@ -16,7 +16,7 @@ const fn f(names: &'static [&'static str], value: Value) -> Flag {
 }
 
 const DTYPES: &[&str] = &["auto", "half", "float16", "bfloat16", "float", "float32"];
-/// As printed by 0.32.0; see [`kv_cache_dtypes`] for older releases.
+/// Cache types as printed by 0.32.0; see [`kv_cache_dtypes`] for older releases.
 const KV_DTYPES: &[&str] = &[
     "auto",
     "bfloat16",

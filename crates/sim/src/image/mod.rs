@@ -37,7 +37,7 @@ pub enum ImageError {
 /// # Errors
 /// A file that cannot be read, or an archive that cannot be written.
 pub fn write_image(exe: &Path, tag: &str, flavour: Flavour, out: impl Write) -> Result<(), ImageError> {
-    // As in the real image.
+    // The real image sets this variable too.
     let env = match flavour {
         Flavour::Llamacpp => vec!["LLAMA_ARG_HOST=0.0.0.0"],
         Flavour::Vllm => Vec::new(),

@@ -21,8 +21,8 @@ use crate::{
     tx::{next, on_db},
 };
 
-/// Groups of models after which names that may be made up have none of their own: whoever has a key can ask for as many
-/// as he likes, and each group costs memory and time in every answer.
+/// Most groups of models before the names of refused requests are added up without a name. A caller with a key can ask
+/// for any number of made-up names, and each group costs memory and time in every answer.
 const MOST_NAMES: usize = 10_000;
 
 /// What requests are grouped by.
@@ -91,11 +91,11 @@ impl GroupColumn {
 /// The requests of one model, key, user or organisation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageGroup {
-    /// Of the key, user or organisation; `None` for models, and for requests without one.
+    /// Id of the key, user or organisation; `None` for models, and for requests without one.
     pub id: Option<i64>,
-    /// The model, or the name of the key, user or organisation; `None` if it does not exist (any more) for who asks.
+    /// The model, or the name of the key, user or organisation; `None` if it is gone or the caller may not see it.
     pub name: Option<String>,
-    /// First characters of the token; also of keys that do not exist any more.
+    /// First characters of the token. Also set for keys that no longer exist.
     pub key_prefix: Option<String>,
     pub sums: UsageSums,
     /// Latency in milliseconds.
@@ -143,18 +143,18 @@ impl Bucket {
         }
     }
 
-    /// How many of them a range touches.
+    /// Returns how many steps a range touches.
     pub fn count(self, from: Timestamp, to: Timestamp) -> i64 {
         let length = self.length();
         to.0.saturating_sub(1).div_euclid(length) - from.0.div_euclid(length) + 1
     }
 }
 
-/// Which of the two durations of a request.
+/// One of the two durations of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeKind {
     Latency,
-    /// Time to first token; of streamed answers only.
+    /// Time to first token. Only streamed answers have one.
     Ttft,
 }
 
@@ -167,9 +167,9 @@ pub struct UsageTimes {
 }
 
 impl Tx {
-    /// Totals by group, sorted, equal ones by name or id; and how many groups there are on all pages. Of models, names
-    /// that were refused and come behind 10,000 others count together, under the empty name. Keys, users and
-    /// organisations are named if they are of `scope` now; `None` is any organisation.
+    /// Returns totals by group, sorted, equal ones by name or id, and how many groups there are on all pages. Models:
+    /// once there are 10,000 names, further names of refused requests count together, under the empty name. Keys, users
+    /// and organisations have names if they belong to `scope` now; `None` is any organisation.
     pub async fn usage_groups(
         &mut self,
         filter: &UsageFilter,
@@ -213,7 +213,7 @@ impl Tx {
             UsageGroup { id, name, key_prefix: total.key_prefix, sums: total.sums, p50_ms, p95_ms }
         };
         let mut groups: Vec<UsageGroup> = totals.into_iter().map(finish).collect();
-        // Stable: equal ones stay in the order of their names or ids.
+        // The sort is stable: equal groups stay in the order of their names or ids.
         groups.sort_by(|a, b| {
             let order: Ordering = sort.by.of(a).cmp(&sort.by.of(b));
             if sort.order == Order::Desc { order.reverse() } else { order }
@@ -228,14 +228,15 @@ impl Tx {
         Ok((page, n_groups))
     }
 
-    /// Those that there are in `scope`: who moved to another organisation has a name there, and none here.
+    /// Returns the names of those that belong to `scope`. A user who moved to another organisation has a name there,
+    /// and none here.
     async fn names_of(
         &mut self,
         by: GroupBy,
         ids: &[i64],
         scope: Option<OrgId>,
     ) -> StoreResult<BTreeMap<i64, String>> {
-        // A few at once: each statement costs a round trip.
+        // Each statement asks for several ids, as each costs a round trip.
         macro_rules! some {
             ($sql:literal, $org:literal) => {
                 concat!(
@@ -256,7 +257,7 @@ impl Tx {
         let mut names = BTreeMap::new();
         for ids in ids.chunks(16) {
             let found: Vec<(i64, String)> = on_db!(self, |conn| {
-                // What is missing in the last chunk is filled up with an id that nothing has.
+                // The last chunk is filled up with an id that nothing has.
                 let padded = ids.iter().copied().chain(std::iter::repeat(0)).take(16);
                 let mut query = sqlx::query_as(sql);
                 for id in padded {
@@ -269,8 +270,8 @@ impl Tx {
         Ok(names)
     }
 
-    /// Totals of each step of time that the range touches, oldest first, steps without requests too. Minutes come from
-    /// raw rows alone. The caller bounds their number ([`Bucket::count`]).
+    /// Returns the totals of each step of time that the range touches, oldest first, steps without requests too.
+    /// Minutes come from raw rows alone. The caller bounds the number of steps ([`Bucket::count`]).
     pub async fn usage_series(
         &mut self,
         filter: &UsageFilter,
@@ -329,7 +330,7 @@ impl Tx {
         })
     }
 
-    /// How long requests took, or how long their first token.
+    /// Returns how long requests took, or how long they took to their first token.
     pub async fn usage_times(&mut self, filter: &UsageFilter, kind: TimeKind) -> StoreResult<UsageTimes> {
         let wanted = Wanted::new(filter);
         let plan = self.usage_plan(range_of(filter), Grain::Days).await?;

@@ -1,10 +1,10 @@
-//! Cells: the requests of one span of time that agree in everything that can be filtered or grouped by. This file adds
-//! rows up to cells and packs cells into the two columns of a roll-up.
+//! Cells. A cell holds the requests of one span of time that have the same values in everything that can be filtered or
+//! grouped by. This file adds rows up to cells and packs cells into the two columns of a roll-up.
 //!
-//! `sums`: a version byte; the model names; the keys (id and prefix); the cells, each with its place in these lists, its
-//! ids, status, task and outcome, and its sums. `times`: for each cell, in the same order, the packed histograms of latency
-//! and time to first token, each with its length in front. Numbers are varints. Cells are sorted, so that the same rows
-//! give the same bytes.
+//! `sums` holds: a version byte; the model names; the keys (id and prefix); the cells, each with its indexes into these
+//! lists, its ids, status, task and outcome, and its sums. `times` holds for each cell, in the same order, the packed
+//! histograms of latency and time to first token, each with its length in front. Numbers are varints. Cells are sorted,
+//! so that the same rows give the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,25 +18,26 @@ use crate::page::clean;
 
 /// First byte of `sums`.
 const VERSION: u8 = 3;
-/// It did not know rows that stand for several requests: it had as many of one as of the other.
+/// Version before rows could stand for several requests. In it the number of rows is the number of requests.
 const WITHOUT_ROWS: u8 = 2;
-/// It did not know free tokens either: in sums that old, budgets count all tokens.
+/// Version that also has no free tokens: in sums that old, budgets count all tokens.
 const WITHOUT_FREE: u8 = 1;
-/// Packed sums of a cell; [`WITHOUT_ROWS`] does not have the last one, [`WITHOUT_FREE`] not the last two.
+/// Number of packed sums of a cell. [`WITHOUT_ROWS`] lacks the last one, [`WITHOUT_FREE`] the last two.
 const N_FIELDS: usize = 10;
-/// A packed task is its place here, a packed outcome its place in [`Outcome::ALL`]: new ones go to the end.
+/// Tasks by packed number. A packed outcome is likewise its index in [`Outcome::ALL`]. New ones go to the end.
 const TASKS: [Task; 2] = [Task::Generate, Task::Embed];
 
 /// Totals of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageSums {
     pub requests: i64,
-    /// See [`FIRST_ERROR_STATUS`].
+    /// Requests with a status from [`FIRST_ERROR_STATUS`] on.
     pub errors: i64,
     pub prompt_tokens: i64,
     pub completion_tokens: i64,
     pub cached_tokens: i64,
-    /// Of both, those that were only counted (see [`Endpoint::runs_model`]): no budget pays for them.
+    /// Prompt and completion tokens that were only counted (see [`Endpoint::runs_model`]). They don't count against
+    /// budgets.
     pub free_tokens: i64,
     /// Requests whose tokens the gateway counted itself.
     pub estimated: i64,
@@ -44,9 +45,9 @@ pub struct UsageSums {
     pub latency_ms: i64,
     /// Requests with a time to first token.
     pub streamed: i64,
-    /// Milliseconds, of those.
+    /// Sum of the times to first token of the streamed requests, in milliseconds.
     pub ttft_ms: i64,
-    /// Raw rows that the requests had: fewer than requests, if some were refused alike and share one.
+    /// Number of raw rows of the requests. It is less than `requests` if some were refused alike and share a row.
     pub rows: i64,
 }
 
@@ -55,7 +56,8 @@ impl UsageSums {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
-    /// Adds another one. Sums that no `i64` holds stay at its end: a client must not be able to make sums fail.
+    /// Adds another sum. A sum that is too large for `i64` stays at the largest value: a client must not be able to
+    /// make sums fail.
     pub fn add(&mut self, other: &Self) {
         for (mine, more) in self.fields_mut().into_iter().zip(other.fields()) {
             *mine = mine.saturating_add(more);
@@ -63,7 +65,7 @@ impl UsageSums {
         self.errors = self.errors.saturating_add(other.errors);
     }
 
-    /// Those of one row, which stands for so many requests.
+    /// Returns the sums of one row, which stands for `requests` requests.
     pub(super) fn of_row(requests: i64, tokens: (i64, i64, Option<i64>), endpoint: Endpoint) -> Self {
         let (prompt_tokens, completion_tokens, cached_tokens) = tokens;
         let sums = Self {
@@ -78,7 +80,8 @@ impl UsageSums {
         Self { free_tokens, ..sums }
     }
 
-    /// The same with what else each of its requests has: the times in milliseconds are the mean of them.
+    /// Adds the other values of the row: its requests all have this status, and the times in milliseconds are their
+    /// mean.
     pub(super) fn with(self, status: u16, estimated: bool, (latency, ttft): (i64, Option<i64>)) -> Self {
         let of_all = |it: bool| if it { self.requests } else { 0 };
         Self {
@@ -91,7 +94,7 @@ impl UsageSums {
         }
     }
 
-    /// What is packed: all but the errors, which follow from the status of the cell.
+    /// Returns the sums that are packed: all but the errors, which follow from the status of the cell.
     fn fields(&self) -> [i64; N_FIELDS] {
         [
             self.requests,
@@ -123,7 +126,7 @@ impl UsageSums {
     }
 }
 
-/// What the requests of a cell agree in.
+/// The values that all requests of a cell share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Dims<'a> {
     pub(super) model: &'a str,
@@ -135,7 +138,7 @@ pub(super) struct Dims<'a> {
     pub(super) outcome: Outcome,
 }
 
-/// [`Dims`] on their own; the same order.
+/// [`Dims`] with owned texts, in the same sort order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct OwnDims {
     model: String,
@@ -155,12 +158,12 @@ impl From<Dims<'_>> for OwnDims {
     }
 }
 
-/// Histograms of a cell, in whichever form they are at hand.
+/// Histograms of a cell, in the form in which they are available.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Times<'a> {
-    /// Not asked for.
+    /// The caller did not ask for times.
     None,
-    /// Of one row.
+    /// The times of one row.
     One {
         latency: i64,
         ttft: Option<i64>,
@@ -183,7 +186,7 @@ impl Times<'_> {
         Some(())
     }
 
-    /// The same of times to first token.
+    /// Adds the times to first token to `histogram`; `None` if the packed ones are damaged.
     pub(super) fn ttft(self, histogram: &mut Histogram) -> Option<()> {
         match self {
             Self::None | Self::One { ttft: None, .. } => {}
@@ -194,18 +197,18 @@ impl Times<'_> {
     }
 }
 
-/// A cell as it is read.
+/// A cell that was read from a packed span or made from a row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CellRef<'a> {
     pub(super) dims: Dims<'a>,
     pub(super) sums: UsageSums,
-    /// When its first and last request came, in milliseconds from the begin of the span.
+    /// Time of its first and last request, in milliseconds from the start of the span.
     pub(super) window: (i64, i64),
     pub(super) times: Times<'a>,
 }
 
 impl CellRef<'_> {
-    /// The cell of one row of the span that begins at `start`.
+    /// Returns the cell of one row of the span that begins at `start`.
     fn of(row: &UsageRow, start: i64) -> CellRef<'_> {
         let at = time_of(row.id).0.saturating_sub(start);
         CellRef {
@@ -238,7 +241,7 @@ struct Cell {
     ttft: Histogram,
 }
 
-/// The two columns of a roll-up, and how many requests are in it.
+/// The two columns of a roll-up, and the number of requests in it.
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) requests: i64,
@@ -246,7 +249,7 @@ pub(super) struct Packed {
     pub(super) times: Vec<u8>,
 }
 
-/// Cells of one span in the making.
+/// Cells of one span that is being added up.
 #[derive(Debug, Default)]
 pub(super) struct Cells(BTreeMap<OwnDims, Cell>);
 
@@ -254,20 +257,20 @@ impl Cells {
     /// Adds a row to the span that begins at `start`.
     pub(super) fn record(&mut self, row: &UsageRow, start: i64) {
         let mut cell = CellRef::of(row, start);
-        // As the row itself is stored.
+        // The name is cleaned as in the stored row.
         let model = clean(&row.model_name);
         cell.dims.model = &model;
         let _ = self.add(&cell, 0);
     }
 
-    /// Adds a packed span whose begin lies `shift` milliseconds after that of this one; `None` if it is damaged.
+    /// Adds a packed span that begins `shift` milliseconds after this one; `None` if it is damaged.
     pub(super) fn merge(&mut self, sums: &[u8], times: &[u8], shift: i64) -> Option<()> {
         let mut whole = Some(());
         each(sums, Some(times), |cell| whole = whole.and(self.add(&cell, shift)))?;
         whole
     }
 
-    /// The same for a span of the same begin, but with the names that are not `known` taken out.
+    /// Adds a packed span with the same start, with the names that are not `known` taken out.
     pub(super) fn fold(&mut self, sums: &[u8], times: &[u8], known: &BTreeSet<String>) -> Option<()> {
         let mut whole = Some(());
         each(sums, Some(times), |mut cell| {
@@ -318,7 +321,7 @@ impl Cells {
             varint::put(out, models.get(dims.model.as_str()).copied().unwrap_or(0));
             varint::put(out, dims.key.as_ref().and_then(|it| keys.get(it)).copied().unwrap_or(0));
             for id in [dims.user_id, dims.org_id] {
-                // Ids begin with 1.
+                // Ids begin with 1, so 0 stands for no id.
                 varint::put_signed(out, id.unwrap_or(0));
             }
             varint::put(out, dims.status.into());
@@ -340,8 +343,8 @@ impl Cells {
     }
 }
 
-/// Shows every cell of a packed span; without `times` they have no histograms. `None` if it is damaged or of a newer
-/// version.
+/// Calls `visit` for every cell of a packed span; without `times` they have no histograms. Returns `None` if the span
+/// is damaged or of a newer version.
 pub(super) fn each<'a>(
     mut sums: &'a [u8],
     times: Option<&'a [u8]>,
@@ -467,7 +470,7 @@ mod tests {
             outcome: Outcome::Rejected,
         };
         assert_eq!((cell.dims, cell.window), (dims, (5, 125)));
-        // More than an `i64` stays at its end.
+        // A sum that is too large for `i64` stays at the largest value.
         let sums = UsageSums {
             requests: 2,
             rows: 2,

@@ -1,6 +1,7 @@
-//! Names of models that there never were. Whoever has a key can make them up; rows keep them for as long as rows are kept,
-//! and lists find them by the sums. When the rows of a day have gone for their age, its sums lose them too: they are added
-//! to the requests without a name, so that what is kept for ever is bounded by what there is.
+//! Removes names of models that never existed. Any caller with a key can make names up. Rows keep them for as long as
+//! retention keeps rows, and lists find them by the sums. When retention has deleted the rows of a day, its sums lose
+//! these names too: their requests are added to those without a name. So the size of what is kept for ever depends on
+//! the models that exist, not on what callers ask for.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +16,13 @@ use crate::{
 
 /// Key in `meta`: the day up to which names were folded, in milliseconds.
 const FOLDED: &str = "usage_names_folded";
-/// How requests for a name that nobody serves end: refused as unknown, or by a limit before.
+/// Status codes of requests for a name that is not served: refused as unknown, or by a limit before that.
 pub(super) const UNROUTED: [u16; 2] = [404, 429];
 
 impl Tx {
-    /// Takes the names of models that there never were out of the sums of the oldest day whose raw rows are gone; whether
-    /// there was one. A name counts as a model's if there is a model or an engine of the registry of that name, or if one
-    /// of that day's requests for it came further than to be refused as unknown or by a limit.
+    /// Takes the names of models that never existed out of the sums of the oldest day whose raw rows are gone. Returns
+    /// whether there was such a day. A name counts as a model's if a model or a registry entry has it, or if one of
+    /// that day's requests for it ended in another way than as unknown or over a limit.
     pub async fn fold_usage_names(&mut self) -> StoreResult<bool> {
         const NEXT: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = 24 AND start_at >= $1";
         const NAMES: &str = "SELECT served_name FROM models UNION SELECT served_name FROM registry";
@@ -52,7 +53,7 @@ impl Tx {
         Ok(true)
     }
 
-    /// Leaves one roll-up of the span, with no names but `known` ones.
+    /// Leaves one roll-up of the span, with only the `known` names in it.
     async fn fold_span(&mut self, hours: i64, start: i64, known: &BTreeSet<String>) -> StoreResult<()> {
         const TAKE: &str =
             "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 RETURNING sums, times";

@@ -1,7 +1,7 @@
-//! Adding rows. Replays of the spool repeat batches, so a row counts when the database says that it was new, and it is
-//! added to the sums in the transaction that stores it: rows and sums can't part.
+//! Adds rows. Replays of the spool repeat batches, so a row counts only if the database says that it was new, and it is
+//! added to the sums in the transaction that stores it. So rows and sums always agree.
 //!
-//! Sums are added as rows of their own, never by changing others: several gateways on one Postgres do not wait for each
+//! Sums are inserted as new rows and never change existing ones: several gateways on one Postgres do not wait for each
 //! other, and a batch costs two small inserts, whatever is in it. [`crate::Tx::compact_usage`] adds them up later.
 
 use std::{
@@ -24,13 +24,13 @@ use crate::{
     tx::{Inner, on_db},
 };
 
-/// Rows of one insert, from large to small: few round trips for a batch of any size, and few statement texts. SQLite
-/// takes 32,766 parameters, Postgres 65,535.
+/// Number of rows of one insert, from large to small: few round trips for a batch of any size, and few SQL texts.
+/// SQLite takes 32,766 parameters, Postgres 65,535.
 const CHUNKS: [usize; 4] = [256, 32, 4, 1];
 
-/// One text for each of [`CHUNKS`]; they hold nothing but placeholders, by number for Postgres and by place for
-/// SQLite: there sqlx looks up the name of each numbered one, and SQLite searches a list for it, so that a thousand of
-/// them cost more than the insert itself (measured: 30 against 4 µs a row).
+/// One SQL text for each of [`CHUNKS`] and database. Placeholders are numbered for Postgres and positional for SQLite:
+/// there sqlx looks up the name of each numbered one, and SQLite searches a list for it, so that a thousand of them
+/// cost more than the insert itself (measured: 30 against 4 µs a row).
 static INSERTS: LazyLock<[[String; 4]; 2]> =
     LazyLock::new(|| [false, true].map(|numbered| CHUNKS.map(|n_rows| insert_text(n_rows, numbered))));
 
@@ -53,7 +53,7 @@ fn insert_text(n_rows: usize, numbered: bool) -> String {
 }
 
 impl Tx {
-    /// Adds rows; those whose id is known are skipped, so that a batch may be repeated. Says how many were new.
+    /// Adds rows and returns how many were new. Skips rows whose id is known, so that a batch may be repeated.
     pub async fn insert_usage(&mut self, rows: &[UsageRow]) -> StoreResult<u64> {
         let mut rest = rows;
         let mut new = HashSet::with_capacity(rows.len());
@@ -66,7 +66,7 @@ impl Tx {
             }
         }
         let n_new = new.len() as u64;
-        // A row that stands twice in the batch is new once.
+        // A row that occurs twice in the batch counts once.
         self.roll_up(rows.iter().filter(|it| new.remove(&it.id))).await?;
         Ok(n_new)
     }
@@ -134,7 +134,7 @@ impl Tx {
     }
 }
 
-/// The error of a roll-up that can't be read.
+/// Returns the error for a roll-up that can't be read.
 pub(super) fn corrupt(start: i64) -> StoreError {
     StoreError::Corrupt { table: "usage_rollups", id: start.to_string(), what: "sums or times" }
 }

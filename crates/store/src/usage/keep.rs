@@ -1,5 +1,5 @@
-//! What keeps the ledger in order: old rows go, sums are added up, sums of rows from before there were any are made, and
-//! both can be compared.
+//! Maintenance of the ledger: deletes old rows, adds sums up, makes the sums of rows from before there were sums, and
+//! compares rows with sums.
 
 use gantry_domain::{
     Timestamp,
@@ -20,22 +20,22 @@ use crate::{
     tx::{Inner, Turn, next, on_db},
 };
 
-/// Roll-ups of one span are added up to about this many bytes. More cells than fit there are the work of a client that
-/// makes names up; a reader still needs no more memory than this at a time.
+/// Roll-ups of one span are added up to about this many bytes. Only a client that makes names up produces more cells
+/// than fit in that. A reader then still needs no more memory than this at a time.
 const LARGEST: i64 = 8 << 20;
-/// Roll-ups below this size are added up without regard to their proportion.
+/// Roll-ups below this size are added up without regard to their relative sizes.
 const SMALL: i64 = 64 << 10;
-/// Spans that are compacted in one transaction; writers wait for some ten milliseconds.
+/// Number of spans that are compacted in one transaction. Writers wait for some ten milliseconds meanwhile.
 const SPANS: i64 = 8;
 
-/// A place among the spans that have sums; the default one is before all.
+/// A position among the spans that have sums. The default is before all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageSpan {
     hours: i64,
     start: i64,
 }
 
-/// Raw rows and sums of the same time.
+/// Sums over the same time from raw rows and from roll-ups, to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageCheck {
     pub from: Timestamp,
@@ -45,7 +45,7 @@ pub struct UsageCheck {
     pub rows: UsageSums,
     /// From the sums of hours.
     pub hours: UsageSums,
-    /// From those of days; `None` if the time is no whole day.
+    /// From the sums of days; `None` if the time is not a whole day.
     pub days: Option<UsageSums>,
 }
 
@@ -58,13 +58,14 @@ impl UsageCheck {
 }
 
 impl Tx {
-    /// Deletes up to `limit` of the oldest rows made before the hour of `before`; says how many. Call it until that is
-    /// 0, each time in a transaction of its own, so that writers get their turn in between. Sums stay.
+    /// Deletes up to `limit` of the oldest rows made before the hour of `before` and returns how many. Call it until
+    /// that is 0, each time in a transaction of its own, so that writers get their turn in between. Sums stay.
     pub async fn delete_usage_before(&mut self, before: Timestamp, limit: i64) -> StoreResult<u64> {
         const SQL: &str =
             "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE id < $1 ORDER BY id LIMIT $2)";
         self.take_turn(Turn::Upkeep).await?;
-        // Whole hours: a range must be able to tell what is complete. It is noted before the first row goes.
+        // Only whole hours are deleted, so that a range can tell which hours are complete. The hour is noted before the
+        // first row goes.
         let hour = Timestamp(before.0.max(0) / HOUR * HOUR);
         if hour > self.usage_raw_since().await? {
             self.meta_set(RAW_SINCE, &hour.0.to_string()).await?;
@@ -77,10 +78,10 @@ impl Tx {
 
     /// Adds up the roll-ups of some spans behind `after` that have at least `at_least` of them. A large roll-up is left
     /// as it is until the small ones have half its size, so that it is not rewritten for every few requests; `thorough`
-    /// adds up all the same. Call it with the place that it gives until that is `None`, each time in a transaction of its
-    /// own.
+    /// adds them up in any case. Call it again with the returned position until that is `None`, each time in a
+    /// transaction of its own.
     ///
-    /// Gateways that want to do so at the same time do it one after the other.
+    /// Gateways that compact at the same time take turns.
     pub async fn compact_usage(
         &mut self,
         at_least: i64,
@@ -121,14 +122,15 @@ impl Tx {
                 self.insert_rollup(hours, start, &cells.pack()).await?;
                 n_merged += 1;
             }
-            // Also behind one whose roll-ups are too large to be added up: it would be the first for ever.
+            // The position also moves behind a span whose roll-ups are too large to be added up. Otherwise that span
+            // would stay first for ever.
             place = UsageSpan { hours, start };
         }
         Ok((spans.len() as i64 == SPANS).then_some(place))
     }
 
-    /// Compares rows and sums of the time from `from` (to the day's end, at most to `to`). Both must be full hours. In a
-    /// reading transaction, so that both are of the same moment.
+    /// Compares rows and sums of the time from `from` (to the day's end, at most to `to`). Both must be full hours.
+    /// Runs in a reading transaction, so that both are of the same moment.
     pub async fn check_usage(&mut self, from: Timestamp, to: Timestamp) -> StoreResult<UsageCheck> {
         const SQL: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(requests), 0) AS BIGINT), \
              CAST(COALESCE(SUM(CASE WHEN status_code >= 400 THEN requests ELSE 0 END), 0) AS BIGINT), \
@@ -148,7 +150,7 @@ impl Tx {
         Ok(UsageCheck { from, to, rows, hours, days })
     }
 
-    /// The hours from the first to the end of the last that rows or sums are there for.
+    /// Returns the start of the first hour that has rows or sums, and the end of the last one.
     pub async fn usage_extent(&mut self) -> StoreResult<Option<(Timestamp, Timestamp)>> {
         const OLDEST: &str = "SELECT id FROM usage ORDER BY id LIMIT 1";
         const NEWEST: &str = "SELECT id FROM usage ORDER BY id DESC LIMIT 1";
@@ -168,7 +170,7 @@ impl Tx {
         Ok(first.zip(last).map(|(first, last)| (Timestamp(*first), Timestamp(last + HOUR))))
     }
 
-    /// The first hour at or after `from` (a full one) that rows or sums are there for.
+    /// Returns the first hour at or after `from` (a full one) that has rows or sums.
     pub async fn next_usage(&mut self, from: Timestamp) -> StoreResult<Option<Timestamp>> {
         const ROW: &str = "SELECT id FROM usage WHERE id >= $1 ORDER BY id LIMIT 1";
         const SUM: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = $2 AND start_at >= $1";
@@ -196,8 +198,8 @@ impl Tx {
         Ok(sums)
     }
 
-    /// Lets no other gateway add sums until the transaction ends: what it adds while a day is made anew would be in it
-    /// twice or not at all.
+    /// Lets no other gateway add sums until the transaction ends. Sums that it added while a day is made anew would be
+    /// counted twice or not at all.
     async fn lock_rollups(&mut self) -> StoreResult<()> {
         const SQL: &str = "LOCK TABLE usage_rollups IN SHARE ROW EXCLUSIVE MODE";
         self.take_turn(Turn::Upkeep).await?;
@@ -213,7 +215,7 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
     }
 
-    /// Makes the sums of the oldest day that has none yet, if any. Whatever sums the day had go.
+    /// Makes the sums of the oldest day that has none yet, if any. Replaces any sums that the day has.
     async fn roll_up_day(&mut self) -> StoreResult<()> {
         const TAKE: &str = "DELETE FROM usage_unrolled \
              WHERE start_at = (SELECT MIN(start_at) FROM usage_unrolled) RETURNING start_at";
@@ -243,7 +245,7 @@ impl Tx {
     }
 }
 
-/// Of sizes in ascending order, the largest that is worth adding up; `None` if fewer than two are.
+/// Returns the largest of the sizes (in ascending order) that is worth adding up; `None` if fewer than two are.
 fn taken_up_to(sizes: &[i64], thorough: bool) -> Option<i64> {
     let (mut sum, mut n) = (0, 0_usize);
     for size in sizes {
@@ -257,7 +259,8 @@ fn taken_up_to(sizes: &[i64], thorough: bool) -> Option<i64> {
 }
 
 impl Store {
-    /// Makes the sums of rows that an older program wrote; after that there is nothing to do, and nobody is held up.
+    /// Makes the sums of rows that an older program wrote. Later calls find nothing to do and block no other
+    /// transaction.
     pub(crate) async fn roll_up_old_usage(&self) -> StoreResult<()> {
         while self.read().await?.is_day_unrolled().await? {
             let mut tx = self.write().await?;

@@ -1,6 +1,6 @@
-//! Pages of raw rows. The sums say how many matching rows each hour has, and between which milliseconds: the total of a
-//! list costs no count over rows, a far page no walk over those before it, and a filter that matches little no search
-//! where nothing is.
+//! Pages of raw rows. The sums say how many matching rows each hour has, and between which milliseconds. So the total
+//! of a list needs no count over rows, a far page needs no walk over the rows before it, and a filter that matches
+//! little searches only where matching rows are.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::{
     tx::{next, on_db},
 };
 
-/// A row as it lies in the database; see [`UsageRow`] for the fields.
+/// A row in the form of the database; see [`UsageRow`] for the fields.
 #[derive(Debug, Clone, Copy)]
 pub struct UsageRef<'a> {
     pub id: Uuid,
@@ -48,7 +48,7 @@ pub struct UsageRef<'a> {
 }
 
 impl<'a> UsageRef<'a> {
-    /// Of the columns that [`Tx::usage_before`] selects.
+    /// Reads the columns that [`Tx::usage_before`] selects.
     fn read(
         id: Uuid,
         req_id: &'a str,
@@ -59,7 +59,7 @@ impl<'a> UsageRef<'a> {
         let mut rest = rest.split(',');
         let mut next = || rest.next();
         let number = |text: &str| text.parse::<i64>().ok();
-        // The absent one is empty.
+        // An absent value is empty.
         let optional = |text: &str| if text.is_empty() { Some(None) } else { number(text).map(Some) };
         Some(Self {
             id,
@@ -91,13 +91,13 @@ impl<'a> UsageRef<'a> {
 struct Stretch {
     range: Range,
     n: i64,
-    /// A whole day, of whose hours more is known.
+    /// Whether this is a whole day. Its hours can be looked up for more detail.
     is_day: bool,
 }
 
 impl Tx {
-    /// One page of rows, newest first, and how many there are on all pages. Rows that went for their age count neither
-    /// here nor there.
+    /// Returns one page of rows, newest first, and how many there are on all pages. Rows that retention deleted are
+    /// neither listed nor counted.
     pub async fn usage(
         &mut self,
         filter: &UsageFilter,
@@ -130,10 +130,10 @@ impl Tx {
         Ok((rows, total))
     }
 
-    /// The stretches of a plan that have matching rows, oldest first.
+    /// Returns the stretches of a plan that have matching rows, oldest first.
     async fn stretches(&mut self, plan: &Plan, wanted: &Wanted<'_>) -> StoreResult<Vec<Stretch>> {
         const COUNT: [&str; 7] = by_driver!("SELECT COUNT(*)", "");
-        // By their begin: how long, how many, first and last.
+        // Stretches by their start: length, number of rows, first and last time.
         let mut found: BTreeMap<i64, (i64, i64, Range)> = BTreeMap::new();
         let spans = plan.days.iter().map(|it| (24, *it)).chain(plan.hours.iter().map(|it| (1, *it)));
         for (hours, range) in spans {
@@ -182,11 +182,11 @@ impl Tx {
         rows.into_iter().map(UsageRow::try_from).collect()
     }
 
-    /// Shows up to `limit` rows, newest first: those before the row `before`, or the newest. Gives the id of the last
+    /// Shows up to `limit` rows, newest first: those before the row `before`, or the newest. Returns the id of the last
     /// one; `None` if there was none.
     ///
     /// # Errors
-    /// Those of the database. The rows shown until then stay shown.
+    /// Those of the database. The callback keeps the rows that it was given before the error.
     pub async fn usage_before(
         &mut self,
         filter: &UsageFilter,
@@ -194,8 +194,8 @@ impl Tx {
         limit: i64,
         mut show: impl FnMut(&UsageRef<'_>),
     ) -> StoreResult<Option<Uuid>> {
-        // Numbers and words of closed sets come as one text: SQLite gives each value of a row memory of its own, under a
-        // lock that both threads want, and with 20 of them an export did little else.
+        // Numbers and words of closed sets are selected as one text: SQLite allocates each value of a row separately,
+        // under a lock that both threads want, and with 20 of them an export did little else.
         const SQL: [&str; 7] = by_driver!(
             "SELECT id, req_id, key_prefix, model_name, concat_ws(',', created_at, \
              COALESCE(CAST(key_id AS TEXT), ''), COALESCE(CAST(user_id AS TEXT), ''), \
@@ -208,7 +208,7 @@ impl Tx {
         let (from, mut to) = range_of(filter);
         let from = from.max(self.usage_raw_since().await?.0);
         if let Some(id) = before {
-            // Rows of the same millisecond are told apart by the condition on the id.
+            // The condition on the id distinguishes rows of the same millisecond.
             to = to.min(gantry_domain::usage::time_of(id).0 + 1);
         }
         let sql = SQL[wanted.driver() as usize];

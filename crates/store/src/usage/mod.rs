@@ -1,4 +1,5 @@
-//! The usage ledger: raw rows in the order of time for as long as they are kept, and their sums by hour and day for ever.
+//! The usage ledger. Raw rows are stored in the order of time for as long as retention keeps them. Their sums by hour
+//! and day are kept for ever.
 //!
 //! - [`insert`]: rows come in batches that may be repeated; the same transaction adds those that are new to the sums
 //! - [`cells`]: what sums are made of, and how they are packed
@@ -10,7 +11,7 @@
 //! - [`keep`]: retention, compaction, and whether sums and rows agree
 //! - [`fold`]: names of models that there never were
 //!
-//! Times are those in the ids of the rows: a range of time is a range of the primary key.
+//! A row's time is the one in its id, so a range of time is a range of the primary key.
 
 mod analysis;
 mod cells;
@@ -34,16 +35,16 @@ pub use spent::TokensSpent;
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 
-/// Which answers to show.
+/// Selects requests by the HTTP status of their answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusFilter {
-    /// The first digit: 2 for `2xx`.
+    /// All codes with this first digit: 2 for `2xx`.
     Class(u8),
     Exact(u16),
 }
 
 impl StatusFilter {
-    /// First and last status code.
+    /// Returns the first and the last status code.
     pub(crate) fn range(self) -> (i32, i32) {
         match self {
             Self::Class(digit) => (i32::from(digit) * 100, i32::from(digit) * 100 + 99),
@@ -52,7 +53,7 @@ impl StatusFilter {
     }
 }
 
-/// All conditions that are set must hold.
+/// Conditions on usage. A request must meet all that are set.
 #[derive(Debug, Clone)]
 pub struct UsageFilter {
     /// Inclusive.
@@ -70,7 +71,7 @@ pub struct UsageFilter {
 }
 
 impl Default for UsageFilter {
-    /// Everything.
+    /// Matches everything.
     fn default() -> Self {
         Self {
             from: Timestamp(0),

@@ -1,8 +1,9 @@
-//! Which parts of a range come from where. Whole days come from the sums of days, whole hours at their ends from those
-//! of hours, and what is left of the first and the last hour from raw rows: every request counts once, to the
-//! millisecond.
+//! Decides which parts of a range come from where. Whole days come from the sums of days, the remaining whole hours
+//! from the sums of hours, and what is left of the first and the last hour from raw rows: every request counts once, to
+//! the millisecond.
 //!
-//! Hours whose raw rows are gone (retention) come from their sums even if the range cuts them: they count whole.
+//! Hours whose raw rows are gone (retention) come from their sums even if the range cuts them: then the whole hour
+//! counts.
 
 use gantry_domain::{
     Timestamp,
@@ -23,34 +24,34 @@ use crate::{
     tx::{next, on_db},
 };
 
-/// End of the times that an id holds, in milliseconds.
+/// Exclusive end of the times that an id can hold, in milliseconds.
 const END_OF_TIME: i64 = 1 << 48;
-/// Key in `meta`: the hour from which on no raw row was deleted for its age.
+/// Key in `meta`: the hour from which on retention has deleted no raw row.
 pub(super) const RAW_SINCE: &str = "usage_raw_since";
 
-/// A range of milliseconds without its end.
+/// A range of milliseconds: first (inclusive), end (exclusive).
 pub(super) type Range = (i64, i64);
 
 /// The parts of a range, none of them empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Less than an hour each: before and after the others.
+    /// Parts shorter than an hour: before and after the others.
     pub(super) raw: Vec<Range>,
     pub(super) hours: Vec<Range>,
     pub(super) days: Option<Range>,
 }
 
-/// How the wholes of a range are wanted.
+/// Which sums are used for the whole days of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grain {
-    /// Whole days as days.
+    /// The sums of days.
     Days,
-    /// All of them as hours.
+    /// The sums of hours.
     Hours,
 }
 
 impl Plan {
-    /// For a range, and the whole hours from `first` to `last` of it that sums may stand for.
+    /// Makes the plan for a range. Sums may stand for its whole hours from `first` to `last`.
     fn of((from, to): Range, (first, last): Range, grain: Grain) -> Self {
         let mut plan = Self::default();
         if first > last {
@@ -69,24 +70,24 @@ impl Plan {
     }
 }
 
-/// The first multiple of `unit` that is not before `time`, which is not negative.
+/// Returns the first multiple of `unit` that is not before `time`, which is not negative.
 fn ceil(time: i64, unit: i64) -> i64 {
     (time + unit - 1) / unit * unit
 }
 
-/// The range of a filter within the times that ids hold.
+/// Returns the range of a filter, cut to the times that ids can hold.
 pub(super) fn range_of(filter: &UsageFilter) -> Range {
     (filter.from.0.clamp(0, END_OF_TIME), filter.to.0.clamp(0, END_OF_TIME))
 }
 
 impl Tx {
-    /// The hour from which on all raw rows are there; older ones may have been deleted for their age.
+    /// Returns the hour from which on all raw rows are there. Retention may have deleted older ones.
     pub async fn usage_raw_since(&mut self) -> StoreResult<Timestamp> {
         let stored = self.meta_get(RAW_SINCE).await?;
         Ok(Timestamp(stored.and_then(|it| it.parse().ok()).unwrap_or(0)))
     }
 
-    /// How to add up the requests of a range.
+    /// Returns from where to read the requests of a range.
     pub(super) async fn usage_plan(&mut self, range: Range, grain: Grain) -> StoreResult<Plan> {
         let (from, to) = range;
         if from >= to {
@@ -102,7 +103,7 @@ impl Tx {
         Ok(Plan::of(range, (first, last), grain))
     }
 
-    /// Whether there is a raw row of that time.
+    /// Returns whether there is a raw row of that time.
     async fn has_usage(&mut self, (from, to): Range) -> StoreResult<bool> {
         const SQL: &str =
             "SELECT COUNT(*) FROM (SELECT id FROM usage WHERE id >= $1 AND id < $2 LIMIT 1) AS found";
@@ -116,8 +117,8 @@ impl Tx {
         Ok(n > 0)
     }
 
-    /// Shows every cell that matches, by the plan: with the begin of its span or, for a raw row, its own time. The
-    /// range of the filter is not looked at.
+    /// Calls the callback for every cell of the plan that matches, with the start of its span or, for a raw row, its
+    /// own time. Ignores the range of the filter.
     pub(super) async fn each_usage_cell(
         &mut self,
         plan: &Plan,
@@ -137,7 +138,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Every matching cell of the roll-ups of `hours` (1 or 24) that begin in the range.
+    /// Reads every matching cell of the roll-ups of `hours` (1 or 24) that begin in the range.
     pub(super) async fn each_rollup(
         &mut self,
         hours: i64,
@@ -152,7 +153,7 @@ impl Tx {
                              WHERE hours = $1 AND start_at >= $2 AND start_at < $3";
         let sql = if with_times { TIMES } else { SUMS };
         on_db!(self, |conn, patience| {
-            // One at a time: together they may be large.
+            // Roll-ups are read one at a time: together they may be large.
             let mut rows = sqlx::query(sql).bind(hours).bind(from).bind(to).fetch(conn);
             while let Some(row) = next(&mut rows, patience).await? {
                 let start: i64 = row.try_get(0)?;
@@ -170,7 +171,7 @@ impl Tx {
         })
     }
 
-    /// Every matching raw row of the range, as a cell.
+    /// Reads every matching raw row of the range, as a cell.
     pub(super) async fn each_raw_cell(
         &mut self,
         (from, to): Range,

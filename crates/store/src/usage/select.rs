@@ -1,5 +1,5 @@
-//! Filters over raw rows. A filter has one SQL text for each index that may drive it: databases do not use an index for a
-//! condition that may be switched off by a parameter.
+//! Filters over raw rows. A filter has one SQL text for each index that may find its rows: databases do not use an
+//! index for a condition that a parameter may switch off.
 
 use std::borrow::Cow;
 
@@ -91,7 +91,7 @@ macro_rules! matching {
 }
 pub(super) use matching;
 
-/// One text for each [`Driver`], in its order: `$head`, the conditions, `$tail`.
+/// Makes one SQL text for each [`Driver`], in its order: `$head`, the conditions, `$tail`.
 macro_rules! by_driver {
     ($head:expr, $tail:expr) => {
         [
@@ -126,7 +126,7 @@ macro_rules! bind {
 }
 pub(super) use bind;
 
-/// Which index finds the rows of a filter; without a better one the primary key, by time.
+/// The index that finds the rows of a filter. Without a better one it is the primary key, by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Driver {
     Time,
@@ -138,7 +138,7 @@ pub(super) enum Driver {
     Org,
 }
 
-/// A filter made ready.
+/// A filter in the form that queries need.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) filter: &'a UsageFilter,
@@ -153,7 +153,7 @@ impl<'a> Wanted<'a> {
         Self { filter, model: filter.model.as_deref().map(clean), status }
     }
 
-    /// The index that likely leaves the fewest rows.
+    /// Returns the index that likely leaves the fewest rows.
     pub(super) fn driver(&self) -> Driver {
         let filter = self.filter;
         let trouble = self.status.0 >= i32::from(FIRST_ERROR_STATUS)
@@ -171,7 +171,7 @@ impl<'a> Wanted<'a> {
         .unwrap_or(Driver::Time)
     }
 
-    /// Whether the requests of a cell match; their time is not looked at.
+    /// Returns whether the requests of a cell match. Ignores their time.
     pub(super) fn matches(&self, dims: &Dims<'_>) -> bool {
         let filter = self.filter;
         (self.status.0..=self.status.1).contains(&i32::from(dims.status))

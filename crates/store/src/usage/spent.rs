@@ -1,5 +1,5 @@
-//! What counts against budgets, from the same sums as every other question about usage: right for as long as sums are
-//! kept, which is for ever, and as cheap for a month of millions of requests as for one of a few.
+//! Tokens that count against budgets. They come from the same sums as all other usage queries, which are kept for ever.
+//! So they are always right, and a month of millions of requests costs as little as one of a few.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -12,16 +12,17 @@ use super::{
 };
 use crate::{StoreResult, Tx};
 
-/// Tokens that count against budgets, of one key (or of all sessions, without one) of one user in one organisation.
+/// Tokens that count against budgets. They belong to one key (or, without one, to all sessions) of one user in one
+/// organisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokensSpent {
     pub key_id: Option<KeyId>,
     /// `None` for a key of the organisation itself.
     pub user_id: Option<UserId>,
     pub org_id: Option<OrgId>,
-    /// Of the requests of the day.
+    /// Tokens of the requests of the day.
     pub day: i64,
-    /// Of the requests of the month.
+    /// Tokens of the requests of the month.
     pub month: i64,
 }
 
@@ -29,8 +30,8 @@ pub struct TokensSpent {
 type Holders = (Option<i64>, Option<i64>, Option<i64>);
 
 impl Tx {
-    /// What requests of `month`, and of the `day` within it, spent: tokens of prompts and completions, but for those
-    /// that were only counted. Of holders without requests there is nothing, the others come in the order of their ids.
+    /// Returns what requests of `month`, and of the `day` within it, spent: tokens of prompts and completions, but not
+    /// those that were only counted. Holders without requests are left out; the others come in the order of their ids.
     pub async fn tokens_spent(
         &mut self,
         month: Range<Timestamp>,
@@ -39,7 +40,7 @@ impl Tx {
         let everything = UsageFilter::default();
         let wanted = Wanted::new(&everything);
         let mut spent: BTreeMap<Holders, (i64, i64)> = BTreeMap::new();
-        // A part for itself, so that one that begins or ends within an hour is exact, too.
+        // The day is a part of its own, so that one that begins or ends within an hour is exact, too.
         for (from, to) in [(month.start, day.start), (day.start, day.end), (day.end, month.end)] {
             let of_day = (from, to) == (day.start, day.end);
             let part = range_of(&UsageFilter { from, to, ..UsageFilter::default() });

@@ -71,7 +71,7 @@ on_both! {
         let change = UserChange { username: Some("ÄNN".to_owned()), ..UserChange::default() };
         let error = store.write().await.unwrap().update_user(bob.id, &change).await.unwrap_err();
         assert!(matches!(error, StoreError::Conflict(Constraint::Username)), "{error:?}");
-        // To change the case of one's own name is no conflict.
+        // Changing the case of one's own name is not a conflict.
         let mut tx = store.write().await.unwrap();
         assert_eq!(tx.update_user(ann.id, &change).await.unwrap().unwrap().username, "ÄNN");
     }
@@ -82,7 +82,7 @@ on_both! {
         let zoe = db.user(org.id, apart, Role::User).await;
         assert_eq!(zoe.username, "Zo\u{eb}");
         assert_eq!(db.org("e\u{301}").await.name, "\u{e9}");
-        // As rows were written before there was one form.
+        // These rows are as older versions wrote them, in which names had more than one form.
         db.tamper("UPDATE users SET username = 'Ole\u{301}', username_lower = 'ole\u{301}'").await.unwrap();
         db.tamper("UPDATE orgs SET name = 'e\u{301}', name_lower = 'e\u{301}' WHERE id = 2").await.unwrap();
         let mut tx = db.store.read().await.unwrap();
@@ -98,7 +98,7 @@ on_both! {
         let change = OrgChange { name: Some("\u{c9}".to_owned()), ..OrgChange::default() };
         let error = db.store.write().await.unwrap().update_org(org.id, &change).await.unwrap_err();
         assert!(matches!(error, StoreError::Conflict(Constraint::OrgName)), "{error:?}");
-        // Two that were different then: each signs in as he is written.
+        // Two names that were different then: each user signs in with their own spelling.
         let mut tx = db.store.write().await.unwrap();
         let other = tx.insert_user(&new_user(org.id, "later", Role::User), NOW).await.unwrap();
         tx.commit().await.unwrap();
@@ -109,7 +109,7 @@ on_both! {
         for (name, id) in [("ole\u{301}", zoe.id), ("ol\u{e9}", other.id)] {
             assert_eq!(tx.user_by_name(name).await.unwrap().map(|it| it.id), Some(id), "{name:?}");
         }
-        // The own name in the one form is no conflict with oneself.
+        // A user's own name in the other form is not a conflict with the user.
         tx.delete_user(other.id).await.unwrap();
         let change = UserChange { username: Some("Ol\u{e9}".to_owned()), ..UserChange::default() };
         assert_eq!(tx.update_user(zoe.id, &change).await.unwrap().unwrap().username, "Ol\u{e9}");
@@ -123,7 +123,7 @@ on_both! {
         for (by, up) in [
             (OrgColumn::Id, ["b_c", "Bac", "abc"]),
             (OrgColumn::Name, ["abc", "b_c", "Bac"]),
-            // All at once: by id.
+            // All have the same time, so they are sorted by id.
             (OrgColumn::CreatedAt, ["b_c", "Bac", "abc"]),
         ] {
             let mut want = up.to_vec();

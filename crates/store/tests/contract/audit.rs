@@ -34,7 +34,7 @@ async fn write(store: &Store, action: Action, object: &str, now: Timestamp) -> i
     seq
 }
 
-/// As the verifier does it: how many rows hold.
+/// Checks the chain as the verifier does, and returns how many rows are correct.
 async fn verify(store: &Store) -> Result<u64, Broken> {
     let mut tx = store.read().await.unwrap();
     let (anchor, head) = tx.audit_ends().await.unwrap();
@@ -96,7 +96,7 @@ on_both! {
             tasks.spawn(async move {
                 for n in 0..10_u32 {
                     let mut tx = store.write().await.unwrap();
-                    // As handlers do it: some take the first lock, some end in nothing.
+                    // The transactions do what handlers do: some take the first lock, some are rolled back.
                     if n % 2 == 0 {
                         tx.exclusive().await.unwrap();
                     }
@@ -134,7 +134,7 @@ on_both! {
         for n in 0..3 {
             write(&db.store, Action::ModelStart, &n.to_string(), at(n)).await;
         }
-        // The database itself holds to the words of `actor_type`.
+        // The database itself allows only the known values of `actor_type`.
         db.tamper("UPDATE audit SET actor_type = 'robot' WHERE seq = 2").await.unwrap_err();
         db.tamper("UPDATE audit SET object_type = '' WHERE seq = 2").await.unwrap();
         let mut tx = db.store.read().await.unwrap();

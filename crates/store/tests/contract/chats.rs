@@ -17,7 +17,7 @@ fn chat(n: i64, user: UserId) -> ChatSession {
         user_id: user,
         title: "New chat".to_owned(),
         model_name: "org/m".to_owned(),
-        // The second is with an engine of the registry.
+        // The second chat is with an engine of the registry.
         engine: (n != 2).then_some(EngineKind::Vllm),
         constraints: json!({ "max_model_len": n }).as_object().unwrap().clone(),
         created_at: at(n),
@@ -46,7 +46,7 @@ on_both! {
         let read = tx.chat_messages(first.id, 0, 10).await.unwrap();
         assert_eq!(read, [ChatMessage { id, content: "a\u{fffd}b".to_owned(), ..said.clone() }]);
         assert_eq!(tx.chat_messages(first.id, id, 10).await.unwrap(), [], "what comes after it");
-        // Three and two bytes more for U+FFFD, and the metrics as JSON.
+        // The text takes three bytes for U+FFFD and two more, and the metrics are stored as JSON.
         let size = ChatSize { messages: 1, bytes: 5 + 13 };
         assert_eq!(tx.chat_size(first.id).await.unwrap(), size);
         let found = tx.chat(mine, first.id).await.unwrap().unwrap();
@@ -57,7 +57,7 @@ on_both! {
         assert_eq!((listed, total), (vec![(second.clone(), 0), (changed.clone(), 1)], 2));
         assert_eq!(tx.chats(mine, 1, 1).await.unwrap().0, [(changed, 1)]);
 
-        // Nobody reaches another's.
+        // No user reaches the chats of another one.
         tx.insert_chat_message(second.id, &ChatMessage { metrics: None, ..said.clone() }, None).await.unwrap();
         let all = ChatSize { messages: 2, bytes: 5 + 13 + 5 };
         assert_eq!(tx.chats_size(mine).await.unwrap(), all);

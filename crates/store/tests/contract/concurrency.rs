@@ -11,7 +11,7 @@ use crate::{
     usage::row,
 };
 
-/// The bootstrap as the API does it: `false` if there was an owner.
+/// Creates the first owner as the API does: `false` if there was one.
 async fn bootstrap(store: Store, n: usize) -> StoreResult<bool> {
     let mut tx = store.write().await?;
     tx.exclusive().await?;
@@ -24,7 +24,8 @@ async fn bootstrap(store: Store, n: usize) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// Polls a future `n` times at most, each time when it was woken, and drops it then: as `select!` does with what lost.
+/// Polls a future at most `n` times, each time when it was woken, and then drops it, as `select!` drops the futures
+/// that lost.
 async fn polled<F: Future>(n: usize, future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
     let mut left = n;
@@ -39,7 +40,7 @@ async fn polled<F: Future>(n: usize, future: F) -> Option<F::Output> {
 }
 
 on_both! {
-    /// A connection that was given back in the middle of something must not take its next user with it.
+    /// A connection that was given back in the middle of its work must not break its next user.
     async fn whoever_is_cancelled_leaves_nothing_to_the_next(db: &Database) {
         let mut cancelled = 0;
         for n in 1..60 {
@@ -50,7 +51,7 @@ on_both! {
             };
             cancelled += usize::from(begun.is_none());
             drop(begun);
-            // All connections that there are; on SQLite writers queue.
+            // These are all connections; on SQLite writers queue for one.
             let at_once = if db.store.kind() == DatabaseKind::Sqlite { 1 } else { 6 };
             let mut writers = Vec::new();
             for i in 0..at_once {
@@ -67,7 +68,7 @@ on_both! {
 
     async fn of_two_that_wait_for_each_other_one_may_try_again(db: &Database) {
         if db.store.kind() == DatabaseKind::Sqlite {
-            // Its writers do not run at the same time.
+            // SQLite does not run writers at the same time.
             return;
         }
         let orgs = [db.org("one").await.id, db.org("two").await.id];
@@ -100,7 +101,7 @@ on_both! {
     }
 
     async fn writers_and_readers_do_not_lock_each_other_out(db: &Database) {
-        // A second program on the same database: its writers are not queued behind ours.
+        // This is like a second program on the same database: its writers don't queue behind ours.
         let other = Store::open(&db.url).await.unwrap();
         let mut tasks = JoinSet::new();
         for task in 0..8_u32 {
@@ -132,7 +133,8 @@ on_both! {
         other.close().await;
     }
 
-    /// Both change the same keys: the one as they were used, the other in an order of the database's own.
+    /// Both transactions change the same keys: one in the order of their use, the other in an order that the database
+    /// chooses.
     async fn an_organisation_can_be_deleted_while_the_use_of_its_keys_is_noted(db: &Database) {
         const WAITS: &str = "SELECT 1 FROM pg_locks WHERE relation = 'orgs'::regclass AND mode = 'RowExclusiveLock' \
              OR locktype = 'advisory' AND NOT granted AND objid::bigint::bit(32)::int = hashtext(current_schema())";
@@ -188,7 +190,7 @@ on_both! {
                 tx.insert_org(&format!("gone {n}"), NOW).await.unwrap();
                 std::future::pending::<()>().await;
             });
-            // Cancelled at different places: in the queue, while it begins, after it wrote.
+            // The tasks are cancelled at different places: in the queue, while they begin, after they wrote.
             tokio::time::sleep(Duration::from_micros(n * 100)).await;
             tasks.shutdown().await;
         }

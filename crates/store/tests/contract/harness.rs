@@ -1,4 +1,4 @@
-//! A fresh database for each test, and what every test needs in it.
+//! Creates a fresh database for each test, and what every test needs in it.
 
 use std::{fs::OpenOptions, io::Write as _, path::Path};
 
@@ -16,12 +16,12 @@ use uuid::Uuid;
 
 pub(crate) const NOW: Timestamp = Timestamp(1_795_219_804_123);
 
-/// `NOW` and `ms` milliseconds.
+/// Returns the time `ms` milliseconds after `NOW`.
 pub(crate) fn at(ms: i64) -> Timestamp {
     Timestamp(NOW.0 + ms)
 }
 
-/// A database that goes away with [`Database::remove`].
+/// A database that [`Database::remove`] deletes.
 pub(crate) struct Database {
     pub(crate) store: Store,
     pub(crate) url: String,
@@ -61,7 +61,7 @@ fn env(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|it| !it.is_empty())
 }
 
-/// The server to test on; `None` notes the skip.
+/// Returns the URL of the server to test on; `None` notes that its tests are skipped.
 pub(crate) fn postgres_url() -> Option<String> {
     let url = env("TEST_POSTGRES_URL");
     if url.is_none() {
@@ -70,14 +70,14 @@ pub(crate) fn postgres_url() -> Option<String> {
         eprintln!("SKIP store::postgres: {reason}");
         if let Some(file) = env("GANTRY_SKIP_FILE") {
             let mut file = OpenOptions::new().append(true).create(true).open(file).unwrap();
-            // One write, so that lines of parallel tests do not mix.
+            // The line is written at once, so that lines of parallel tests do not mix.
             file.write_all(format!("store::postgres\tSKIP\t{reason}\n").as_bytes()).unwrap();
         }
     }
     url
 }
 
-/// The first versions of the schema in a folder.
+/// Returns the migrations in a folder up to `version`.
 async fn until(version: i64, folder: &Path) -> Migrator {
     let all = Migrator::new(folder).await.unwrap();
     Migrator::with_migrations(all.iter().filter(|it| it.version <= version).cloned().collect())
@@ -117,7 +117,7 @@ impl Database {
         self.dir.as_ref().unwrap().path()
     }
 
-    /// Runs a statement behind the store's back.
+    /// Runs a statement directly on the database, without the store.
     pub(crate) async fn tamper(&self, sql: &'static str) -> Result<u64, sqlx::Error> {
         match self.store.kind() {
             DatabaseKind::Sqlite => {
@@ -132,7 +132,8 @@ impl Database {
         }
     }
 
-    /// Leaves an empty database with the schema of an older version, which [`Database::tamper`] can fill. The store is closed.
+    /// Leaves an empty database with the schema of an older version, which [`Database::tamper`] can fill. The store is
+    /// closed.
     pub(crate) async fn go_back_to(&self, version: i64) {
         self.store.close().await;
         let of = |kind: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(kind);
@@ -154,7 +155,7 @@ impl Database {
         }
     }
 
-    /// `table.column` of our own tables, sorted.
+    /// Returns `table.column` of our own tables, sorted.
     pub(crate) async fn columns(&self) -> Vec<String> {
         const SQLITE: &str = "SELECT m.name || '.' || p.name FROM sqlite_master m JOIN pragma_table_info(m.name) p \
                               WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name NOT LIKE '%sqlx%'";
@@ -168,7 +169,7 @@ impl Database {
         .await
     }
 
-    /// Names of our own indexes, sorted, without those that the databases make for primary keys.
+    /// Returns the names of our own indexes, sorted, without those that the databases make for primary keys.
     pub(crate) async fn indexes(&self) -> Vec<String> {
         const SQLITE: &str = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL";
         const POSTGRES: &str = "SELECT indexname::text FROM pg_indexes \
@@ -180,7 +181,7 @@ impl Database {
         .await
     }
 
-    /// The first column of what a query finds, sorted.
+    /// Returns the first column of a query's result, sorted.
     pub(crate) async fn texts(&self, sql: &'static str) -> Vec<String> {
         let mut found: Vec<String> = match self.store.kind() {
             DatabaseKind::Sqlite => {
@@ -224,7 +225,7 @@ pub(crate) fn new_user(org_id: OrgId, username: &str, role: Role) -> NewUser {
     }
 }
 
-/// A key of the organisation; `number` makes its token unlike others.
+/// Returns a key of the organisation; `number` makes its token unique.
 pub(crate) fn new_key(org_id: OrgId, number: u8, name: &str) -> NewKey {
     NewKey {
         settings: KeySettings { name: name.to_owned(), ..KeySettings::default() },

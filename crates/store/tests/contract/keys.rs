@@ -134,7 +134,7 @@ on_both! {
         let with = |q: &str| KeyFilter { q: Some(q.to_owned()), ..KeyFilter::default() };
         assert_eq!(ids(&mut tx, &with("ÜRO"), sort).await, [1]);
         assert_eq!(ids(&mut tx, &with("%"), sort).await, [4]);
-        // In the prefixes `gty_Ab000002` …
+        // The text occurs in the prefixes `gty_Ab000002` …
         assert_eq!(ids(&mut tx, &with("ab000002"), sort).await, [2]);
         assert_eq!(ids(&mut tx, &with("y_a"), sort).await, [1, 2, 3, 4]);
         assert_eq!(ids(&mut tx, &KeyFilter { org_id: Some(org.id), ..all.clone() }, sort).await, [1, 2, 3]);
@@ -194,7 +194,7 @@ on_both! {
         assert_eq!(usable, [of_org, of_user, expired]);
         let counts = [(None, None, 5), (Some(org.id), None, 4), (Some(org.id), Some(ann.id), 1)];
         for (org, user, n) in counts {
-            // Those whose holder may come back count.
+            // Keys whose holder may be enabled again count.
             assert_eq!(tx.count_usable_keys(org, user, NOW).await.unwrap(), n, "{org:?} {user:?}");
         }
         for id in [of_disabled, of_closed] {
@@ -225,7 +225,7 @@ on_both! {
         for number in 0..130_u8 {
             made.push(tx.insert_key(&new_key(org.id, number, ""), NOW).await.unwrap().id);
         }
-        // More than two statements, a key twice, and one that is gone.
+        // The uses fill more than two statements, and contain a key twice and one that is gone.
         let mut uses: Vec<_> = made.iter().rev().map(|id| (*id, at(id.0))).collect();
         uses.extend([(made[0], at(500)), (made[0], at(400)), (KeyId(999), at(1))]);
         let now = at(10_000);
@@ -239,7 +239,7 @@ on_both! {
         for id in &made[3..] {
             assert_eq!(last(&mut tx, *id).await, at(id.0));
         }
-        // Under a clock that was ahead, and then right.
+        // The first time is from a clock that was ahead, the second from one that is right.
         tx.touch_keys(&[(made[0], at(90_000))], at(90_000)).await.unwrap();
         tx.touch_keys(&[(made[0], at(9_000))], now).await.unwrap();
         assert_eq!(last(&mut tx, made[0]).await, at(9_000));

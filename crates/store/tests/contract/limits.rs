@@ -20,7 +20,7 @@ async fn db_org(tx: &mut Tx, name: &str) -> OrgId {
     tx.insert_org(name, NOW).await.unwrap().id
 }
 
-/// Asks as a gateway does at some time within the history.
+/// Asks what was spent, as a gateway does, at some time within the history.
 async fn assert_spent(db: &Database, rows: &[&UsageRow], dice: &mut Dice) {
     let Some(now) = rows.first().map(|_| dice.of(rows).created_at) else { return };
     let [day, month] = [Period::Day, Period::Month].map(|it| it.start(now)..it.end(now));
@@ -87,7 +87,7 @@ on_both! {
         assert_eq!((changed.limits, &changed.models), (limits, &models));
         let key = tx.key(key.id).await.unwrap().unwrap();
         assert_eq!((key.user_limits, &key.user_models), (limits, &models));
-        // What a change does not speak of stays.
+        // Fields that a change does not contain stay as they are.
         let renamed = UserChange { username: Some("anne".to_owned()), ..UserChange::default() };
         let renamed = tx.update_user(ann.id, &renamed).await.unwrap().unwrap();
         assert_eq!((renamed.limits, &renamed.models), (limits, &models));
@@ -99,7 +99,7 @@ on_both! {
     async fn tokens_are_summed_by_holder_and_period(db: &Database) {
         let of = |ms, number, key: Option<i64>, org| UsageRow {
             key_id: key.map(KeyId),
-            // Whose key it is: 2 is the organisation's own.
+            // User of the key; key 2 belongs to the organisation itself.
             user_id: key.filter(|it| *it != 2).map(UserId),
             org_id: Some(OrgId(org)),
             prompt_tokens: 10,
@@ -130,12 +130,12 @@ on_both! {
         ]);
     }
 
-    /// Batches that come late, twice or in any order, sums added up or made anew, rows that are too old to be kept:
-    /// what was spent of a day and a month of UTC is the plain sum of all rows that there ever were.
+    /// Batches come late, twice or in any order, sums are added up or made anew, rows are too old to be kept. In each
+    /// case what was spent of a day and a month of UTC is the plain sum of all rows that ever existed.
     async fn what_was_spent_is_the_sum_of_all_rows_whatever_became_of_them(db: &Database) {
         for history in 0..8 {
             let mut dice = Dice(history);
-            // In a year of its own, and over the ends of at least two months.
+            // Each history is in a year of its own, and covers the ends of at least two months.
             let shift = history as i64 * 366 * DAY;
             let rows: Vec<UsageRow> = (0..200).map(|n| {
                 let row = any_row(&mut dice, n, 70);

@@ -116,7 +116,7 @@ on_both! {
         assert_eq!(shown(tx.models(true).await.unwrap()), [1, 2, 3]);
         tx.mark_deleting(first.id, NOW).await.unwrap();
         let third = tx.insert_model(&draft("qwen"), NOW).await.unwrap();
-        // Postgres also counted the refused one.
+        // Postgres counts the refused row too, so its id is skipped.
         assert_eq!(shown(tx.models(true).await.unwrap()), [2, 3, third.id.0]);
     }
 
@@ -188,10 +188,10 @@ on_both! {
         assert!(tx.record_diagnosis(id, 1, &found).await.unwrap());
         let details: Vec<_> = tx.events(id, 9).await.unwrap().into_iter().map(|it| it.detail.unwrap()).collect();
         assert_eq!(details, ["Damaged: \u{fffd} is not a model", "after 1 s: Damaged: \u{fffd} is not a model"]);
-        // Null is a value to try; none is another thing.
+        // A fix that sets a value to null is different from one without a value.
         assert_eq!(tx.model(id).await.unwrap().unwrap().diagnosis, Some(found.clone()));
 
-        // Another command was given meanwhile, or the model is gone.
+        // Meanwhile there was another command, or the model is gone.
         let stopped = tx.command(id, Wanted::Stopped, None, NOW).await.unwrap().unwrap();
         assert_eq!(stopped.diagnosis, Some(found.clone()));
         assert!(!tx.record_diagnosis(id, 1, &diagnosis("late")).await.unwrap());
@@ -201,21 +201,21 @@ on_both! {
 
         let model = tx.command(id, Wanted::Running, None, NOW).await.unwrap().unwrap();
         assert_eq!(model.diagnosis, None);
-        // What came up again without a command runs without one, too.
+        // The same holds for a model that comes up again without a command.
         assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
         let runs = Phase::Running { generation: 3, instance: InstanceId("c".to_owned()), port: 1, since: NOW };
         assert!(tx.record_phase(&model, &Phase::Starting { generation: 3, since: NOW }, "boot").await.unwrap());
         assert!(tx.model(id).await.unwrap().unwrap().diagnosis.is_some());
         assert!(tx.record_phase(&model, &runs, "boot").await.unwrap());
         assert_eq!(tx.model(id).await.unwrap().unwrap().diagnosis, None);
-        // The last entry of the timeline tells of something else than a failure.
+        // The last entry of the timeline is not a failure.
         let event = ModelEvent { to: State::Running, reason: None, ..failed(Some("after 2 s")) };
         tx.insert_event(id, &event).await.unwrap();
         assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
         assert_eq!(tx.events(id, 1).await.unwrap()[0].detail.as_deref(), Some("after 2 s"));
         tx.commit().await.unwrap();
 
-        // What another version wrote is no reason to lose the model.
+        // A diagnosis that another version wrote does not make the model unreadable.
         db.tamper("UPDATE models SET diagnosis = '{}'").await.unwrap();
         assert_eq!(db.store.read().await.unwrap().model(id).await.unwrap().unwrap().diagnosis, None);
     }
@@ -319,7 +319,7 @@ on_both! {
         let good = Blueprint::of(&model);
         assert_eq!((model.launched.as_ref(), &model.last_good, &model.apply), (Some(&good), &None, &None));
 
-        // Edited while it starts: what got ready is what was started.
+        // The model was edited while it started. What got ready is what was started.
         let edit = ModelDraft { task: Task::Generate, config: ModelConfig::default(), ..draft("qwen") };
         tx.update_model(id, &edit, NOW).await.unwrap();
         let running = Phase::Running { generation: 1, instance, port: 40_001, since: NOW };
@@ -339,7 +339,7 @@ on_both! {
         assert_eq!((after.generation, Blueprint::of(&after), after.apply.as_ref()), (3, good, Some(&back)));
         assert!(tx.roll_back(&model, &Blueprint::of(&model), &back, at(4)).await.unwrap().is_none());
 
-        // Ready again: requests no longer wait, but what happened stays known until the next command.
+        // The model is ready again: requests no longer wait, but what happened stays known until the next command.
         let running = Phase::Running { generation: 3, instance: InstanceId("d0".to_owned()), port: 1, since: NOW };
         assert!(tx.record_phase(&after, &running, "boot").await.unwrap());
         let done = tx.model(id).await.unwrap().unwrap().apply.unwrap();
@@ -359,7 +359,7 @@ on_both! {
         assert_eq!(model.starts, Some(Starts { boot: Some("one".to_owned()), again: Vec::new() }));
         let good = Blueprint::of(&model);
 
-        // Edited since, and not applied.
+        // The model was edited since, and the edit was not applied.
         let edit = ModelDraft { config: ModelConfig::default(), ..draft("qwen") };
         tx.update_model(id, &edit, NOW).await.unwrap();
         let starts = Starts { again: vec![at(5)], ..model.starts.clone().unwrap() };
@@ -371,7 +371,7 @@ on_both! {
         assert_eq!(model.launched, Some(good));
         assert_eq!(model.starts, Some(Starts { boot: Some("two".to_owned()), again: vec![at(5)] }));
 
-        // A command begins anew.
+        // A command clears the record of starts.
         let apply = Apply { at: at(6), swap: true, rollback: true, rolled_back: None };
         let model = tx.command(id, Wanted::Running, Some(&apply), at(6)).await.unwrap().unwrap();
         assert_eq!(model.starts, None);

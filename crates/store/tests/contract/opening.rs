@@ -1,4 +1,4 @@
-//! Opening, the schema's versions, and transactions as such.
+//! Opening a database, versions of the schema, and basics of transactions.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ on_both! {
     }
 
     async fn what_an_older_version_wrote_is_read(db: &Database) {
-        // Before registry entries had several addresses, and chats could be with an engine of no known type.
+        // In version 8 registry entries had only one address, and every chat had a known engine type.
         db.go_back_to(8).await;
         for sql in [
             "INSERT INTO registry (served_name, url, task, api_key, created_at) \
@@ -118,7 +118,7 @@ on_both! {
         let error = Store::open(&db.url).await.unwrap_err();
         assert!(matches!(error, StoreError::Schema(_)), "{error:?}");
         assert!(error.to_string().contains("version 9999"), "{error}");
-        // The refusal must not leave the advisory lock behind either.
+        // The refusal must not leave the advisory lock held.
         let error = Store::open(&db.url).await.unwrap_err();
         assert!(matches!(error, StoreError::Schema(_)), "{error:?}");
         assert_eq!(db.store.read().await.unwrap().org(org.id).await.unwrap(), Some(org));
@@ -158,7 +158,7 @@ async fn a_sqlite_file_is_private_and_logs_ahead() {
 
 #[tokio::test]
 async fn several_processes_may_open_a_new_file_at_once() {
-    // Which lock is met by whom is chance: with two at a time one opening in fifty failed.
+    // Which lock causes the conflict is random: with two at a time one opening in fifty failed.
     for _ in 0..10 {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", dir.path().join("new.db").display());
@@ -192,7 +192,7 @@ fn futures_can_be_sent_between_threads() {
 
 on_both! {
     async fn quick_reads_do_not_wait_for_long_ones(db: &Database) {
-        // More than there are connections for them: each has a transaction open, as a sum over a year has.
+        // There are more queries than connections for them. Each has a transaction open, as a sum over a year has.
         let mut long = tokio::task::JoinSet::new();
         let (begun, mut all_begun) = tokio::sync::mpsc::channel(32);
         for _ in 0..12 {

@@ -1,4 +1,4 @@
-//! Both databases are the same, and nothing of the store is untested.
+//! Both databases have the same schema, and every method of the store has a test.
 
 use std::{fs, path::Path};
 

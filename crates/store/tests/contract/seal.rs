@@ -1,4 +1,4 @@
-//! Secrets in rows: what is stored of them, and what becomes of those that can't be opened.
+//! Secrets in rows: how they are stored, and what happens to those that can't be opened.
 
 use gantry_domain::model::{ModelDraft, Task};
 use gantry_store::{RegistryEntry, Seal, Store, StoreError};
@@ -30,7 +30,7 @@ fn entry() -> RegistryEntry {
     }
 }
 
-/// A model and an entry with secrets, and one that gateways share.
+/// Adds a model and a registry entry with secrets, and a secret that gateways share.
 async fn fill(store: &Store) {
     let mut tx = store.write().await.unwrap();
     tx.insert_model(&draft("qwen"), NOW).await.unwrap();
@@ -39,7 +39,7 @@ async fn fill(store: &Store) {
     tx.commit().await.unwrap();
 }
 
-/// How many of the three are in clear.
+/// Returns how many of the three secrets are in clear.
 async fn in_clear(db: &Database) -> u64 {
     let mut n = 0;
     for sql in [
@@ -52,7 +52,7 @@ async fn in_clear(db: &Database) -> u64 {
     n
 }
 
-/// All three, as a gateway with these keys reads them.
+/// Returns all three secrets as a gateway with these keys reads them.
 async fn read(store: &Store) -> [Option<String>; 3] {
     let mut tx = store.write().await.unwrap();
     let models = tx.models(false).await.unwrap();
@@ -76,7 +76,7 @@ on_both! {
         assert_eq!((done.sealed, done.unreadable), (3, Vec::new()));
         assert_eq!((in_clear(db).await, read(&store).await), (0, all()));
         assert_eq!(store.reseal().await.unwrap().sealed, 0);
-        // What is written from now on is never in clear.
+        // Secrets that are written from now on are never in clear.
         let mut tx = store.write().await.unwrap();
         tx.insert_model(&draft("other"), NOW).await.unwrap();
         tx.upsert_registry(&RegistryEntry { served_name: "near".to_owned(), ..entry() }).await.unwrap();
@@ -106,7 +106,7 @@ on_both! {
         let shared = tx.shared_secret("engine-key", &"another".to_owned().into()).await.unwrap_err();
         assert!(matches!(&shared, StoreError::Sealed { .. }) && shared.to_string().contains("database-keys"));
         drop(tx);
-        // Lists have the rows; an entry that would be asked without its key is not among those that can be used.
+        // Lists contain the rows. An entry whose engine would be called without its key is not among the usable ones.
         let mut tx = wrong.write().await.unwrap();
         let model = tx.models(false).await.unwrap().remove(0);
         assert!(model.hub_token.is_none() && model.sealed_hub_token.is_some());
@@ -114,7 +114,7 @@ on_both! {
         let readable = tx.readable_registry().await.unwrap();
         assert_eq!((readable.rows.len(), readable.bad.len()), (0, 1));
         assert_eq!((tx.readable_models().await.unwrap().rows.len(), clear(model.hub_token.as_ref())), (1, None));
-        // A change of something else keeps it.
+        // A change of another field keeps the secret.
         let sealed = model.sealed_hub_token.clone();
         let edit = ModelDraft { name: "new".to_owned(), hub_token: None, sealed_hub_token: sealed, ..draft("qwen") };
         tx.update_model(model.id, &edit, NOW).await.unwrap().unwrap();
@@ -122,7 +122,7 @@ on_both! {
         let right = db.store.clone().with_seal(seal(&["2", "1"]));
         assert_eq!(read(&right).await, all());
 
-        // What nothing opens any more can be given up.
+        // Secrets that no key opens any more can be deleted.
         let mut tx = wrong.write().await.unwrap();
         assert_eq!(tx.forget_unreadable().await.unwrap().len(), 3);
         tx.commit().await.unwrap();

@@ -41,7 +41,7 @@ on_both! {
         }
         assert_eq!(tx.delete_user_sessions(ann.id, Some([2; 32])).await.unwrap(), 2);
         assert!(tx.session(&[2; 32]).await.unwrap().is_some());
-        // The one that ends at this very instant has ended.
+        // The session that ends at this very instant has ended.
         assert_eq!(tx.purge_sessions(at(10)).await.unwrap(), 1);
         assert!(tx.session(&[5; 32]).await.unwrap().is_some());
         assert_eq!(tx.delete_user_sessions(ann.id, None).await.unwrap(), 1);
@@ -110,7 +110,7 @@ on_both! {
         let disable = UserChange { enabled: Some(false), ..UserChange::default() };
         tx.update_user(off.id, &disable).await.unwrap();
         tx.update_org(closed.id, &OrgChange { enabled: Some(false), ..OrgChange::default() }).await.unwrap();
-        // One that a clock made which was years ahead.
+        // This session was made by a clock that was years ahead.
         let ahead = Session { created_at: at(9_000_000), ..session(5, ann.id, at(9_000_100)) };
         tx.insert_session(&ahead).await.unwrap();
         assert_eq!(tx.live_sessions(at(10)).await.unwrap().rows, [(session(2, ann.id, at(11)), ann.clone())]);

@@ -1,4 +1,4 @@
-//! Who supervises, and that nobody else writes.
+//! Only the gateway that supervises may write.
 
 use std::time::Duration;
 
@@ -89,7 +89,8 @@ on_both! {
                     assert!(taken, "nobody else wants it");
                     break first;
                 }
-                // The server was told to end it after so long, and this machine let more time pass before the question.
+                // The server closes a silent connection after `silence`, and this machine let more time pass before the
+                // statement.
                 Err(error) => assert!(silence < Duration::from_mins(1), "{error:?}"),
             }
             silence *= 2;
@@ -103,7 +104,7 @@ on_both! {
 
     async fn a_copy_gets_an_id_of_its_own(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
-        // As an earlier version made it, which left its id in the data directory.
+        // An earlier version made this database and left its id in the data directory.
         let old = tx.instance_id().await.unwrap();
         assert_eq!(tx.claim_home("a", Some(&old.to_string())).await.unwrap(), (old, false));
         assert_eq!(tx.claim_home("a", None).await.unwrap(), (old, false));

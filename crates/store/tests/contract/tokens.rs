@@ -54,7 +54,7 @@ on_both! {
         assert_eq!(tx.tokens(&one, 1, 0).await.unwrap(), (Vec::new(), 0));
         let of_ann = TokenFilter { user_id: Some(ann.id), ..TokenFilter::default() };
         assert_eq!(tx.tokens(&of_ann, 10, 0).await.unwrap().1, 2);
-        // The one that ends at this very instant has ended.
+        // The token that ends at this very instant has ended.
         assert_eq!(tx.count_live_tokens(ann.id, at(10)).await.unwrap(), 1);
         assert_eq!(tx.purge_tokens(at(10)).await.unwrap(), 1);
         assert_eq!(tx.delete_user_tokens(ann.id).await.unwrap(), 1);

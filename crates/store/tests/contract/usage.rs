@@ -43,7 +43,7 @@ async fn count(tx: &mut Tx, filter: UsageFilter) -> i64 {
 
 on_both! {
     async fn a_batch_may_be_repeated(db: &Database) {
-        // 64 + 8 + 8 + 5 × 1: every size of statement.
+        // 85 rows are 2 × 32 + 5 × 4 + 1, so they fill statements of several sizes.
         let rows: Vec<_> = (0..85).map(|n| row(at(n), n as u128)).collect();
         let mut tx = db.store.write().await.unwrap();
         assert_eq!(tx.insert_usage(&rows[..20]).await.unwrap(), 20);

@@ -1,4 +1,4 @@
-//! Sums of the usage ledger: whatever is asked, they say what the rows say.
+//! Sums of the usage ledger: every query on them gives the same result as on the rows.
 
 use std::collections::BTreeMap;
 
@@ -58,14 +58,14 @@ fn model(n: i64) -> String {
     ["qwen", "bge", "org/llama-3", "näme, \"x\""][n as usize].to_owned()
 }
 
-/// A row within some days, of few models, keys, users and organisations.
+/// Returns a row within some days, of few models, keys, users and organisations.
 pub(crate) fn any_row(dice: &mut Dice, number: u128, days: i64) -> UsageRow {
     let when = Timestamp(at(0).0 / DAY * DAY + dice.roll(days * DAY));
     let key = dice.roll(6);
     let (status_code, outcome) = dice.of(&ENDINGS);
     let task = dice.of(&[Task::Generate, Task::Generate, Task::Embed]);
     let size = 1 << dice.roll(20);
-    // Only what was refused is counted together.
+    // Only refused requests share a row.
     let requests = if status_code == 429 { 1 + dice.roll(50) } else { 1 };
     UsageRow {
         key_id: (key > 0).then_some(KeyId(key)),
@@ -88,7 +88,7 @@ pub(crate) fn any_row(dice: &mut Dice, number: u128, days: i64) -> UsageRow {
     }
 }
 
-/// A filter that matches something more often than not.
+/// Returns a filter that more often than not matches something.
 fn any_filter(dice: &mut Dice, days: i64) -> UsageFilter {
     let begin = at(0).0 / DAY * DAY;
     let unit = dice.of(&[1, 1000, HOUR, DAY]);
@@ -155,7 +155,7 @@ fn sums<'a>(rows: impl IntoIterator<Item = &'a UsageRow>) -> UsageSums {
     sums
 }
 
-/// Of values, and how often each was seen.
+/// Returns the histogram of values, each with how often it was seen.
 fn histogram(values: impl Iterator<Item = (i64, i64)>) -> Histogram {
     let mut histogram = Histogram::default();
     values.for_each(|(it, n)| (0..n).for_each(|_| histogram.record(it)));
@@ -170,7 +170,7 @@ async fn groups(tx: &mut Tx, filter: &UsageFilter, by: GroupBy) -> Vec<UsageGrou
     groups
 }
 
-/// Everything that can be asked about a filter, against the rows themselves.
+/// Compares the results of all queries with this filter with the rows themselves.
 async fn assert_says_what_the_rows_say(
     tx: &mut Tx,
     rows: &[UsageRow],
@@ -313,7 +313,7 @@ on_both! {
         assert_eq!(insert(&db.store, &twice).await, 0);
         let news: Vec<_> = (300..310).map(|n| any_row(&mut dice, n, 2)).collect();
         assert_eq!(insert(&db.store, &[news.as_slice(), &news].concat()).await, 10);
-        // What is rolled back did not happen.
+        // Rows of a transaction that was rolled back are not counted.
         let mut tx = db.store.write().await.unwrap();
         tx.insert_usage(&[any_row(&mut dice, 999, 2)]).await.unwrap();
         tx.rollback().await.unwrap();
@@ -327,7 +327,7 @@ on_both! {
         let mut tasks = JoinSet::new();
         for n in 0..8_usize {
             let store = if n % 2 == 0 { db.store.clone() } else { other.clone() };
-            // Every row comes from two of them, in the same order.
+            // Each row is inserted by two tasks, in the same order.
             let own: Vec<_> = rows.iter().skip(n / 2 * 200).take(200).cloned().collect();
             tasks.spawn(async move {
                 for batch in own.chunks(4) {
@@ -348,7 +348,7 @@ on_both! {
         let rows: Vec<_> = (0..400).map(|n| any_row(&mut dice, n, 4)).collect();
         insert(&db.store, &rows).await;
         let begin = at(0).0 / DAY * DAY;
-        // In the middle of an hour of the third day.
+        // The limit is in the middle of an hour of the third day.
         let limit = Timestamp(begin + 2 * DAY + 5 * HOUR + 123);
         let mut tx = db.store.write().await.unwrap();
         while tx.delete_usage_before(limit, 50).await.unwrap() > 0 {}
@@ -364,13 +364,13 @@ on_both! {
         let hours = rows.iter().map(|it| it.created_at.0 / HOUR * HOUR);
         let extent = (Timestamp(hours.clone().min().unwrap()), Timestamp(hours.max().unwrap() + HOUR));
         assert_eq!(tx.usage_extent().await.unwrap(), Some(extent));
-        // Also where only sums are left.
+        // This also holds where only sums are left.
         for hour in [extent.0.0, extent.0.0 + 1, begin + 2 * DAY, extent.1.0 - HOUR, extent.1.0] {
             let hours = rows.iter().map(|it| it.created_at.0 / HOUR * HOUR);
             let next = hours.filter(|it| *it >= hour).min().map(Timestamp);
             assert_eq!(tx.next_usage(Timestamp(hour)).await.unwrap(), next, "{hour}");
         }
-        // A range that cuts an hour without rows takes it whole.
+        // A range that cuts an hour without rows takes the whole hour.
         let cut = UsageFilter {
             from: Timestamp(begin + DAY + HOUR + 1),
             to: Timestamp(begin + DAY + 3 * HOUR - 1),
@@ -400,7 +400,7 @@ on_both! {
             ..row(Timestamp(begin + n as i64), 1000 + n)
         };
         let mut rows: Vec<_> = (0..80).map(made_up).collect();
-        // One that has no record any more, but answered; one that a record says; one of the registry; the next day's.
+        // A model without a record that answered; one with a record; one of the registry; one of the next day.
         rows.extend([named(1, "deleted", 404), named(2, "deleted", 200)]);
         rows.extend([named(3, "recorded", 404), named(4, "registered", 429), named(DAY as u128, "later", 404)]);
         for batch in rows.chunks(30) {
@@ -444,7 +444,7 @@ on_both! {
     }
 
     async fn spans_that_are_too_large_do_not_keep_others_from_being_added_up(db: &Database) {
-        // Two for each of eight hours that come before all others; together they are more than is read at once.
+        // Two roll-ups for each of eight hours before all others. Together they are more than is read at once.
         let large = match db.store.kind() {
             DatabaseKind::Sqlite => {
                 "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 15) \
@@ -462,7 +462,7 @@ on_both! {
             insert(&db.store, &[row(at(n as i64), n)]).await;
         }
         compact(&db.store, 2, true).await;
-        // One of the hour, one of the day.
+        // One roll-up of the hour and one of the day are deleted.
         assert_eq!(db.tamper("DELETE FROM usage_rollups WHERE start_at > 1000000000000").await.unwrap(), 2);
     }
 
@@ -470,7 +470,7 @@ on_both! {
         let mut dice = Dice(4);
         let rows: Vec<_> = (0..300).map(|n| any_row(&mut dice, n, 3)).collect();
         insert(&db.store, &rows).await;
-        // As the migration leaves it.
+        // The migration leaves the database in this state.
         db.tamper("DELETE FROM usage_rollups").await.unwrap();
         db.tamper("INSERT INTO usage_unrolled SELECT DISTINCT created_at / 86400000 * 86400000 FROM usage").await.unwrap();
         assert_eq!(total(&db.store).await, UsageSums { ..sums(&[]) });
@@ -483,7 +483,7 @@ on_both! {
     }
 
     async fn opening_a_database_waits_for_nobody_who_adds_usage(db: &Database) {
-        // On SQLite whoever opens a file may have to make its schema, and waits for the writer.
+        // On SQLite a program that opens a file may have to make its schema, and waits for the writer.
         if db.store.kind() == DatabaseKind::Sqlite {
             return;
         }
@@ -505,7 +505,7 @@ on_both! {
         assert_eq!((check.from, check.to), (begin, next));
         let first = sums(rows.iter().filter(|it| it.created_at < next));
         assert_eq!(check.hours, first);
-        // A part of a day has no sums of days to compare.
+        // A part of a day has no sums of days to compare with.
         let check = tx.check_usage(Timestamp(begin.0 + HOUR), next).await.unwrap();
         assert!(check.agrees() && check.days.is_none() && check.rows.requests < first.requests);
         drop(tx);
@@ -529,7 +529,7 @@ on_both! {
         let mut rows: Vec<UsageRow> = (0..MADE_UP)
             .map(|n| of(n, format!("made-up-{n:05}"), 404, Outcome::ClientError))
             .collect();
-        // Behind them all: one that is known by then, and two models.
+        // After all of these come a name that is known by then, and two models.
         rows.push(of(DAY, "made-up-00000".to_owned(), 404, Outcome::ClientError));
         rows.push(of(DAY + 1, "qwen".to_owned(), 200, Outcome::Ok));
         rows.push(of(DAY + 2, "bge".to_owned(), 502, Outcome::UpstreamError));
@@ -584,7 +584,7 @@ on_both! {
         let (keys, _) = tx.usage_groups(&all, GroupBy::Key, BY_REQUESTS, (9, 0), None).await.unwrap();
         let found: Vec<_> = keys.iter().map(|it| (it.id, it.name.as_deref(), it.key_prefix.as_deref())).collect();
         assert_eq!(found, [(Some(key.id.0), Some("ci"), Some("gty_Ab000001")), (None, None, None), (Some(999), None, Some("gty_Ab000001"))]);
-        // None of them has a name for another organisation.
+        // None of them has a name in another organisation.
         for (by, name) in [(GroupBy::User, "ada"), (GroupBy::Key, "ci"), (GroupBy::Org, "Acme")] {
             for (scope, known) in [(Some(org.id), Some(name)), (Some(OrgId(org.id.0 + 1)), None)] {
                 let (groups, _) = tx.usage_groups(&all, by, BY_REQUESTS, (9, 0), scope).await.unwrap();

@@ -1,8 +1,8 @@
-//! What holds of a model's states, whatever happens.
+//! Rules that a model's states always follow.
 
 use gantry_domain::model::State;
 
-/// The specification's forms of `state_reason`.
+/// Whether `state_reason` has one of the forms of the specification.
 pub(super) fn grammatical(state: State, reason: &str) -> bool {
     let detailed = ["container_exited: ", "start_failed: ", "engine_unhealthy: ", "stop_failed: "]
         .iter()
@@ -15,14 +15,14 @@ pub(super) fn grammatical(state: State, reason: &str) -> bool {
     }
 }
 
-/// What may follow on what by itself.
+/// State changes that may happen without a command.
 pub(super) const FOLLOWS: &[(State, State)] = {
     use State::{Failed, Loading, Running, Starting, Stopped, Stopping};
     &[
         (Starting, Loading),
         (Loading, Running),
         (Stopping, Stopped),
-        // An apply: the old engine is gone; or it failed, and the last good settings are started.
+        // An apply: the old engine is gone. Or the apply failed, and the last good settings are started.
         (Stopping, Starting),
         (Failed, Starting),
         // Restarted by hand.
@@ -34,14 +34,15 @@ pub(super) const FOLLOWS: &[(State, State)] = {
         // Its container vanished while no gateway ran.
         (Loading, Stopped),
         (Running, Stopped),
-        // What could not be stopped in time is gone after all; or so is, when a gateway comes up, what was kept of it.
+        // A container that could not be stopped in time is gone after all. Or what was kept of it is gone when a
+        // gateway starts.
         (Failed, Stopped),
-        // By its `autostart`.
+        // The model's `autostart` starts it.
         (Stopped, Starting),
     ]
 };
 
-/// What a command may make of what.
+/// State changes that a command may cause.
 pub(super) const COMMANDED: &[(State, State)] = {
     use State::{Failed, Loading, Running, Starting, Stopped, Stopping};
     &[
@@ -51,7 +52,7 @@ pub(super) const COMMANDED: &[(State, State)] = {
         (Starting, Stopping),
         (Loading, Stopping),
         (Failed, Stopping),
-        // Nothing was done about the command before.
+        // The command before was not carried out yet.
         (Starting, Stopped),
         (Stopping, Starting),
     ]

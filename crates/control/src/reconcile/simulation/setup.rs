@@ -1,4 +1,4 @@
-//! The gateway of a simulation: the real parts, and the imaginary ones in their place.
+//! Makes the gateway of a simulation from the real parts and the simulated ones.
 
 use std::{
     collections::BTreeMap,
@@ -69,7 +69,7 @@ impl Prober for Probes {
     }
 }
 
-/// A gateway in its prime, with what it sees of the world.
+/// Makes a running gateway, with what it sees of the world.
 pub(in crate::reconcile) fn gateway(
     store: Store,
     clock: Clock,
@@ -130,7 +130,7 @@ fn config(breaker: breaker::Settings) -> Config {
         offline_auto: false,
         require_precache: false,
         pull_timeout: Duration::from_mins(1),
-        // A container that ignores it really takes it.
+        // A container that ignores a stop really takes this time.
         stop_grace: Duration::from_millis(1),
         drain: Duration::from_secs(30),
         apply_wait: Duration::from_mins(5),

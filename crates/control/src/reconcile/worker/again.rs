@@ -1,4 +1,4 @@
-//! A start that no operator asked for: a command like theirs, which the record's own rules give.
+//! Starts models without an operator's command. The record's own rules give a command like an operator's.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{Worker, record::KEPT_EVENTS};
 impl Worker {
     /// Starts the model again as a new generation, unless an operator was faster.
     pub(super) async fn start_again(&mut self, model: &Model, cause: Cause) -> StoreResult<()> {
-        // What fails from here on, this gateway has seen.
+        // This gateway sees every failure from here on.
         self.boot = false;
         let control = Arc::clone(&self.control);
         let _turn = control.publisher.turn().await;

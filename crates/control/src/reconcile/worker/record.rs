@@ -1,4 +1,4 @@
-//! What became of a step: stored with its place in the timeline, and told to everybody.
+//! Stores the result of a step with its place in the timeline, and notifies all listeners.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,11 +13,11 @@ use tracing::{info, warn};
 use super::Worker;
 use crate::{Control, diagnose};
 
-/// Timeline entries that are kept of a model.
+/// Most timeline entries that are kept of a model.
 pub(super) const KEPT_EVENTS: i64 = 500;
 
 impl Worker {
-    /// Stores a phase with its place in the timeline, unless the operator was faster; then tells everybody.
+    /// Stores a phase with its place in the timeline, unless an operator was faster. Then notifies all listeners.
     pub(super) async fn store(&mut self, model: &Model, phase: Phase) -> StoreResult<()> {
         let control = Arc::clone(&self.control);
         let turn = control.publisher.turn().await;
@@ -47,8 +47,8 @@ impl Worker {
         if [&model.phase, &phase].into_iter().any(|it| matches!(it, Phase::Running { .. })) {
             control.publisher.commit(&control, tx).await?;
         } else {
-            // No request goes to it before or after: models that change at the same time share one reading. If that
-            // fails, the next one has it.
+            // No request goes to the engine before or after this change, so models that change at the same time share
+            // one reading. If it fails, the next reading has the change.
             tx.commit().await?;
             drop(turn);
             let _ = control.publisher.publish(&control).await;
@@ -62,7 +62,7 @@ impl Worker {
             control.live.change(self.id, |it| it.drift = None);
         }
         diagnose::note(&control, &after).await;
-        // Nobody may be listening.
+        // An error means only that there are no listeners.
         let _ = control.phases.send((model.id, phase));
         Ok(())
     }
@@ -76,10 +76,12 @@ impl Worker {
     async fn roll_back_now(&self) -> StoreResult<bool> {
         let now = self.control.clock.now();
         let mut tx = self.control.store.write().await?;
-        // Nobody takes a name meanwhile that the settings before have.
+        // Other transactions that decide on what they read wait from here on, so that none takes a name that the
+        // earlier settings have.
         tx.exclusive().await?;
         self.control.supervision.fence(&mut tx)?;
-        // Settings that somebody changes now are replaced by both: what is noted as replaced must be what is.
+        // Locks the record. Both this and a change that comes at the same time would replace settings, and what is
+        // noted as replaced must be what was.
         if !tx.lock_model(self.id).await? {
             return Ok(false);
         }
@@ -118,8 +120,8 @@ impl Worker {
     }
 }
 
-/// Writes the phase of `after` over that of `model`, with its place in the timeline, for the gateway that supervises;
-/// `None` if there was a command since `model` was read.
+/// Writes the phase of `after` over that of `model`, with its place in the timeline, if this gateway supervises.
+/// Returns `None` if there was a command since `model` was read.
 async fn write(
     control: &Control,
     model: &Model,
@@ -143,8 +145,8 @@ async fn write(
     Ok(Some(tx))
 }
 
-/// Notes that a model was stopped with the gateway: its next life must not take the container for one that was lost. A
-/// command that nobody followed yet stays: it is followed then.
+/// Notes that a model was stopped together with the gateway, so that the gateway's next start does not take the
+/// container for lost. A command that was not carried out yet stays, and is carried out then.
 ///
 /// # Errors
 /// The database does not answer, or another gateway supervises by now.
@@ -160,7 +162,7 @@ pub async fn note_stopped(control: &Control, id: ModelId) -> StoreResult<()> {
     }
 }
 
-/// How long the state before took, where that is worth knowing.
+/// Returns how long the state before took, if that is worth knowing.
 fn took(model: &Model, to: State, now: Timestamp) -> Option<String> {
     let since = match &model.phase {
         Phase::Starting { since, .. } | Phase::Loading { since, .. } | Phase::Stopping { since, .. } => {

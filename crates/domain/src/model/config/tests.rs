@@ -1,4 +1,4 @@
-//! What a body becomes, and what is said about one that can't be a model.
+//! Tests what a request body becomes, and which problems are reported for one that can't be a model.
 
 use serde_json::json;
 
@@ -97,7 +97,7 @@ fn a_tokenizer_is_a_repository_or_lies_below_the_models() {
         let found = create(&body(bad), Role::Admin).unwrap_err();
         assert_eq!((found[0].param.as_str(), found[0].code), ("tokenizer", code), "{bad:?}");
     }
-    // Links below the base directory are looked at as those of other paths.
+    // Symbolic links below the base directory are checked like those of other paths.
     let paths = create(&body("/models/qwen"), Role::Admin).unwrap().config.paths();
     assert!(paths.contains(&("tokenizer", "qwen".to_owned())), "{paths:?}");
 }
@@ -135,7 +135,7 @@ fn what_would_not_count_is_refused() {
         assert_eq!(params(with(&llama, body)), ["pooling"], "{task}");
     }
     assert!(with(&llama, json!({ "task": "embed", "pooling": "rank" })).is_ok());
-    // A change of the task alone is held to it as well.
+    // A change of the task alone must obey this rule as well.
     let reranker = with(&llama, json!({ "task": "embed", "pooling": "rank" })).unwrap();
     let reranker = Model::new(ModelId(1), reranker, Timestamp(0));
     let change = json!({ "task": "generate" });
@@ -143,7 +143,7 @@ fn what_would_not_count_is_refused() {
     assert_eq!(params(found), ["pooling"]);
 }
 
-/// A record as an older version of the gateway left it in the database.
+/// Returns a record as an older version of the gateway left it in the database.
 fn stored(values: &Value) -> Model {
     let body = json!({ "served_name": "m", "engine_type": "vllm", "repo_id": "good/model" });
     let mut model = Model::new(ModelId(1), create(&body, Role::Owner).unwrap(), Timestamp(0));
@@ -170,13 +170,13 @@ fn trust_in_code_is_a_field_and_no_argument() {
         assert_eq!(found[0].param, "extra_args", "{word}");
         assert!(found[0].message.contains("`trust_remote_code`"), "{}", found[0].message);
 
-        // Where it was saved before there was this rule, it says what the field says.
+        // In a record that was saved before this rule existed, the argument has the same effect as the field.
         let old = stored(&json!({ "extra_args": [word] }));
         let other = json!({ "repo_id": "evil/code" });
         let found = ModelDraft::change(&old, other.as_object().unwrap(), Role::Admin).unwrap_err();
         assert_eq!((found[0].param.as_str(), found[0].code), ("repo_id", ErrorCode::Forbidden), "{word}");
         assert!(ModelDraft::change(&old, other.as_object().unwrap(), Role::Owner).is_ok(), "{word}");
-        // And it does not stand in the way of other changes, of forms that send all fields back either.
+        // It does not block other changes either, nor forms that send all fields back.
         let all = json!({ "extra_args": [word], "max_model_len": 100 });
         assert!(ModelDraft::change(&old, all.as_object().unwrap(), Role::Admin).is_ok(), "{word}");
     }

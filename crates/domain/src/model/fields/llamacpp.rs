@@ -1,4 +1,4 @@
-//! Fields of the secondary engine. Builds in which llama-server knows a flag are from its source trees.
+//! Fields of the secondary engine. The builds in which llama-server knows a flag are taken from its source trees.
 
 use super::{
     Default,
@@ -14,8 +14,8 @@ pub(crate) const LOAD_MODE: Version = [10114, 0, 0];
 /// Build in which `--draft-max` became `--spec-draft-n-max` (#22397, merged on 2026-04-28, when builds were at 8953;
 /// 8982 is of 2026-04-30).
 const SPEC_DRAFT: Version = [8960, 0, 0];
-/// Build from which a draft model needs `--spec-type` (#22964, 2026-05-12; 9174 is of 2026-05-16). Too early would be
-/// refused, too late only doesn't speculate.
+/// Build from which a draft model needs `--spec-type` (#22964, 2026-05-12; 9174 is of 2026-05-16). Older builds would
+/// refuse the option; newer builds without it only don't speculate.
 pub(crate) const SPEC_TYPE: Version = [9150, 0, 0];
 /// Build that began to know `--override-tensor` (#11397, 2025-04-02).
 const OVERRIDE_TENSOR: Version = [5028, 0, 0];
@@ -27,7 +27,8 @@ pub(crate) const FIT: Version = [7400, 0, 0];
 pub(crate) const JINJA_DEFAULT: Version = [7400, 0, 0];
 /// Build in which the server took up multimodal input again (#12898, 2025-05-09).
 pub(crate) const MMPROJ: Version = [5331, 0, 0];
-/// Options by the first build that has them, newest first: what `--help` tells of a build without a number.
+/// Options by the first build that has them, newest first. They show the age of a build whose `--help` is known but not
+/// its number.
 pub(crate) const OPTIONS: &[(&str, Version)] = &[
     ("--load-mode", LOAD_MODE),
     ("--spec-draft-n-max", SPEC_DRAFT),
@@ -92,7 +93,7 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Llamacpp)
     .unit("tokens"),
-    // Emitted by the engine's file, because more threads than CPUs make it many times slower.
+    // The engine's module writes this argument, because more threads than CPUs make the engine many times slower.
     Field::new(
         "threads",
         "hardware",
@@ -302,7 +303,7 @@ pub(super) const FIELDS: &[Field] = &[
         "chat",
         Kind::Bool,
         Since(&[
-            // It was off, and nothing could switch it off.
+            // Jinja templates were off by default, and no option could switch them off explicitly.
             (V_FIRST, JINJA_DEFAULT, Switch("--jinja", None)),
             (JINJA_DEFAULT, V_LAST, Switch("--jinja", Some("--no-jinja"))),
         ]),

@@ -107,7 +107,7 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Vllm)
     .unit("bytes"),
-    // Several attention backends insist on 32, 64 or 128 and refuse to start when they are told 16.
+    // Several attention backends demand 32, 64 or 128 and refuse to start with an explicit 16.
     Field::new(
         "block_size",
         "memory",
@@ -124,7 +124,8 @@ pub(super) const FIELDS: &[Field] = &[
         "enforce_eager",
         "batching",
         Kind::Bool,
-        // Off is the engine's default; whether versions before those measured know the negative is not sure.
+        // Off is the engine's default. It is not certain whether versions before those measured know the negative
+        // option.
         Since(&[
             (V_FIRST, [0, 10, 0], Switch("--enforce-eager", None)),
             ([0, 10, 0], V_LAST, Switch("--enforce-eager", Some("--no-enforce-eager"))),

@@ -1,10 +1,10 @@
-//! Fields in words: their types and defaults as people read them, and which one somebody meant.
+//! Describes fields in words: types and defaults in readable form, and the field that a wrong name probably meant.
 
 use super::{Default, Field, Kind, all};
 use crate::{model::EngineKind, spelling};
 
 impl Kind {
-    /// Type and bounds; values stand in backticks.
+    /// Describes type and bounds; values stand in backticks.
     pub fn words(self) -> String {
         match self {
             Self::Bool => "boolean".to_owned(),
@@ -28,7 +28,7 @@ impl Kind {
 }
 
 impl Default {
-    /// The value; `None` where it is left to the engine.
+    /// Returns the value as text; `None` if the engine decides.
     pub fn text(self) -> Option<String> {
         match self {
             Self::Engine => None,
@@ -41,7 +41,7 @@ impl Default {
 }
 
 impl Field {
-    /// Every option of the engine that it may become, such as `--ctx-size`.
+    /// Returns every engine option that the field may become, such as `--ctx-size`.
     pub fn options(&self) -> Vec<&'static str> {
         let in_words = self.becomes.split(['`', ' ', ',']).filter(|it| it.starts_with("--"));
         let mut options: Vec<_> = self.emit.flags().into_iter().chain(in_words).collect();
@@ -51,8 +51,8 @@ impl Field {
     }
 }
 
-/// The field of `engine` that somebody meant by a name that is none: an option of the engine (`ctx_size`, `--ctx-size`), or
-/// a typing error.
+/// Returns the field of `engine` that an unknown name probably meant: the name may be an option of the engine
+/// (`ctx_size`, `--ctx-size`) or a typing error.
 pub fn meant(name: &str, engine: EngineKind) -> Option<&'static str> {
     let plain = |text: &str| text.trim_start_matches('-').to_ascii_lowercase().replace('-', "_");
     let given = plain(name);

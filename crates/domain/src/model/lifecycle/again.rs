@@ -1,5 +1,5 @@
-//! When a model is started again without an operator's command: after a failure, as its `restart_policy` says, and, with
-//! `autostart`, when the gateway starts and finds that the engine ended while nobody watched it.
+//! Decides when a model is restarted without an operator's command: after a failure, as its `restart_policy` says, and,
+//! with `autostart`, when the gateway starts and finds that the engine ended while no gateway watched it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     model::{Model, Wanted},
 };
 
-/// Pauses between a failure and the start that follows it, for restarts that follow one another; the last one repeats.
+/// Pauses between a failure and the restart, for consecutive restarts; the last one repeats.
 pub const PAUSES: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(5),
@@ -21,22 +21,22 @@ pub const PAUSES: [Duration; 5] = [
 ];
 /// Restarts older than this do not count.
 pub const WINDOW: Duration = Duration::from_hours(1);
-/// An engine that ran for so long before it failed is not in a crash loop: earlier restarts do not count.
+/// An engine that ran for at least this long before it failed is not in a crash loop: earlier restarts do not count.
 pub const STEADY: Duration = Duration::from_mins(10);
-/// Of the field `restart_limit`.
+/// Default of the field `restart_limit`.
 pub const DEFAULT_LIMIT: i64 = 5;
 
-/// What was started since the operator's last command. Each command of an operator begins it anew.
+/// Starts since the operator's last command. Each command of an operator resets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Starts {
-    /// Which life of the machine (boot id) the last start began in. `None`: none has begun since the command.
+    /// The boot id of the machine when the last start began. `None`: no start has begun since the command.
     pub boot: Option<String>,
-    /// When the gateway started the model again by itself, oldest first.
+    /// Times at which the gateway restarted the model by itself, oldest first.
     pub again: Vec<Timestamp>,
 }
 
 impl Starts {
-    /// After a restart at `now`, which followed a failure of an engine that had run for `ran`.
+    /// Returns the starts after a restart at `now` that followed the failure of an engine which had run for `ran`.
     #[must_use]
     pub fn and_again(&self, now: Timestamp, ran: Duration) -> Self {
         let counts = |it: &&Timestamp| ran < STEADY && **it <= now && now.since(**it) < WINDOW;
@@ -45,47 +45,47 @@ impl Starts {
     }
 }
 
-/// What the record says about starting the model again.
+/// The record's rules for restarting the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules<'a> {
     /// `restart_policy` is `on_failure`.
     pub on_failure: bool,
     pub autostart: bool,
-    /// How many automatic restarts are allowed within an hour; after them the model stays failed.
+    /// Most automatic restarts within an hour; after them the model stays failed.
     pub limit: usize,
     pub starts: Option<&'a Starts>,
-    /// The machine was restarted since the last start began.
+    /// Whether the machine was restarted since the last start began.
     pub rebooted: bool,
 }
 
-/// Why a model is started again.
+/// Why a model is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its `restart_policy`.
+    /// Its `restart_policy` says so.
     Failure,
-    /// Its `autostart`.
+    /// Its `autostart` says so.
     Autostart,
 }
 
 /// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// It is left to the operator.
+    /// The operator has to start it.
     No,
-    /// The start that is due then.
+    /// It is restarted at this time.
     At(Timestamp),
-    /// It was started again as often as it may be.
+    /// It has used up its automatic restarts.
     GivenUp,
 }
 
 impl<'a> Rules<'a> {
-    /// Of a model that nobody starts again.
+    /// Rules of a model that is never restarted.
     pub const NONE: Self =
         Self { on_failure: false, autostart: false, limit: 0, starts: None, rebooted: false };
 
-    /// Those of `model` on a machine whose boot id is `boot` (empty if it is not known).
+    /// Returns the rules of `model` on a machine whose boot id is `boot` (empty if it is not known).
     pub fn of(model: &'a Model, boot: &str) -> Self {
-        // A command is under way, or the settings before are put back first.
+        // A command is in progress, or the previous settings are restored first.
         if model.phase.generation() < model.generation
             || model.wanted != Wanted::Running
             || model.archived
@@ -105,16 +105,16 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Restarts that count when a failure happens at `at`.
+    /// Returns how many restarts count when a failure happens at `at`.
     fn counted(&self, at: Timestamp, ran: Duration) -> usize {
         let all = self.starts.map_or(&[][..], |it| &it.again);
         if ran >= STEADY { 0 } else { all.iter().filter(|it| at.since(**it) < WINDOW).count() }
     }
 
-    /// What `restart_policy` makes of this phase.
+    /// Returns what `restart_policy` demands after this phase.
     pub fn after(&self, phase: &Phase) -> Again {
         let Phase::Failed { failure, at, ran_sec, .. } = phase else { return Again::No };
-        // A restart of the machine is no failure of the engine's: `autostart` decides.
+        // If the machine was restarted, the engine did not fail: `autostart` decides.
         if !self.on_failure || failure.is_lasting() || self.rebooted {
             return Again::No;
         }
@@ -126,11 +126,11 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Why the model is to be started again now, if it is.
+/// Returns why the model is to be restarted now, if it is.
 pub(super) fn due(o: &Observed<'_>) -> Option<Cause> {
     let comes_up = o.boot
         && o.rules.autostart
-        // A model that takes the gateway down with it must not do so for ever.
+        // A model that brings down the gateway must not do so for ever.
         && o.rules.counted(o.now, Duration::ZERO) < o.rules.limit
         && match o.phase {
             Phase::Stopped { .. } => true,
@@ -148,7 +148,7 @@ pub(super) fn due(o: &Observed<'_>) -> Option<Cause> {
 }
 
 impl Failure {
-    /// The same start would fail in the same way until somebody changes something.
+    /// Whether the same start would fail in the same way until somebody changes something.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::ImageNotAvailable { .. }
@@ -162,7 +162,7 @@ impl Failure {
         }
     }
 
-    /// There was a container that failed; else it was never made.
+    /// Whether there was a container that failed. If not, it was never made.
     pub(super) fn had_container(&self) -> bool {
         match self {
             Self::StartupTimeout { .. } | Self::ContainerExited { .. } | Self::EngineUnhealthy { .. } => true,
@@ -174,7 +174,7 @@ impl Failure {
         }
     }
 
-    /// One word for metrics.
+    /// Returns one word for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::StartupTimeout { .. } => "startup_timeout",

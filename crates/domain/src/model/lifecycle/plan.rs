@@ -1,5 +1,5 @@
-//! What happens to a model next: decided from what is wanted and what was observed. Pure: no clock, no container runtime,
-//! no database.
+//! Decides what happens to a model next, from the wanted and the observed state. The functions are pure: no clock, no
+//! container runtime, no database.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ pub fn plan(o: &Observed<'_>) -> Step {
     }
 }
 
-/// The same decision while the container runtime does not answer, so that nothing is known of the container
-/// (`o.instance` is ignored). What runs is left alone and probed; a start fails; nothing stays in a transient state
-/// beyond its deadline. When the runtime is back, [`plan`] goes on from wherever this led.
+/// Makes the same decision while the container runtime does not answer, so that nothing is known about the container
+/// (`o.instance` is ignored). A running engine is left alone and probed, a start fails, and no transient state lasts
+/// beyond its deadline. When the runtime is back, [`plan`] goes on from there.
 pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
     let current = o.phase.generation() == o.generation;
     let detail = why.to_owned();
@@ -41,7 +41,7 @@ pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
         {
             Step::Wait
         }
-        // Nothing was made since, so there is nothing to remove.
+        // Nothing was made since then, so there is nothing to remove.
         (Phase::Stopped { .. }, Wanted::Stopped) => {
             Step::Record(Phase::Stopped { generation: o.generation, lost: false })
         }
@@ -52,7 +52,7 @@ pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
             Step::Record(failed(o, Failure::StopFailed { detail }))
         }
         (Phase::Stopping { .. }, _) => Step::Wait,
-        // There is no container that a start would have to wait for.
+        // A start would not have to wait for any container.
         (Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. }, Wanted::Running) => {
             Step::Record(failed(o, Failure::StartFailed { detail }))
         }
@@ -71,14 +71,15 @@ fn plan_stopped(o: &Observed<'_>) -> Step {
 fn plan_running(o: &Observed<'_>) -> Step {
     let current = o.phase.generation() == o.generation;
     let instance = match (o.instance, o.phase) {
-        // A command that failed while the container runtime was away left the container of the one before.
+        // A command failed while the container runtime was away, and so left the container of an earlier generation
+        // behind.
         (Some(old), Phase::Failed { .. } | Phase::Stopped { .. })
             if current && old.generation != o.generation && is_live(old) =>
         {
             return Step::Remove(old.id.clone());
         }
-        // The gateway ended between a failure and the end of its engine, which gets its grace. `Launch` removes what is
-        // still there after that.
+        // The gateway exited between a failure and the end of its engine. The engine gets its grace period; `Launch`
+        // removes whatever is left after that.
         (Some(old), Phase::Starting { since, .. })
             if current
                 && old.generation != o.generation
@@ -87,7 +88,7 @@ fn plan_running(o: &Observed<'_>) -> Step {
         {
             return Step::Remove(old.id.clone());
         }
-        // `Launch` removes what is left over of an earlier start; only a live one goes through `stopping`.
+        // `Launch` removes containers that an earlier start left behind; only a live one goes through `stopping`.
         (Some(old), Phase::Stopped { .. } | Phase::Failed { .. } | Phase::Starting { .. })
             if old.generation != o.generation && !is_stop_failure(o.phase) =>
         {
@@ -99,7 +100,7 @@ fn plan_running(o: &Observed<'_>) -> Step {
     match (o.phase, instance) {
         (Phase::Failed { .. } | Phase::Stopped { .. }, None) if current => settled(o),
         (Phase::Failed { failure, .. }, Some(it)) if current => match it.status {
-            // Kept for its logs, but a failed engine must not go on holding memory.
+            // The container is kept for its logs, but a failed engine must not go on holding memory.
             InstanceStatus::Running { .. } => Step::Halt(it.id.clone(), failed(o, failure.clone())),
             _ => settled(o),
         },
@@ -111,14 +112,15 @@ fn plan_running(o: &Observed<'_>) -> Step {
     }
 }
 
-/// A start that failed, or a container that was lost: settled until the operator's next command, unless the record says
-/// that it is started again.
+/// Handles a start that failed or a container that was lost. Nothing happens until the operator's next command, unless
+/// the record says that the model is restarted.
 fn settled(o: &Observed<'_>) -> Step {
     if let Some(cause) = again::due(o) {
         return Step::Restart(cause);
     }
     match o.phase {
-        // The specification: no container when the gateway comes up, whatever the state was.
+        // The specification demands this state if there is no container when the gateway comes up, whatever the state
+        // was.
         Phase::Failed { failure, .. }
             if o.boot
                 && o.instance.is_none()
@@ -131,10 +133,10 @@ fn settled(o: &Observed<'_>) -> Step {
     }
 }
 
-/// A container of the current generation exists: follow it through its life.
+/// Handles a container of the current generation: follows it through its life.
 fn follow(o: &Observed<'_>, phase: &Phase, it: &Instance) -> Step {
     match (&it.status, phase) {
-        // Half made: start over. Removing it is part of `Launch`.
+        // The container was made but not started, so the start begins again. `Launch` also removes it.
         (InstanceStatus::Created, Phase::Starting { .. }) => Step::Launch,
         (InstanceStatus::Created, _) => {
             Step::Record(Phase::Starting { generation: o.generation, since: o.now })
@@ -181,7 +183,7 @@ fn loading(
         (Health::KeyRefused | Health::OldKey, _) => {
             unhealthy("the engine refuses the gateway's internal key")
         }
-        // Before its deadline counts: while nobody looked it may have got ready.
+        // The probe comes before the deadline: the engine may have become ready while no gateway watched it.
         (Health::Unknown, Some(port)) => Step::Probe { port },
         _ if o.now >= until => {
             let seconds = until.since(since).as_secs();
@@ -194,7 +196,7 @@ fn loading(
 fn running(o: &Observed<'_>, it: &Instance, port: Option<u16>, known: u16) -> Step {
     let dead = |detail: String| Step::Halt(it.id.clone(), failed(o, Failure::EngineUnhealthy { detail }));
     match (&o.health, port) {
-        // A restart by hand gives another port, and an engine that loads its model again.
+        // A restart by hand gives the container another port, and its engine loads the model again.
         (_, Some(port)) if port != known => Step::Record(load(o, it.id.clone())),
         (Health::Unknown, Some(port)) => Step::Probe { port },
         (Health::Closed { detail }, _) => dead(detail.clone()),
@@ -207,7 +209,7 @@ fn running(o: &Observed<'_>, it: &Instance, port: Option<u16>, known: u16) -> St
     }
 }
 
-/// The container of the current generation is gone.
+/// Handles a container of the current generation that is gone.
 fn lost(o: &Observed<'_>, failure: impl FnOnce(String) -> Failure) -> Step {
     if o.boot {
         return Step::Record(Phase::Stopped { generation: o.generation, lost: true });
@@ -225,11 +227,11 @@ fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
                 detail: "the container runtime did not stop the container in time".to_owned(),
             },
         )),
-        // No new request goes there since it is `stopping`; those in flight may end.
+        // The engine gets no new requests since the model is `stopping`; those in flight may finish.
         Phase::Stopping { since, .. } if o.in_flight > 0 && o.now < since.plus(o.deadlines.drain) => {
             Step::Wait
         }
-        // Tried again at every pass: the container must not stay.
+        // The removal is retried at every pass, because the container must not stay.
         Phase::Stopping { .. } | Phase::Failed { failure: Failure::StopFailed { .. }, .. } => {
             Step::Remove(id.clone())
         }
@@ -237,13 +239,13 @@ fn remove(o: &Observed<'_>, id: &InstanceId) -> Step {
     }
 }
 
-/// A deadline that an earlier life of the gateway set, and that means nothing now: it passed while nobody could do
-/// anything about it, or [`is_ahead`].
+/// Whether a deadline no longer means anything, because an earlier run of the gateway set it: it passed while no
+/// gateway could act on it, or [`is_ahead`] is true.
 fn is_stale(o: &Observed<'_>, until: Timestamp, limit: Duration) -> bool {
     until <= o.watched_since || is_ahead(o, until, limit)
 }
 
-/// Further away than it can have been set: the clock was set back since.
+/// Whether a deadline is further away than it can have been set. Then the clock was set back since.
 fn is_ahead(o: &Observed<'_>, until: Timestamp, limit: Duration) -> bool {
     until > o.now.plus(limit)
 }
@@ -277,7 +279,7 @@ fn failed(o: &Observed<'_>, failure: Failure) -> Phase {
     Phase::Failed { generation: o.generation, failure, at: o.now, ran_sec, unwatched: false }
 }
 
-/// The same for an engine that ended by itself, perhaps before this gateway came up.
+/// Returns the failed phase of an engine that ended by itself, perhaps before this gateway came up.
 fn ended(o: &Observed<'_>, failure: Failure) -> Phase {
     let mut phase = failed(o, failure);
     if let Phase::Failed { unwatched, ran_sec, .. } = &mut phase {
@@ -287,7 +289,7 @@ fn ended(o: &Observed<'_>, failure: Failure) -> Phase {
             }
             _ => false,
         };
-        // When it ended is not known.
+        // The time at which it ended is not known.
         if *unwatched {
             *ran_sec = 0;
         }

@@ -1,4 +1,4 @@
-//! The transition table, row by row, and random histories against a world that obeys the plan.
+//! Tests the transition table row by row, and random histories in a simulated world that obeys the plan.
 
 mod again;
 
@@ -33,7 +33,7 @@ fn serving() -> Phase {
     Phase::Running { generation: 1, instance: id("c1"), port: 4000, since: at(0) }
 }
 
-/// Generation 1 is wanted running, at second 10, not right after boot.
+/// Returns an observation in which generation 1 is wanted running, at second 10, not right after the gateway's start.
 fn observe<'a>(phase: &'a Phase, instance: Option<&'a Instance>, health: Health) -> Observed<'a> {
     Observed {
         wanted: Wanted::Running,
@@ -125,7 +125,7 @@ fn an_engine_that_got_ready_while_nobody_looked_runs() {
     assert!(matches!(ready, Step::Record(Phase::Running { port: 4000, .. })), "{ready:?}");
     let not_yet = Health::Wrong { n: 1, detail: "/health answers 503".into() };
     assert_eq!(reason(&plan(&Observed { health: not_yet, ..back.clone() })), "startup_timeout_after_300s");
-    // While nothing is known of its container it gets its time anew, once.
+    // While nothing is known about its container, it gets its full time again, once.
     let blind = Observed { instance: None, ..back };
     let Step::Record(anew) = plan_blind(&blind, "no socket") else { panic!("its time is over") };
     assert_eq!(anew, Phase::Loading { generation: 1, instance: id("c1"), since: at(900), until: at(1200) });
@@ -316,7 +316,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A gateway and a container runtime that do what the plan says.
+/// A simulated gateway and container runtime that do what the plan says.
 struct World {
     wanted: Wanted,
     generation: i64,
@@ -328,10 +328,10 @@ struct World {
     now: Timestamp,
     made: u32,
     launch_refused: bool,
-    /// Without the starts.
+    /// The restart rules, without the starts so far.
     rules: Rules<'static>,
     starts: Starts,
-    /// Every start that nobody asked for.
+    /// Every start without a command.
     again: Vec<Timestamp>,
 }
 
@@ -424,8 +424,9 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever happens in whatever order: it settles, what runs is what was wanted, a stop leaves nothing, one command
-    /// makes at most one container, and nothing is started again that may not be, nor too often.
+    /// Checks these rules for any sequence of events: the model settles, what runs is what was wanted, a stop leaves
+    /// nothing behind, one command makes at most one container, and the model is restarted only if and as often as
+    /// allowed.
     #[test]
     fn any_history_settles(
         events in prop::collection::vec(event(), 0..40),

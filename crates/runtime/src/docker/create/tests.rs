@@ -1,4 +1,4 @@
-//! The request that makes a container, whole.
+//! Compares the whole request that makes a container.
 
 use gantry_domain::{
     ModelId,

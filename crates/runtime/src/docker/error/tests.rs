@@ -1,4 +1,4 @@
-//! What the engine's texts become.
+//! Tests how the engine's messages are translated.
 
 use super::*;
 

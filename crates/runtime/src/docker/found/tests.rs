@@ -1,4 +1,4 @@
-//! What becomes of the engine's answers (shortened from those of Docker 20.10).
+//! Tests how the engine's answers (shortened from those of Docker 20.10) are translated.
 
 use serde_json::{Value, json};
 

@@ -45,7 +45,7 @@ async fn names_of_the_gateway_and_fields_are_offered() {
         let found: Vec<_> = found.iter().filter(|it| !it.starts_with('-')).collect();
         assert_eq!(found, words.iter().collect::<Vec<_>>(), "{line:?}");
     }
-    // Who is not signed in gets no names, and no error.
+    // A caller who is not signed in gets no names and no error.
     let stranger = Shell::at(&gateway.url);
     assert!(!offered(&stranger, &["models", "start", ""]).contains(&"qwen".to_owned()));
 }

@@ -167,7 +167,7 @@ fn where_engines_are_processes_docker_is_not_missed() {
     let found = check(&some, "secondary_program");
     assert_eq!(found["status"], "ok", "{some}");
     assert!(found["found"].as_str().unwrap().starts_with(bin.to_str().unwrap()), "{found}");
-    // Who says that it is Docker means it.
+    // If the settings require Docker, a missing Docker is a failure.
     assert_eq!(
         check(&report(&["--container-runtime", "docker"]).ends(1).json(), "containers")["status"],
         "fail"

@@ -63,7 +63,7 @@ async fn keys_are_named_as_people_name_them() {
     for database in Database::all("cli: keys by name") {
         let gateway = gateway(database).await;
         let shell = Shell::of_owner(&gateway);
-        // Whoever makes a key has it, unless they say otherwise: usage by user needs that.
+        // A key belongs to the user who makes it, unless they say otherwise: usage by user needs that.
         shell.run(&["keys", "create", "laptop"]).ends(0);
         let key = shell.run(&["keys", "show", "laptop", "--json"]).ends(0).json();
         assert_eq!(key["username"], "owner", "{key}");
@@ -79,7 +79,7 @@ async fn keys_are_named_as_people_name_them() {
         );
         assert_eq!(refused.lines().count(), 3, "{refused}");
         shell.run(&["keys", "revoke", &id, "ci"]).ends(0);
-        // Of several of a name the one that is in force is meant.
+        // If several keys have the name, the active one is meant.
         let gone = shell.run(&["key", "rm", "laptop"]).ends(0).out;
         assert!(gone.contains("(laptop) is revoked"), "{gone}");
         let none = shell.run(&["keys", "revoke", "lim", "nor-this"]).ends(5).err;

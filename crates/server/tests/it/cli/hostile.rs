@@ -47,7 +47,7 @@ fn record() -> Value {
     record
 }
 
-/// The same with an id that can be asked for.
+/// Returns the record with an id that the command line accepts.
 fn seven() -> Value {
     let mut record = record();
     record["id"] = 7.into();

@@ -98,7 +98,7 @@ async fn a_model_is_made_from_its_file_alone_and_advice_can_be_pasted() {
     let shown = shell.run(&["models", "show", "tiny-bert-rerank-F16"]).ends(0).out;
     assert!(!shown.contains("threads") && shown.contains("pooling"), "{shown}");
 
-    // Who knows better is told, and not let start by mistake.
+    // A user who sets another task gets a warning, and the model does not start by mistake.
     let args = [
         "models",
         "create",

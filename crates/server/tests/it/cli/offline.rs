@@ -218,7 +218,7 @@ async fn the_first_owner_is_made_on_the_machine_while_the_gateway_runs() {
         let create = |more: &[&str], input: &str| -> Ran {
             shell.run_with(&[&["owner", "create"], more, &words(&flags)].concat(), input)
         };
-        // Until then nobody can sign in, and is told what to do.
+        // Until there is an owner, nobody can sign in, and the error says what to do.
         let refused = shell.run_with(&["login", "ada"], "long-enough-1\n").ends(4);
         assert!(
             refused.err.contains("no owner yet") && refused.err.contains("gantry owner create"),

@@ -56,7 +56,7 @@ async fn an_ended_session_is_gone_for_the_command_line_too() {
 async fn signing_in_again_ends_the_session_before() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);
-    // Whoever has the old cookie.
+    // A second client with the old cookie.
     let other = copy_of(&shell, &gateway.url);
     other.run(&["keys", "list"]).ends(0);
     shell.run_with(&["login", "owner"], "wrong-password").ends(4);

@@ -26,9 +26,9 @@ pub(super) async fn at_terminal(
     at_terminal_of(60, shell, args, keys, env).await
 }
 
-/// Runs `args` at a terminal of so many columns, sends `keys` one by one, each when its text has been shown, and gives
-/// what was shown in the end. `run COMMAND` is no key but something for a shell to do, for which `$terminal` is the
-/// terminal and `$program` the id of the program's process.
+/// Runs `args` at a terminal with `columns` columns, sends `keys` one by one, each when its text has been shown, and
+/// returns what was shown in the end. `run COMMAND` is no key but something for a shell to do, for which `$terminal`
+/// is the terminal and `$program` the id of the program's process.
 async fn at_terminal_of(
     columns: usize,
     shell: &Shell,

@@ -52,7 +52,7 @@ pub(crate) async fn proxy(dir: &Path, to: String) -> u16 {
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, to) = (acceptor.clone(), to.clone());
             tokio::spawn(async move {
-                // Who does not trust the certificate goes away here.
+                // A client that does not trust the certificate closes the connection here.
                 let Ok(mut inside) = acceptor.accept(stream).await else { return };
                 let mut outside = TcpStream::connect(to).await.unwrap();
                 let _ = copy_bidirectional(&mut inside, &mut outside).await;

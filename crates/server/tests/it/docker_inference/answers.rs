@@ -72,7 +72,8 @@ impl App {
             assert_eq!(pieces.collect::<String>(), text);
             let told: Vec<_> = chunks.iter().map(|it| &it["usage"]).filter(|it| it.is_object()).collect();
             let empty = chunks.iter().filter(|it| it["choices"] == json!([])).count();
-            // llama-server tells it in the last chunk of a completion, asked or not: the gateway adds nothing.
+            // llama-server reports usage in the last chunk of a completion, requested or not: the gateway adds
+            // nothing.
             let always = engine == "llamacpp" && path == "/v1/completions";
             assert_eq!(told.len(), usize::from(wants_usage || always), "{chunks:?}");
             assert_eq!(empty, usize::from(wants_usage && !always), "{chunks:?}");

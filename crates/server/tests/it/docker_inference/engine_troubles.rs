@@ -72,8 +72,8 @@ async fn an_open_breaker_closes_when_a_trial_succeeds() {
     let options = Options::containers().env("BREAKER_COOLDOWN_SEC", "20");
     let gateway = Gateway::start(GANTRY, options).await;
     let owner = gateway.owner().await;
-    // An engine that the gateway does not manage: nothing but requests tells how it is. Its port stays
-    // its own while it is down.
+    // The gateway does not manage this engine and learns of its state only from requests. Its port stays its own while
+    // it is down.
     let port = free_port();
     let publish = format!("127.0.0.1:{port}:8000");
     let name = format!("gantry-test-{}", gateway.instance());

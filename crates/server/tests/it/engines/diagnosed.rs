@@ -68,7 +68,7 @@ impl Case {
         let events = owner.get(&model.path("events?limit=1")).await.expect(200);
         assert_eq!((&events[0]["to"], &events[0]["reason"]), (&json!("failed"), &record["state_reason"]));
         assert!(events[0]["detail"].as_str().is_some_and(|it| it.ends_with(&line)), "{events}");
-        // Whoever looks later is told the same.
+        // A later request gets the same diagnosis.
         let logs = owner.get(&model.path("logs?diagnose=true")).await.expect(200);
         assert_eq!(logs["diagnosis"]["error_type"], found["error_type"], "{}: {logs}", self.name);
         tell(self.name, &record);

@@ -62,7 +62,7 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Gives whoever reads from it this text.
+/// Writes this text for the process that reads from the path.
 fn feed(path: &Path, text: &str) {
     let script = "printf %s \"$1\" > \"$2\"";
     let path = path.to_str().unwrap();

@@ -1,4 +1,5 @@
-//! The version of an engine where neither tag nor label tells it: the image itself is asked, once.
+//! The version of an engine whose image names it neither in its tag nor in a label: the gateway asks the image itself,
+//! once.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ impl Image {
         format!("gantry-test/{name}:moving-{}", std::process::id())
     }
 
-    /// The same program in an image whose tag says nothing, and whose label is that of the distribution below.
+    /// Makes an image with the same program, whose tag names no version and whose label is that of the base
+    /// distribution.
     fn unmarked(original: &str) -> Self {
         let reference = Self::reference("llama");
         let container = docker_cli(&["create", original]);

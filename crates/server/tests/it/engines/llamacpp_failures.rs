@@ -97,9 +97,9 @@ fn files(engine: &Engine) -> Vec<Case> {
     cases
 }
 
-/// Of a good file with settings that do not go with it, or with the machine.
+/// Returns cases of a good file with settings that do not fit the file or the machine.
 fn settings() -> Vec<Case> {
-    // The model is told that it was made for long contexts: else the engine shortens them.
+    // The override says that the model was trained for long contexts. Otherwise the engine shortens the context.
     let memory = json!({
         "context_size": 500_000, "batch_size": 65_536, "ubatch_size": 65_536, "flash_attn": "off",
         "extra_args": ["--override-kv", "llama.context_length=int:500000"],

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{CHAT, Engine, image, llama};
 
 const COMPLETIONS: &str = "/v1/completions";
-/// Of each answer.
+/// Length of each answer, in tokens.
 const LENGTH: i64 = 7;
 
 impl Engine {

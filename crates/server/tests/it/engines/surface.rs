@@ -77,7 +77,7 @@ impl Engine {
         let row = self.owner.usage_of(id).await;
         let outcome = (&row["endpoint"], &row["outcome"], &row["estimated"]);
         assert_eq!(outcome, (&json!(path), &json!("ok"), &json!(false)), "{row}");
-        // Of what counts no tokens, there are none.
+        // An endpoint that counts no tokens has zero.
         let count = |name: &str| row[name].as_i64().unwrap_or(0);
         (count("prompt_tokens"), count("completion_tokens"))
     }

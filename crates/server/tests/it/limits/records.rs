@@ -55,7 +55,7 @@ async fn limits_of_an_organisation_cap_those_of_its_keys() {
         let listed = team.org_admin.get("/admin/keys").await.expect(200);
         assert_eq!(limits(&listed[0]["effective_limits"]), limits(&key["effective_limits"]));
 
-        // An org admin can't reach the limits of his organisation, though he manages its keys.
+        // An org admin can't change the limits of their organisation, though they manage its keys.
         assert_error(&team.org_admin.patch(&path, &json!({ "rpm_limit": 99 })).await, 403, "forbidden");
         team.org_admin.patch(&key_path, &json!({ "rpm_limit": 1000 })).await.expect(200);
         // A user gives himself no more than the gateway's defaults.

@@ -186,7 +186,7 @@ async fn what_redis_refuses_is_an_outage_and_what_it_forgets_is_not() {
         assert!(said[n].to_uppercase().contains(reason), "{reason}: {said:?}");
         assert_eq!(server.tell(&["AUTH other-password", heals]).pop().unwrap(), "+OK");
         metric_is(&gateway, "gantry_limit_redis_up", 1).await;
-        // What was used meanwhile is told.
+        // What was used meanwhile is reported to Redis.
         assert_limited(&client, 0).await;
     }
 }

@@ -47,7 +47,7 @@ async fn defaults_own_limits_and_the_organisation_s_hold_together() {
         let row = team.owner.usage_of(answer.header("x-request-id").unwrap()).await;
         assert_eq!((&row["outcome"], &row["total_tokens"]), (&json!("rejected"), &json!(0)));
     }
-    // Other organisations are not concerned. All sessions of a user count together, his keys by themselves.
+    // Other organisations are not affected. All sessions of a user count together; each key counts by itself.
     let again = team.gateway.owner().await;
     for session in [&team.owner, &again] {
         assert_eq!(session.chat("m").await.status, 200);
@@ -57,7 +57,7 @@ async fn defaults_own_limits_and_the_organisation_s_hold_together() {
     assert!(answer.text.contains("this user's limit of requests a minute"), "{}", answer.text);
     let (_, his) = team.owner.new_key(&json!({})).await;
     assert_eq!(his.chat("m").await.status, 200);
-    // Neither does he get a new one by ending all his sessions.
+    // The user gets no new limit by ending all their sessions either.
     for session in [&team.owner, &again] {
         session.post("/auth/logout", &json!({})).await.expect(200);
     }

@@ -32,7 +32,7 @@ async fn pair(test: &str, redis: &Redis) -> Option<(Gateway, Gateway)> {
     Some((one, two))
 }
 
-/// The same key on the second gateway, once that knows it.
+/// Returns clients of the same key on both gateways, once the second gateway knows the key.
 async fn both(client: Client, two: &Gateway) -> [Client; 2] {
     let other = client.at(&two.url);
     eventually("the other gateway knows the key", SOON, async || {
@@ -181,6 +181,6 @@ async fn a_gateway_starts_without_its_redis_and_finds_it_later() {
     assert_eq!(gateway.log().matches("limits are not shared").count(), 1, "{}", gateway.log());
     redis.restart().await;
     metric_is(&gateway, "gantry_limit_redis_up", 1).await;
-    // What was used meanwhile is told, so nothing is there twice.
+    // What was used meanwhile is reported to Redis, so nothing can be used twice.
     assert_error(&client.chat("m").await, 429, "rate_limit_exceeded");
 }

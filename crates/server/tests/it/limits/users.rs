@@ -49,7 +49,7 @@ async fn limits_and_models_of_a_user_bind_keys_and_sessions_that_the_user_makes(
         assert_eq!(column(&own, "served_name"), [&json!("r")], "{own}");
         assert_eq!(column(&team.org_admin.get("/auth/models").await.expect(200), "served_name").len(), 2);
 
-        // Four requests a minute in all, whoever of them asks.
+        // They share four requests a minute, whichever of them sends the requests.
         for client in [&keys[0], &keys[1], &keys[3], &team.user] {
             assert_eq!(client.chat("r").await.status, 200);
         }

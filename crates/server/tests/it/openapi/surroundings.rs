@@ -131,7 +131,7 @@ fn answer(mut stream: TcpStream, script: Script) {
         let n = stream.read(&mut part).unwrap_or(0);
         request.extend_from_slice(&part[..n]);
         let text = String::from_utf8_lossy(&request).to_ascii_lowercase();
-        // Of the bodies here only that of an archive comes in chunks.
+        // Only the body of an archive is sent in chunks here.
         let whole = text.contains("\r\n\r\n") && (!text.contains("chunked") || text.ends_with("0\r\n\r\n"));
         if n == 0 || whole {
             break;

@@ -82,12 +82,12 @@ async fn a_model_that_never_gets_ready_is_given_up() {
     .await;
     let steps = model.timeline(&owner).await;
     assert_eq!(steps.iter().filter(|it| *it == "failed>starting").count(), 2, "{steps:?}");
-    // Somebody starts it, and is told.
+    // A user starts the model, and the event says so.
     model.start(&owner).await;
     let told = details(&owner, &model).await;
     let expected = "start by owner, after 2 starts by the restart policy, which gave up";
     assert!(told.iter().any(|it| it == expected), "{told:?}");
-    // What a start can't mend is not tried again, whatever the policy.
+    // A failure that a start can't fix is not retried, whatever the policy.
     let settings = json!({ "restart_policy": "on_failure", "autostart": true, "engine_image": null });
     let body = json!({ "served_name": "absent", "engine_type": "llamacpp", "local_path": "absent.gguf" });
     let absent = Managed::create(&owner, &with(body, &settings)).await;

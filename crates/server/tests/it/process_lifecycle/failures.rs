@@ -226,7 +226,7 @@ async fn a_file_that_may_not_be_reached_is_told_from_one_that_is_not_there() {
         "{said}"
     );
     assert_eq!(preview["valid"], false);
-    // For whoever clears away.
+    // So that the test's folder can be deleted.
     fs::set_permissions(models.join("closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -236,7 +236,7 @@ async fn an_engine_that_falls_silent_while_requests_wait_is_told_everywhere() {
     let gateway = start(quiet.env("STALL_FLOOR_SEC", "1")).await;
     let owner = gateway.owner().await;
     let model = Managed::run(&owner, &simulated("vllm", "m", &[])).await;
-    // Of an answer that may be long, silence would be no wonder.
+    // The answer is short, because silence would be normal during a long one.
     let mut short = gantry_testkit::chat("m");
     short["max_tokens"] = json!(3);
     for _ in 0..25 {

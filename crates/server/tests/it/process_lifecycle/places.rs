@@ -1,4 +1,4 @@
-//! Where the files of models and the programs of engines are, as an operator is told of them.
+//! What the gateway tells an operator about where the files of models and the programs of engines are.
 
 use gantry_testkit::{Managed, Options, eventually, simulated};
 use serde_json::{Value, json};

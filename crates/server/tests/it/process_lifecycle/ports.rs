@@ -115,7 +115,8 @@ async fn a_port_that_is_taken_after_the_engine_died_is_sent_nothing() {
     assert_eq!(owner.chat("m").await.status, 200);
     let (engine, shim, port) =
         (process(&gateway, &model).0, supervisor(&gateway, &model), port(&gateway, &model));
-    // Whoever would notice the end is held up: so long the gateway takes the model for running.
+    // The supervisor, which would notice the engine's end, is suspended (SIGSTOP). Meanwhile the gateway takes the
+    // model for running.
     let signal = |name: &str| Command::new("kill").args([name, &shim.to_string()]).status().unwrap();
     assert!(signal("-STOP").success());
     kill_process(engine);

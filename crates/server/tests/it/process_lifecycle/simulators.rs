@@ -1,4 +1,4 @@
-//! A simulator runs where the record or a setting names it, and nowhere else; whoever meets one is told.
+//! A simulator runs only if the record or a setting names it, and users can see that it is a simulator.
 
 use gantry_testkit::{Managed, Options, chat, simulated};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
-//! When a model is started again without a command.
+//! Tests when a model is restarted without a command.
 
 use super::{super::again::STEADY, *};
 
-/// `restart_policy` `on_failure`, at most twice within an hour.
+/// Rules with the `restart_policy` `on_failure` and at most two restarts within an hour.
 fn on_failure(starts: &Starts) -> Rules<'_> {
     Rules { on_failure: true, limit: 2, starts: Some(starts), ..Rules::NONE }
 }
@@ -27,10 +27,10 @@ fn a_failure_is_followed_by_starts_with_growing_pauses_until_it_is_given_up() {
         let o = |now| Observed { now, rules: on_failure(&starts), ..observe(&phase, None, Health::Unknown) };
         assert_eq!(plan(&o(Timestamp(due.0 - 1))), Step::Wait);
         assert_eq!(plan(&o(due)), Step::Restart(Cause::Failure));
-        // Its container is kept for its log meanwhile.
+        // Meanwhile its container is kept for the log.
         let kept = seen(1, InstanceStatus::Exited { code: 1, out_of_memory: false });
         assert_eq!(plan(&Observed { instance: Some(&kept), ..o(due) }), Step::Restart(Cause::Failure));
-        // A clock that was set back makes nothing wait for years.
+        // If the clock was set back, nothing waits for years.
         assert_eq!(plan(&o(at(0))), Step::Restart(Cause::Failure));
         assert_eq!(plan_blind(&o(due), "no socket"), Step::Wait, "it would fail at once");
         starts = starts.and_again(due, Duration::from_secs(3));
@@ -41,7 +41,7 @@ fn a_failure_is_followed_by_starts_with_growing_pauses_until_it_is_given_up() {
     let later =
         Observed { now: at(99_999), rules: on_failure(&starts), ..observe(&phase, None, Health::Unknown) };
     assert_eq!(plan(&later), Step::Wait);
-    // After a good run, or an hour later, it begins anew.
+    // After a long run, or an hour later, the count begins anew.
     let begun = |ran_sec, failed_at: i64| on_failure(&starts).after(&crashed(at(failed_at), ran_sec));
     assert_eq!(begun(600, 200), Again::At(at(201)));
     assert_eq!(begun(3, 9_999), Again::At(at(10_000)));
@@ -80,20 +80,20 @@ fn autostart_starts_what_ended_while_nobody_watched() {
     assert_eq!(plan(&then), Step::Restart(Cause::Autostart));
     assert_eq!(plan(&Observed { rules: Rules::NONE, ..then.clone() }), Step::Wait);
     assert_eq!(plan(&Observed { boot: false, ..then.clone() }), Step::Wait, "only when the gateway comes up");
-    // The container is gone, too.
+    // The container is gone as well.
     let Step::Record(lost) = plan(&Observed { instance: None, ..back.clone() }) else {
         panic!("says so first")
     };
     assert_eq!(lost, Phase::Stopped { generation: 1, lost: true });
     let gone = Observed { phase: &lost, instance: None, ..back.clone() };
     assert_eq!(plan(&gone), Step::Restart(Cause::Autostart));
-    // A failure that was seen is left alone, unless the machine was restarted since.
+    // A failure that a gateway saw is left alone, unless the machine was restarted since.
     let phase = crashed(at(10), 0);
     let seen = Observed { phase: &phase, ..back.clone() };
     assert_eq!(plan(&seen), Step::Wait);
     let rules = Rules { rebooted: true, ..autostart(&starts) };
     assert_eq!(plan(&Observed { rules, ..seen }), Step::Restart(Cause::Autostart));
-    // What takes the gateway with it again and again is left alone.
+    // A model that brings down the gateway again and again is left alone.
     let often = Starts { boot: None, again: vec![at(880), at(890)] };
     assert_eq!(plan(&Observed { rules: autostart(&often), ..gone }), Step::Wait);
 }
@@ -110,7 +110,7 @@ fn a_failed_model_whose_container_is_gone_is_stopped_when_the_gateway_comes_up()
         Step::Wait,
         "a start is due"
     );
-    // One that never had a container keeps its reason.
+    // A failure without a container keeps its reason.
     let failure = Failure::FileMissing { field: "local_path".into(), detail: "x".into() };
     let never = Phase::Failed { generation: 1, failure, at: at(5), ran_sec: 0, unwatched: false };
     assert_eq!(plan(&Observed { phase: &never, ..o }), Step::Wait);
