@@ -40,7 +40,7 @@ pub(crate) fn command() -> Command {
             complete::orgs(option(
                 "org",
                 "NAME",
-                "For this organisation (name or id), not for a user: the key outlives whoever made it",
+                "For this organisation (name or id), not for a user: the key stays when the person who made it is deleted",
             )),
             complete::users(option("user", "NAME", "For this user (name or id); for you unless --org is given")),
             option("scopes", "LIST", "Of chat, completions and embeddings; all of them unless given"),

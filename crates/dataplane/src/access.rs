@@ -83,7 +83,7 @@ pub(crate) struct Buffer {
     unknown: RefCell<Unknown>,
 }
 
-/// Requests that were refused for want of a valid key or session, since the last tick.
+/// Requests that were refused since the last tick because they had no valid key or session.
 #[derive(Debug, Default)]
 struct Unknown {
     /// Requests that got a line of their own.

@@ -117,7 +117,7 @@ pub struct SessionEntry {
     pub models: Option<Box<[String]>>,
     /// The limits of the user and of the organisation.
     pub guard: Option<Arc<Guard>>,
-    /// Of the user, in all sessions together.
+    /// The account of the user, for all their sessions together.
     pub refusals: Arc<Refusals>,
     /// It was ended: set by [`crate::Shared::publish`], and carried over from the snapshot before for the same session.
     pub ended: Arc<AtomicBool>,

@@ -20,7 +20,7 @@ API key may call under `/v1` is said by its `scopes` and `models`, and those of 
 the user together, also the keys that the user makes. An org admin sets them for users with the role `user`, admins and owners \
 for everybody they may change.\n\n\
 **Keys**: `POST /auth/keys` makes a key of one's own. `POST /admin/keys` makes one for the user in `user_id`; without \
-`user_id` it belongs to the organisation, whoever makes it, and its usage counts for no user.\n\n\
+`user_id` it belongs to the organisation, and its usage counts for no user.\n\n\
 ## Tokens for scripts\n\n\
 `POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`, signed in, answers once with a `token`, to be sent \
 as `Authorization: Bearer gta_…`. It has the role that its user has at the time of each request, limited to its scopes; the audit log says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \

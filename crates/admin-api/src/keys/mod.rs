@@ -314,9 +314,9 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 
 /// Create a key
 ///
-/// For a user, or for an organisation as a whole: without `user_id` the key is the organisation's, whoever makes it,
-/// and its usage counts for no user. The token is shown in this answer only. Users of a higher role than the caller's
-/// are out of reach, and so are their keys.
+/// For a user, or for an organisation as a whole: without `user_id` the key belongs to the organisation, and its usage
+/// counts for no user. The token is shown in this answer only. Users of a higher role than the caller's are out of
+/// reach, and so are their keys.
 pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let form = KeyForm::create(body, app.clock.now())?;
     let mut tx = app.store.read().await?;

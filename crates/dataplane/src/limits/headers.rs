@@ -23,7 +23,7 @@ static TOKENS: Names = [
 ];
 static WARNING: HeaderName = HeaderName::from_static("x-gantry-budget-warning");
 
-/// Adds what the caller's accounts allow now. Of two limits of a kind, the one that has less left is shown. Limits in
+/// Adds what the caller's accounts allow now. If two limits of a kind apply, the one that has less left is shown. Limits in
 /// shadow mode are not shown: clients should not slow down for them.
 pub(crate) fn write(
     guard: &Guard,

@@ -289,11 +289,6 @@ impl Limiter {
         }
     }
 
-    /// Returns whether the other gateways' reports on this account are new enough for decisions.
-    fn hears_others(&self, state: &AccountState, now: u64) -> bool {
-        self.link.as_ref().is_some_and(Link::is_up) && state.is_fresh(now)
-    }
-
     /// Returns [`Limiter::shares`] for a decision, and counts decisions that are made without the shared state.
     fn shares_to_decide(&self, account: &Account, now: u64) -> u64 {
         if self.link.as_ref().is_some_and(|it| !it.is_up()) && account.is_shared() {

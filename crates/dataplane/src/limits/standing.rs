@@ -22,7 +22,7 @@ impl Account {
             Some(Used::new(rate.per_minute, rate.per_minute.saturating_sub(remaining), Some(reset)))
         };
         // The other gateways' reports are not used once they are old.
-        let known = limiter.hears_others(&self.state, now);
+        let known = limiter.shares(&self.state, now) == 1;
         let (others_running, others_streams) = if known { self.state.others() } else { (0, 0) };
         let running = |limit: Option<i64>, own: u32, others: u32| {
             Some(Used::new(limit?.unsigned_abs(), u64::from(own) + u64::from(others), None))

@@ -28,6 +28,8 @@ async fn gateways_have_names_and_sessions_of_their_own() {
     login(&[]).ends(0);
     run(&shell, &["orgs", "create", "Here"]).ends(0);
     run(&shell, &["orgs", "list", "--context", "second"]).ends(4);
+    let unknown = run(&shell, &["doctor", "--context", "nowhere"]).ends(5).err;
+    assert!(unknown.contains("no context `nowhere`"), "{unknown}");
     login(&["--context", "second"]).ends(0);
     let there = run(&shell, &["orgs", "list", "--context", "second", "--json"]).ends(0).json();
     assert_eq!(column(&there, "name"), ["Default"]);

@@ -38,6 +38,12 @@ async fn a_script_works_with_a_token_and_nobody_s_password() {
         assert!(kept.out.contains("acts as owner (owner)") && !kept.out.contains(&token), "{}", kept.out);
         script.run(&["users", "list"]).ends(0);
 
+        // A token of the environment does not keep a session alive that its owner ends.
+        let other = Shell::of_owner(&gateway);
+        other.run(&["users", "list"]).ends(0);
+        Ran::of(other.command(&["logout"]).env("GANTRY_TOKEN", &token).output().unwrap()).ends(0);
+        other.run(&["users", "list"]).ends(4);
+
         shell.run(&["tokens", "revoke", "nightly"]).ends(0);
         let gone = script.run(&["users", "list"]).ends(4).err;
         assert!(gone.contains("revoked") && !gone.contains("gantry login"), "{gone}");
