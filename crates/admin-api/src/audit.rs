@@ -16,8 +16,8 @@ use serde_json::Value;
 use crate::{
     App, Peer,
     error::{Outcome, Problem},
-    extract::{Listed, Params},
     guard::{self, RequestId},
+    operation::{Listed, Params},
 };
 
 /// Returns a view as rows of the audit log keep it: without the spent part of budgets, which changes by itself.

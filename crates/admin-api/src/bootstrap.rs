@@ -19,8 +19,9 @@ use subtle::ConstantTimeEq;
 use crate::{
     App, Peer,
     error::{Outcome, Problem},
-    extract::{Fields, Object, Params, read},
-    local_user, password,
+    local_user,
+    operation::{Fields, Object, Params, read},
+    password,
     password::Passwords,
     policy::Stranger,
 };
@@ -39,7 +40,7 @@ pub(crate) async fn bootstrap(
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let username = fields.required("username", &read::named(64), read::name(64));
-    let password = fields.required("password", password::ACCEPTABLE, password::acceptable);
+    let password = fields.typed::<password::NewPassword>("password").required();
     let org_name = fields.required("org_name", &read::named(100), read::name(100));
     let token = fields.optional("setup_token", "a text", |it| it.as_str().map(str::to_owned));
     fields.finish()?;

@@ -23,7 +23,7 @@ use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    extract::{Created, Fields, Listed, Object, Params, UuidId, deleted, read},
+    operation::{Created, Fields, Listed, Object, Params, UuidId, deleted, read},
     policy::Caller,
 };
 

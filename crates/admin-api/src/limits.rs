@@ -1,12 +1,14 @@
 //! Limits and budgets in the bodies and records of keys and organisations.
 
-use gantry_domain::limit::{LimitMode, Limits};
-use serde::Serialize;
-use serde_json::Value;
+use gantry_domain::{
+    limit::Limits,
+    schema::{Components, Member, Members, whole},
+    view,
+};
 
 use crate::{
     app::Spent,
-    extract::{Fields, read},
+    operation::{Fields, Form, read},
 };
 
 /// Percentage from which on a budget counts as nearly used up.
@@ -15,8 +17,8 @@ const WARN_PCT: u64 = 80;
 /// What a body says about limits: a field that is absent stays, `null` takes the limit away.
 pub(crate) struct LimitChange(Vec<(&'static str, Option<i64>)>);
 
-impl LimitChange {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
+impl Form for LimitChange {
+    fn read(fields: &mut Fields) -> Option<Self> {
         let mut given = Vec::new();
         for (name, max, _) in Limits::default().fields_mut() {
             let allowed = format!("null, or a whole number from 1 to {max}");
@@ -24,9 +26,17 @@ impl LimitChange {
                 given.push((name, value));
             }
         }
-        Self(given)
+        Some(Self(given))
     }
 
+    fn members(all: &mut Components, out: &mut Vec<Member>) {
+        let mut limits = Vec::new();
+        Limits::members(all, &mut limits);
+        out.extend(limits.into_iter().map(|it| Member { optional: true, ..it }));
+    }
+}
+
+impl LimitChange {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -41,28 +51,28 @@ impl LimitChange {
     }
 }
 
-/// `limit_mode`; `null` is the default.
-pub(crate) fn mode(fields: &mut Fields) -> Option<LimitMode> {
-    let read = |it: &Value| LimitMode::parse(it.as_str()?);
-    Some(fields.change("limit_mode", "enforce or shadow", read)?.unwrap_or_default())
+view! {
+    /// What was spent of one budget.
+    #[derive(Debug)]
+    pub(crate) struct Budget {
+        limit: i64 as whole(1, i64::MAX),
+        /// Tokens that were used. `null` if they are not counted, as for a key that can't be used.
+        used: Option<u64>,
+        /// Whole percent of the limit; `null` like `used`. It is above 100 by what the requests used that were in flight
+        /// when the budget ran out.
+        pct: Option<u64>,
+        /// It is nearly used up.
+        warning: bool,
+    }
 }
 
-/// What was spent of one budget.
-#[derive(Debug, Serialize)]
-pub(crate) struct Budget {
-    limit: i64,
-    /// `null` if it is not counted, as for a key that can't be used.
-    used: Option<u64>,
-    /// Whole percent. It is above 100 by what the requests used that were in flight when the budget ran out.
-    pct: Option<u64>,
-    warning: bool,
-}
-
-/// Both budgets; `null` for one that is not set.
-#[derive(Debug, Serialize)]
-pub(crate) struct Budgets {
-    day: Option<Budget>,
-    month: Option<Budget>,
+view! {
+    /// Both budgets; `null` for one that is not set.
+    #[derive(Debug)]
+    pub(crate) struct Budgets: "Budgets" {
+        day: Option<Budget>,
+        month: Option<Budget>,
+    }
 }
 
 impl Budgets {

@@ -11,7 +11,7 @@ use axum::{
 };
 use bytes::Bytes;
 
-use crate::{App, doc::document, error::Outcome, extract::Params};
+use crate::{App, doc::document, error::Outcome, operation::Params};
 
 /// This document
 pub(crate) async fn openapi(_: State<App>, params: Params) -> Outcome<impl IntoResponse> {

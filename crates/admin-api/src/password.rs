@@ -1,16 +1,22 @@
 //! Password hashing: argon2id, off the runtime, a few at a time.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use argon2::{
     Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version, password_hash::phc::PasswordHash,
 };
-use gantry_domain::{ApiError, ErrorCode, UserId};
+use gantry_domain::{
+    ApiError, ErrorCode, Timestamp, UserId,
+    schema::{self, Components},
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::turns::{Turn, Turns};
+use crate::{
+    operation::Field,
+    turns::{Turn, Turns},
+};
 
 /// Memory in KiB, passes and lanes (OWASP's first choice for argon2id).
 const PARAMS: (u32, u32, u32) = (19 * 1024, 2, 1);
@@ -131,23 +137,44 @@ fn compare(password: &SecretString, stored: &str) -> impl FnOnce() -> bool + Sen
 /// Longest password, in characters.
 const LONGEST: usize = 256;
 
-/// Whether a new password is acceptable: 8 to 256 characters, whatever they are.
-pub(crate) fn acceptable(value: &Value) -> Option<SecretString> {
-    let text = value.as_str()?;
-    (8..=LONGEST).contains(&text.chars().count()).then(|| text.to_owned().into())
+/// A password that a user is to get.
+pub(crate) struct NewPassword;
+
+impl Field for NewPassword {
+    type Value = SecretString;
+
+    fn allowed() -> Cow<'static, str> {
+        format!("a password of 8 to {LONGEST} characters").into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<SecretString> {
+        let text = value.as_str()?;
+        (8..=LONGEST).contains(&text.chars().count()).then(|| text.to_owned().into())
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::secret(schema::text_of(8, LONGEST))
+    }
 }
 
-/// For messages.
-pub(crate) const ACCEPTABLE: &str = "a password of 8 to 256 characters";
+/// A password that is to be compared. A text that is too long for a password is refused, so that nothing long is hashed.
+pub(crate) struct GivenPassword;
 
-/// Reads a password that is to be compared. A text that is too long for a password is refused, so that nothing long is
-/// hashed.
-pub(crate) fn given(value: &Value) -> Option<SecretString> {
-    value.as_str().filter(|it| it.chars().count() <= LONGEST).map(|it| SecretString::from(it.to_owned()))
+impl Field for GivenPassword {
+    type Value = SecretString;
+
+    fn allowed() -> Cow<'static, str> {
+        format!("a text of at most {LONGEST} characters").into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<SecretString> {
+        value.as_str().filter(|it| it.chars().count() <= LONGEST).map(|it| SecretString::from(it.to_owned()))
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::secret(schema::text_of(0, LONGEST))
+    }
 }
-
-/// For messages.
-pub(crate) const GIVEN: &str = "a text of at most 256 characters";
 
 #[cfg(test)]
 mod tests {

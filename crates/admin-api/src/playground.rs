@@ -19,7 +19,7 @@ use crate::{
     App,
     app::LiveRoute,
     error::{Outcome, Problem},
-    extract::Params,
+    operation::Params,
     policy::Caller,
 };
 

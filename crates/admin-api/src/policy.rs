@@ -21,7 +21,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::{
     App, audit,
     error::{Outcome, Problem},
-    extract, guard, routes, session,
+    guard, operation, routes, session,
     tokens::{self, standing::Standing},
 };
 
@@ -279,13 +279,13 @@ pub(crate) async fn enforce(State(app): State<App>, mut request: Request, next: 
             // must believe that a parameter was understood when it was not, as in `DELETE …?dry_run=true`.
             if !request.method().is_safe()
                 && !routes::takes_query(request.method(), asked.path.as_str())
-                && let Err(problem) = extract::without_query(request.uri())
+                && let Err(problem) = operation::without_query(request.uri())
             {
                 return problem.into_response();
             }
             if !request.body().is_end_stream() && !request.method().is_safe() {
                 let arrived = async {
-                    let request = extract::with_its_body(request, asked.policy.body, &mut room).await?;
+                    let request = operation::with_its_body(request, asked.policy.body, &mut room).await?;
                     // The body may have taken long to arrive: a user who was deleted meanwhile must not act any more.
                     let caller = match caller {
                         Some(_) => admit(&app, &asked, Ok(()), &credential).await?,

@@ -24,7 +24,7 @@ use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    extract::{Fields, Object, Params, deleted, read, typed},
+    operation::{Fields, Object, Params, deleted, read, typed},
     policy::Caller,
 };
 

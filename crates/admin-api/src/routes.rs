@@ -20,7 +20,9 @@ use gantry_domain::{ApiError, Role};
 use crate::{
     App, audit, auth, bootstrap, chat,
     doc::{self, Doc},
-    events, guard, health, keys, models, orgs, pages, playground,
+    events, guard, health, keys, models,
+    operation::{Operation, Signature},
+    orgs, pages, playground,
     policy::{self, Access, BodyLimit, Policy},
     reg, system, tokens, upstreams, usage, users,
 };
@@ -31,8 +33,24 @@ pub struct Route {
     pub path: &'static str,
     pub policy: Policy,
     /// What `/openapi.json` says about it.
-    pub doc: fn() -> Doc,
+    doc: Documented,
     handler: MethodRouter<App>,
+}
+
+/// Where the documentation of a route comes from.
+enum Documented {
+    ByHand(fn() -> Doc),
+    BySignature(Operation, fn(Operation) -> Doc),
+}
+
+impl Route {
+    /// Returns what `/openapi.json` says about it.
+    pub fn doc(&self) -> Doc {
+        match &self.doc {
+            Documented::ByHand(doc) => doc(),
+            Documented::BySignature(operation, doc) => doc(*operation),
+        }
+    }
 }
 
 const PUBLIC: Access = Access::Public;
@@ -61,7 +79,25 @@ where
         MethodFilter::DELETE => Method::DELETE,
         _ => Method::GET,
     };
+    let doc = Documented::ByHand(doc);
     Route { method: name, path, policy: Policy { access, body }, doc, handler: on(method, handler) }
+}
+
+/// A route whose documentation comes from its handler's types.
+fn op<H, T, S>(
+    method: MethodFilter,
+    path: &'static str,
+    access: Access,
+    body: BodyLimit,
+    handler: H,
+    operation: Operation,
+) -> Route
+where
+    H: Handler<T, App> + Signature<S>,
+    T: 'static,
+{
+    let doc = Documented::BySignature(operation, Operation::doc::<H, S>);
+    Route { doc, ..route(method, path, access, body, handler, doc::pages::docs) }
 }
 
 /// Every route of the admin API.
@@ -90,9 +126,9 @@ pub fn routes() -> Vec<Route> {
             auth::password::change,
             doc::account::change_password,
         ),
-        route(GET, "/auth/keys", ANYONE, NONE, auth::keys::list, doc::keys::list_own),
-        route(POST, "/auth/keys", ANYONE, BODY, auth::keys::create, doc::keys::create_own),
-        route(DELETE, "/auth/keys/{id}", ANYONE, NONE, auth::keys::revoke, doc::keys::revoke_own),
+        op(GET, "/auth/keys", ANYONE, NONE, auth::keys::list, auth::keys::LIST),
+        op(POST, "/auth/keys", ANYONE, BODY, auth::keys::create, auth::keys::CREATE),
+        op(DELETE, "/auth/keys/{id}", ANYONE, NONE, auth::keys::revoke, auth::keys::REVOKE),
         route(GET, "/auth/tokens", ANYONE, NONE, auth::tokens::list, doc::tokens::list_own),
         route(POST, "/auth/tokens", IN_PERSON, BODY, auth::tokens::create, doc::tokens::create_own),
         route(DELETE, "/auth/tokens/{id}", ANYONE, NONE, auth::tokens::revoke, doc::tokens::revoke_own),
@@ -103,20 +139,20 @@ pub fn routes() -> Vec<Route> {
         route(GET, "/auth/models", ANYONE, NONE, auth::models::list, doc::account::models),
         route(GET, "/admin/tokens", ORG_ADMIN, NONE, tokens::list, doc::tokens::list_all),
         route(DELETE, "/admin/tokens/{id}", ORG_ADMIN, NONE, tokens::revoke, doc::tokens::revoke),
-        route(GET, "/admin/keys", ORG_ADMIN, NONE, keys::list, doc::keys::list_all),
-        route(POST, "/admin/keys", ORG_ADMIN, BODY, keys::create, doc::keys::create),
-        route(PATCH, "/admin/keys/{id}", ORG_ADMIN, BODY, keys::change, doc::keys::change),
-        route(DELETE, "/admin/keys/{id}", ORG_ADMIN, NONE, keys::revoke, doc::keys::revoke),
-        route(GET, "/admin/orgs", ORG_ADMIN, NONE, orgs::list, doc::people::list_orgs),
-        route(POST, "/admin/orgs", ADMIN, BODY, orgs::create, doc::people::create_org),
-        route(GET, "/admin/orgs/lookup", ORG_ADMIN, NONE, orgs::lookup, doc::people::lookup_orgs),
-        route(PATCH, "/admin/orgs/{id}", ADMIN, BODY, orgs::change, doc::people::change_org),
-        route(DELETE, "/admin/orgs/{id}", ADMIN, NONE, orgs::delete, doc::people::delete_org),
-        route(GET, "/admin/users", ORG_ADMIN, NONE, users::list, doc::people::list_users),
-        route(POST, "/admin/users", ORG_ADMIN, BODY, users::create, doc::people::create_user),
-        route(GET, "/admin/users/lookup", ORG_ADMIN, NONE, users::lookup, doc::people::lookup_users),
-        route(PATCH, "/admin/users/{id}", ORG_ADMIN, BODY, users::change, doc::people::change_user),
-        route(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete, doc::people::delete_user),
+        op(GET, "/admin/keys", ORG_ADMIN, NONE, keys::list, keys::LIST),
+        op(POST, "/admin/keys", ORG_ADMIN, BODY, keys::create, keys::CREATE),
+        op(PATCH, "/admin/keys/{id}", ORG_ADMIN, BODY, keys::change, keys::CHANGE),
+        op(DELETE, "/admin/keys/{id}", ORG_ADMIN, NONE, keys::revoke, keys::REVOKE),
+        op(GET, "/admin/orgs", ORG_ADMIN, NONE, orgs::list, orgs::LIST),
+        op(POST, "/admin/orgs", ADMIN, BODY, orgs::create, orgs::CREATE),
+        op(GET, "/admin/orgs/lookup", ORG_ADMIN, NONE, orgs::lookup, orgs::LOOKUP),
+        op(PATCH, "/admin/orgs/{id}", ADMIN, BODY, orgs::change, orgs::CHANGE),
+        op(DELETE, "/admin/orgs/{id}", ADMIN, NONE, orgs::delete, orgs::DELETE),
+        op(GET, "/admin/users", ORG_ADMIN, NONE, users::list, users::LIST),
+        op(POST, "/admin/users", ORG_ADMIN, BODY, users::create, users::CREATE),
+        op(GET, "/admin/users/lookup", ORG_ADMIN, NONE, users::lookup, users::LOOKUP),
+        op(PATCH, "/admin/users/{id}", ORG_ADMIN, BODY, users::change, users::CHANGE),
+        op(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete, users::DELETE),
         route(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list, doc::usage::list),
         route(GET, "/admin/audit", ADMIN, NONE, audit::list, doc::audit::list),
         route(GET, "/admin/events", ADMIN, NONE, events::events, doc::audit::events),
@@ -295,7 +331,7 @@ pub(crate) fn policy(method: &Method, path: &str) -> Option<Policy> {
 pub(crate) fn takes_query(method: &Method, path: &str) -> bool {
     static ROUTES: LazyLock<HashSet<(Method, &'static str)>> = LazyLock::new(|| {
         let all = routes().into_iter();
-        all.filter(|it| (it.doc)().has_query()).map(|it| (it.method, it.path)).collect()
+        all.filter(|it| it.doc().has_query()).map(|it| (it.method, it.path)).collect()
     });
     let key: (Method, &str) = (method.clone(), path);
     ROUTES.contains(&key as &(Method, &str))

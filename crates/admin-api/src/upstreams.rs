@@ -6,7 +6,7 @@ use gantry_domain::host::UpstreamView;
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::{Fields, MaybeObject, Params},
+    operation::{Fields, MaybeObject, Params},
 };
 
 /// Most names in one refresh.

@@ -9,7 +9,7 @@ use gantry_domain::{
 use gantry_store::{KeyFilter, Sort};
 use serde::Serialize;
 
-use crate::{App, app::LimitHolder, error::Outcome, extract::Params, policy::Caller};
+use crate::{App, app::LimitHolder, error::Outcome, operation::Params, policy::Caller};
 
 /// Most keys of one user that are shown; users can make 100 themselves.
 const MAX_KEYS: i64 = 1000;

@@ -20,8 +20,9 @@ use super::Me;
 use crate::{
     App, Peer,
     error::{Outcome, Problem},
-    extract::{Fields, Object},
-    guard, password,
+    guard,
+    operation::{Fields, Object},
+    password,
     policy::Stranger,
 };
 
@@ -44,7 +45,7 @@ pub(crate) async fn login(
 ) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
     let username = fields.required("username", "a text", |it| it.as_str().map(str::to_owned));
-    let password = fields.required("password", password::GIVEN, password::given);
+    let password = fields.typed::<password::GivenPassword>("password").required();
     fields.finish()?;
     let (Some(username), Some(password)) = (username, password) else { return Err(wrong()) };
 

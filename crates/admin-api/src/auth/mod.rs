@@ -13,7 +13,7 @@ use gantry_domain::{Role, audit::Action, identity::User};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::{App, error::Outcome, extract::Params, policy::Caller};
+use crate::{App, error::Outcome, operation::Params, policy::Caller};
 
 /// The `user` object of sign-in and `/auth/me`.
 #[derive(Debug, Serialize)]

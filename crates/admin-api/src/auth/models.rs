@@ -7,7 +7,7 @@ use gantry_domain::{
 };
 use serde::Serialize;
 
-use crate::{App, error::Outcome, extract::Params, policy::Caller};
+use crate::{App, error::Outcome, operation::Params, policy::Caller};
 
 /// One served name.
 #[derive(Debug, Serialize)]

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::{Fields, Object},
+    operation::{Fields, Object},
     password,
     policy::{self, Caller},
 };
@@ -18,8 +18,8 @@ use crate::{
 /// Ends all sessions of the user; the answer sets the cookie of a new one.
 pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
     let mut fields = Fields::new(body);
-    let current = fields.required("current_password", password::GIVEN, password::given);
-    let new = fields.required("new_password", password::ACCEPTABLE, password::acceptable);
+    let current = fields.typed::<password::GivenPassword>("current_password").required();
+    let new = fields.typed::<password::NewPassword>("new_password").required();
     fields.finish()?;
     let (Some(current), Some(new)) = (current, new) else {
         return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));

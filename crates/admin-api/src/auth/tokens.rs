@@ -19,8 +19,8 @@ use crate::{
     app::Parts,
     audit::record,
     error::Outcome,
-    extract::{Created, Fields, Id, Listed, Object, Params, read},
     keys::words,
+    operation::{Created, Fields, Id, Listed, Object, Params, read},
     policy::{self, Caller, areas},
     tokens::{self, TokenView},
 };

@@ -5,7 +5,7 @@ use axum::{Json, extract::State, response::IntoResponse};
 use crate::{
     App,
     error::Outcome,
-    extract::Params,
+    operation::Params,
     policy::Caller,
     usage::{
         self, Whose, aggregate,

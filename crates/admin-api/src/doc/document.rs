@@ -6,13 +6,13 @@ use std::{
 };
 
 use axum::http::Method;
-use gantry_domain::{ErrorCode, endpoint::Endpoint, key::Scope};
+use gantry_domain::{ErrorCode, endpoint::Endpoint, key::Scope, schema::Components};
 use serde_json::{Map, Value, json};
 
 use super::{
     Doc, JSON, Param, Reply, account, audit, chat, host,
     inference::{self, Caller},
-    keys, models, people, registry,
+    models, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
     tokens, usage,
 };
@@ -61,6 +61,7 @@ pub fn document() -> &'static Value {
 struct Builder {
     paths: BTreeMap<String, Map<String, Value>>,
     responses: BTreeMap<String, Value>,
+    schemas: Components,
     examples: Map<String, Value>,
 }
 
@@ -74,6 +75,7 @@ struct Who {
 
 impl Builder {
     fn build(mut self) -> Value {
+        self.schemas.extend(schemas());
         if let Ok(Value::Object(examples)) = serde_json::from_str(EXAMPLES) {
             self.examples = examples;
         }
@@ -89,7 +91,7 @@ impl Builder {
             self.add(operation.path, operation.method, operation.doc, &who, codes, None);
         }
         for route in routes() {
-            let doc = (route.doc)();
+            let doc = route.doc();
             let codes = policy_errors(&route, &doc);
             let limit = (route.policy.body.0 > 0).then_some(route.policy.body.0);
             let method = route.method.as_str().to_ascii_lowercase();
@@ -114,7 +116,7 @@ impl Builder {
             "paths": self.paths,
             "components": {
                 "securitySchemes": security_schemes(),
-                "schemas": schemas(),
+                "schemas": self.schemas,
                 "responses": self.responses,
                 "headers": headers(),
             },
@@ -130,7 +132,9 @@ impl Builder {
         codes: Vec<ErrorCode>,
         limit: Option<usize>,
     ) {
-        let Doc { id, summary, about, params, body, body_optional, answers, errors, with_status } = doc;
+        let Doc { id, summary, about, params, body, body_optional, answers, errors, with_status, components } =
+            doc;
+        self.schemas.extend(components);
         let example = self.examples.get(id).cloned().unwrap_or(Value::Null);
         let mut responses = Map::new();
         for reply in answers {
@@ -379,7 +383,7 @@ fn security_schemes() -> Value {
     })
 }
 
-fn schemas() -> BTreeMap<&'static str, Value> {
+fn schemas() -> Components {
     let codes: Vec<&str> = ErrorCode::ALL.iter().map(|it| it.as_str()).collect();
     let mut kinds: Vec<&str> = ErrorCode::ALL.iter().map(|it| it.kind()).collect();
     kinds.sort_unstable();
@@ -411,7 +415,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ],
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
-    let all = [account::schemas(), keys::schemas(), people::schemas(), usage::schemas(), registry::schemas()];
+    let all = [account::schemas(), usage::schemas(), registry::schemas()];
     let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas(), tokens::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }

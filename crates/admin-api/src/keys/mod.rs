@@ -1,26 +1,29 @@
 //! `/admin/keys`, and the forms and views that `/auth/keys` shares.
 
+mod form;
+
 use std::time::Duration;
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::{Json, extract::State};
 use gantry_domain::{
-    ApiError, KeyId, OrgId, Timestamp, UserId,
+    ApiError, ErrorCode, KeyId, OrgId, Timestamp, UserId,
     audit::Action,
-    key::{ApiKey, KeySettings, KeyStatus, Scopes, Token, TokenKind},
+    key::{ApiKey, KeySettings, KeyStatus, Token, TokenKind},
     limit::{LimitMode, Limits},
-    net::IpList,
+    schema::{Rfc3339, secret, word},
+    view,
 };
 use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort, Tx};
-use serde::Serialize;
-use serde_json::Value;
 
+use self::form::{ChangedKey, NewKeyForm};
+pub(crate) use self::form::{OwnKeyForm, ServedNames, words};
 use crate::{
     App,
     app::{LimitHolder, Parts},
     audit::record,
     error::{Outcome, Problem},
-    extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
-    limits::{self, Budgets, LimitChange},
+    limits::Budgets,
+    operation::{Body, Created, Deleted, Id, Listed, Operation, Page, Query, Search, query},
     policy::Caller,
     users,
 };
@@ -33,9 +36,6 @@ const MAX_OF_ORG: i64 = 10_000;
 /// shown by their names, so without this limit anybody could fill the database with them.
 const MAX_OWN_A_DAY: i64 = 200;
 const A_DAY: Duration = Duration::from_hours(24);
-/// Most served names of a key that users make for themselves, and most bytes that the names may have together.
-pub(crate) const MAX_OWN_MODELS: usize = 200;
-const MAX_OWN_MODELS_BYTES: usize = 16 << 10;
 
 /// Who makes a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,30 +45,32 @@ pub(crate) enum Maker {
     Administrator,
 }
 
-/// A key as lists show it.
-#[derive(Debug, Serialize)]
-pub(crate) struct KeyView {
-    id: KeyId,
-    name: String,
-    prefix: String,
-    scopes: String,
-    models: Option<Vec<String>>,
-    org_id: OrgId,
-    org_name: String,
-    user_id: Option<UserId>,
-    username: Option<String>,
-    ip_allowlist: Vec<String>,
-    expires_at: Option<String>,
-    created_at: String,
-    last_used_at: Option<String>,
-    revoked_at: Option<String>,
-    status: KeyStatus,
-    #[serde(flatten)]
-    limits: Limits,
-    limit_mode: LimitMode,
-    /// The limits in force: with the gateway's defaults, under the limits of the user and the organisation.
-    effective_limits: Limits,
-    budget: Option<Budgets>,
+view! {
+    /// A key as lists show it.
+    #[derive(Debug)]
+    pub(crate) struct KeyView: "Key" {
+        id: KeyId,
+        name: String,
+        /// The first characters of the token.
+        prefix: String,
+        scopes: String as word("^(chat|completions|embeddings)(,(completions|embeddings))*$"),
+        models: Option<Vec<String>>,
+        org_id: OrgId,
+        org_name: String,
+        user_id: Option<UserId>,
+        username: Option<String>,
+        ip_allowlist: Vec<String>,
+        expires_at: Option<Rfc3339>,
+        created_at: Rfc3339,
+        last_used_at: Option<Rfc3339>,
+        revoked_at: Option<Rfc3339>,
+        status: KeyStatus,
+        limits: Limits => part,
+        limit_mode: LimitMode,
+        /// The limits in force: with the gateway's defaults, under the limits of the user and the organisation.
+        effective_limits: Limits,
+        budget: Option<Budgets>,
+    }
 }
 
 impl KeyView {
@@ -76,7 +78,7 @@ impl KeyView {
         let now = app.clock.now();
         let KeySettings { name, scopes, models, ip_allowlist, expires_at, limits, limit_mode } =
             key.settings.clone();
-        let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
+        let time = |at: Option<Timestamp>| at.map(Rfc3339);
         Self {
             id: key.id,
             name,
@@ -89,7 +91,7 @@ impl KeyView {
             username: key.username.clone(),
             ip_allowlist: ip_allowlist.entries(),
             expires_at: time(expires_at),
-            created_at: key.created_at.rfc3339(),
+            created_at: key.created_at.into(),
             last_used_at: time(key.last_used_at),
             revoked_at: time(key.revoked_at),
             status: key.status(now),
@@ -110,155 +112,36 @@ impl KeyView {
     }
 }
 
-/// A new key: the only answer that has the token.
-#[derive(Debug, Serialize)]
-pub(crate) struct NewKeyView {
-    #[serde(flatten)]
-    key: KeyView,
-    token: String,
-}
-
-/// The body of create and change requests, read.
-pub(crate) struct KeyForm {
-    settings: KeySettings,
-    org_id: Option<OrgId>,
-    user_id: Option<UserId>,
-}
-
-impl KeyForm {
-    pub(crate) fn create(body: Object, now: Timestamp) -> Outcome<Self> {
-        let mut fields = Fields::new(body);
-        let org_id = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
-        let user_id = fields.optional("user_id", "the id of a user", read::id).map(UserId);
-        // As in all create requests, `null` means the same as an absent field.
-        fields.drop_null("scopes");
-        let settings = settings(&mut fields, KeySettings::default(), now);
-        fields.finish()?;
-        Ok(Self { settings, org_id, user_id })
-    }
-
-    fn change(body: Object, base: KeySettings, now: Timestamp) -> Outcome<KeySettings> {
-        let mut fields = Fields::new(body);
-        let settings = settings(&mut fields, base, now);
-        fields.finish()?;
-        Ok(settings)
-    }
-
-    /// Returns the settings of a key that users make for themselves: none of its limits may be milder than the
-    /// gateway's default.
-    pub(crate) fn own(mut self, defaults: Limits) -> Outcome<KeySettings> {
-        let mut capped = self.settings.limits.capped_by(defaults);
-        let given = self.settings.limits.fields_mut();
-        for ((name, _, given), (_, _, cap)) in given.into_iter().zip(capped.fields_mut()) {
-            if let (Some(given), Some(cap)) = (given, cap)
-                && given > cap
-            {
-                return Err(Problem::invalid(name, format!("`{name}` of an own key may be at most {cap}")));
-            }
-        }
-        if self.settings.limit_mode != LimitMode::Enforce {
-            return Err(Problem::invalid("limit_mode", "`limit_mode` is the administrator's; leave it out"));
-        }
-        let names = self.settings.models.as_deref().unwrap_or_default();
-        if names.len() > MAX_OWN_MODELS || names.iter().map(String::len).sum::<usize>() > MAX_OWN_MODELS_BYTES
-        {
-            let message = format!(
-                "`models` of an own key may have at most {MAX_OWN_MODELS} names of {} KiB together",
-                MAX_OWN_MODELS_BYTES >> 10
-            );
-            return Err(Problem::invalid("models", message));
-        }
-        for (name, given) in [("org_id", self.org_id.is_some()), ("user_id", self.user_id.is_some())] {
-            if given {
-                return Err(Problem::invalid(name, format!("`{name}` is yours; leave it out")));
-            }
-        }
-        Ok(self.settings)
+view! {
+    /// A new key: the only answer that has the token.
+    #[derive(Debug)]
+    pub(crate) struct NewKeyView: "NewKey" {
+        key: KeyView => part,
+        /// Shown in this answer only.
+        token: String as secret(word("^gty_[0-9A-Za-z]{46}$")),
     }
 }
 
-fn settings(fields: &mut Fields, mut key: KeySettings, now: Timestamp) -> KeySettings {
-    let text = |it: &Value| {
-        it.as_str().filter(|it| it.is_empty()).map(str::to_owned).or_else(|| read::name(100)(it))
-    };
-    let allowed = format!("empty, or {}", read::named(100));
-    if let Some(name) = fields.change("name", &allowed, text) {
-        key.name = name.unwrap_or_default();
+query! {
+    pub(crate) struct KeyQuery {
+        page: Page,
+        sort: Sort<KeyColumn>,
+        /// Only those of this organisation.
+        org_id: Option<OrgId>,
+        /// Only those of this user.
+        user_id: Option<UserId>,
+        /// Only those that have this status now.
+        status: Option<KeyStatus>,
+        /// Part of the name or of the prefix.
+        q: Option<Search>,
     }
-    match fields.raw("scopes") {
-        None => {}
-        Some(value) => match words(&value).map(|it| Scopes::parse(&it.join(","))) {
-            Some(Ok(scopes)) => key.scopes = scopes,
-            Some(Err(error)) => fields.problem("scopes", error.to_string()),
-            None => fields.problem("scopes", "`scopes` must be a text such as chat,embeddings"),
-        },
-    }
-    if let Some(models) = fields.change("models", SERVED_NAMES, served_names) {
-        key.models = models;
-    }
-    match fields.raw("ip_allowlist") {
-        None => {}
-        Some(Value::Null) => key.ip_allowlist = IpList::default(),
-        Some(value) => match words(&value).map(|it| ranges(&it)) {
-            Some(Ok(list)) => key.ip_allowlist = list,
-            Some(Err(why)) => fields.problem("ip_allowlist", why),
-            None => fields.problem("ip_allowlist", "`ip_allowlist` must be an array of IPs or CIDR ranges"),
-        },
-    }
-    let future = |it: &Value| read::time(it).filter(|at| *at > now);
-    if let Some(at) = fields.change("expires_at", "null, or an RFC 3339 time in the future", future) {
-        key.expires_at = at;
-    }
-    key.limits = LimitChange::read(fields).apply(key.limits);
-    if let Some(mode) = limits::mode(fields) {
-        key.limit_mode = mode;
-    }
-    key
-}
-
-/// What [`served_names`] takes.
-pub(crate) const SERVED_NAMES: &str = "null, or an array of served names";
-
-/// 1 to 1000 names of models that may be called.
-pub(crate) fn served_names(value: &Value) -> Option<Vec<String>> {
-    let names: Vec<String> = value.as_array()?.iter().map(read::line(200)).collect::<Option<_>>()?;
-    (1..=1000).contains(&names.len()).then_some(names)
-}
-
-/// Reads the ranges of an allowlist. An empty list means "from everywhere", so an empty entry must not lead to one.
-fn ranges(words: &[String]) -> Result<IpList, String> {
-    if words.iter().any(|it| it.trim().is_empty()) {
-        return Err("`ip_allowlist` has an empty entry; null or [] allows every address".to_owned());
-    }
-    IpList::parse(words.iter().map(String::as_str)).map_err(|error| error.to_string())
-}
-
-/// An array of texts, or one text with commas.
-pub(crate) fn words(value: &Value) -> Option<Vec<String>> {
-    match value {
-        Value::String(text) => Some(text.split(',').map(str::to_owned).collect()),
-        Value::Array(items) if items.len() <= 1000 => {
-            items.iter().map(|it| it.as_str().map(str::to_owned)).collect()
-        }
-        _ => None,
-    }
-}
-
-/// The `status` parameter of key lists, with the time at which it is asked.
-pub(crate) fn status(params: &mut Params, app: &App) -> Outcome<Option<(KeyStatus, Timestamp)>> {
-    let status = params.parsed("status", "active, expired, revoked or holder_disabled", KeyStatus::parse)?;
-    Ok(status.map(|it| (it, app.clock.now())))
-}
-
-/// The `sort` parameter of key lists.
-pub(crate) fn sort(params: &mut Params) -> Outcome<Sort<KeyColumn>> {
-    Ok(params.sort("id, name, created_at or last_used_at", KeyColumn::parse)?.unwrap_or_default())
 }
 
 /// Stores a new key and makes it usable before it returns.
 pub(crate) async fn create_key(
     app: &App,
-    (caller, maker): (&Caller, Maker),
+    caller: &Caller,
+    maker: Maker,
     settings: KeySettings,
     org_id: OrgId,
     user_id: Option<UserId>,
@@ -292,33 +175,51 @@ pub(crate) async fn create_key(
     Ok(NewKeyView { key: key.published(app), token: token.expose().to_owned() })
 }
 
-/// List keys
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let sort = sort(&mut params)?;
-    let org = params.id("org_id")?.map(OrgId);
-    let filter = KeyFilter {
-        org_id: caller.scope().or(org),
-        user_id: params.id("user_id")?.map(UserId),
-        status: status(&mut params, &app)?,
-        q: params.search()?,
-        scope_user: None,
-    };
-    params.finish()?;
-    if org.is_some_and(|org| !caller.sees(org)) {
+pub(crate) const LIST: Operation = Operation::new("listKeys", "List keys");
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(KeyQuery { page, sort, org_id, user_id, status, q }): Query<KeyQuery>,
+) -> Outcome<Listed<KeyView>> {
+    if org_id.is_some_and(|org| !caller.sees(org)) {
         return Ok(Listed(Vec::new(), 0));
     }
-    let (keys, total) = app.store.read().await?.keys(&filter, sort, page.limit, page.offset).await?;
-    Ok(Listed(keys.iter().map(|key| KeyView::new(&app, key)).collect(), total))
+    let filter = KeyFilter {
+        org_id: caller.scope().or(org_id),
+        user_id,
+        status: status.map(|it| (it, app.clock.now())),
+        q: q.map(|it| it.0),
+        scope_user: None,
+    };
+    listed(&app, &filter, sort, page).await
 }
 
-/// Create a key
-///
-/// For a user, or for an organisation as a whole: without `user_id` the key belongs to the organisation, and its usage
-/// counts for no user. The token is shown in this answer only. Users of a higher role than the caller's are out of
-/// reach, and so are their keys.
-pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let form = KeyForm::create(body, app.clock.now())?;
+/// Returns the keys that the filter lets through.
+pub(crate) async fn listed(
+    app: &App,
+    filter: &KeyFilter,
+    sort: Sort<KeyColumn>,
+    page: Page,
+) -> Outcome<Listed<KeyView>> {
+    let (keys, total) = app.store.read().await?.keys(filter, sort, page.limit, page.offset).await?;
+    Ok(Listed(keys.iter().map(|key| KeyView::new(app, key)).collect(), total))
+}
+
+pub(crate) const CREATE: Operation = Operation::new("createKey", "Create a key")
+    .about(
+        "The key is for a user (`user_id`), or for an organisation as a whole (`org_id`). Without both it belongs to the \
+         caller's organisation, and not to the caller: its usage counts for no user (`user_id` of the answer is `null`). \
+         Give your own `user_id`, or use `POST /auth/keys`, for a key of your own. Nobody may make a key for a user of a \
+         higher role than their own. The token is shown in this answer only.",
+    )
+    .errors(&[ErrorCode::InvalidState]);
+
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    Body(form): Body<NewKeyForm>,
+) -> Outcome<Created<NewKeyView>> {
     let mut tx = app.store.read().await?;
     let user = match form.user_id {
         None => None,
@@ -338,18 +239,21 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
         return Err(Problem::invalid("org_id", "the user belongs to another organisation"));
     }
     drop(tx);
-    Ok(Created(create_key(&app, (&caller, Maker::Administrator), form.settings, org, form.user_id).await?))
+    let user_id = form.user_id;
+    Ok(Created(create_key(&app, &caller, Maker::Administrator, form.settings(), org, user_id).await?))
 }
 
-/// Change a key
-///
-/// Everything but its token and its holder; unless it is revoked.
+pub(crate) const CHANGE: Operation = Operation::new("changeKey", "Change a key").about(
+    "Everything but the key's token and holder can be changed. A field that is left out stays as it is. A revoked key \
+     can't be changed, nor can the key of a user of a higher role than the caller's.",
+);
+
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    body: Object,
-) -> Outcome<impl IntoResponse> {
+    Body(form): Body<ChangedKey>,
+) -> Outcome<Json<KeyView>> {
     let now = app.clock.now();
     let mut tx = app.store.write().await?;
     // Settings are replaced as a whole: of two changes at once the later one must have seen the earlier one.
@@ -361,7 +265,7 @@ pub(crate) async fn change(
         return Err(Parts::invalid_state("the key is revoked: make a new one"));
     }
     let old = KeyView::new(&app, &key);
-    let settings = KeyForm::change(body, key.settings, now)?;
+    let settings = form.of(key.settings);
     let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
     let view = KeyView::new(&app, &key);
     let entry = caller.did(Action::KeyChange, id).changed(&record(&old), &record(&view));
@@ -375,10 +279,12 @@ pub(crate) async fn change(
     Ok(Json(view.published(&app)))
 }
 
-/// Revoke a key
-///
-/// It stops working at once and stays in the list.
-pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) const REVOKE: Operation = Operation::new("revokeKey", "Revoke a key").about(
+    "The key stops working at once and stays in the list. Nobody may revoke the key of a user of a higher role than their \
+     own.",
+);
+
+pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<KeyId>> {
     let mut tx = app.store.write().await?;
     // If two requests come at once, the second one finds the key revoked.
     tx.exclusive().await?;
@@ -386,7 +292,7 @@ pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     let key = key.ok_or_else(|| Parts::not_found("key", id))?;
     holder_within_reach(&mut tx, &caller, &key).await?;
     revoke_key(&app, tx, &caller, &key).await?;
-    Ok(deleted(id))
+    Ok(Deleted(KeyId(id)))
 }
 
 /// Checks that the caller may touch the keys of this key's holder. A key without a holder is the organisation's.

@@ -11,7 +11,7 @@ use super::files;
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::{Fields, Object, Params},
+    operation::{Fields, Object, Params},
     policy::Caller,
 };
 

@@ -21,7 +21,7 @@ use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    extract::{Accepted, Id, Params, deleted},
+    operation::{Accepted, Id, Params, deleted},
     policy::Caller,
 };
 

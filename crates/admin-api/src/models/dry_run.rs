@@ -20,7 +20,7 @@ use crate::{
     App,
     app::Preview,
     error::Outcome,
-    extract::{Id, Object},
+    operation::{Id, Object},
     policy::Caller,
 };
 

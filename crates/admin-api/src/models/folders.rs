@@ -7,7 +7,7 @@ use gantry_inspect::folder::{self, InspectError, Inspection};
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::Params,
+    operation::Params,
 };
 
 /// Folders with model files

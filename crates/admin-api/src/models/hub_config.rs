@@ -14,7 +14,7 @@ use super::find;
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::Params,
+    operation::Params,
 };
 
 /// Carries a token that no record has yet. A header, because addresses end up in logs.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     App,
     error::Outcome,
-    extract::{Listed, Params},
+    operation::{Listed, Params},
 };
 
 /// One model.

@@ -35,7 +35,7 @@ use crate::{
     App,
     app::{Drift, Live, Parts},
     error::{Outcome, Problem},
-    extract::{Created, Id, Listed, Object, Params},
+    operation::{Created, Id, Listed, Object, Params},
     policy::Caller,
 };
 

@@ -4,7 +4,7 @@ use axum::Json;
 use gantry_domain::model::fields::{self, Field, Own, SetBy};
 use serde_json::{Value, json};
 
-use crate::{doc::field_schema, error::Outcome, extract::Params};
+use crate::{doc::field_schema, error::Outcome, operation::Params};
 
 /// Every field of a model with type, bounds, default, unit and help
 pub(crate) async fn spec(params: Params) -> Outcome<Json<Value>> {

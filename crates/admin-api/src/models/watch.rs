@@ -20,7 +20,7 @@ use crate::{
     App,
     app::{Drift, EngineLog, Parts},
     error::Outcome,
-    extract::{Id, Listed, Params},
+    operation::{Id, Listed, Params},
     policy::Caller,
 };
 

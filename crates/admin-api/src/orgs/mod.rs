@@ -1,32 +1,34 @@
 //! `/admin/orgs`.
 
-use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::{ApiError, ErrorCode, OrgId, Role, audit::Action, identity::Org, limit::Limits};
+use axum::{Json, extract::State};
+use gantry_domain::{
+    ApiError, ErrorCode, OrgId, Role, audit::Action, identity::Org, limit::Limits, schema::Rfc3339, view,
+};
 use gantry_store::{OrgChange, OrgColumn, OrgFilter, Sort, Tx, UserFilter};
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::{
     App,
     app::{LimitHolder, Parts},
     audit::record,
     error::{Outcome, Problem},
-    extract::{Created, Fields, Id, Listed, Object, Params, deleted, read},
     limits::{Budgets, LimitChange},
+    operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
     policy::Caller,
 };
 
-#[derive(Debug, Serialize)]
-struct OrgView {
-    id: OrgId,
-    name: String,
-    enabled: bool,
-    user_count: i64,
-    key_count: i64,
-    created_at: String,
-    #[serde(flatten)]
-    limits: Limits,
-    budget: Option<Budgets>,
+view! {
+    /// An organisation as answers show it.
+    #[derive(Debug)]
+    pub(crate) struct OrgView: "Organisation" {
+        id: OrgId,
+        name: String,
+        enabled: bool,
+        user_count: i64,
+        key_count: i64,
+        created_at: Rfc3339,
+        limits: Limits => part,
+        budget: Option<Budgets>,
+    }
 }
 
 impl OrgView {
@@ -38,7 +40,7 @@ impl OrgView {
             enabled,
             user_count: users,
             key_count: keys,
-            created_at: created_at.rfc3339(),
+            created_at: created_at.into(),
             limits,
             budget: Budgets::new(&limits, app.allowances.spent(LimitHolder::Org(id))),
         }
@@ -51,40 +53,76 @@ impl OrgView {
     }
 }
 
-/// List organisations
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let sort = params.sort("id, name or created_at", OrgColumn::parse)?.unwrap_or_default();
-    let filter = OrgFilter { only: caller.scope(), q: params.search()? };
-    params.finish()?;
-    let (orgs, total) = app.store.read().await?.orgs(&filter, sort, page.limit, page.offset).await?;
-    let views = orgs.into_iter().map(|it| OrgView::new(&app, it.org, it.n_users, it.n_keys)).collect();
-    Ok(Listed::<OrgView>(views, total))
+query! {
+    pub(crate) struct OrgQuery {
+        page: Page,
+        sort: Sort<OrgColumn>,
+        /// Part of the name.
+        q: Option<Search>,
+    }
 }
 
-/// Organisations for select inputs
+pub(crate) const LIST: Operation = Operation::new("listOrganisations", "List organisations");
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(OrgQuery { page, sort, q }): Query<OrgQuery>,
+) -> Outcome<Listed<OrgView>> {
+    let filter = OrgFilter { only: caller.scope(), q: q.map(|it| it.0) };
+    let (orgs, total) = app.store.read().await?.orgs(&filter, sort, page.limit, page.offset).await?;
+    let views = orgs.into_iter().map(|it| OrgView::new(&app, it.org, it.n_users, it.n_keys)).collect();
+    Ok(Listed(views, total))
+}
+
+query! {
+    pub(crate) struct LookupQuery {
+        page: Page,
+        /// Part of the name.
+        q: Option<Search>,
+    }
+}
+
+view! {
+    /// An organisation as select inputs show it.
+    pub(crate) struct OrgName {
+        id: OrgId,
+        name: String,
+    }
+}
+
+pub(crate) const LOOKUP: Operation = Operation::new("lookUpOrganisations", "Organisations for select inputs");
+
 pub(crate) async fn lookup(
     app: State<App>,
     caller: Caller,
-    mut params: Params,
-) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let q = params.search()?;
-    params.finish()?;
-    let orgs = app.store.read().await?.org_lookup(caller.scope(), q.as_deref()).await?;
-    let entry = |(id, name)| json!({ "id": id, "name": name });
-    Ok(page.of(orgs.into_iter().map(entry).collect()))
+    Query(LookupQuery { page, q }): Query<LookupQuery>,
+) -> Outcome<Listed<OrgName>> {
+    let q = q.as_ref().map(|it| it.0.as_str());
+    let orgs = app.store.read().await?.org_lookup(caller.scope(), q).await?;
+    Ok(page.of(orgs.into_iter().map(|(id, name)| OrgName { id, name }).collect()))
 }
 
-/// Create an organisation
-pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let name = fields.required("name", &read::named(100), read::name(100));
-    let limits = LimitChange::read(&mut fields).apply(Limits::default());
-    fields.finish()?;
+form! {
+    pub(crate) struct NewOrg {
+        name: required Name<100>,
+        limits: part LimitChange,
+    }
+}
+
+pub(crate) const CREATE: Operation = Operation::new("createOrganisation", "Create an organisation")
+    .about("The limits of an organisation cap those of its keys.")
+    .errors(&[ErrorCode::NameConflict]);
+
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    Body(NewOrg { name, limits }): Body<NewOrg>,
+) -> Outcome<Created<OrgView>> {
+    let limits = limits.apply(Limits::default());
     let mut tx = app.store.write().await?;
     let now = app.clock.now();
-    let org = tx.insert_org(&name.unwrap_or_default(), now).await?;
+    let org = tx.insert_org(&name, now).await?;
     let change = OrgChange { limits: Some(limits), ..OrgChange::default() };
     let org = tx.update_org(org.id, &change).await?.ok_or_else(ApiError::internal)?;
     let view = OrgView::new(&app, org, 0, 0);
@@ -96,20 +134,27 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     Ok(Created(view.published(&app)))
 }
 
-/// Change an organisation
-///
-/// Disabling it ends the sessions and keys of all its users at once. Its limits cap those of its keys.
+form! {
+    pub(crate) struct ChangedOrg {
+        name: given Name<100>,
+        enabled: given bool,
+        limits: part LimitChange,
+    }
+}
+
+pub(crate) const CHANGE: Operation = Operation::new("changeOrganisation", "Change an organisation")
+    .about(
+        "Disabling an organisation ends the sessions and keys of all its users at once. Its limits cap those of its \
+         keys.",
+    )
+    .errors(&[ErrorCode::NameConflict, ErrorCode::LastOwner]);
+
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    body: Object,
-) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let name = fields.given("name", &read::named(100), read::name(100));
-    let enabled = fields.given("enabled", "true or false", Value::as_bool);
-    let limits = LimitChange::read(&mut fields);
-    fields.finish()?;
+    Body(ChangedOrg { name, enabled, limits }): Body<ChangedOrg>,
+) -> Outcome<Json<OrgView>> {
     let mut tx = app.store.write().await?;
     // If two requests come at once, they must not remove the last two owners between them.
     tx.exclusive().await?;
@@ -141,10 +186,11 @@ pub(crate) async fn change(
     Ok(Json(view.published(&app)))
 }
 
-/// Delete an organisation
-///
-/// With its users, sessions and keys. Its usage stays.
-pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) const DELETE: Operation = Operation::new("deleteOrganisation", "Delete an organisation")
+    .about("Its users, sessions and keys are deleted with it. Its usage stays.")
+    .errors(&[ErrorCode::LastOwner]);
+
+pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<OrgId>> {
     let mut tx = app.store.write().await?;
     tx.exclusive().await?;
     spare_higher_roles(&mut tx, &caller, OrgId(id)).await?;
@@ -160,7 +206,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     tx.audit(&caller.did(Action::OrgDelete, id).deleted(record(&gone)), app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(deleted(id))
+    Ok(Deleted(OrgId(id)))
 }
 
 /// Refuses callers who may not touch an owner's account: they can't remove it with its organisation either.

@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use gantry_domain::{ModelId, machine::Gpu};
 use serde_json::{Value, json};
 
-use crate::{App, error::Outcome, extract::Params};
+use crate::{App, error::Outcome, operation::Params};
 
 /// GPUs of the machine
 ///

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::Params,
+    operation::Params,
 };
 
 /// Longest look back, in minutes: samples are kept for that long.

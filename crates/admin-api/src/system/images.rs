@@ -24,7 +24,7 @@ use crate::{
     App,
     app::Image,
     error::{Outcome, Problem},
-    extract::{Fields, Object, Params, read},
+    operation::{Fields, Object, Params, read},
     policy::Caller,
 };
 

@@ -18,7 +18,7 @@ use crate::{
     App,
     app::Parts,
     error::Outcome,
-    extract::{Id, Listed, Params, deleted},
+    operation::{Id, Listed, Params, deleted},
     policy::{Caller, Grant, unauthenticated},
     users,
 };
@@ -118,7 +118,7 @@ pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) ->
 pub(crate) async fn listed(
     app: &App,
     filter: &TokenFilter,
-    page: crate::extract::Page,
+    page: crate::operation::Page,
 ) -> Outcome<Listed<TokenView>> {
     let (holders, total) = app.store.read().await?.tokens(filter, page.limit, page.offset).await?;
     let now = app.clock.now();

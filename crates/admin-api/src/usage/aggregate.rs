@@ -8,7 +8,7 @@ use super::{Whose, filter};
 use crate::{
     App,
     error::Outcome,
-    extract::{Listed, Params},
+    operation::{Listed, Params},
     policy::Caller,
 };
 

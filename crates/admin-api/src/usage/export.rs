@@ -22,7 +22,7 @@ use super::{Whose, filter};
 use crate::{
     App,
     error::Outcome,
-    extract::Params,
+    operation::Params,
     policy::{Caller, Grant},
 };
 

@@ -5,7 +5,7 @@ use gantry_domain::Timestamp;
 use gantry_store::{UsageCheck, UsageSums};
 use serde::Serialize;
 
-use crate::{App, app::SpoolReport, error::Outcome, extract::Params, policy::Caller};
+use crate::{App, app::SpoolReport, error::Outcome, operation::Params, policy::Caller};
 
 /// Milliseconds.
 const DAY: i64 = 86_400_000;

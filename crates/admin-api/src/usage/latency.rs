@@ -5,7 +5,7 @@ use gantry_store::TimeKind;
 use serde::Serialize;
 
 use super::{Whose, filter};
-use crate::{App, error::Outcome, extract::Params, policy::Caller};
+use crate::{App, error::Outcome, operation::Params, policy::Caller};
 
 /// Milliseconds; `null` where there is no sample. Percentiles are within 1 %, the average is exact.
 #[derive(Debug, Serialize)]

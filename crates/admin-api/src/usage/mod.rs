@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::{Listed, Params},
+    operation::{Listed, Params},
     policy::Caller,
 };
 

@@ -8,7 +8,7 @@ use super::{Whose, filter};
 use crate::{
     App,
     error::{Outcome, Problem},
-    extract::Params,
+    operation::Params,
     policy::Caller,
 };
 

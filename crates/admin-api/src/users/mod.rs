@@ -1,45 +1,45 @@
 //! `/admin/users`. Nobody may make, change or remove a user of a higher role than their own. An org admin sees their
 //! own organisation only.
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::{Json, extract::State};
 use gantry_domain::{
-    ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, audit::Action, identity::User, limit::Limits,
+    ApiError, ErrorCode, OrgId, Role, UserId, audit::Action, identity::User, limit::Limits, schema::Rfc3339,
+    view,
 };
-use gantry_store::{Constraint, NewUser, StoreError, Tx, UserChange, UserColumn, UserFilter};
+use gantry_store::{Constraint, NewUser, Sort, StoreError, Tx, UserChange, UserColumn, UserFilter};
 use secrecy::SecretString;
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::{
     App,
     app::{LimitHolder, Parts},
     audit::record,
     error::{Outcome, Problem},
-    extract::{Created, Fields, Id, Listed, Object, Params, deleted, read, typed},
-    keys::{SERVED_NAMES, served_names},
+    keys::ServedNames,
     limits::{Budgets, LimitChange},
-    password,
+    operation::{
+        Body, Change, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query,
+    },
+    password::NewPassword,
     policy::Caller,
 };
 
-const ROLES: &str = "user, org_admin, admin or owner";
-
-#[derive(Debug, Serialize)]
-struct UserView {
-    id: UserId,
-    username: String,
-    role: Role,
-    org_id: OrgId,
-    org_name: String,
-    enabled: bool,
-    created_at: String,
-    last_login_at: Option<String>,
-    /// Served names that all keys and sessions of the user may call.
-    models: Option<Vec<String>>,
-    /// Limits of all keys and sessions of the user together.
-    #[serde(flatten)]
-    limits: Limits,
-    budget: Option<Budgets>,
+view! {
+    /// A user as answers show it.
+    #[derive(Debug)]
+    pub(crate) struct UserView: "User" {
+        id: UserId,
+        username: String,
+        role: Role,
+        org_id: OrgId,
+        org_name: String,
+        enabled: bool,
+        created_at: Rfc3339,
+        last_login_at: Option<Rfc3339>,
+        /// Served names that all keys and sessions of the user may call; `null` is all.
+        models: Option<Vec<String>>,
+        limits: Limits => part,
+        budget: Option<Budgets>,
+    }
 }
 
 impl UserView {
@@ -56,7 +56,7 @@ impl UserView {
             limits,
             models,
         } = user;
-        let (created_at, last_login_at) = (created_at.rfc3339(), last_login_at.map(Timestamp::rfc3339));
+        let (created_at, last_login_at) = (created_at.into(), last_login_at.map(Rfc3339));
         let budget = Budgets::new(&limits, app.allowances.spent(LimitHolder::User(id)));
         Self {
             id,
@@ -80,50 +80,92 @@ impl UserView {
     }
 }
 
-/// List users
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let org = params.id("org_id")?.map(OrgId);
-    let role = params.parsed("role", ROLES, Role::parse)?;
-    let sort =
-        params.sort("id, username, created_at or last_login_at", UserColumn::parse)?.unwrap_or_default();
-    let filter = UserFilter { org_id: caller.scope().or(org), q: params.search()?, role };
-    params.finish()?;
-    if org.is_some_and(|org| !caller.sees(org)) {
+query! {
+    pub(crate) struct UserQuery {
+        page: Page,
+        /// Only those of this organisation.
+        org_id: Option<OrgId>,
+        /// Only those with this role.
+        role: Option<Role>,
+        sort: Sort<UserColumn>,
+        /// Part of the name.
+        q: Option<Search>,
+    }
+}
+
+pub(crate) const LIST: Operation = Operation::new("listUsers", "List users");
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(UserQuery { page, org_id, role, sort, q }): Query<UserQuery>,
+) -> Outcome<Listed<UserView>> {
+    if org_id.is_some_and(|org| !caller.sees(org)) {
         return Ok(Listed(Vec::new(), 0));
     }
+    let filter = UserFilter { org_id: caller.scope().or(org_id), q: q.map(|it| it.0), role };
     let mut tx = app.store.read().await?;
     let (users, total) = tx.users(&filter, sort, page.limit, page.offset).await?;
     Ok(Listed(users.into_iter().map(|(user, org)| UserView::new(&app, user, org)).collect(), total))
 }
 
-/// Users for select inputs
+query! {
+    pub(crate) struct LookupQuery {
+        page: Page,
+        /// Part of the name.
+        q: Option<Search>,
+    }
+}
+
+view! {
+    /// A user as select inputs show it.
+    pub(crate) struct UserName {
+        id: UserId,
+        username: String,
+        org_id: OrgId,
+    }
+}
+
+pub(crate) const LOOKUP: Operation = Operation::new("lookUpUsers", "Users for select inputs");
+
 pub(crate) async fn lookup(
     app: State<App>,
     caller: Caller,
-    mut params: Params,
-) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let q = params.search()?;
-    params.finish()?;
-    let users = app.store.read().await?.user_lookup(caller.scope(), q.as_deref()).await?;
-    let entry = |(id, username, org_id)| json!({ "id": id, "username": username, "org_id": org_id });
+    Query(LookupQuery { page, q }): Query<LookupQuery>,
+) -> Outcome<Listed<UserName>> {
+    let q = q.as_ref().map(|it| it.0.as_str());
+    let users = app.store.read().await?.user_lookup(caller.scope(), q).await?;
+    let entry = |(id, username, org_id)| UserName { id, username, org_id };
     Ok(page.of(users.into_iter().map(entry).collect()))
 }
 
-/// Create a user
-pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let username = fields.required("username", &read::named(64), read::name(64));
-    let password = fields.required("password", password::ACCEPTABLE, password::acceptable);
-    let role = fields.optional("role", ROLES, typed::<Role>).unwrap_or(Role::User);
-    let org = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
-    let enabled = fields.optional("enabled", "true or false", Value::as_bool).unwrap_or(true);
-    let bounds = Bounds::read(&mut fields);
-    fields.finish()?;
-    let (Some(username), Some(password)) = (username, password) else {
-        return Err(ApiError::internal().into());
-    };
+form! {
+    pub(crate) struct NewUserForm {
+        username: required Name<64>,
+        password: required NewPassword,
+        role: optional Role,
+        org_id: optional OrgId,
+        enabled: optional bool,
+        bounds: part Bounds,
+    }
+}
+
+pub(crate) const CREATE: Operation = Operation::new("createUser", "Create a user")
+    .about(
+        "Nobody may give a higher role than their own. Without `org_id` the user belongs to the caller's organisation. An \
+         organisation has at most `ORG_USERS_MAX` users (409 `invalid_state`). Limits and models bind all keys and \
+         sessions of the user together, including those that the user makes. Keys of the organisation, which count for no \
+         user, are bound by the organisation's limits only.",
+    )
+    .errors(&[ErrorCode::NameConflict, ErrorCode::TooManyAttempts]);
+
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    Body(form): Body<NewUserForm>,
+) -> Outcome<Created<UserView>> {
+    let NewUserForm { username, password, role, org_id: org, enabled, bounds } = form;
+    let (role, enabled) = (role.unwrap_or(Role::User), enabled.unwrap_or(true));
     may_give(&caller, role)?;
     bounds.may_be_set(&caller, role)?;
     let org = org.unwrap_or(caller.user.org_id);
@@ -152,23 +194,31 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     Ok(Created(view))
 }
 
-/// Change a user
-///
-/// A new password or role, another organisation, or disabling ends the user's sessions at once.
+form! {
+    pub(crate) struct ChangedUser {
+        username: given Name<64>,
+        password: given NewPassword,
+        role: given Role,
+        org_id: given OrgId,
+        enabled: given bool,
+        bounds: part Bounds,
+    }
+}
+
+pub(crate) const CHANGE: Operation = Operation::new("changeUser", "Change a user")
+    .about(
+        "A new password or role, another organisation, or disabling ends the user's sessions at once. Limits and models \
+         bind all keys and sessions of the user together; an org admin sets them for users with the role `user`.",
+    )
+    .errors(&[ErrorCode::NameConflict, ErrorCode::LastOwner, ErrorCode::TooManyAttempts]);
+
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    body: Object,
-) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let username = fields.given("username", &read::named(64), read::name(64));
-    let password = fields.given("password", password::ACCEPTABLE, password::acceptable);
-    let role = fields.given("role", ROLES, typed::<Role>);
-    let org_id = fields.given("org_id", "the id of an organisation", read::id).map(OrgId);
-    let enabled = fields.given("enabled", "true or false", Value::as_bool);
-    let bounds = Bounds::read(&mut fields);
-    fields.finish()?;
+    Body(form): Body<ChangedUser>,
+) -> Outcome<Json<UserView>> {
+    let ChangedUser { username, password, role, org_id, enabled, bounds } = form;
     if let Some(role) = role {
         may_give(&caller, role)?;
     }
@@ -231,10 +281,11 @@ pub(crate) async fn change(
     Ok(Json(view.published(&app)))
 }
 
-/// Delete a user
-///
-/// Also deletes the user's sessions and keys. Their usage stays.
-pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) const DELETE: Operation = Operation::new("deleteUser", "Delete a user")
+    .about("The user's sessions and keys are deleted, too. Their usage stays.")
+    .errors(&[ErrorCode::LastOwner]);
+
+pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<UserId>> {
     let mut tx = app.store.write().await?;
     tx.exclusive().await?;
     let user = visible(&mut tx, &caller, UserId(id)).await?;
@@ -245,7 +296,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(deleted(id))
+    Ok(Deleted(UserId(id)))
 }
 
 /// The hash of a password that the caller sets.
@@ -275,19 +326,16 @@ async fn has_room(app: &App, tx: &mut Tx, org: OrgId) -> Outcome<()> {
     Err(Parts::invalid_state(message))
 }
 
-/// What a body says about the limits and models of a user.
-struct Bounds {
-    limits: LimitChange,
-    #[expect(clippy::option_option, reason = "unchanged, all, and some are three things")]
-    models: Option<Option<Vec<String>>>,
+form! {
+    /// What a body says about the limits and models of a user.
+    struct Bounds {
+        /// Served names that the user's keys and sessions may call; `null` is all.
+        models: change ServedNames,
+        limits: part LimitChange,
+    }
 }
 
 impl Bounds {
-    fn read(fields: &mut Fields) -> Self {
-        let models = fields.change("models", SERVED_NAMES, served_names);
-        Self { limits: LimitChange::read(fields), models }
-    }
-
     fn is_empty(&self) -> bool {
         self.limits.is_empty() && self.models.is_none()
     }

@@ -5,9 +5,12 @@ pub mod gcra;
 pub mod period;
 mod standing;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, ser::SerializeMap};
+use serde_json::Value;
 
 pub use standing::{Standing, Used};
+
+use crate::schema::{self, Components, Member, Members, Shape};
 
 /// Largest rate or number of concurrent requests that can be set.
 pub const MAX_RATE: i64 = 1_000_000_000;
@@ -30,6 +33,37 @@ pub struct Limits {
     pub budget_tokens_day: Option<i64>,
     /// Tokens in a calendar month of UTC.
     pub budget_tokens_month: Option<i64>,
+}
+
+/// As one of the fields of another object: each limit with the largest value that can be set.
+impl Members for Limits {
+    fn put<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let mut limits = *self;
+        limits.fields_mut().into_iter().try_for_each(|(name, _, limit)| map.serialize_entry(name, limit))
+    }
+
+    fn members(_: &mut Components, out: &mut Vec<Member>) {
+        let mut limits = Self::default();
+        let fields = limits.fields_mut().map(|(name, max, _)| (name, schema::whole(1, max)));
+        out.extend(fields.map(|(name, limit)| Member {
+            name,
+            schema: schema::nullable(limit),
+            optional: false,
+        }));
+    }
+}
+
+/// As an object of its own: limits in force, which other limits may have made any number.
+impl Shape for Limits {
+    fn schema(all: &mut Components) -> Value {
+        schema::component(all, "Limits", |_| {
+            let mut limits = Self::default();
+            let any = || schema::nullable(schema::whole(1, i64::MAX));
+            let fields =
+                limits.fields_mut().map(|(name, ..)| Member { name, schema: any(), optional: false });
+            schema::closed(fields.into())
+        })
+    }
 }
 
 impl Limits {

@@ -1,10 +1,14 @@
-//! The words in which requests and answers are described: JSON Schema 2020-12, as `OpenAPI` 3.1 has it.
+//! Schemas by name: text, numbers, lists and objects, with the bounds that this API uses.
 
-use gantry_domain::model::{
-    check::NOT_DEFAULTS,
-    fields::{Field, Kind},
-};
 use serde_json::{Map, Value, json};
+
+use crate::{
+    model::{
+        check::NOT_DEFAULTS,
+        fields::{Field, Kind},
+    },
+    name as names,
+};
 
 /// Text without control characters and outer blanks: what `read::line` takes.
 const NAME: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
@@ -15,66 +19,72 @@ const WORD: &str = r"^[^\x00-\x1f\x7f-\x9f-][^\x00-\x1f\x7f-\x9f]*$";
 const LINES: &str = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f-][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$";
 
 /// Describes a name. The format forbids invisible characters, which no pattern that all readers know can express.
-pub(super) fn name(max: usize) -> Value {
+pub fn name(max: usize) -> Value {
     named_form(json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME }))
 }
 
-pub(super) fn name_or_nothing(max: usize) -> Value {
+/// A name, or an empty text.
+pub fn name_or_nothing(max: usize) -> Value {
     named_form(json!({ "type": "string", "maxLength": max, "pattern": NAME_OR_NOTHING }))
 }
 
 fn named_form(mut schema: Value) -> Value {
     schema["format"] = "name".into();
-    let rule = gantry_domain::name::RULE;
+    let rule = names::RULE;
     schema["description"] = format!("{}{}.", rule[..1].to_uppercase(), &rule[1..]).into();
     schema
 }
 
 /// Text in one line.
-pub(super) fn line(max: usize) -> Value {
+pub fn line(max: usize) -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": NAME })
 }
 
-pub(super) fn text() -> Value {
+/// Any text.
+pub fn text() -> Value {
     json!({ "type": "string" })
 }
 
-pub(super) fn text_of(min: usize, max: usize) -> Value {
+/// Text with `min` to `max` characters.
+pub fn text_of(min: usize, max: usize) -> Value {
     json!({ "type": "string", "minLength": min, "maxLength": max })
 }
 
 /// Forbids NUL characters, which a database can't keep.
-pub(super) fn no_nul(mut schema: Value) -> Value {
+pub fn no_nul(mut schema: Value) -> Value {
     schema["pattern"] = r"^[^\x00]*$".into();
     schema
 }
 
 /// A text that programs make and read.
-pub(super) fn word(pattern: &str) -> Value {
+pub fn word(pattern: &str) -> Value {
     json!({ "type": "string", "pattern": pattern })
 }
 
-pub(super) fn formatted(format: &str) -> Value {
+/// Text of a format that JSON Schema, or this document, has a word for.
+pub fn formatted(format: &str) -> Value {
     json!({ "type": "string", "format": format })
 }
 
-pub(super) fn secret(mut schema: Value) -> Value {
+/// Marks a text as one that tools hide.
+pub fn secret(mut schema: Value) -> Value {
     schema["format"] = "password".into();
     schema
 }
 
-pub(super) fn id() -> Value {
+/// The id of a row: a positive whole number.
+pub fn id() -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": i64::MAX })
 }
 
 /// An id in a request: it names an object of this kind (the word in the object's path), which may not be there, or not
 /// for this caller.
-pub(super) fn id_of(kind: &str) -> Value {
+pub fn id_of(kind: &str) -> Value {
     of_object(kind, id())
 }
 
 /// Like [`id_of`], for an id of another form.
-pub(super) fn of_object(kind: &str, mut schema: Value) -> Value {
+pub fn of_object(kind: &str, mut schema: Value) -> Value {
     schema[REFERS_TO] = kind.into();
     schema
 }
@@ -83,7 +93,7 @@ pub(super) fn of_object(kind: &str, mut schema: Value) -> Value {
 const REFERS_TO: &str = "x-gantry-object";
 
 /// Whether a request of this form names other objects.
-pub(super) fn refers(schema: &Value) -> bool {
+pub fn refers(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => map.contains_key(REFERS_TO) || map.values().any(refers),
         Value::Array(items) => items.iter().any(refers),
@@ -91,70 +101,81 @@ pub(super) fn refers(schema: &Value) -> bool {
     }
 }
 
-pub(super) fn whole(min: i64, max: i64) -> Value {
+/// A whole number within bounds.
+pub fn whole(min: i64, max: i64) -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": min, "maximum": max })
 }
 
 /// A number of things.
-pub(super) fn count() -> Value {
+pub fn count() -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": 0 })
 }
 
-pub(super) fn number() -> Value {
+/// Any number.
+pub fn number() -> Value {
     json!({ "type": "number" })
 }
 
-pub(super) fn flag() -> Value {
+/// `true` or `false`.
+pub fn flag() -> Value {
     json!({ "type": "boolean" })
 }
 
 /// A flag in a query string that is on unless it is said otherwise.
-pub(super) fn query_flag_on() -> Value {
+pub fn query_flag_on() -> Value {
     defaulted(one_of(&["true", "false", "1", "0"]), "true")
 }
 
 /// A flag in a query string.
-pub(super) fn query_flag() -> Value {
+pub fn query_flag() -> Value {
     defaulted(one_of(&["true", "false", "1", "0"]), "false")
 }
 
-pub(super) fn time() -> Value {
+/// A time as RFC 3339 writes it.
+pub fn time() -> Value {
     formatted("date-time")
 }
 
 /// Milliseconds since 1970.
-pub(super) fn epoch_ms() -> Value {
+pub fn epoch_ms() -> Value {
     json!({ "type": "integer", "format": "int64", "description": "Milliseconds since 1970." })
 }
 
-pub(super) fn one_of(words: &[&str]) -> Value {
+/// One of these words.
+pub fn one_of(words: &[&str]) -> Value {
     json!({ "type": "string", "enum": words })
 }
 
-pub(super) fn constant(word: &str) -> Value {
+/// This word.
+pub fn constant(word: &str) -> Value {
     json!({ "type": "string", "const": word })
 }
 
-pub(super) fn list(entry: Value) -> Value {
+/// A list of such entries.
+pub fn list(entry: Value) -> Value {
     let mut schema = json!({ "type": "array" });
     schema["items"] = entry;
     schema
 }
 
 /// Any JSON value.
-pub(super) fn anything() -> Value {
+pub fn anything() -> Value {
     json!({})
 }
 
 /// An object with keys that nobody knows beforehand.
-pub(super) fn map(values: Value) -> Value {
+pub fn map(values: Value) -> Value {
     let mut schema = json!({ "type": "object" });
     schema["additionalProperties"] = values;
     schema
 }
 
 /// Returns the schema extended by `null`.
-pub(super) fn nullable(mut schema: Value) -> Value {
+pub fn nullable(mut schema: Value) -> Value {
+    if let Some(kinds) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        kinds.push(json!({ "type": "null" }));
+        return schema;
+    }
     let Some(kind) = schema.get("type").and_then(Value::as_str) else {
         return json!({ "anyOf": [schema, { "type": "null" }] });
     };
@@ -165,18 +186,20 @@ pub(super) fn nullable(mut schema: Value) -> Value {
     schema
 }
 
-pub(super) fn defaulted(mut schema: Value, default: impl Into<Value>) -> Value {
+/// What counts if the field is not there.
+pub fn defaulted(mut schema: Value, default: impl Into<Value>) -> Value {
     schema["default"] = default.into();
     schema
 }
 
-pub(super) fn described(mut schema: Value, text: &str) -> Value {
+/// A schema with a description.
+pub fn described(mut schema: Value, text: &str) -> Value {
     schema["description"] = text.into();
     schema
 }
 
 /// A schema of the components.
-pub(super) fn named(name: &str) -> Value {
+pub fn named(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
@@ -197,18 +220,18 @@ fn required_is_empty(schema: &Value) -> bool {
 }
 
 /// A request's object: nothing but these fields.
-pub(super) fn request<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+pub fn request<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     closed(required, fields)
 }
 
 /// An answer's object: all of these fields, and no others.
-pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+pub fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let fields: Vec<_> = fields.into_iter().collect();
     closed(&fields.iter().map(|it| it.0).collect::<Vec<_>>(), fields)
 }
 
 /// An answer's object whose fields may be missing if `optional` has them.
-pub(super) fn object_but<'a>(optional: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+pub fn object_but<'a>(optional: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let fields: Vec<_> = fields.into_iter().collect();
     let required: Vec<&str> = fields.iter().map(|it| it.0).filter(|it| !optional.contains(it)).collect();
     closed(&required, fields)
@@ -216,7 +239,7 @@ pub(super) fn object_but<'a>(optional: &[&str], fields: impl IntoIterator<Item =
 
 /// One of the server-sent events of a stream; `schema` describes its data. (Before `OpenAPI` 3.2 the schema of such an
 /// answer stands for each event.)
-pub(super) fn event(schema: Value) -> Value {
+pub fn event(schema: Value) -> Value {
     let name = described(text(), "What the event is about; `message` if it does not say.");
     object_but(
         &["event", "id", "retry"],
@@ -225,23 +248,24 @@ pub(super) fn event(schema: Value) -> Value {
 }
 
 /// Text that is JSON of this form.
-pub(super) fn json_text(schema: Value) -> Value {
+pub fn json_text(schema: Value) -> Value {
     let mut text = json!({ "type": "string", "contentMediaType": "application/json" });
     text["contentSchema"] = schema;
     text
 }
 
 /// `{"id": …, "status": "deleted"}`.
-pub(super) fn deleted(id: Value) -> Value {
+pub fn deleted(id: Value) -> Value {
     object([("id", id), ("status", constant("deleted"))])
 }
 
-pub(super) fn done() -> Value {
+/// `{"status": "ok"}`.
+pub fn done() -> Value {
     object([("status", constant("ok"))])
 }
 
 /// What the reader of a model's field takes, by its row of the field table.
-pub(crate) fn field(field: &Field) -> Value {
+pub fn field(field: &Field) -> Value {
     match field.kind {
         Kind::Bool => flag(),
         Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),

@@ -1,0 +1,197 @@
+//! The documentation of one operation, as the `OpenAPI` document needs it.
+
+use gantry_domain::{
+    ErrorCode,
+    schema::{self, Components},
+};
+use serde_json::Value;
+
+/// The documentation of one route.
+pub struct Doc {
+    /// `operationId`: unique, for generated clients.
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) params: Vec<Param>,
+    pub(crate) body: Option<Value>,
+    /// Whether the body may be left out.
+    pub(crate) body_optional: bool,
+    pub(crate) answers: Vec<Reply>,
+    pub(crate) errors: Vec<ErrorCode>,
+    /// Codes that come with an engine's status instead of their own.
+    pub(crate) with_status: &'static [(u16, ErrorCode)],
+    /// Named schemas that these refer to.
+    pub(crate) components: Components,
+}
+
+/// One parameter of the query string, or a header.
+pub(crate) struct Param {
+    pub(crate) place: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) schema: Value,
+    pub(crate) required: bool,
+    pub(crate) about: String,
+}
+
+/// One answer that is no error.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) about: &'static str,
+    /// Media types with their schemas.
+    pub(crate) content: Vec<(&'static str, Value)>,
+    /// Whether the answer has `X-Total-Count`.
+    pub(crate) counted: bool,
+}
+
+pub(crate) const JSON: &str = "application/json";
+
+impl Doc {
+    pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
+        Self {
+            id,
+            summary,
+            about: "",
+            params: Vec::new(),
+            body: None,
+            body_optional: false,
+            answers: Vec::new(),
+            errors: Vec::new(),
+            with_status: &[],
+            components: Components::new(),
+        }
+    }
+
+    /// One line for people.
+    pub fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    pub(crate) fn about(mut self, text: &'static str) -> Self {
+        self.about = text;
+        self
+    }
+
+    /// Adds an optional parameter of the query string.
+    pub(crate) fn query(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
+        self.params.push(Param { place: "query", name, schema, required: false, about: about.into() });
+        self
+    }
+
+    /// Whether it has parameters of the query string.
+    pub(crate) fn has_query(&self) -> bool {
+        self.params.iter().any(|it| it.place == "query")
+    }
+
+    /// Adds a required parameter of the query string.
+    pub(crate) fn needs(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
+        self.params.push(Param { place: "query", name, schema, required: true, about: about.into() });
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
+        self.params.push(Param { place: "header", name, schema, required: false, about: about.into() });
+        self
+    }
+
+    /// Adds the parameters `limit` and `offset`.
+    pub(crate) fn paged(self) -> Self {
+        self.query("limit", schema::defaulted(schema::whole(1, 1000), 100), "At most so many entries.").query(
+            "offset",
+            schema::defaulted(schema::whole(0, 1_000_000_000), 0),
+            "Entries to leave out first.",
+        )
+    }
+
+    /// `sort`: one of the columns, with `-` in front or `:asc` or `:desc` behind; `default` where it is not there.
+    pub(crate) fn sorted(self, columns: &[&str], default: &str) -> Self {
+        let words: Vec<String> = columns
+            .iter()
+            .flat_map(|it| [(*it).to_owned(), format!("-{it}"), format!("{it}:asc"), format!("{it}:desc")])
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.query(
+            "sort",
+            schema::defaulted(schema::one_of(&words), default),
+            "The column to sort by; with `-` in front or `:desc` behind, the largest first.",
+        )
+    }
+
+    pub(crate) fn body(mut self, schema: Value) -> Self {
+        self.body = Some(schema);
+        self
+    }
+
+    pub(crate) fn or_without_body(mut self) -> Self {
+        self.body_optional = true;
+        self
+    }
+
+    pub(crate) fn answer(mut self, status: u16, about: &'static str, schema: Value) -> Self {
+        self.answers.push(Reply { status, about, content: vec![(JSON, schema)], counted: false });
+        self
+    }
+
+    pub(crate) fn ok(self, schema: Value) -> Self {
+        self.answer(200, "OK.", schema)
+    }
+
+    pub(crate) fn created(self, schema: Value) -> Self {
+        self.answer(201, "Created.", schema)
+    }
+
+    pub(crate) fn accepted(self, schema: Value) -> Self {
+        self.answer(202, "It is recorded; the effect comes later.", schema)
+    }
+
+    /// A window of a list, with the length of the whole in `X-Total-Count`.
+    pub(crate) fn list(mut self, entry: Value) -> Self {
+        let content = vec![(JSON, schema::list(entry))];
+        self.answers.push(Reply { status: 200, about: "A window of the list.", content, counted: true });
+        self
+    }
+
+    /// Adds another media type to the last answer.
+    pub(crate) fn or(mut self, media_type: &'static str, schema: Value) -> Self {
+        if let Some(reply) = self.answers.last_mut() {
+            reply.content.push((media_type, schema));
+        }
+        self
+    }
+
+    /// An answer that is no JSON.
+    pub(crate) fn text(self, media_type: &'static str, about: &'static str) -> Self {
+        self.other(media_type, about, schema::text())
+    }
+
+    pub(crate) fn other(mut self, media_type: &'static str, about: &'static str, schema: Value) -> Self {
+        let content = vec![(media_type, schema)];
+        self.answers.push(Reply { status: 200, about, content, counted: false });
+        self
+    }
+
+    /// Adds errors of the route itself, besides those that its policy and its parameters bring.
+    pub(crate) fn errors(mut self, codes: &[ErrorCode]) -> Self {
+        self.errors.extend(codes);
+        self
+    }
+
+    pub(crate) fn with_status(self, codes: &'static [(u16, ErrorCode)]) -> Self {
+        Self { with_status: codes, ..self }
+    }
+
+    /// Adds an answer that is no error.
+    pub(crate) fn answered(&mut self, status: u16, about: &'static str, schema: Value) {
+        self.answers.push(Reply { status, about, content: vec![(JSON, schema)], counted: false });
+    }
+
+    /// Adds a window of a list, with the length of the whole in `X-Total-Count`.
+    pub(crate) fn listed(&mut self, entry: Value) {
+        let content = vec![(JSON, schema::list(entry))];
+        self.answers.push(Reply { status: 200, about: "A window of the list.", content, counted: true });
+    }
+
+    /// Adds a parameter of the query string.
+    pub(crate) fn parameter(&mut self, name: &'static str, schema: Value, required: bool, about: &str) {
+        self.params.push(Param { place: "query", name, schema, required, about: about.to_owned() });
+    }
+}

@@ -1,0 +1,522 @@
+//! JSON bodies: each field is declared once, in [`form!`](crate::operation::form), and read, checked and documented from
+//! there.
+
+use std::{borrow::Cow, marker::PhantomData};
+
+use axum::extract::{FromRequest, Request};
+use gantry_domain::{
+    ApiError, FieldProblem, OrgId, Role, Timestamp, UserId,
+    key::KeyStatus,
+    limit::LimitMode,
+    schema::{self, Components, Member},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::body::{MaybeObject, Object};
+use crate::{App, error::Problem};
+
+/// Takes fields out of an [`Object`] one by one and collects every problem; what is left over is unknown.
+pub(crate) struct Fields {
+    map: Map<String, Value>,
+    problems: Vec<FieldProblem>,
+    now: Timestamp,
+}
+
+impl Fields {
+    pub(crate) fn new(object: Object) -> Self {
+        Self::at(object, Timestamp::default())
+    }
+
+    /// `now` is the time that times in the body are compared with.
+    pub(crate) fn at(object: Object, now: Timestamp) -> Self {
+        Self { map: object.0, problems: Vec::new(), now }
+    }
+
+    /// Returns the time of the request.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(crate) fn problem(&mut self, param: &str, message: impl Into<String>) {
+        self.problems.push(FieldProblem::new(param, message));
+    }
+
+    /// Whether the field was sent, with whatever value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.map.contains_key(name)
+    }
+
+    /// The field as it stands, `None` when absent; `null` is a value.
+    pub(crate) fn raw(&mut self, name: &str) -> Option<Value> {
+        self.map.shift_remove(name)
+    }
+
+    /// Takes the field out if it is `null`.
+    pub(crate) fn drop_null(&mut self, name: &str) {
+        if self.map.get(name).is_some_and(Value::is_null) {
+            self.map.shift_remove(name);
+        }
+    }
+
+    /// Reads a field with `read`; absent and `null` are `None`.
+    pub(crate) fn optional<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        self.drop_null(name);
+        self.given(name, allowed, read)
+    }
+
+    /// Reads a field with `read`; its absence is a problem.
+    pub(crate) fn required<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        if self.map.get(name).is_none_or(Value::is_null) {
+            self.map.shift_remove(name);
+            self.problem(name, format!("`{name}` is required: {allowed}"));
+            return None;
+        }
+        self.optional(name, allowed, read)
+    }
+
+    /// Reads a change of a field that always has a value: absent is `None`, and `null` is wrong like any other illegal
+    /// value.
+    pub(crate) fn given<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.raw(name)?;
+        let found = read(&value);
+        if found.is_none() {
+            self.problem(name, format!("`{name}` must be {allowed}"));
+        }
+        found
+    }
+
+    /// Reads a change of a field that may be unset: absent is `None`, `null` is `Some(None)`.
+    #[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+    pub(crate) fn change<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.map.get(name)?.is_null() {
+            self.map.shift_remove(name);
+            return Some(None);
+        }
+        self.optional(name, allowed, read).map(Some)
+    }
+
+    /// The field `name`, to be read as an `F`.
+    pub(crate) fn typed<F: Field>(&mut self, name: &'static str) -> TypedField<'_, F> {
+        TypedField { fields: self, name, field: PhantomData }
+    }
+
+    /// # Errors
+    /// 422 with everything that was wrong, unknown fields included.
+    pub(crate) fn finish(mut self) -> Result<(), Problem> {
+        for name in std::mem::take(&mut self.map).keys() {
+            self.problem(name, format!("there is no field `{name}`"));
+        }
+        if self.problems.is_empty() { Ok(()) } else { Err(ApiError::validation(self.problems).into()) }
+    }
+}
+
+/// One field of a body, as [`form!`] declares it.
+pub(crate) struct TypedField<'a, F> {
+    fields: &'a mut Fields,
+    name: &'static str,
+    field: PhantomData<F>,
+}
+
+impl<F: Field> TypedField<'_, F> {
+    /// Absent is `None`, `null` is a mistake.
+    pub(crate) fn given(self) -> Option<F::Value> {
+        let value = self.fields.raw(self.name)?;
+        let read = F::read(&value, self.fields.now);
+        if read.is_none() {
+            self.fields.problem(self.name, F::complaint(self.name, &value));
+        }
+        read
+    }
+
+    /// Absent and `null` are `None`.
+    pub(crate) fn optional(self) -> Option<F::Value> {
+        self.fields.drop_null(self.name);
+        self.given()
+    }
+
+    /// Absence and `null` are mistakes.
+    pub(crate) fn required(self) -> Option<F::Value> {
+        self.fields.drop_null(self.name);
+        if !self.fields.has(self.name) {
+            self.fields.problem(self.name, format!("`{}` is required: {}", self.name, F::allowed()));
+            return None;
+        }
+        self.given()
+    }
+
+    /// Absent is `None`, `null` is `Some(None)`.
+    pub(crate) fn change(self) -> Change<F::Value> {
+        if self.fields.map.get(self.name)?.is_null() {
+            self.fields.map.shift_remove(self.name);
+            return Some(None);
+        }
+        self.given().map(Some)
+    }
+}
+
+/// Readers for [`Fields`].
+pub(crate) mod read {
+    use gantry_domain::{Timestamp, name};
+    use serde_json::Value;
+
+    /// Reads a name: `1..=max` characters that follow the rule in [`named`].
+    pub(crate) fn name(max: usize) -> impl Fn(&Value) -> Option<String> {
+        move |value| value.as_str().filter(|it| name::is_name(it, max)).map(str::to_owned)
+    }
+
+    /// What [`name`] takes, in words.
+    pub(crate) fn named(max: usize) -> String {
+        format!("a name of 1 to {max} characters, {}", name::RULE)
+    }
+
+    /// A text that refers to something or is shown: `1..=max` characters without control characters or outer blanks.
+    pub(crate) fn line(max: usize) -> impl Fn(&Value) -> Option<String> {
+        move |value| {
+            let text = value.as_str()?;
+            let legal = (1..=max).contains(&text.chars().count())
+                && !text.chars().any(char::is_control)
+                && text.trim() == text;
+            legal.then(|| text.to_owned())
+        }
+    }
+
+    pub(crate) fn id(value: &Value) -> Option<i64> {
+        value.as_i64().filter(|it| *it > 0)
+    }
+
+    /// A whole number from 1 to `max`.
+    pub(crate) fn positive(max: i64) -> impl Fn(&Value) -> Option<i64> {
+        move |value| value.as_i64().filter(|it| (1..=max).contains(it))
+    }
+
+    pub(crate) fn time(value: &Value) -> Option<Timestamp> {
+        Timestamp::parse_rfc3339(value.as_str()?)
+    }
+}
+
+/// Reads a value with serde, for small closed types.
+pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// A JSON body that is read as the form `F`, with every mistake in it found at once.
+pub(crate) struct Body<F>(pub(crate) F);
+
+/// Like [`Body`], but a request without a body counts as an object without fields.
+pub(crate) struct OptionalBody<F>(pub(crate) F);
+
+/// The fields of a body, or some of them. Declared by [`form!`]; written by hand only where fields depend on one another.
+pub(crate) trait Form: Sized {
+    /// Takes its fields out of the body. `None` if a required one is missing or wrong, which `fields` has noted.
+    fn read(fields: &mut Fields) -> Option<Self>;
+
+    /// Appends its fields with their schemas.
+    fn members(all: &mut Components, out: &mut Vec<Member>);
+
+    /// Returns the schema of a body that has these fields and no others.
+    fn schema(all: &mut Components) -> Value {
+        let mut members = Vec::new();
+        Self::members(all, &mut members);
+        schema::closed(members)
+    }
+}
+
+impl<F: Form> FromRequest<App> for Body<F> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let object = Object::from_request(request, app).await?;
+        read_form(object, app).map(Self)
+    }
+}
+
+impl<F: Form> FromRequest<App> for OptionalBody<F> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let MaybeObject(object) = MaybeObject::from_request(request, app).await?;
+        read_form(object, app).map(Self)
+    }
+}
+
+fn read_form<F: Form>(object: Object, app: &App) -> Result<F, Problem> {
+    let mut fields = Fields::at(object, app.clock.now());
+    let form = F::read(&mut fields);
+    fields.finish()?;
+    // Without a problem there is a form.
+    form.ok_or_else(|| ApiError::internal().into())
+}
+
+/// What a field of a body may be.
+pub(crate) trait Field {
+    /// The type of the value that was read.
+    type Value;
+
+    /// What it takes, in words: "`name` must be …".
+    fn allowed() -> Cow<'static, str>;
+
+    /// Reads a value that is not `null`. `None` if it is illegal.
+    fn read(value: &Value, now: Timestamp) -> Option<Self::Value>;
+
+    /// Says what is wrong with a value that [`Self::read`] refused.
+    fn complaint(name: &str, value: &Value) -> String {
+        let _ = value;
+        format!("`{name}` must be {}", Self::allowed())
+    }
+
+    /// The same in a schema.
+    fn schema(all: &mut Components) -> Value;
+}
+
+/// A change of a value that may be unset: `None` leaves it, `Some(None)` unsets it.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+pub(crate) type Change<T> = Option<Option<T>>;
+
+/// Declares the fields of a body: the type, the reader and the schema come from one list. Each field has one of these words
+/// before its type, which says what its absence and `null` mean:
+/// - `required`: both are mistakes;
+/// - `optional`: both are `None`;
+/// - `given`: absent is `None`, `null` is a mistake (a change of what always has a value);
+/// - `change`: absent is `None`, `null` is `Some(None)` ([`Change`]);
+/// - `part`: no field, but another form whose fields stand among these.
+///
+/// The types behind these words are [`Field`]s. The doc comment of a field is its description in the document.
+macro_rules! form {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $type:ident {
+            $($(#[doc = $doc:literal])* $fvis:vis $field:ident: $mode:ident $ty:ty),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $type {
+            $($(#[doc = $doc])* $fvis $field: $crate::operation::form!(@type $mode $ty),)*
+        }
+
+        impl $crate::operation::Form for $type {
+            fn read(fields: &mut $crate::operation::Fields) -> Option<Self> {
+                $(let $field = $crate::operation::form!(@read $mode $ty, fields, stringify!($field));)*
+                Some(Self { $($field: $crate::operation::form!(@take $mode $field),)* })
+            }
+
+            fn members(
+                all: &mut gantry_domain::schema::Components,
+                out: &mut Vec<gantry_domain::schema::Member>,
+            ) {
+                $($crate::operation::form!(@member $mode $ty, all, out, stringify!($field), [$($doc),*]);)*
+            }
+        }
+    };
+    (@type required $ty:ty) => { <$ty as $crate::operation::Field>::Value };
+    (@type optional $ty:ty) => { Option<<$ty as $crate::operation::Field>::Value> };
+    (@type given $ty:ty) => { Option<<$ty as $crate::operation::Field>::Value> };
+    (@type change $ty:ty) => { $crate::operation::Change<<$ty as $crate::operation::Field>::Value> };
+    (@type part $ty:ty) => { $ty };
+    (@read part $ty:ty, $fields:ident, $name:expr) => { <$ty as $crate::operation::Form>::read($fields) };
+    (@read $mode:ident $ty:ty, $fields:ident, $name:expr) => {
+        $fields.typed::<$ty>(gantry_domain::schema::field_name($name)).$mode()
+    };
+    (@take required $field:ident) => { $field? };
+    (@take part $field:ident) => { $field? };
+    (@take $mode:ident $field:ident) => { $field };
+    (@member part $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*]) => {
+        <$ty as $crate::operation::Form>::members($all, $out)
+    };
+    (@member required $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*]) => {
+        $crate::operation::form!(@push $ty, $all, $out, $name, [$($doc),*], false, std::convert::identity)
+    };
+    (@member given $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*]) => {
+        $crate::operation::form!(@push $ty, $all, $out, $name, [$($doc),*], true, std::convert::identity)
+    };
+    // `optional` and `change` take `null`.
+    (@member $mode:ident $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*]) => {
+        $crate::operation::form!(@push $ty, $all, $out, $name, [$($doc),*], true, gantry_domain::schema::nullable)
+    };
+    (@push $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*], $optional:literal, $null:expr) => {{
+        let schema = $null(<$ty as $crate::operation::Field>::schema($all));
+        let schema = gantry_domain::schema::describe(schema, &[$($doc),*]);
+        let name = gantry_domain::schema::field_name($name);
+        $out.push(gantry_domain::schema::Member { name, schema, optional: $optional });
+    }};
+}
+pub(crate) use form;
+
+/// A name of 1 to `MAX` characters.
+pub(crate) struct Name<const MAX: usize>;
+
+impl<const MAX: usize> Field for Name<MAX> {
+    type Value = String;
+
+    fn allowed() -> Cow<'static, str> {
+        read::named(MAX).into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<String> {
+        read::name(MAX)(value)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::name(MAX)
+    }
+}
+
+/// One line of 1 to `MAX` characters.
+pub(crate) struct Line<const MAX: usize>;
+
+impl<const MAX: usize> Field for Line<MAX> {
+    type Value = String;
+
+    fn allowed() -> Cow<'static, str> {
+        format!("a text of 1 to {MAX} characters in one line").into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<String> {
+        read::line(MAX)(value)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::line(MAX)
+    }
+}
+
+/// A time in the future, as RFC 3339 writes it.
+pub(crate) struct Future;
+
+impl Field for Future {
+    type Value = Timestamp;
+
+    fn allowed() -> Cow<'static, str> {
+        "null, or an RFC 3339 time in the future".into()
+    }
+
+    fn read(value: &Value, now: Timestamp) -> Option<Timestamp> {
+        read::time(value).filter(|at| *at > now)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::time()
+    }
+}
+
+impl Field for bool {
+    type Value = Self;
+
+    fn allowed() -> Cow<'static, str> {
+        "true or false".into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<Self> {
+        value.as_bool()
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::flag()
+    }
+}
+
+/// Ids of objects that a body refers to.
+macro_rules! ids {
+    ($($type:ty: $path:literal $allowed:literal;)+) => {$(
+        impl Field for $type {
+            type Value = Self;
+
+            fn allowed() -> Cow<'static, str> {
+                $allowed.into()
+            }
+
+            fn read(value: &Value, _: Timestamp) -> Option<Self> {
+                read::id(value).map(Self)
+            }
+
+            fn schema(_: &mut Components) -> Value {
+                schema::id_of($path)
+            }
+        }
+
+        impl super::QueryValue for $type {
+            fn allowed() -> Cow<'static, str> {
+                "a positive whole number".into()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok().filter(|it| *it > 0).map(Self)
+            }
+
+            fn schema(_: &mut Components) -> Value {
+                schema::id_of($path)
+            }
+        }
+    )+};
+}
+
+ids! {
+    OrgId: "orgs" "the id of an organisation";
+    UserId: "users" "the id of a user";
+}
+
+/// Enums that are written as words.
+macro_rules! words {
+    ($($type:ty),+ $(,)?) => {$(
+        impl Field for $type {
+            type Value = Self;
+
+            fn allowed() -> Cow<'static, str> {
+                one_of(<$type>::ALL.iter().map(|it| it.as_str()))
+            }
+
+            fn read(value: &Value, _: Timestamp) -> Option<Self> {
+                Self::parse(value.as_str()?)
+            }
+
+            fn schema(all: &mut Components) -> Value {
+                <Self as schema::Shape>::schema(all)
+            }
+        }
+
+        impl super::QueryValue for $type {
+            fn allowed() -> Cow<'static, str> {
+                <Self as Field>::allowed()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                <$type>::parse(text)
+            }
+
+            fn schema(all: &mut Components) -> Value {
+                <Self as schema::Shape>::schema(all)
+            }
+        }
+    )+};
+}
+
+words!(Role, KeyStatus, LimitMode);
+
+/// Words as a sentence lists them: `a, b or c`.
+pub(super) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Cow<'static, str> {
+    let words: Vec<&str> = words.into_iter().collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")).into(),
+        _ => words.concat().into(),
+    }
+}
