@@ -4,11 +4,14 @@
 //! A feature's file is found by its URL: `POST /admin/models/{id}/start` is `models/command.rs` below `models/`. The
 //! route table in [`routes`] names every path, and who may call it.
 
+mod admission;
 pub mod app;
+mod assets;
 pub mod audit;
 mod auth;
 mod body_room;
 pub mod bootstrap;
+mod caller;
 mod chat;
 mod disk;
 pub mod doc;
@@ -32,6 +35,7 @@ mod playground;
 pub mod policy;
 pub mod recovery;
 mod reg;
+mod router;
 pub mod routes;
 pub mod seats;
 pub mod session;
@@ -46,6 +50,7 @@ mod users;
 pub use app::{
     Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
 };
+pub use assets::Asset;
 pub use body_room::BodyRoom;
 pub use disk::Disk;
 pub use error::Problem;
@@ -53,5 +58,5 @@ pub use guard::{Peer, error_answer};
 pub use guesses::Guesses;
 pub use health::Leaving;
 pub use long_reads::LongReads;
-pub use routes::router;
+pub use router::router;
 pub use throttle::Throttle;

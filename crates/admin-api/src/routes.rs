@@ -8,22 +8,19 @@ use std::{
 };
 
 use axum::{
-    Router,
     handler::Handler,
     http::Method,
-    middleware::{from_fn, from_fn_with_state},
-    response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
-use gantry_domain::{ApiError, Role};
+use gantry_domain::Role;
 
 use crate::{
     App, audit, auth, bootstrap, chat,
     doc::{self, Doc},
-    events, guard, health, keys, models,
+    events, health, keys, models,
     operation::{Operation, Signature},
     orgs, pages, playground,
-    policy::{self, Access, BodyLimit, Policy},
+    policy::{Access, BodyLimit, Policy},
     reg, system, tokens, upstreams, usage, users,
 };
 
@@ -34,7 +31,7 @@ pub struct Route {
     pub policy: Policy,
     /// What `/openapi.json` says about it.
     doc: Documented,
-    handler: MethodRouter<App>,
+    pub(crate) handler: MethodRouter<App>,
 }
 
 /// Where the documentation of a route comes from.
@@ -337,31 +334,18 @@ pub(crate) fn takes_query(method: &Method, path: &str) -> bool {
     ROUTES.contains(&key as &(Method, &str))
 }
 
-/// The admin API as a service. `files` are paths at which everybody may read a file (the UI).
-pub fn router(app: App, files: Vec<(&'static str, MethodRouter)>) -> Router {
-    let mut router = Router::new();
-    for route in routes() {
-        router = router.route(route.path, route.handler);
-    }
-    router = router.layer(from_fn_with_state(app.clone(), policy::enforce));
-    // The files are added after that layer, which refuses routes without a policy. They have no access to any data.
-    for (path, file) in files.into_iter().chain(pages::assets()) {
-        router = router.route(path, file.with_state(()));
-    }
-    router
-        .method_not_allowed_fallback(guard::unknown_method)
-        .layer(from_fn(no_panic))
-        .fallback(guard::unknown_route)
-        .layer(from_fn_with_state(app.clone(), guard::outermost))
-        .with_state(app)
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
 
-/// Keeps a panic in a handler from ending more than its own request.
-async fn no_panic(request: axum::extract::Request, next: axum::middleware::Next) -> Response {
-    use futures_util::FutureExt;
-    let caught = std::panic::AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    caught.unwrap_or_else(|_| {
-        tracing::error!("a handler panicked");
-        crate::Problem(ApiError::internal()).into_response()
-    })
+    use super::*;
+    use crate::policy::{AREAS, area};
+
+    #[test]
+    fn scopes_have_the_areas_of_the_routes_that_tokens_may_call() {
+        let routes = routes();
+        let open = routes.iter().filter(|it| matches!(it.policy.access, Access::AtLeast(_)));
+        let areas: BTreeSet<&str> = open.filter_map(|it| area(it.path)).collect();
+        assert_eq!(areas, AREAS.iter().copied().collect());
+    }
 }

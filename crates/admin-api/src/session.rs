@@ -147,6 +147,16 @@ pub(crate) async fn holds(app: &App, session: &[u8; 32]) -> bool {
     }
 }
 
+impl Grant {
+    /// Returns whether the session or token still stands for its user.
+    pub(crate) async fn holds(&self, app: &App) -> bool {
+        match self {
+            Self::Session(hash) => holds(app, hash).await,
+            Self::Token { hash, standing, .. } => standing.holds(app, hash).await,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -134,7 +134,7 @@ async fn serve(
     let spool_dir = base.data_dir.join(SPOOL);
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
-    let router = gantry_admin_api::router(app.clone(), ui::files());
+    let router = gantry_admin_api::router(app.clone(), ui::ASSETS);
     let access_dropped = access.as_ref().map(|it| Arc::clone(&it.dropped)).unwrap_or_default();
     let plane = DataPlane::start(
         gantry_dataplane::Config {

@@ -1,23 +1,17 @@
 //! The web pages, embedded: set-up, sign-in, and an overview of models and recent requests. Plain files without a
 //! build step; the full interface takes their place.
 
-use axum::{
-    http::header::{CACHE_CONTROL, CONTENT_TYPE},
-    response::{IntoResponse, Redirect},
-    routing::{MethodRouter, get},
-};
+use gantry_admin_api::Asset;
 
-/// Returns the paths of the pages with their handlers.
-pub(crate) fn files() -> Vec<(&'static str, MethodRouter)> {
-    vec![
-        ("/", get(async || Redirect::temporary("/ui/"))),
-        ("/ui", get(async || Redirect::permanent("/ui/"))),
-        ("/ui/", get(async || file("text/html; charset=utf-8", include_str!("ui/index.html")))),
-        ("/ui/app.js", get(async || file("text/javascript; charset=utf-8", include_str!("ui/app.js")))),
-        ("/ui/style.css", get(async || file("text/css; charset=utf-8", include_str!("ui/style.css")))),
-    ]
-}
+const HTML: &str = "text/html; charset=utf-8";
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
 
-fn file(kind: &'static str, text: &'static str) -> impl IntoResponse {
-    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], text)
-}
+/// The files of the pages.
+pub(crate) const ASSETS: &[Asset] = &[
+    Asset::redirect("/", "/ui/"),
+    Asset::moved("/ui", "/ui/"),
+    Asset::file("/ui/", HTML, include_str!("ui/index.html")),
+    Asset::file("/ui/app.js", JAVASCRIPT, include_str!("ui/app.js")),
+    Asset::file("/ui/style.css", CSS, include_str!("ui/style.css")),
+];

@@ -21,7 +21,7 @@ use crate::{
     error::Outcome,
     keys::words,
     operation::{Created, Fields, Id, Listed, Object, Params, read},
-    policy::{self, Caller, areas},
+    policy::{self, AREAS, Caller},
     tokens::{self, TokenView},
 };
 
@@ -51,13 +51,12 @@ impl Form {
     fn read(body: Object, now: Timestamp) -> Outcome<Self> {
         let mut fields = Fields::new(body);
         let name = fields.required("name", &read::named(100), read::name(100));
-        let all = areas();
         let example =
-            format!("a text such as models:read,keys:write; the areas are {} and *", all.join(", "));
+            format!("a text such as models:read,keys:write; the areas are {} and *", AREAS.join(", "));
         let given = fields.required("scopes", &example, words);
         let mut scopes = None;
         if let Some(given) = given {
-            match TokenScopes::parse(&given.join(","), &all) {
+            match TokenScopes::parse(&given.join(","), AREAS) {
                 Ok(read) => scopes = Some(read),
                 Err(error) => fields.problem("scopes", error.to_string()),
             }

@@ -17,9 +17,8 @@ use super::{
     tokens, usage,
 };
 use crate::{
-    policy::{Access, BodyLimit, area, right_of},
+    policy::{Access, BodyLimit, area, right_of, scope_word},
     routes::{Route, routes},
-    tokens::scope_word,
 };
 
 /// Requests and answers of every operation, as a test recorded them (`crates/server/tests/it/examples.rs`).

@@ -10,7 +10,7 @@ use super::{
         word,
     },
 };
-use crate::policy::areas;
+use crate::policy::AREAS;
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let token = described(secret(word("^gta_[0-9A-Za-z]{46}$")), "Shown in this answer only.");
@@ -34,7 +34,7 @@ fn view() -> Vec<(&'static str, Value)> {
 }
 
 fn scopes() -> Value {
-    let areas = [areas(), vec![EVERY_AREA]].concat();
+    let areas = [AREAS, &[EVERY_AREA]].concat();
     let words: Vec<String> =
         areas.iter().flat_map(|area| ["read", "write"].map(|right| format!("{area}:{right}"))).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

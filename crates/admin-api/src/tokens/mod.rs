@@ -6,7 +6,7 @@ pub mod uses;
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     OrgId, Timestamp, TokenId, UserId,
-    account_token::{AccountToken, Right},
+    account_token::AccountToken,
     audit::{Action, Origin, ViaToken},
     key::{self, KeyStatus, TokenKind},
 };
@@ -95,11 +95,6 @@ pub(crate) async fn caller(app: &App, token: &str) -> Outcome<Caller> {
     let origin = Origin { token: Some(via), ..Origin::default() };
     let standing = Standing::of(&user);
     Ok(Caller { user, grant: Grant::Token { hash, scopes: token.scopes, standing }, origin })
-}
-
-/// Returns a scope in words, such as `models:write`, for a refusal.
-pub(crate) fn scope_word(area: &str, right: Right) -> String {
-    format!("{area}:{}", right.as_str())
 }
 
 /// List tokens of users
