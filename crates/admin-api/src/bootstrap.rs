@@ -1,15 +1,18 @@
 //! `POST /admin/bootstrap-owner`: the first owner and organisation, once. `GET /auth/setup`: whether there is an owner.
 
+use std::borrow::Cow;
+
 use axum::{
     Extension, Json,
     extract::State,
-    http::{HeaderMap, StatusCode, Uri},
-    response::IntoResponse,
+    http::{HeaderMap, Uri},
 };
 use gantry_domain::{
-    ApiError, ErrorCode, OrgId, Role, Timestamp, UserId,
+    ErrorCode, OrgId, Role, Timestamp, UserId,
     audit::{Action, Actor, AuditEntry, Origin},
     name,
+    schema::{self, Components},
+    view,
 };
 use gantry_store::{NewUser, Store};
 use secrecy::{ExposeSecret, SecretString};
@@ -20,33 +23,69 @@ use crate::{
     App, Peer,
     error::{Outcome, Problem},
     local_user,
-    operation::{Fields, Object, Params, read},
-    password,
-    password::Passwords,
+    operation::{Body, Created, Field, Name, NoQuery, Operation, Query, Text, form, read},
+    password::{NewPassword, Passwords},
     policy::Stranger,
 };
 
-/// Create the first owner
-///
-/// Needs the set-up token that the gateway printed at start, unless it comes from the gateway's own user or root on its
-/// machine.
+form! {
+    pub(crate) struct OwnerForm {
+        username: required Name<64>,
+        password: required NewPassword,
+        org_name: required Name<100>,
+        setup_token: optional SetupToken,
+    }
+}
+
+/// The token that the gateway printed at start.
+pub(crate) struct SetupToken;
+
+impl Field for SetupToken {
+    type Value = String;
+
+    fn allowed() -> Cow<'static, str> {
+        Text::allowed()
+    }
+
+    fn read(value: &Value, now: Timestamp) -> Option<String> {
+        Text::read(value, now)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::secret(schema::text())
+    }
+}
+
+view! {
+    pub(crate) struct FirstIds {
+        status: &'static str as schema::constant("ok"),
+        owner_id: UserId,
+        org_id: OrgId,
+    }
+}
+
+pub(crate) const BOOTSTRAP: Operation = Operation::new("bootstrapOwner", "Create the first owner")
+    .about(
+        "This works once. It needs the set-up token that the gateway printed at start. Only a program of the gateway's own \
+         user or of root on the same machine does without: it must call a loopback address or `localhost` directly. On the \
+         machine's command line, `gantry owner create` does the same.",
+    )
+    .errors(&[
+        ErrorCode::AlreadyBootstrapped,
+        ErrorCode::NameConflict,
+        ErrorCode::SetupTokenRequired,
+        ErrorCode::TooManyAttempts,
+    ]);
+
 pub(crate) async fn bootstrap(
     app: State<App>,
     Extension(peer): Extension<Peer>,
     uri: Uri,
     headers: HeaderMap,
     from: Stranger,
-    body: Object,
-) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let username = fields.required("username", &read::named(64), read::name(64));
-    let password = fields.typed::<password::NewPassword>("password").required();
-    let org_name = fields.required("org_name", &read::named(100), read::name(100));
-    let token = fields.optional("setup_token", "a text", |it| it.as_str().map(str::to_owned));
-    fields.finish()?;
-    let (Some(username), Some(password), Some(org_name)) = (username, password, org_name) else {
-        return Err(ApiError::internal().into());
-    };
+    Body(form): Body<OwnerForm>,
+) -> Outcome<Created<FirstIds>> {
+    let OwnerForm { username, password, org_name, setup_token: token } = form;
     if app.store.read().await?.any_owner().await? {
         return Err(done());
     }
@@ -65,28 +104,35 @@ pub(crate) async fn bootstrap(
     let by = (Actor::Anonymous, from.0);
     match create_owner(&app.store, &app.passwords, first, by, app.clock.now()).await? {
         None => Err(done()),
-        Some((owner, org)) => {
+        Some((owner_id, org_id)) => {
             app.refresh.publish().await;
-            let body = json!({ "status": "ok", "owner_id": owner, "org_id": org });
-            Ok((StatusCode::CREATED, Json(body)))
+            Ok(Created(FirstIds { status: "ok", owner_id, org_id }))
         }
     }
 }
 
-/// Is there an owner?
-///
-/// For the page and the program that sign in: without an owner nobody can.
+view! {
+    pub(crate) struct SetupView {
+        has_owner: bool,
+        needs_setup_token: bool,
+    }
+}
+
+pub(crate) const SETUP: Operation = Operation::new("getSetup", "Is there an owner?").about(
+    "Without an owner nobody can sign in. `needs_setup_token` says whether you need the set-up token to make the first one; \
+     it is false once there is an owner.",
+);
+
 pub(crate) async fn setup(
     app: State<App>,
     Extension(peer): Extension<Peer>,
     uri: Uri,
     headers: HeaderMap,
-    params: Params,
-) -> Outcome<Json<Value>> {
-    params.finish()?;
+    _: Query<NoQuery>,
+) -> Outcome<Json<SetupView>> {
     let has_owner = app.store.read().await?.any_owner().await?;
-    let needs_token = !has_owner && !local_user::sends(peer, &uri, &headers).await;
-    Ok(Json(json!({ "has_owner": has_owner, "needs_setup_token": needs_token })))
+    let needs_setup_token = !has_owner && !local_user::sends(peer, &uri, &headers).await;
+    Ok(Json(SetupView { has_owner, needs_setup_token }))
 }
 
 fn done() -> Problem {

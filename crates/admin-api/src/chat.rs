@@ -1,21 +1,23 @@
 //! `/v1/chat/sessions`: the playground's chats. They belong to the signed-in user, for whom the chats of others do not
 //! exist.
 
+use std::borrow::Cow;
+
 use axum::{
     BoxError, Json,
-    body::Body,
+    body::Body as HttpBody,
     extract::State,
     http::{HeaderName, header::CONTENT_TYPE},
-    response::{IntoResponse, Response},
 };
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use gantry_domain::{
-    ApiError, Timestamp,
+    ErrorCode, Timestamp,
     chat::{ChatMessage, ChatRole, ChatSession, UNTITLED, title_of},
     model::EngineKind,
+    schema::{self, Components},
+    view,
 };
 use gantry_store::ChatSize;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -23,7 +25,10 @@ use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    operation::{Created, Fields, Listed, Object, Params, UuidId, deleted, read},
+    operation::{
+        Body, Created, Deleted, Field, Line, Listed, NoQuery, Operation, Page, Query, Switch, UuidId,
+        Written, form, query,
+    },
     policy::Caller,
 };
 
@@ -44,37 +49,46 @@ const BATCH: i64 = 16;
 /// Most bytes of `constraints` or `metrics` as JSON.
 const MAX_OBJECT: usize = 8 << 10;
 
-/// List your chats
-///
-/// Newest first, with their messages unless `messages` is false.
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<Response> {
-    let page = params.page()?;
-    let with_messages = params.flag_or("messages", true)?;
-    params.finish()?;
+query! {
+    pub(crate) struct ChatQuery {
+        page: Page,
+        /// `false` leaves the messages out.
+        messages: Switch<true>,
+    }
+}
+
+pub(crate) const LIST: Operation =
+    Operation::new("listChats", "List your chats").about("The newest chat comes first, with its messages.");
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(ChatQuery { page, messages: Switch(with_messages) }): Query<ChatQuery>,
+) -> Outcome<Written<Listed<ChatSummary>>> {
     let (chats, total) = app.store.read().await?.chats(caller.user.id, page.limit, page.offset).await?;
-    let head = |(chat, n): (ChatSession, i64)| {
-        let mut head = view(&chat);
-        head["message_count"] = json!(n);
-        (chat.id, head)
-    };
-    let chats = chats.into_iter().map(head);
+    let chats = chats.into_iter().map(|(chat, message_count)| ChatSummary {
+        head: ChatHead::of(chat),
+        message_count,
+        messages: None,
+    });
     if !with_messages {
-        return Ok(Listed(chats.map(|it| it.1).collect::<Vec<_>>(), total).into_response());
+        return Ok(Written::new(Listed(chats.collect(), total)));
     }
     // The list is written while it is read, as a single chat is.
-    let each = chats.enumerate().map(move |(n, (id, head))| {
+    let each = chats.enumerate().map(move |(n, chat)| {
         let comma = if n > 0 { "," } else { "" };
+        let id = chat.head.id;
         stream::once(async move { Ok(comma.to_owned()) }).chain(with_its_messages(
             app.0.clone(),
             id,
-            &head,
+            &json!(chat),
             None,
         ))
     });
     let quoted = |text: &'static str| stream::once(async move { Ok(text.to_owned()) });
     let body = quoted("[").chain(stream::iter(each).flatten()).chain(quoted("]"));
     let headers = [(CONTENT_TYPE, "application/json".to_owned()), (TOTAL, total.to_string())];
-    Ok((headers, Body::from_stream(told(body))).into_response())
+    Ok(Written::new((headers, HttpBody::from_stream(logged(body)))))
 }
 
 /// The chat `id` as JSON: `head`, and its messages as they are read. `first` is the first batch of them, if it was
@@ -96,7 +110,7 @@ fn with_its_messages(
         for (n, message) in messages.iter().enumerate() {
             let comma = if n > 0 { "," } else { "" };
             text += comma;
-            text += &serde_json::to_string(&MessageView::of(message))?;
+            text += &serde_json::to_string(&MessageView::of(message.clone()))?;
         }
         let next = match messages.last() {
             Some(last) if messages.len() as i64 == BATCH => {
@@ -115,7 +129,7 @@ fn with_its_messages(
 }
 
 /// Logs it if an answer ends early, since its status was sent long ago.
-fn told(
+fn logged(
     body: impl Stream<Item = Result<String, BoxError>> + Send,
 ) -> impl Stream<Item = Result<String, BoxError>> + Send {
     body.inspect_err(|error| {
@@ -123,18 +137,24 @@ fn told(
     })
 }
 
-/// Begin a chat
-pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let model_name = fields.required("model_name", "text of 1 to 200 characters", read::line(200));
-    let allowed = "`vllm`, `llamacpp`, or `null` for an engine of the registry";
-    if !fields.has("engine_type") {
-        fields.problem("engine_type", format!("`engine_type` is required: {allowed}"));
+form! {
+    pub(crate) struct NewChat {
+        model_name: required Line<200>,
+        /// `null`: an engine of the registry.
+        engine_type: nullable ChatEngine,
+        /// Limits of the model as the client saw them. At most 8 KiB of JSON.
+        constraints: optional SmallObject,
     }
-    let engine = fields.optional("engine_type", allowed, |it| EngineKind::parse(it.as_str()?));
-    let constraints = fields.optional("constraints", "an object of at most 8 KiB", object);
-    fields.finish()?;
-    let model_name = model_name.ok_or_else(ApiError::internal)?;
+}
+
+pub(crate) const CREATE: Operation =
+    Operation::new("createChat", "Begin a chat").errors(&[ErrorCode::InvalidState]);
+
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    Body(NewChat { model_name, engine_type: engine, constraints }): Body<NewChat>,
+) -> Outcome<Created<ChatView>> {
     let now = app.clock.now();
     let chat = ChatSession {
         id: Uuid::now_v7(),
@@ -154,47 +174,49 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     }
     tx.insert_chat(&chat).await?;
     tx.commit().await?;
-    let mut view = view(&chat);
-    view["messages"] = json!([]);
-    Ok(Created(view))
+    Ok(Created(ChatView { head: ChatHead::of(chat), messages: Vec::new() }))
 }
 
-/// One chat with its messages
+pub(crate) const SHOW: Operation = Operation::new("getChat", "One chat with its messages");
+
 pub(crate) async fn show(
     app: State<App>,
     caller: Caller,
     UuidId(id): UuidId,
-    params: Params,
-) -> Outcome<impl IntoResponse> {
-    params.finish()?;
+    _: Query<NoQuery>,
+) -> Outcome<Written<Json<ChatView>>> {
     let mut tx = app.store.read().await?;
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
     let first = tx.chat_messages(id, 0, BATCH).await?;
     drop(tx);
     // The chat is written while it is read: it may be large, and a client that reads slowly must not hold a transaction
     // open.
-    let body = with_its_messages(app.0, id, &view(&chat), Some(first));
-    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(told(body))))
+    let body = with_its_messages(app.0, id, &json!(ChatHead::of(chat)), Some(first));
+    Ok(Written::new(([(CONTENT_TYPE, "application/json")], HttpBody::from_stream(logged(body)))))
 }
 
-/// Add a message
-///
-/// The first one of the user gives the chat its title.
+form! {
+    pub(crate) struct NewMessage {
+        role: required ChatRole,
+        content: required Content,
+        /// How fast the answer came, as the client measured it. At most 8 KiB of JSON.
+        metrics: optional SmallObject,
+    }
+}
+
+pub(crate) const ADD_MESSAGE: Operation = Operation::new("addChatMessage", "Add a message")
+    .about(
+        "The first message of the user gives the chat its title. A chat has at most 2000 messages and 4 MiB, and all chats \
+         of a user have at most 64 MiB; 512 bytes are added to those of each message.",
+    )
+    .errors(&[ErrorCode::InvalidState]);
+
 pub(crate) async fn add_message(
     app: State<App>,
     caller: Caller,
     UuidId(id): UuidId,
-    body: Object,
-) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let role = fields.required("role", "`user` or `assistant`", |it| ChatRole::parse(it.as_str()?));
-    let content = fields.required("content", "text of at most 200000 characters without NUL", |it| {
-        let fits = |it: &&str| it.chars().count() <= MAX_CONTENT && !it.contains('\0');
-        it.as_str().filter(fits).map(str::to_owned)
-    });
-    let metrics = fields.optional("metrics", "an object of at most 8 KiB", object);
-    fields.finish()?;
-    let (Some(role), Some(content)) = (role, content) else { return Err(ApiError::internal().into()) };
+    Body(NewMessage { role, content, metrics }): Body<NewMessage>,
+) -> Outcome<Created<MessageView>> {
     let mut message = ChatMessage { id: 0, role, content, metrics, created_at: app.clock.now() };
     let more = message.content.len() + metrics_len(&message);
     // The size of all of the user's chats is read before the transaction that others wait for begins. Messages that are
@@ -220,25 +242,34 @@ pub(crate) async fn add_message(
     let title = untitled.then(|| title_of(&message.content));
     message.id = tx.insert_chat_message(id, &message, title.as_deref()).await?;
     tx.commit().await?;
-    Ok(Created(json!(MessageView::of(&message))))
+    Ok(Created(MessageView::of(message)))
 }
 
-/// Delete a chat
-pub(crate) async fn delete(app: State<App>, caller: Caller, UuidId(id): UuidId) -> Outcome<Json<Value>> {
+pub(crate) const DELETE: Operation = Operation::new("deleteChat", "Delete a chat");
+
+pub(crate) async fn delete(app: State<App>, caller: Caller, UuidId(id): UuidId) -> Outcome<Deleted<Uuid>> {
     let mut tx = app.store.write().await?;
     if !tx.delete_chat(caller.user.id, id).await? {
         return Err(missing(id));
     }
     tx.commit().await?;
-    Ok(deleted(id))
+    Ok(Deleted(id))
 }
 
-/// Delete all your chats
-pub(crate) async fn clear(app: State<App>, caller: Caller) -> Outcome<Json<Value>> {
+view! {
+    pub(crate) struct Cleared {
+        status: &'static str as schema::constant("cleared"),
+        deleted_count: u64,
+    }
+}
+
+pub(crate) const CLEAR: Operation = Operation::new("deleteAllChats", "Delete all your chats");
+
+pub(crate) async fn clear(app: State<App>, caller: Caller) -> Outcome<Json<Cleared>> {
     let mut tx = app.store.write().await?;
-    let n = tx.delete_chats(caller.user.id).await?;
+    let deleted_count = tx.delete_chats(caller.user.id).await?;
     tx.commit().await?;
-    Ok(Json(json!({ "status": "cleared", "deleted_count": n })))
+    Ok(Json(Cleared { status: "cleared", deleted_count }))
 }
 
 /// Returns whether the messages counted in `size` and one more of `more` bytes take more than `max` bytes.
@@ -254,41 +285,121 @@ fn missing(id: Uuid) -> Problem {
     Parts::not_found("chat", id)
 }
 
-fn object(value: &Value) -> Option<Map<String, Value>> {
-    let map = value.as_object()?;
-    (value.to_string().len() <= MAX_OBJECT).then(|| map.clone())
-}
-
-fn view(chat: &ChatSession) -> Value {
-    json!({
-        "id": chat.id,
-        "title": chat.title,
-        "model_name": chat.model_name,
-        "engine_type": chat.engine,
-        "constraints": chat.constraints,
-        "created_at": epoch_ms(chat.created_at),
-        "updated_at": epoch_ms(chat.updated_at),
-    })
-}
-
-/// A message as the API shows it.
-#[derive(Serialize)]
-struct MessageView<'a> {
-    id: i64,
-    role: ChatRole,
-    content: &'a str,
-    metrics: Option<&'a Map<String, Value>>,
-    timestamp: i64,
-}
-
-impl<'a> MessageView<'a> {
-    fn of(message: &'a ChatMessage) -> Self {
-        let ChatMessage { id, role, content, metrics, created_at } = message;
-        let timestamp = epoch_ms(*created_at);
-        Self { id: *id, role: *role, content, metrics: metrics.as_ref(), timestamp }
+view! {
+    /// What all views of a chat begin with.
+    #[derive(Debug)]
+    pub(crate) struct ChatHead {
+        id: Uuid,
+        title: String,
+        model_name: String,
+        engine_type: Option<EngineKind>,
+        constraints: Map<String, Value> as json!({ "type": "object" }),
+        created_at: i64 as schema::epoch_ms(),
+        updated_at: i64 as schema::epoch_ms(),
     }
 }
 
-fn epoch_ms(at: Timestamp) -> i64 {
-    at.0
+impl ChatHead {
+    fn of(chat: ChatSession) -> Self {
+        let ChatSession { id, user_id: _, title, model_name, engine, constraints, created_at, updated_at } =
+            chat;
+        let (created_at, updated_at) = (created_at.0, updated_at.0);
+        Self { id, title, model_name, engine_type: engine, constraints, created_at, updated_at }
+    }
+}
+
+view! {
+    /// A chat as a list shows it. Lists with messages write them while they are read, so they are not here.
+    #[derive(Debug)]
+    pub(crate) struct ChatSummary: "ChatSummary" {
+        head: ChatHead => part,
+        message_count: i64,
+        messages: Option<Vec<MessageView>> => optional,
+    }
+}
+
+view! {
+    #[derive(Debug)]
+    pub(crate) struct ChatView: "Chat" {
+        head: ChatHead => part,
+        messages: Vec<MessageView>,
+    }
+}
+
+view! {
+    /// A message as the API shows it.
+    #[derive(Debug)]
+    pub(crate) struct MessageView: "ChatMessage" {
+        id: i64 as schema::id(),
+        role: ChatRole,
+        content: String,
+        metrics: Option<Map<String, Value>> as json!({ "type": ["object", "null"] }),
+        timestamp: i64 as schema::epoch_ms(),
+    }
+}
+
+impl MessageView {
+    fn of(message: ChatMessage) -> Self {
+        let ChatMessage { id, role, content, metrics, created_at } = message;
+        Self { id, role, content, metrics, timestamp: created_at.0 }
+    }
+}
+
+/// The engine that serves a chat's model.
+pub(crate) struct ChatEngine;
+
+impl Field for ChatEngine {
+    type Value = EngineKind;
+
+    fn allowed() -> Cow<'static, str> {
+        "`vllm`, `llamacpp`, or `null` for an engine of the registry".into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<EngineKind> {
+        EngineKind::parse(value.as_str()?)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::named("EngineWord")
+    }
+}
+
+/// The text of a message.
+pub(crate) struct Content;
+
+impl Field for Content {
+    type Value = String;
+
+    fn allowed() -> Cow<'static, str> {
+        format!("text of at most {MAX_CONTENT} characters without NUL").into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<String> {
+        let fits = |it: &&str| it.chars().count() <= MAX_CONTENT && !it.contains('\0');
+        value.as_str().filter(fits).map(str::to_owned)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::no_nul(schema::text_of(0, MAX_CONTENT))
+    }
+}
+
+/// An object that is stored as it comes.
+pub(crate) struct SmallObject;
+
+impl Field for SmallObject {
+    type Value = Map<String, Value>;
+
+    fn allowed() -> Cow<'static, str> {
+        "an object of at most 8 KiB".into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<Map<String, Value>> {
+        let map = value.as_object()?;
+        (value.to_string().len() <= MAX_OBJECT).then(|| map.clone())
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        json!({ "type": "object" })
+    }
 }

@@ -1,20 +1,110 @@
 //! `GET /readyz`.
 
-use axum::{Extension, Json, extract::State, http::StatusCode, response::IntoResponse};
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use gantry_domain::{
+    schema::{self, Shape},
+    view,
+};
 use serde_json::json;
 
-use crate::App;
+use crate::{
+    App,
+    operation::{Doc, Operation, Output},
+};
 
 /// Marks a request that came while the gateway shuts down: it still serves, and takes nothing new.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving;
 
-/// Readiness
-///
-/// The gateway is degraded if the container runtime does not answer, if no gateway supervises the models, if all
-/// connections to the database are taken, or if keys and models can't be read from it; inference goes on. `runtime`
-/// says what runs the engines.
-pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) -> impl IntoResponse {
+view! {
+    /// Each check says `ok` or what is wrong.
+    #[derive(Debug)]
+    pub(crate) struct Checks {
+        database: String,
+        container_runtime: String,
+        supervision: String,
+        catalog: String,
+        usage_spool: String,
+    }
+}
+
+/// What the gateway can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Ready,
+    Degraded,
+    Unavailable,
+    ShuttingDown,
+}
+
+impl Status {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::Unavailable => "unavailable",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+}
+
+/// The answer: 503 if the gateway can't serve.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    status: Status,
+    runtime: &'static str,
+    checks: Checks,
+}
+
+impl IntoResponse for Readiness {
+    fn into_response(self) -> Response {
+        let ready = matches!(self.status, Status::Ready | Status::Degraded);
+        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let body = json!({ "status": self.status.as_str(), "runtime": self.runtime, "checks": self.checks });
+        (status, Json(body)).into_response()
+    }
+}
+
+impl Output for Readiness {
+    fn describe(doc: &mut Doc) {
+        let mut body = |status: [Status; 2]| {
+            let checks = Checks::schema(&mut doc.components);
+            schema::object([
+                ("status", schema::one_of(&status.map(Status::as_str))),
+                ("runtime", schema::one_of(&["docker", "process"])),
+                ("checks", checks),
+            ])
+        };
+        let (can, cannot) =
+            (body([Status::Ready, Status::Degraded]), body([Status::Unavailable, Status::ShuttingDown]));
+        // At the end the data plane answers, which asks nobody any more.
+        let ending = schema::object([
+            ("status", schema::constant(Status::ShuttingDown.as_str())),
+            ("checks", schema::object([])),
+        ]);
+        doc.answered(200, "OK.", can);
+        doc.answered(
+            503,
+            "It can't serve: the database is away, usage can't be recorded, or it is shutting down.",
+            json!({ "anyOf": [cannot, ending] }),
+        );
+    }
+}
+
+pub(crate) const READY: Operation = Operation::new("getReadiness", "Readiness").about(
+    "The gateway is degraded if the container runtime does not answer, if no gateway supervises the models, or if keys, \
+     sessions or models can't be read from the database (`catalog`); inference goes on, with what was read last, and \
+     without rows that are damaged. `runtime` says what runs the engines. Each check says `ok` or what is wrong. The \
+     runtime is asked at most every 2 s, for all callers together, and waited for at most 1 s; what is wrong with it in \
+     detail is in the log, and in the capabilities of the system.",
+);
+
+pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) -> Readiness {
     let (quick, slow) = tokio::join!(app.store.ping(), app.store.ping_slow());
     let database = quick.map_err(|_| "the database can't be reached".to_owned());
     // Inference goes on, and other gateways on this database may be no better off.
@@ -23,21 +113,19 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
     let (supervision, catalog) = (app.engines.supervision_ok(), app.engines.catalog_ok());
     let spool = if app.engines.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
     let works = database.is_ok() && spool.is_ok();
-    let ready = works && leaving.is_none();
     let status = match (works, runtime.is_ok() && supervision.is_ok() && catalog.is_ok() && busy.is_ok()) {
-        _ if leaving.is_some() => "shutting_down",
-        (false, _) => "unavailable",
-        (true, false) => "degraded",
-        (true, true) => "ready",
+        _ if leaving.is_some() => Status::ShuttingDown,
+        (false, _) => Status::Unavailable,
+        (true, false) => Status::Degraded,
+        (true, true) => Status::Ready,
     };
     let text = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".to_owned());
-    let body = json!({
-        "status": status,
-        "runtime": app.runtime,
-        "checks": {
-            "database": text(database.and(busy)), "container_runtime": text(runtime), "supervision": text(supervision),
-            "catalog": text(catalog), "usage_spool": text(spool),
-        },
-    });
-    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(body))
+    let checks = Checks {
+        database: text(database.and(busy)),
+        container_runtime: text(runtime),
+        supervision: text(supervision),
+        catalog: text(catalog),
+        usage_spool: text(spool),
+    };
+    Readiness { status, runtime: app.runtime, checks }
 }

@@ -5,18 +5,16 @@ use std::sync::OnceLock;
 
 use axum::{
     Extension,
-    extract::State,
     http::header::{CACHE_CONTROL, CONTENT_TYPE},
-    response::IntoResponse,
 };
 use bytes::Bytes;
-use serde_json::Value;
+use gantry_domain::schema;
+use serde_json::{Value, json};
 
 use crate::{
-    App,
     assets::{Asset, text_file},
     error::Outcome,
-    operation::Params,
+    operation::{Doc, NoQuery, Operation, Output, Query, Written},
 };
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
@@ -32,19 +30,38 @@ pub(crate) const ASSETS: &[Asset] = &[
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Document(pub(crate) fn() -> &'static Value);
 
-pub(crate) async fn openapi(
-    _: State<App>,
-    Extension(Document(document)): Extension<Document>,
-    params: Params,
-) -> Outcome<impl IntoResponse> {
-    static TEXT: OnceLock<Bytes> = OnceLock::new();
-    params.finish()?;
-    let text = TEXT.get_or_init(|| document().to_string().into()).clone();
-    Ok(([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")], text))
+/// The document as an answer.
+pub(crate) struct OpenApi;
+
+impl Output for OpenApi {
+    fn describe(doc: &mut Doc) {
+        doc.answered(200, "OK.", json!({ "type": "object" }));
+    }
 }
 
-/// This document as a page
-pub(crate) async fn docs(_: State<App>, params: Params) -> Outcome<impl IntoResponse> {
-    params.finish()?;
-    Ok(text_file("text/html; charset=utf-8", include_str!("pages/docs.html")))
+pub(crate) const OPENAPI: Operation = Operation::new("getOpenApi", "This document");
+
+pub(crate) async fn openapi(
+    Extension(Document(document)): Extension<Document>,
+    _: Query<NoQuery>,
+) -> Outcome<Written<OpenApi>> {
+    static TEXT: OnceLock<Bytes> = OnceLock::new();
+    let text = TEXT.get_or_init(|| document().to_string().into()).clone();
+    Ok(Written::new(([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")], text)))
+}
+
+/// The page as an answer.
+pub(crate) struct Page;
+
+impl Output for Page {
+    fn describe(doc: &mut Doc) {
+        doc.answered_as("text/html", 200, "The page.", schema::text());
+    }
+}
+
+pub(crate) const DOCS: Operation = Operation::new("getDocs", "This document as a page")
+    .about("The page needs nothing from elsewhere, so that it works without internet.");
+
+pub(crate) async fn docs(_: Query<NoQuery>) -> Outcome<Written<Page>> {
+    Ok(Written::new(text_file("text/html; charset=utf-8", include_str!("pages/docs.html"))))
 }

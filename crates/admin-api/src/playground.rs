@@ -4,22 +4,21 @@
 use axum::{
     Json,
     extract::{Path, State, rejection::PathRejection},
-    response::IntoResponse,
 };
 use gantry_domain::{
     ApiError, ErrorCode,
     host::RouteHealth,
     model::{EngineKind, Model, Task},
+    schema, view,
 };
 use gantry_inspect::chat::{self, ChatFacts};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     App,
     app::LiveRoute,
     error::{Outcome, Problem},
-    operation::Params,
+    operation::{Listed, NoQuery, Operation, Page, Query, query},
     policy::Caller,
 };
 
@@ -32,27 +31,34 @@ const UNKNOWN_CONTEXT: i64 = 4096;
 /// Most tokens of an answer, unless the model's `request_defaults` say otherwise.
 const ANSWER: i64 = 512;
 
-/// One entry of the list.
-#[derive(Debug, Serialize)]
-pub(crate) struct RunningModel {
-    served_model_name: String,
-    task: Task,
-    /// `null`: entered by hand.
-    engine_type: Option<EngineKind>,
-    state: &'static str,
+view! {
+    /// One entry of the list.
+    #[derive(Debug)]
+    pub(crate) struct RunningModel {
+        served_model_name: String,
+        task: Task,
+        /// `null`: it was entered by hand.
+        engine_type: Option<EngineKind>,
+        state: &'static str as schema::constant("running"),
+    }
 }
 
-/// Models that can be called now
-///
-/// Managed ones, and those of the registry. Only those that the user may call, and whose engine is healthy: running,
-/// its breaker closed, and not silent while requests wait.
+query! {
+    pub(crate) struct RunningQuery {
+        page: Page,
+    }
+}
+
+pub(crate) const RUNNING: Operation = Operation::new("listRunningModels", "Models that can be called now").about(
+    "The list contains managed models and those of the registry that the user may call and whose engine is healthy: it runs, \
+     its breaker is closed, and it is not silent while requests wait. The list is for people; keys have `/v1/models`.",
+);
+
 pub(crate) async fn running(
     app: State<App>,
     caller: Caller,
-    mut params: Params,
-) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    params.finish()?;
+    Query(RunningQuery { page }): Query<RunningQuery>,
+) -> Outcome<Listed<RunningModel>> {
     let healthy = |name: &str| app.engines.route_health(name).is_some_and(RouteHealth::is_ok);
     let allowed = |name: &str| may_call(&caller, name);
     let routes = app.engines.live_routes().into_iter();
@@ -72,34 +78,39 @@ fn may_call(caller: &Caller, name: &str) -> bool {
     caller.user.models.as_ref().is_none_or(|names| names.iter().any(|it| it == name))
 }
 
-/// Answer of `constraints`. Lengths are in tokens.
-#[derive(Debug, Serialize)]
-pub(crate) struct Constraints {
-    served_model_name: String,
-    /// `null`: entered by hand.
-    engine_type: Option<EngineKind>,
-    task: Task,
-    /// Of llama.cpp; `null` for all others, which have `max_model_len`.
-    context_size: Option<i64>,
-    /// `null` for an engine that was entered by hand and does not say.
-    max_model_len: Option<i64>,
-    max_tokens_default: i64,
-    request_defaults: Option<Value>,
-    supports_streaming: bool,
-    supports_system_prompt: bool,
+view! {
+    /// Answer of `constraints`. Lengths are in tokens.
+    #[derive(Debug)]
+    pub(crate) struct Constraints {
+        served_model_name: String,
+        /// `null`: it was entered by hand.
+        engine_type: Option<EngineKind>,
+        task: Task,
+        /// The context of llama.cpp; `null` for all others, which have `max_model_len`.
+        context_size: Option<i64>,
+        /// `null` for an engine that was entered by hand and does not report it.
+        max_model_len: Option<i64>,
+        max_tokens_default: i64 as schema::whole(1, i64::MAX),
+        request_defaults: Option<Value> as json!({ "type": ["object", "null"] }),
+        supports_streaming: bool,
+        supports_system_prompt: bool,
+    }
 }
 
-/// Limits of one model
-///
-/// The context is what the engine reports while it runs, else what the record or the model's files say; of an engine
-/// that was entered by hand, what it reports.
+pub(crate) const CONSTRAINTS: Operation = Operation::new("getModelConstraints", "Limits of one model")
+    .about(
+        "All lengths are in tokens. The context is what the engine reports while it runs, else what the record or the \
+         model's files say; for an engine that was entered by hand, it is what the engine reports. The name may contain \
+         slashes.",
+    )
+    .errors(&[ErrorCode::ModelNotFound]);
+
 pub(crate) async fn constraints(
     app: State<App>,
     caller: Caller,
     path: Result<Path<String>, PathRejection>,
-    params: Params,
+    _: Query<NoQuery>,
 ) -> Outcome<Json<Constraints>> {
-    params.finish()?;
     let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?.0;
     // The listener hands over only paths that end in `/constraints`.
     let name = path.strip_suffix("/constraints").unwrap_or(&path);
@@ -128,7 +139,10 @@ pub(crate) async fn constraints(
     let facts = facts(&app, &model).await?;
     let mut routes = app.engines.live_routes().into_iter();
     let reported = routes.find(|it| it.served_name == model.served_name).and_then(|it| it.max_model_len);
-    Ok(Json(Constraints { served_model_name: name.to_owned(), ..view(model, defaults, reported, &facts) }))
+    Ok(Json(Constraints {
+        served_model_name: name.to_owned(),
+        ..of_model(model, defaults, reported, &facts)
+    }))
 }
 
 /// Returns the limits of an engine that was entered by hand: only what it reports is known.
@@ -151,7 +165,7 @@ fn answer_within(max_model_len: i64) -> i64 {
     ANSWER.min(max_model_len / 2).max(1)
 }
 
-fn view(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
+fn of_model(model: Model, defaults: Option<Value>, reported: Option<i64>, facts: &ChatFacts) -> Constraints {
     let config = &model.config;
     let trained = facts.context_length.and_then(|it| i64::try_from(it).ok());
     let (context_size, max_model_len) = match model.engine {

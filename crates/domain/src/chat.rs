@@ -15,6 +15,8 @@ pub enum ChatRole {
 }
 
 impl ChatRole {
+    pub const ALL: [Self; 2] = [Self::User, Self::Assistant];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -23,7 +25,7 @@ impl ChatRole {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::User, Self::Assistant].into_iter().find(|it| it.as_str() == text)
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 

@@ -5,37 +5,52 @@ use gantry_domain::{
     KeyId,
     key::KeyStatus,
     limit::{LimitMode, Standing},
+    view,
 };
 use gantry_store::{KeyFilter, Sort};
-use serde::Serialize;
 
-use crate::{App, app::LimitHolder, error::Outcome, operation::Params, policy::Caller};
+use crate::{
+    App,
+    app::LimitHolder,
+    error::Outcome,
+    operation::{NoQuery, Operation, Query},
+    policy::Caller,
+};
 
 /// Most keys of one user that are shown; users can make 100 themselves.
 const MAX_KEYS: i64 = 1000;
 
-#[derive(Debug, Serialize)]
-pub(crate) struct OwnLimits {
-    /// What is left for all sessions together, and for all keys as far as an administrator limited the user.
-    user: Standing,
-    /// What is left for everybody in the organisation together.
-    org: Standing,
-    /// Keys that can be used now.
-    keys: Vec<OwnKey>,
+view! {
+    #[derive(Debug)]
+    pub(crate) struct OwnLimits {
+        /// What is left for all sessions together, and for all keys as far as an administrator limited the user.
+        user: Standing,
+        /// What is left for everybody in the organisation together.
+        org: Standing,
+        /// Keys that can be used now.
+        keys: Vec<OwnKey>,
+    }
 }
 
-#[derive(Debug, Serialize)]
-struct OwnKey {
-    id: KeyId,
-    name: String,
-    prefix: String,
-    limit_mode: LimitMode,
-    limits: Standing,
+view! {
+    #[derive(Debug)]
+    pub(crate) struct OwnKey {
+        id: KeyId,
+        name: String,
+        prefix: String,
+        limit_mode: LimitMode,
+        limits: Standing,
+    }
 }
 
-/// Own limits
-pub(crate) async fn show(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<OwnLimits>> {
-    params.finish()?;
+pub(crate) const SHOW: Operation = Operation::new("getOwnLimits", "Own limits").about(
+    "The answer says what is allowed, used and left: of the keys that the user can use now, of the user, and of the user's \
+     organisation. `null` is without limit. A request must fit into all of them. `user` binds all sessions together, and \
+     the keys too as far as an administrator limited the user. The numbers are those that this gateway knows: what other \
+     gateways used comes in within a second or so.",
+);
+
+pub(crate) async fn show(app: State<App>, caller: Caller, _: Query<NoQuery>) -> Outcome<Json<OwnLimits>> {
     let filter = KeyFilter {
         scope_user: Some(caller.user.id),
         status: Some((KeyStatus::Active, app.clock.now())),

@@ -4,25 +4,25 @@ use axum::{
     Extension, Json,
     extract::State,
     http::{HeaderMap, header::SET_COOKIE},
-    response::IntoResponse,
 };
 use gantry_domain::{
     ApiError, ErrorCode,
     audit::{Action, Actor, AuditEntry},
     identity::User,
+    schema::constant,
+    view,
 };
 use gantry_store::Tx;
 use secrecy::SecretString;
-use serde_json::json;
 use tracing::info;
 
-use super::Me;
+use super::{Me, WithCookie};
 use crate::{
     App, Peer,
     error::{Outcome, Problem},
     guard,
-    operation::{Fields, Object},
-    password,
+    operation::{Body, Operation, Text, form},
+    password::GivenPassword,
     policy::Stranger,
 };
 
@@ -32,23 +32,35 @@ const MAX_SESSIONS: i64 = 50;
 /// Most sessions of one organisation at once. A publication takes some 5 µs for each session.
 const MAX_ORG_SESSIONS: i64 = 5000;
 
-/// Sign in
-///
-/// Sets the session cookie. A user has at most 50 sessions: one more ends the one that was unused longest. The answer
-/// to a wrong name and to a wrong password is the same and takes as long.
+form! {
+    pub(crate) struct SignInForm {
+        username: required Text,
+        password: required GivenPassword,
+    }
+}
+
+view! {
+    pub(crate) struct SignedIn {
+        status: &'static str as constant("ok"),
+        user: Me,
+    }
+}
+
+pub(crate) const LOGIN: Operation = Operation::new("signIn", "Sign in")
+    .about(
+        "The answer sets the session cookie. A user has at most 50 sessions, and the users of an organisation at most 5000 \
+         together: one more ends the one that was unused longest. A user can sign in 100 times at once, and then once in \
+         6 s. The answer to a wrong name and to a wrong password is the same and takes as long.",
+    )
+    .errors(&[ErrorCode::InvalidCredentials, ErrorCode::TooManyAttempts]);
+
 pub(crate) async fn login(
     app: State<App>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     from: Stranger,
-    body: Object,
-) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let username = fields.required("username", "a text", |it| it.as_str().map(str::to_owned));
-    let password = fields.typed::<password::GivenPassword>("password").required();
-    fields.finish()?;
-    let (Some(username), Some(password)) = (username, password) else { return Err(wrong()) };
-
+    Body(SignInForm { username, password }): Body<SignInForm>,
+) -> Outcome<WithCookie<Json<SignedIn>>> {
     let ip = guard::client_ip(&app, peer, &headers)
         .ok_or_else(|| Problem::new(ErrorCode::InvalidRequest, "`X-Forwarded-For` can't be read"))?;
     let attempt = app.throttle.attempt(&username, ip, app.steady.now())?;
@@ -56,7 +68,7 @@ pub(crate) async fn login(
         Ok((user, cookie)) => {
             attempt.succeeded();
             let cookie = app.cookies.header(&cookie).map(|value| [(SET_COOKIE, value)]);
-            Ok((cookie, Json(json!({ "status": "ok", "user": Me::from(&user) }))))
+            Ok((cookie, Json(SignedIn { status: "ok", user: Me::from(&user) })))
         }
         Err(problem) => {
             match problem.0.code {

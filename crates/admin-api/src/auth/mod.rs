@@ -8,43 +8,61 @@ pub(crate) mod password;
 pub(crate) mod tokens;
 pub(crate) mod usage;
 
-use axum::{Json, extract::State, http::header::SET_COOKIE, response::IntoResponse};
-use gantry_domain::{Role, audit::Action, identity::User};
-use serde::Serialize;
-use serde_json::json;
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderName, HeaderValue, header::SET_COOKIE},
+};
+use gantry_domain::{OrgId, Role, UserId, audit::Action, identity::User, view};
 
-use crate::{App, error::Outcome, operation::Params, policy::Caller};
+use crate::{
+    App,
+    error::Outcome,
+    operation::{Done, NoQuery, Operation, Query},
+    policy::Caller,
+};
 
-/// The `user` object of sign-in and `/auth/me`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Me {
-    id: i64,
-    username: String,
-    role: Role,
-    org_id: i64,
+view! {
+    /// The user who is signed in.
+    #[derive(Debug)]
+    pub(crate) struct Me: "Me" {
+        id: UserId,
+        username: String,
+        role: Role,
+        org_id: OrgId,
+    }
 }
 
 impl From<&User> for Me {
     fn from(user: &User) -> Self {
-        Self { id: user.id.0, username: user.username.clone(), role: user.role, org_id: user.org_id.0 }
+        Self { id: user.id, username: user.username.clone(), role: user.role, org_id: user.org_id }
     }
 }
 
-/// Who am I
-pub(crate) async fn me(caller: Caller, params: Params) -> Outcome<impl IntoResponse> {
-    params.finish()?;
-    Ok(Json(json!({ "user": Me::from(&caller.user) })))
+view! {
+    pub(crate) struct WhoAmI {
+        user: Me,
+    }
 }
 
-/// Sign out
-///
-/// Ends this session at once, everywhere.
-pub(crate) async fn logout(app: State<App>, caller: Caller) -> Outcome<impl IntoResponse> {
+pub(crate) const ME: Operation = Operation::new("getMe", "Who am I");
+
+pub(crate) async fn me(caller: Caller, _: Query<NoQuery>) -> Outcome<Json<WhoAmI>> {
+    Ok(Json(WhoAmI { user: Me::from(&caller.user) }))
+}
+
+/// The answer with a `Set-Cookie` header.
+pub(crate) type WithCookie<T> = (Option<[(HeaderName, HeaderValue); 1]>, T);
+
+pub(crate) const LOGOUT: Operation =
+    Operation::new("signOut", "Sign out").about("The session ends at once, everywhere.");
+
+pub(crate) async fn logout(app: State<App>, caller: Caller) -> Outcome<WithCookie<Done>> {
     let mut tx = app.store.write().await?;
     tx.delete_session(&caller.session()?).await?;
     tx.audit(&caller.did(Action::Logout, caller.user.id), app.clock.now()).await?;
     tx.commit().await?;
     app.refresh.publish().await;
     let cookie = app.cookies.header("").map(|value| [(SET_COOKIE, value)]);
-    Ok((cookie, Json(json!({ "status": "ok" }))))
+    Ok((cookie, Done))
 }

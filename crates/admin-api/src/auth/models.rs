@@ -1,33 +1,50 @@
 //! `GET /auth/models`: what a user may call.
 
-use axum::{extract::State, response::IntoResponse};
+use axum::extract::State;
 use gantry_domain::{
     host::RouteHealth,
     model::{EngineKind, State as ModelState, Task},
+    view,
 };
-use serde::Serialize;
 
-use crate::{App, error::Outcome, operation::Params, policy::Caller};
+use crate::{
+    App,
+    error::Outcome,
+    operation::{Listed, Operation, Page, Query, query},
+    policy::Caller,
+};
 
-/// One served name.
-#[derive(Debug, Serialize)]
-struct OwnModel {
-    served_name: String,
-    task: Task,
-    /// `null`: it runs elsewhere.
-    engine_type: Option<EngineKind>,
-    /// `null`: it runs elsewhere, and nobody here starts or stops it.
-    state: Option<ModelState>,
-    /// Requests are served now.
-    callable: bool,
+view! {
+    /// One served name.
+    #[derive(Debug)]
+    pub(crate) struct OwnModel {
+        served_name: String,
+        task: Task,
+        /// `null`: the engine runs elsewhere.
+        engine_type: Option<EngineKind>,
+        /// `null`: the engine runs elsewhere, and nobody here starts or stops it.
+        state: Option<ModelState>,
+        /// Requests are served now.
+        callable: bool,
+    }
 }
 
-/// Models that one may call
-///
-/// Those that do not run just now, too; by served name.
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    params.finish()?;
+query! {
+    pub(crate) struct OwnModelQuery {
+        page: Page,
+    }
+}
+
+pub(crate) const LIST: Operation = Operation::new("listOwnModels", "Models that one may call").about(
+    "The list is in the order of the served names. It contains models that do not run just now, too. A key may be for \
+     fewer of them.",
+);
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(OwnModelQuery { page }): Query<OwnModelQuery>,
+) -> Outcome<Listed<OwnModel>> {
     let mut tx = app.store.read().await?;
     let (models, registry) = (tx.readable_models().await?.rows, tx.readable_registry().await?.rows);
     drop(tx);

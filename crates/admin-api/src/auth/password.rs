@@ -1,29 +1,34 @@
 //! `POST /auth/password`.
 
-use axum::{Json, extract::State, http::header::SET_COOKIE, response::IntoResponse};
+use axum::{extract::State, http::header::SET_COOKIE};
 use gantry_domain::{ApiError, ErrorCode, audit::Action};
 use gantry_store::UserChange;
-use serde_json::json;
 
+use super::WithCookie;
 use crate::{
     App,
     error::{Outcome, Problem},
-    operation::{Fields, Object},
-    password,
+    operation::{Body, Done, Operation, form},
+    password::{GivenPassword, NewPassword},
     policy::{self, Caller},
 };
 
-/// Change the own password
-///
-/// Ends all sessions of the user; the answer sets the cookie of a new one.
-pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let mut fields = Fields::new(body);
-    let current = fields.typed::<password::GivenPassword>("current_password").required();
-    let new = fields.typed::<password::NewPassword>("new_password").required();
-    fields.finish()?;
-    let (Some(current), Some(new)) = (current, new) else {
-        return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
-    };
+form! {
+    pub(crate) struct PasswordForm {
+        current_password: required GivenPassword,
+        new_password: required NewPassword,
+    }
+}
+
+pub(crate) const CHANGE: Operation = Operation::new("changeOwnPassword", "Change the own password")
+    .about("All sessions of the user end; the answer sets the cookie of a new one.")
+    .errors(&[ErrorCode::InvalidCredentials, ErrorCode::TooManyAttempts]);
+
+pub(crate) async fn change(
+    app: State<App>,
+    caller: Caller,
+    Body(PasswordForm { current_password: current, new_password: new }): Body<PasswordForm>,
+) -> Outcome<WithCookie<Done>> {
     // Someone at an unlocked screen may guess too.
     let user = caller.user.id;
     app.guesses.begin(user, app.steady.now())?;
@@ -65,5 +70,5 @@ pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Out
     tx.commit().await?;
     app.refresh.publish().await;
     let cookie = app.cookies.header(&value).map(|value| [(SET_COOKIE, value)]);
-    Ok((cookie, Json(json!({ "status": "ok" }))))
+    Ok((cookie, Done))
 }

@@ -1,18 +1,19 @@
 //! `/auth/tokens`: a user's own tokens for the admin API.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::extract::State;
 use gantry_domain::{
-    Timestamp, UserId,
-    account_token::{DEFAULT_LIFETIME, MAX_LIFETIME, TokenScopes},
+    ErrorCode, Timestamp, TokenId, UserId,
+    account_token::{DEFAULT_LIFETIME, EVERY_AREA, MAX_LIFETIME, TokenScopes},
     audit::Action,
     identity::{Session, User},
     key::{Token, TokenKind},
+    schema::{self, Components},
+    view,
 };
 use gantry_store::{AuditFilter, NewToken, TokenFilter, TokenHolder, Tx};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     App,
@@ -20,7 +21,7 @@ use crate::{
     audit::record,
     error::Outcome,
     keys::words,
-    operation::{Created, Fields, Id, Listed, Object, Params, read},
+    operation::{Body, Created, Deleted, Field, Id, Listed, Name, Operation, Page, Query, form, query, read},
     policy::{self, AREAS, Caller},
     tokens::{self, TokenView},
 };
@@ -32,65 +33,115 @@ const MAX_OWN: i64 = 50;
 const MAX_OWN_A_DAY: i64 = 200;
 const A_DAY: Duration = Duration::from_hours(24);
 
-/// A new token: the only answer that has the token itself.
-#[derive(Debug, Serialize)]
-struct NewTokenView {
-    #[serde(flatten)]
-    view: TokenView,
-    token: String,
-}
-
-/// What a body asks for.
-struct Form {
-    name: String,
-    scopes: TokenScopes,
-    expires_at: Timestamp,
-}
-
-impl Form {
-    fn read(body: Object, now: Timestamp) -> Outcome<Self> {
-        let mut fields = Fields::new(body);
-        let name = fields.required("name", &read::named(100), read::name(100));
-        let example =
-            format!("a text such as models:read,keys:write; the areas are {} and *", AREAS.join(", "));
-        let given = fields.required("scopes", &example, words);
-        let mut scopes = None;
-        if let Some(given) = given {
-            match TokenScopes::parse(&given.join(","), AREAS) {
-                Ok(read) => scopes = Some(read),
-                Err(error) => fields.problem("scopes", error.to_string()),
-            }
-        }
-        let last = now.plus(MAX_LIFETIME);
-        let allowed = format!(
-            "an RFC 3339 time in the future, at most {} days from now",
-            MAX_LIFETIME.as_secs() / 86_400
-        );
-        let soon = |it: &Value| read::time(it).filter(|at| *at > now && *at <= last);
-        let expires_at = fields.optional("expires_at", &allowed, soon);
-        fields.finish()?;
-        // Both are there, else `finish` would have failed.
-        let (Some(name), Some(scopes)) = (name, scopes) else {
-            return Err(gantry_domain::ApiError::internal().into());
-        };
-        Ok(Self { name, scopes, expires_at: expires_at.unwrap_or_else(|| now.plus(DEFAULT_LIFETIME)) })
+view! {
+    /// A new token: the only answer that has the token itself.
+    #[derive(Debug)]
+    pub(crate) struct NewTokenView: "NewToken" {
+        view: TokenView => part,
+        /// Shown in this answer only.
+        token: String as schema::secret(schema::word("^gta_[0-9A-Za-z]{46}$")),
     }
 }
 
-/// List the own tokens
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<Listed<TokenView>> {
-    let page = params.page()?;
-    params.finish()?;
+form! {
+    pub(crate) struct NewTokenForm {
+        name: required Name<100>,
+        /// What the token may do, as `area:read` (`GET`) or `area:write` (every method); `*` is every area. Each operation
+        /// says which scope it needs.
+        scopes: required Scopes,
+        /// A time in the future, at most 366 days from now. Without it the token expires in 90 days. Every token expires.
+        expires_at: optional Expiry,
+    }
+}
+
+/// Scopes of a token, as an array or as one text with commas.
+pub(crate) struct Scopes;
+
+impl Field for Scopes {
+    type Value = TokenScopes;
+
+    fn allowed() -> Cow<'static, str> {
+        format!("a text such as models:read,keys:write; the areas are {} and *", AREAS.join(", ")).into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<TokenScopes> {
+        TokenScopes::parse(&words(value)?.join(","), AREAS).ok()
+    }
+
+    fn complaint(name: &str, value: &Value) -> String {
+        match words(value).map(|it| TokenScopes::parse(&it.join(","), AREAS)) {
+            Some(Err(error)) => error.to_string(),
+            _ => format!("`{name}` must be {}", Self::allowed()),
+        }
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        let areas = [AREAS, &[EVERY_AREA]].concat();
+        let words: Vec<String> =
+            areas.iter().flat_map(|area| ["read", "write"].map(|right| format!("{area}:{right}"))).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let one = words.join("|").replace(EVERY_AREA, "[*]");
+        json!({ "anyOf": [
+            schema::word(&format!("^[ ,]*({one}) *(,[ ,]*(({one}) *)?)*$")),
+            { "type": "array", "minItems": 1, "maxItems": 1000, "items": schema::one_of(&words) },
+        ] })
+    }
+}
+
+/// The end of a token.
+pub(crate) struct Expiry;
+
+impl Field for Expiry {
+    type Value = Timestamp;
+
+    fn allowed() -> Cow<'static, str> {
+        let days = MAX_LIFETIME.as_secs() / 86_400;
+        format!("an RFC 3339 time in the future, at most {days} days from now").into()
+    }
+
+    fn read(value: &Value, now: Timestamp) -> Option<Timestamp> {
+        read::time(value).filter(|at| *at > now && *at <= now.plus(MAX_LIFETIME))
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::time()
+    }
+}
+
+query! {
+    pub(crate) struct OwnTokenQuery {
+        page: Page,
+    }
+}
+
+pub(crate) const LIST: Operation = Operation::new("listOwnTokens", "List the own tokens");
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(OwnTokenQuery { page }): Query<OwnTokenQuery>,
+) -> Outcome<Listed<TokenView>> {
     let filter = TokenFilter { user_id: Some(caller.user.id), ..TokenFilter::default() };
     tokens::listed(&app, &filter, page).await
 }
 
-/// Create a token for the admin API
-///
-/// It acts as its user. The token itself is shown in this answer only.
-pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
+pub(crate) const CREATE: Operation = Operation::new("createOwnToken", "Create a token for the admin API")
+    .about(
+        "Tokens are for scripts, so that they need nobody's password. A token is sent as `Authorization: Bearer gta_…` to \
+         `/admin` and `/auth`. It acts as its user, with the role that the user has at that moment, where its scopes reach. \
+         It can't sign in, change the password, make tokens or call `/v1`. Disabling or deleting its user ends it for \
+         good. A user has at most 50 tokens that have not expired. The token is shown in this answer only.",
+    )
+    .errors(&[ErrorCode::InvalidState]);
+
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    Body(form): Body<NewTokenForm>,
+) -> Outcome<Created<NewTokenView>> {
     let now = app.clock.now();
-    let Form { name, scopes, expires_at } = Form::read(body, now)?;
+    let NewTokenForm { name, scopes, expires_at } = form;
+    let expires_at = expires_at.unwrap_or_else(|| now.plus(DEFAULT_LIFETIME));
     let token = Token::generate(TokenKind::Account, &mut rand::rng());
     let new = NewToken {
         user_id: caller.user.id,
@@ -145,8 +196,10 @@ async fn made_lately(tx: &mut Tx, user: UserId, now: Timestamp) -> Outcome<i64> 
     Ok(tx.audit_rows(&filter, 0, 0).await?.1)
 }
 
-/// Revoke an own token
-pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) const REVOKE: Operation = Operation::new("revokeOwnToken", "Revoke an own token")
+    .about("The token stops working at once and is gone from the list.");
+
+pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<TokenId>> {
     let mut tx = app.store.write().await?;
     let filter = TokenFilter { user_id: Some(caller.user.id), ..tokens::of(id) };
     let holder = tokens::find(&mut tx, filter).await?;

@@ -10,11 +10,11 @@ use gantry_domain::{ErrorCode, endpoint::Endpoint, key::Scope, schema::Component
 use serde_json::{Map, Value, json};
 
 use super::{
-    Doc, JSON, Param, Reply, account, audit, chat, host,
+    Doc, JSON, Param, Reply, audit, host,
     inference::{self, Caller},
     models, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
-    tokens, usage,
+    usage,
 };
 use crate::{
     policy::{Access, BodyLimit, area, right_of, scope_word},
@@ -414,8 +414,8 @@ fn schemas() -> Components {
         ],
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
-    let all = [account::schemas(), usage::schemas(), registry::schemas()];
-    let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas(), tokens::schemas()];
+    let all = [usage::schemas(), registry::schemas()];
+    let more = [models::schemas(), host::schemas(), audit::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }
 

@@ -6,17 +6,13 @@
 //! type that a derive could read. Tests keep these pages true: those in `tests/schema` send what the document allows
 //! and what it forbids, and check every answer against it.
 
-pub(crate) mod account;
 pub(crate) mod audit;
-pub(crate) mod chat;
 mod document;
 pub(crate) mod host;
 mod inference;
 pub(crate) mod models;
-pub(crate) mod pages;
 pub(crate) mod registry;
 pub(crate) mod system;
-pub(crate) mod tokens;
 pub(crate) mod usage;
 
 pub(crate) use crate::operation::{Doc, JSON, Param, Reply};

@@ -1,5 +1,7 @@
 //! What handlers answer: one object, a list with its length, 201 for what was made, 202 for what is recorded.
 
+use std::marker::PhantomData;
+
 use axum::{
     Json,
     http::StatusCode,
@@ -23,6 +25,22 @@ pub(crate) struct Created<T>(pub(crate) T);
 impl<T: Serialize> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
         (StatusCode::CREATED, Json(self.0)).into_response()
+    }
+}
+
+/// An answer that is written by hand, such as a stream, and has the form of an `T`.
+pub(crate) struct Written<T>(Response, PhantomData<T>);
+
+impl<T> Written<T> {
+    /// `T` is the answer type that stands for what `response` contains.
+    pub(crate) fn new(response: impl IntoResponse) -> Self {
+        Self(response.into_response(), PhantomData)
+    }
+}
+
+impl<T> IntoResponse for Written<T> {
+    fn into_response(self) -> Response {
+        self.0
     }
 }
 

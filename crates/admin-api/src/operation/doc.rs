@@ -181,7 +181,18 @@ impl Doc {
 
     /// Adds an answer that is no error.
     pub(crate) fn answered(&mut self, status: u16, about: &'static str, schema: Value) {
-        self.answers.push(Reply { status, about, content: vec![(JSON, schema)], counted: false });
+        self.answered_as(JSON, status, about, schema);
+    }
+
+    /// Adds an answer of another media type.
+    pub(crate) fn answered_as(
+        &mut self,
+        media_type: &'static str,
+        status: u16,
+        about: &'static str,
+        schema: Value,
+    ) {
+        self.answers.push(Reply { status, about, content: vec![(media_type, schema)], counted: false });
     }
 
     /// Adds a window of a list, with the length of the whole in `X-Total-Count`.

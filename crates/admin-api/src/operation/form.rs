@@ -6,6 +6,7 @@ use std::{borrow::Cow, marker::PhantomData};
 use axum::extract::{FromRequest, Request};
 use gantry_domain::{
     ApiError, FieldProblem, OrgId, Role, Timestamp, UserId,
+    chat::ChatRole,
     key::KeyStatus,
     limit::LimitMode,
     schema::{self, Components, Member},
@@ -155,6 +156,14 @@ impl<F: Field> TypedField<'_, F> {
         self.given()
     }
 
+    /// Absence is a mistake, `null` is `None`.
+    pub(crate) fn nullable(self) -> Option<F::Value> {
+        if !self.fields.has(self.name) {
+            self.fields.problem(self.name, format!("`{}` is required: {}", self.name, F::allowed()));
+        }
+        self.optional()
+    }
+
     /// Absence and `null` are mistakes.
     pub(crate) fn required(self) -> Option<F::Value> {
         self.fields.drop_null(self.name);
@@ -297,6 +306,7 @@ pub(crate) type Change<T> = Option<Option<T>>;
 /// before its type, which says what its absence and `null` mean:
 /// - `required`: both are mistakes;
 /// - `optional`: both are `None`;
+/// - `nullable`: absence is a mistake, `null` is `None`;
 /// - `given`: absent is `None`, `null` is a mistake (a change of what always has a value);
 /// - `change`: absent is `None`, `null` is `Some(None)` ([`Change`]);
 /// - `part`: no field, but another form whose fields stand among these.
@@ -330,6 +340,7 @@ macro_rules! form {
     };
     (@type required $ty:ty) => { <$ty as $crate::operation::Field>::Value };
     (@type optional $ty:ty) => { Option<<$ty as $crate::operation::Field>::Value> };
+    (@type nullable $ty:ty) => { Option<<$ty as $crate::operation::Field>::Value> };
     (@type given $ty:ty) => { Option<<$ty as $crate::operation::Field>::Value> };
     (@type change $ty:ty) => { $crate::operation::Change<<$ty as $crate::operation::Field>::Value> };
     (@type part $ty:ty) => { $ty };
@@ -345,6 +356,9 @@ macro_rules! form {
     };
     (@member required $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*]) => {
         $crate::operation::form!(@push $ty, $all, $out, $name, [$($doc),*], false, std::convert::identity)
+    };
+    (@member nullable $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*]) => {
+        $crate::operation::form!(@push $ty, $all, $out, $name, [$($doc),*], false, gantry_domain::schema::nullable)
     };
     (@member given $ty:ty, $all:ident, $out:ident, $name:expr, [$($doc:literal),*]) => {
         $crate::operation::form!(@push $ty, $all, $out, $name, [$($doc),*], true, std::convert::identity)
@@ -378,6 +392,25 @@ impl<const MAX: usize> Field for Name<MAX> {
 
     fn schema(_: &mut Components) -> Value {
         schema::name(MAX)
+    }
+}
+
+/// Any text.
+pub(crate) struct Text;
+
+impl Field for Text {
+    type Value = String;
+
+    fn allowed() -> Cow<'static, str> {
+        "a text".into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<String> {
+        value.as_str().map(str::to_owned)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::text()
     }
 }
 
@@ -510,7 +543,7 @@ macro_rules! words {
     )+};
 }
 
-words!(Role, KeyStatus, LimitMode);
+words!(ChatRole, KeyStatus, LimitMode, Role);
 
 /// Words as a sentence lists them: `a, b or c`.
 pub(super) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Cow<'static, str> {

@@ -17,17 +17,17 @@ mod signature;
 use form::one_of;
 use gantry_domain::ErrorCode;
 
-pub(crate) use answer::{Accepted, Created, Deleted, Done, Listed, deleted};
+pub(crate) use answer::{Accepted, Created, Deleted, Done, Listed, Written, deleted};
 pub(crate) use body::{MaybeObject, Object, with_its_body};
 pub use doc::Doc;
 pub(crate) use doc::{JSON, Param, Reply};
 pub(crate) use form::{
-    Body, Change, Field, Fields, Form, Future, Line, Name, OptionalBody, form, read, typed,
+    Body, Change, Field, Fields, Form, Future, Line, Name, OptionalBody, Text, form, read, typed,
 };
 pub(crate) use path::{Id, UuidId};
 pub(crate) use query::{
-    MAX_SEARCH, Number, Page, Parameter, Parameters, Params, Query, QueryValue, Required, Search, Switch,
-    query, without_query,
+    MAX_SEARCH, NoQuery, Number, Page, Parameter, Parameters, Params, Query, QueryValue, Required, Search,
+    Switch, query, without_query,
 };
 pub(crate) use signature::{Input, Output, Signature};
 

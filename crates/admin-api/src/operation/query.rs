@@ -200,11 +200,13 @@ macro_rules! query {
 
         impl $crate::operation::Parameters for $type {
             fn read(params: &mut $crate::operation::Params) -> Result<Self, $crate::Problem> {
+                let _ = &params;
                 $(let $field = <$ty as $crate::operation::Parameter>::read(params, gantry_domain::schema::field_name(stringify!($field)))?;)*
                 Ok(Self { $($field,)* })
             }
 
             fn describe(doc: &mut $crate::operation::Doc) {
+                let _ = &doc;
                 $(
                     let about: &[&str] = &[$($doc.trim_ascii()),*];
                     let name = gantry_domain::schema::field_name(stringify!($field));
@@ -215,6 +217,11 @@ macro_rules! query {
     };
 }
 pub(crate) use query;
+
+query! {
+    /// A query string without parameters.
+    pub(crate) struct NoQuery {}
+}
 
 /// A value of one parameter.
 pub(crate) trait QueryValue: Sized {

@@ -9,6 +9,7 @@ use gantry_domain::schema::{self, Shape};
 
 use super::{
     Accepted, Body, Created, Deleted, Doc, Done, Form, Id, Listed, OptionalBody, Parameters, Query, UuidId,
+    Written,
 };
 use crate::{
     App,
@@ -71,6 +72,14 @@ macro_rules! silent {
 }
 
 silent!(State<App>, Caller, Stranger, Id, UuidId, HeaderMap, Method, Uri);
+
+impl Input for Result<axum::extract::Path<String>, axum::extract::rejection::PathRejection> {
+    fn describe(_: &mut Doc) {}
+}
+
+impl<T> Input for Option<Extension<T>> {
+    fn describe(_: &mut Doc) {}
+}
 
 impl<T> Input for Extension<T> {
     fn describe(_: &mut Doc) {}
@@ -143,5 +152,11 @@ impl<T: Shape> Output for Listed<T> {
     fn describe(doc: &mut Doc) {
         let entry = T::schema(&mut doc.components);
         doc.listed(entry);
+    }
+}
+
+impl<T: Output> Output for Written<T> {
+    fn describe(doc: &mut Doc) {
+        T::describe(doc);
     }
 }

@@ -3,41 +3,45 @@
 pub(crate) mod standing;
 pub mod uses;
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::extract::State;
 use gantry_domain::{
     OrgId, Timestamp, TokenId, UserId,
     account_token::AccountToken,
     audit::{Action, Origin, ViaToken},
     key::{self, KeyStatus, TokenKind},
+    schema::{Rfc3339, one_of},
+    view,
 };
 use gantry_store::{TokenFilter, TokenHolder, Tx};
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::{
     App,
     app::Parts,
     error::Outcome,
-    operation::{Id, Listed, Params, deleted},
+    operation::{Deleted, Id, Listed, Operation, Page, Query, query},
     policy::{Caller, Grant, unauthenticated},
     users,
 };
 use standing::Standing;
 
-/// A token as lists show it.
-#[derive(Debug, Serialize)]
-pub(crate) struct TokenView {
-    id: TokenId,
-    name: String,
-    prefix: String,
-    scopes: String,
-    user_id: UserId,
-    username: String,
-    org_id: OrgId,
-    created_at: String,
-    expires_at: String,
-    last_used_at: Option<String>,
-    status: KeyStatus,
+view! {
+    /// A token as lists show it.
+    #[derive(Debug)]
+    pub(crate) struct TokenView: "Token" {
+        id: TokenId,
+        name: String,
+        /// The first characters of the token.
+        prefix: String,
+        scopes: String,
+        user_id: UserId,
+        username: String,
+        org_id: OrgId,
+        created_at: Rfc3339,
+        expires_at: Rfc3339,
+        /// Written every 10 seconds.
+        last_used_at: Option<Rfc3339>,
+        status: KeyStatus as one_of(&["active", "expired", "holder_disabled"]),
+    }
 }
 
 impl TokenView {
@@ -53,9 +57,9 @@ impl TokenView {
             user_id,
             username: user.username,
             org_id: user.org_id,
-            created_at: created_at.rfc3339(),
-            expires_at: expires_at.rfc3339(),
-            last_used_at: last_used_at.map(Timestamp::rfc3339),
+            created_at: created_at.into(),
+            expires_at: expires_at.into(),
+            last_used_at: last_used_at.map(Rfc3339),
             status,
         }
     }
@@ -97,33 +101,42 @@ pub(crate) async fn caller(app: &App, token: &str) -> Outcome<Caller> {
     Ok(Caller { user, grant: Grant::Token { hash, scopes: token.scopes, standing }, origin })
 }
 
-/// List tokens of users
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let org = params.id("org_id")?.map(OrgId);
-    let user_id = params.id("user_id")?.map(UserId);
-    params.finish()?;
-    if org.is_some_and(|org| !caller.sees(org)) {
+query! {
+    pub(crate) struct TokenQuery {
+        page: Page,
+        /// Only those of users of this organisation.
+        org_id: Option<OrgId>,
+        /// Only those of this user.
+        user_id: Option<UserId>,
+    }
+}
+
+pub(crate) const LIST: Operation = Operation::new("listTokens", "List tokens of users");
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(TokenQuery { page, org_id, user_id }): Query<TokenQuery>,
+) -> Outcome<Listed<TokenView>> {
+    if org_id.is_some_and(|org| !caller.sees(org)) {
         return Ok(Listed(Vec::new(), 0));
     }
-    let filter = TokenFilter { id: None, org_id: caller.scope().or(org), user_id };
+    let filter = TokenFilter { id: None, org_id: caller.scope().or(org_id), user_id };
     listed(&app, &filter, page).await
 }
 
-pub(crate) async fn listed(
-    app: &App,
-    filter: &TokenFilter,
-    page: crate::operation::Page,
-) -> Outcome<Listed<TokenView>> {
+pub(crate) async fn listed(app: &App, filter: &TokenFilter, page: Page) -> Outcome<Listed<TokenView>> {
     let (holders, total) = app.store.read().await?.tokens(filter, page.limit, page.offset).await?;
     let now = app.clock.now();
     Ok(Listed(holders.into_iter().map(|it| TokenView::new(it, now)).collect(), total))
 }
 
-/// Revoke a token of a user
-///
-/// It stops working at once, and is gone from the list.
-pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) const REVOKE: Operation = Operation::new("revokeToken", "Revoke a token of a user").about(
+    "The token stops working at once and is gone from the list. Nobody may revoke the token of a user of a higher role than \
+     their own.",
+);
+
+pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<TokenId>> {
     let mut tx = app.store.write().await?;
     let holder = find(&mut tx, TokenFilter { org_id: caller.scope(), ..of(id) }).await?;
     users::within_reach(&caller, &holder.user)?;
@@ -150,7 +163,7 @@ pub(crate) async fn revoke_found(
     mut tx: Tx,
     caller: &Caller,
     holder: TokenHolder,
-) -> Outcome<Json<Value>> {
+) -> Outcome<Deleted<TokenId>> {
     let (id, now) = (holder.token.id, app.clock.now());
     if !tx.delete_token(id).await? {
         return Err(Parts::not_found("token", id));
@@ -158,5 +171,5 @@ pub(crate) async fn revoke_found(
     let view = crate::audit::record(TokenView::new(holder, now));
     tx.audit(&caller.did(Action::TokenRevoke, id).deleted(view), now).await?;
     tx.commit().await?;
-    Ok(deleted(id))
+    Ok(Deleted(id))
 }

@@ -16,9 +16,7 @@ use crate::{
     error::{Outcome, Problem},
     keys::ServedNames,
     limits::{Budgets, LimitChange},
-    operation::{
-        Body, Change, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query,
-    },
+    operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
     password::NewPassword,
     policy::Caller,
 };

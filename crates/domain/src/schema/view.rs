@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 
-use super::{anything, count, described, flag, id, list, map, named, nullable, number, text, time};
+use super::{
+    anything, count, described, flag, formatted, id, list, map, named, nullable, number, text, time,
+};
 use crate::{KeyId, ModelId, OrgId, Timestamp, TokenId, UserId};
 
 /// The named schemas that a document's operations refer to.
@@ -103,16 +105,16 @@ pub const fn field_name(name: &'static str) -> &'static str {
 macro_rules! view {
     (
         $(#[$meta:meta])*
-        $vis:vis struct $type:ident $(: $name:literal)? {
+        $vis:vis struct $type:ident $(<$lifetime:lifetime>)? $(: $name:literal)? {
             $($(#[doc = $doc:literal])* $fvis:vis $field:ident: $ty:ty $(as $schema:expr)? $(=> $mode:ident)?),* $(,)?
         }
     ) => {
         $(#[$meta])*
-        $vis struct $type {
+        $vis struct $type $(<$lifetime>)? {
             $($(#[doc = $doc])* $fvis $field: $ty,)*
         }
 
-        impl $crate::schema::Members for $type {
+        impl $(<$lifetime>)? $crate::schema::Members for $type $(<$lifetime>)? {
             fn put<M: ::serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
                 $($crate::view!(@put map, &self.$field, stringify!($field) $(, $mode)?);)*
                 Ok(())
@@ -123,13 +125,13 @@ macro_rules! view {
             }
         }
 
-        impl ::serde::Serialize for $type {
+        impl $(<$lifetime>)? ::serde::Serialize for $type $(<$lifetime>)? {
             fn serialize<S: ::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 $crate::schema::Closed(self).serialize(to)
             }
         }
 
-        impl $crate::schema::Shape for $type {
+        impl $(<$lifetime>)? $crate::schema::Shape for $type $(<$lifetime>)? {
             fn schema(all: &mut $crate::schema::Components) -> ::serde_json::Value {
                 let whole = |all: &mut $crate::schema::Components| {
                     let mut members = Vec::new();
@@ -205,7 +207,7 @@ macro_rules! shapes {
 }
 
 shapes! {
-    text() => String, &'static str;
+    text() => String, str;
     flag() => bool;
     // Counts; a number that may be negative declares its schema.
     count() => u16, u32, u64, usize, i64;
@@ -213,12 +215,19 @@ shapes! {
     anything() => Value;
     map(anything()) => Map<String, Value>;
     time() => Rfc3339;
+    formatted("uuid") => uuid::Uuid;
     id() => KeyId, ModelId, OrgId, TokenId, UserId;
 }
 
 impl<T: Shape> Shape for Option<T> {
     fn schema(all: &mut Components) -> Value {
         nullable(T::schema(all))
+    }
+}
+
+impl<T: Shape + ?Sized> Shape for &T {
+    fn schema(all: &mut Components) -> Value {
+        T::schema(all)
     }
 }
 
@@ -251,6 +260,10 @@ macro_rules! shapes_of_words {
 
 shapes_of_words! {
     crate::Role: "Role",
+    crate::chat::ChatRole,
     crate::key::KeyStatus,
     crate::limit::LimitMode: "LimitMode",
+    crate::model::EngineKind: "Engine",
+    crate::model::State,
+    crate::model::Task: "Task",
 }

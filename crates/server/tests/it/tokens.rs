@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use futures_util::future::join_all;
 use gantry_admin_api::{
-    policy::{Access, area, areas, right_of},
+    policy::{AREAS, Access, area, right_of},
     routes::routes,
 };
 use gantry_domain::{Clock, Timestamp};
@@ -80,7 +80,7 @@ async fn a_script_works_with_a_token_and_the_log_says_so() {
 #[tokio::test]
 async fn every_route_takes_the_tokens_of_its_scope_and_no_others() {
     let team = Team::on(Database::Sqlite).await;
-    let all = areas();
+    let all = AREAS;
     assert!(
         ["account", "audit", "keys", "models", "people", "system", "usage"].iter().all(|it| all.contains(it)),
         "{all:?}"
