@@ -34,7 +34,7 @@ async fn a_running_gateway_and_its_database_are_found() {
         }
         for check in report["checks"].as_array().unwrap() {
             let bad = check["status"] != "ok";
-            assert_eq!(check["fix"].is_string(), bad, "what is wrong can be mended: {check}");
+            assert_eq!(check["fix"].is_string(), bad, "what is wrong can be fixed: {check}");
             assert_eq!(check["means"].as_str().is_some_and(|it| !it.is_empty()), bad, "{check}");
         }
     }
