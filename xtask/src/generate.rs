@@ -61,9 +61,9 @@ fn settings() -> anyhow::Result<String> {
     let mut out = head(
         "Settings",
         &format!(
-            "Set each one as an environment variable, as a line in `.env`, or as a flag (`GATEWAY_LISTEN` is `--gateway-listen`). A \
-             flag beats the environment, which beats `.env`, which is read in the working directory of the program. The package \
-             reads `/etc/gantry/gantry.env` as well ([operations](../operations.md#settings)). Secrets may lie in files, which these \
+            "You want to change how the gateway works. Set a setting as an environment variable, as a line in `.env`, or as a flag (`GATEWAY_LISTEN` is `--gateway-listen`). A \
+             flag beats the environment, which beats `.env`, which is read in the working directory of the program. `/etc/gantry/gantry.env` comes \
+             last ([more](../operations.md#settings)). Secrets may lie in files, which these \
              names set in the same ways: {}. Such a name for any other setting is refused. `gantry settings` prints the \
              values in force and where each comes from.",
             Settings::file_names().iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
@@ -85,7 +85,9 @@ fn settings() -> anyhow::Result<String> {
 fn model_fields() -> String {
     let mut out = head(
         "Model fields",
-        "Fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` and `archived`. A field \
+        "You want to set an option of a model or of its engine: `gantry models set MODEL --set FIELD=VALUE`, then `gantry models \
+         apply MODEL`. This page lists the fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` \
+         and `archived`. A field \
          that is not set is left to the engine, unless this page gives a default: records then show the default, and list the \
          field in `defaulted`. [Defaults](reference/defaults.md) compares these defaults with the engines' own. Fields marked \
          *owner* can be set by owners only, since they give power over the host; other users get 403 `forbidden`, with the \
@@ -119,10 +121,11 @@ fn model_fields() -> String {
 fn defaults() -> String {
     let mut out = head(
         "Defaults that are not the engines' own",
-        "The defaults of a model's fields are the product's specification, and some are slower or smaller than what the \
-         engine does by itself. The profile `tuned` has better values: `gantry models create --tuned`, `gantry models set \
-         MODEL --tuned`, or `\"profile\": \"tuned\"` in a request that makes, changes or previews a model. It writes them \
-         into the record for every field that is not set there, so that you can see and change each of them; the record does \
+        "You want a model to be faster, or its context longer. The profile `tuned` has better values than the defaults: `gantry \
+         models create --tuned`, `gantry models set MODEL --tuned`, or `\"profile\": \"tuned\"` in a request that makes, changes or \
+         previews a model. The defaults come from the product's specification, and some are slower or smaller than what the \
+         engine does by itself. The profile writes \
+         its values into the record for every field that is not set there, so that you can see and change each of them; the record does \
          not keep the name of the profile. A dry run and `gantry models create` name the fields of a model for which there is a better value. The \
          best value depends on the machine and the requests: measure.",
     );
@@ -223,7 +226,7 @@ fn openapi() -> anyhow::Result<String> {
 fn errors() -> String {
     let mut out = head(
         "Errors",
-        "Every error has the body `{\"error\": {message, type, param, code}, \"request_id\"}`; validation errors list \
+        "You got an error, and want to know what it means and what to do: look its `code` up in the table. Every error has the body `{\"error\": {message, type, param, code}, \"request_id\"}`; validation errors list \
          every problem in `error.details`. Inference answers carry `x-should-retry`. Under `/v1/messages` the body \
          also has `\"type\": \"error\"`, and a stream of `/v1/messages` or `/v1/responses` that breaks off ends with \
          `event: error` and such a body.",
@@ -247,7 +250,8 @@ fn errors() -> String {
 fn metrics() -> String {
     let mut out = head(
         "Metrics",
-        "The gateway serves these metrics at `/metrics` on `METRICS_LISTEN`, in the text format 0.0.4 of Prometheus. Labels are bounded: `model` is \
+        "You want to watch Gantry with Prometheus ([monitoring](../../deploy/monitoring/README.md)). The gateway serves these \
+         metrics at `/metrics` on `METRICS_LISTEN`, in the text format 0.0.4 of Prometheus. Labels are bounded: `model` is \
          a served name of the catalog (200 at most) or `other`; no label has a key, a user or an address. A dashboard \
          and alert rules are in `deploy/monitoring`.",
     );
@@ -269,7 +273,7 @@ fn metrics() -> String {
 fn diagnosis() -> String {
     let mut out = head(
         "Known failures",
-        "A diagnosis compares a failure with these signatures ([how it works](../diagnosis.md)), in this order. `…` stands for \
+        "You want to know which failures of a model Gantry recognises, and what it advises. A diagnosis compares a failure with these signatures ([how it works](../diagnosis.md)), in this order. `…` stands for \
          the part that differs. If a signature has several texts or fixes, the page shows the first text, the first fix and the \
          first field that a fix names. A value `…` is computed from the log and from the settings of the model.",
     );
@@ -326,7 +330,7 @@ fn code(text: &str) -> String {
 fn command_line() -> String {
     head(
         "Command line",
-        "`gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
+        "You want to look up a command. `gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
          takes `--url` or `--context` (else `GANTRY_CONTEXT`, `GANTRY_URL`, the context in use, or \
          `http://127.0.0.1:8084`), `--token` (else `GANTRY_TOKEN`, or what `gantry login` kept), `--json` for programs, and \
          `--utc`. A model is named by its id or served name, an organisation or a user by id or name, a key by id, prefix or \

@@ -8,7 +8,9 @@ use gantry_admin_api::{
 };
 use gantry_domain::Role;
 
-const INTRO: &str = "Every user has one role. Each role has all rights of the roles before it in this list.\n\n\
+const INTRO: &str = "You want to give people and scripts the rights that they need: `gantry users set NAME --role ROLE` gives a role, \
+[a token](#tokens-for-scripts) is for a script, and [the tables](#requests) say who may call what.\n\n\
+Every user has one role. Each role has all rights of the roles before it in this list.\n\n\
 | Role | For | Sees |\n|---|---|---|\n\
 | `user` | people who call models | what belongs to them |\n\
 | `org_admin` | people who manage the users of one organisation | their organisation |\n\

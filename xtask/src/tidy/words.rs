@@ -38,6 +38,8 @@ const RULES: &[Rule] = &[
     Rule { words: &["at most so", "for so long", "for so many", "of so many", "by so much", "by so many", "so many of"], look: Everywhere, instead: "name the number, or what it counts", example: "number(\"limit\", \"N\", \"At most so many\")" },
     Rule { words: &["is told so", "are told so", "be told so"], look: Everywhere, instead: "say what happens: the answer says it, the request is refused", example: "// One that comes later is told so." },
     Rule { words: &["an own", "the own"], look: Everywhere, instead: "write whose it is: its own, the gateway's own, one of its own", example: "/// Belongs to the own user." },
+    Rule { words: &["told from", "told of"], look: Everywhere, instead: "write `distinguished from`, or who learns it and how: the log says, the answer names", example: "/// A missing file is told from an empty one." },
+    Rule { words: &["next life", "last life", "previous life", "life before"], look: Everywhere, instead: "write `the next start`, `the previous process`", example: "// The next life ships them." },
     Rule { words: &["So many", "So much", "So long"], look: SentenceStart, instead: "write a sentence whose subject is the thing that is counted", example: "/// So many concurrent streams." },
     Rule { words: &["Of"], look: SentenceStart, instead: "begin with the subject of the sentence", example: "// Of repeated keys only the first counts." },
 ];
