@@ -14,6 +14,6 @@ cargo xtask tidy
 if have shellcheck; then shellcheck -x scripts/*.sh .ci/run; fi
 if have cargo-deny; then
     cargo deny --offline check bans licenses sources
-    # The database of known flaws is fetched by whoever has the internet: SECURITY.md says how.
+    # A machine with the internet fetches the database of known flaws: SECURITY.md says how.
     if [ -d "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" ]; then cargo deny --offline check advisories; fi
 fi

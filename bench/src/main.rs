@@ -75,13 +75,13 @@ struct LoadArgs {
     /// API key, sent as a bearer token.
     #[arg(long, default_value = "none")]
     key: String,
-    /// Closed loop with so many connections.
+    /// Connections of a closed loop.
     #[arg(long, default_value_t = 32)]
     connections: u32,
     /// Fixed requests per second instead.
     #[arg(long, conflicts_with = "connections")]
     rate: Option<f64>,
-    /// So many concurrent streams instead.
+    /// Concurrent streams instead.
     #[arg(long, conflicts_with_all = ["connections", "rate"])]
     streams: Option<u32>,
     /// Request body of a unary load, in bytes.

@@ -61,10 +61,11 @@ fn settings() -> anyhow::Result<String> {
     let mut out = head(
         "Settings",
         &format!(
-            "Each is an environment variable, a line in `.env`, or a flag (`GATEWAY_LISTEN` is `--gateway-listen`). A flag \
-             beats the environment, which beats `.env`, which is read in the working directory of the program. Secrets may \
-             be given as a file in each of these ways: {}. Such a name for any other setting is refused. `gantry settings` \
-             prints what is in force and where it came from.",
+            "You want to change how the gateway works. Set a setting as an environment variable, as a line in `.env`, or as a flag (`GATEWAY_LISTEN` is `--gateway-listen`). A \
+             flag beats the environment, which beats `.env`, which is read in the working directory of the program. `/etc/gantry/gantry.env` comes \
+             last ([more](../operations.md#settings)). Secrets may lie in files, which these \
+             names set in the same ways: {}. Such a name for any other setting is refused. `gantry settings` prints the \
+             values in force and where each comes from.",
             Settings::file_names().iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
         ),
     );
@@ -84,16 +85,18 @@ fn settings() -> anyhow::Result<String> {
 fn model_fields() -> String {
     let mut out = head(
         "Model fields",
-        "Fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` and `archived`. A field \
-         that is not set is left to the engine, unless a default is given here: records show it then, and list the field in \
-         `defaulted`. [Defaults](reference/defaults.md) compares them with the engines' own. Fields marked *owner* can be set by \
-         owners only, since they give power over the host; others get 403 `forbidden`, with the field in `param` and \
-         in `details`.",
+        "You want to set an option of a model or of its engine: `gantry models set MODEL --set FIELD=VALUE`, then `gantry models \
+         apply MODEL`. This page lists the fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` \
+         and `archived`. A field \
+         that is not set is left to the engine, unless this page gives a default: records then show the default, and list the \
+         field in `defaulted`. [Defaults](reference/defaults.md) compares these defaults with the engines' own. Fields marked \
+         *owner* can be set by owners only, since they give power over the host; other users get 403 `forbidden`, with the \
+         field in `param` and in `details`.",
     );
     out.push_str(
-        "\nVersions are those of vLLM (`0.18.0`) and builds of llama.cpp (`b6343`); `<` a version is what is older. A \
-         value that the version can't express is left out with a warning in the dry-run. \
-         `crates/domain/tests/commands/` has the exact words of every value on three versions of each engine.\n",
+        "\nVersions are those of vLLM (`0.18.0`) and builds of llama.cpp (`b6343`); `<` before a version \
+         means every older one. A value that the version can't express is left out, with a warning in the dry run. \
+         `crates/domain/tests/commands/` has the exact arguments of every value on three versions of each engine.\n",
     );
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
     for field in fields::all() {
@@ -118,12 +121,13 @@ fn model_fields() -> String {
 fn defaults() -> String {
     let mut out = head(
         "Defaults that are not the engines' own",
-        "The defaults of a model's fields are the product's specification, and some are slower or smaller than what the \
-         engine does by itself. The profile `tuned` has better values: `gantry models create --tuned`, `gantry models set \
-         MODEL --tuned`, or `\"profile\": \"tuned\"` in a request that makes, changes or previews a model. It writes them \
-         into the record for every field that is not set there, so that each of them can be seen and changed; it is not \
-         kept itself. A dry run and `gantry models create` name the fields of a model for which there is a better value. What \
-         is best depends on the machine and the requests: measure.",
+        "You want a model to be faster, or its context longer. The profile `tuned` has better values than the defaults: `gantry \
+         models create --tuned`, `gantry models set MODEL --tuned`, or `\"profile\": \"tuned\"` in a request that makes, changes or \
+         previews a model. The defaults come from the product's specification, and some are slower or smaller than what the \
+         engine does by itself. The profile writes \
+         its values into the record for every field that is not set there, so that you can see and change each of them; the record does \
+         not keep the name of the profile. A dry run and `gantry models create` name the fields of a model for which there is a better value. The \
+         best value depends on the machine and the requests: measure.",
     );
     for (title, engine) in
         [("vLLM (primary)", EngineKind::Vllm), ("llama.cpp (secondary)", EngineKind::Llamacpp)]
@@ -150,8 +154,8 @@ fn defaults() -> String {
         }
     }
     out.push_str(
-        "\nThe engines' own defaults are those of vLLM 0.32 and llama.cpp b11434 where no version is named. vLLM chooses some \
-         by the GPU that it finds.\n",
+        "\nWhere no version is named, the engines' own defaults are those of vLLM 0.32 and llama.cpp b11434. vLLM chooses some \
+         of them by the GPU that it finds.\n",
     );
     out
 }
@@ -222,7 +226,7 @@ fn openapi() -> anyhow::Result<String> {
 fn errors() -> String {
     let mut out = head(
         "Errors",
-        "Every error has the body `{\"error\": {message, type, param, code}, \"request_id\"}`; validation errors list \
+        "You got an error, and want to know what it means and what to do: look its `code` up in the table. Every error has the body `{\"error\": {message, type, param, code}, \"request_id\"}`; validation errors list \
          every problem in `error.details`. Inference answers carry `x-should-retry`. Under `/v1/messages` the body \
          also has `\"type\": \"error\"`, and a stream of `/v1/messages` or `/v1/responses` that breaks off ends with \
          `event: error` and such a body.",
@@ -246,9 +250,10 @@ fn errors() -> String {
 fn metrics() -> String {
     let mut out = head(
         "Metrics",
-        "What `/metrics` on `METRICS_LISTEN` tells, in the text format 0.0.4 of Prometheus. Labels are bounded: `model` is \
+        "You want to watch Gantry with Prometheus ([monitoring](../../deploy/monitoring/README.md)). The gateway serves these \
+         metrics at `/metrics` on `METRICS_LISTEN`, in the text format 0.0.4 of Prometheus. Labels are bounded: `model` is \
          a served name of the catalog (200 at most) or `other`; no label has a key, a user or an address. A dashboard \
-         and alert rules lie in `deploy/monitoring`.",
+         and alert rules are in `deploy/monitoring`.",
     );
     out.push_str("\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n");
     for it in gantry_domain::metrics::ALL {
@@ -268,10 +273,9 @@ fn metrics() -> String {
 fn diagnosis() -> String {
     let mut out = head(
         "Known failures",
-        "What a diagnosis knows ([how it works](../diagnosis.md)), in the order in which it is tried. `…` stands for \
-         what differs; the first of several texts and the first of several fixes are shown, and the first field that a fix names. A \
-         value `…` is made from \
-         the log and from what is set.",
+        "You want to know which failures of a model Gantry recognises, and what it advises. A diagnosis compares a failure with these signatures ([how it works](../diagnosis.md)), in this order. `…` stands for \
+         the part that differs. If a signature has several texts or fixes, the page shows the first text, the first fix and the \
+         first field that a fix names. A value `…` is computed from the log and from the settings of the model.",
     );
     let engines = |entry: &Entry| match entry.engine {
         None => "Both engines, and the containers",
@@ -326,15 +330,15 @@ fn code(text: &str) -> String {
 fn command_line() -> String {
     head(
         "Command line",
-        "`gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
+        "You want to look up a command. `gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
          takes `--url` or `--context` (else `GANTRY_CONTEXT`, `GANTRY_URL`, the context in use, or \
          `http://127.0.0.1:8084`), `--token` (else `GANTRY_TOKEN`, or what `gantry login` kept), `--json` for programs, and \
          `--utc`. A model is named by its id or served name, an organisation or a user by id or name, a key by id, prefix or \
-         name. If a number is both an id and a name, write `id:12` or `name:12`. Verbs that take several names do each of \
-         them, whatever becomes of the others; the exit code is that of the first failure, and `--json` prints one list. \
+         name. If a number is both an id and a name, write `id:12` or `name:12`. A verb with several names goes on with the next \
+         one after a failure; the exit code is that of the first failure, and `--json` prints one list. \
          Control characters are stripped from output and escaped in `--json`. Results go to standard output, everything else \
-         to standard error; with `--json` errors are JSON too, with `exit_code`. Numbers have separators, and words colours, at \
-         a terminal only; `NO_COLOR` turns colours off. `gantry serve`, `doctor`, `settings`, `backup`, `owner`, `supervisor` \
+         to standard error; with `--json` errors are JSON too, with `exit_code`. Separators in numbers and colours appear at a \
+         terminal only; `NO_COLOR` turns colours off. `gantry serve`, `doctor`, `settings`, `backup`, `owner`, `supervisor` \
          and `audit verify` and `export` take every [setting](reference/settings.md) as a flag, in front of the verb or \
          behind it. `gantry` alone prints help; settings alone, as in `gantry --data-dir DIR`, mean `gantry serve`. \
          A gateway at `https://` needs a certificate that the system's or Mozilla's authorities signed; `SSL_CERT_FILE` \

@@ -10,6 +10,8 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+mod words;
+
 /// Longest source file in lines, its tests not counted. A longer file has more than one subject.
 const LONGEST: usize = 600;
 
@@ -61,6 +63,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         problems.extend(look_at(&name, &text));
     }
+    problems.extend(words::problems(root)?);
     if problems.is_empty() { Ok(()) } else { bail!("untidy:\n  {}", problems.join("\n  ")) }
 }
 

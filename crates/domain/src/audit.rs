@@ -117,7 +117,7 @@ actions! {
     LoginFailed = "session.login_failed" on User;
     /// Somebody signed out.
     Logout = "session.logout" on User;
-    /// A user changed his own password, which ended his other sessions.
+    /// A user changed their own password, which ended their other sessions.
     PasswordChange = "user.password" on User;
     /// A user was created.
     UserCreate = "user.create" on User;

@@ -53,21 +53,21 @@ error_codes! {
         "Send one JSON object; the message says where reading stopped.";
     /// The request is malformed in another way: a bad header, an unreadable path, a missing `model`.
     InvalidRequest = "invalid_request", 400, "invalid_request_error", final,
-        "Mend what the message names: a header, the path, or a missing `model`.";
-    /// A key appears twice in the body: at all in those of the admin API, at the top in those of inference if it decides
-    /// routing.
+        "Correct what the message names: a header, the path, or a missing `model`.";
+    /// A key appears twice in the body. The admin API refuses every repeated key; inference refuses one at the top
+    /// level that decides routing.
     DuplicateKey = "duplicate_key", 400, "invalid_request_error", final,
         "Send each key once.";
-    /// A parameter, or a value of it, that clients may not send.
+    /// Clients may not send this parameter, or not this value.
     ParameterNotAllowed = "parameter_not_allowed", 400, "invalid_request_error", final,
         "Leave the parameter out, or use another value; the message says which.";
-    /// The prompt, with the answer that it asks for, is longer than the model's context.
+    /// The prompt and the longest answer that the request allows do not fit together into the model's context.
     ContextLengthExceeded = "context_length_exceeded", 400, "invalid_request_error", final,
         "Send a shorter prompt, or ask for fewer tokens; `GET /v1/models/{model}` has `max_model_len`.";
-    /// Chat to an embedding model, or embeddings from a chat model.
+    /// The model has another task: a chat was sent to an embedding model, or embeddings were asked of a chat model.
     TaskMismatch = "task_mismatch", 400, "invalid_request_error", final,
         "Call a model of the right task; `GET /v1/models` says the task of each.";
-    /// No session, or one that has ended.
+    /// The request has no session, or its session has ended.
     Unauthenticated = "unauthenticated", 401, "authentication_error", final,
         "Sign in with `POST /auth/login`, and send the cookie.";
     /// The user name or the password is wrong.
@@ -79,7 +79,7 @@ error_codes! {
     /// The role does not allow it.
     Forbidden = "forbidden", 403, "permission_error", final,
         "Ask somebody with the role that the message names.";
-    /// A state-changing request with a cookie from another site.
+    /// A page of another site or port sent the request with the session cookie.
     CrossSiteRequest = "cross_site_request", 403, "permission_error", final,
         "Call from a page of the gateway, or add the page's origin to `CORS_ALLOW_ORIGINS`.";
     /// The one-time set-up token is missing or wrong.
@@ -97,30 +97,30 @@ error_codes! {
     /// The model hub refuses: the repository is gated or private, and the token is missing or may not read it.
     HubAccessDenied = "hub_access_denied", 403, "permission_error", final,
         "Accept the repository's terms at the hub, and set a `hub_token` that may read it.";
-    /// No such object, or it belongs to another organisation.
+    /// There is no such object, or it belongs to another organisation.
     NotFound = "not_found", 404, "not_found_error", final,
         "Check the id; list the objects to see which there are.";
-    /// No such path.
+    /// There is no such path.
     UnknownRoute = "unknown_route", 404, "not_found_error", final,
         "Check the path against `/docs`.";
-    /// No model of that served name.
+    /// No model has this served name.
     ModelNotFound = "model_not_found", 404, "not_found_error", final,
         "Check the name against `GET /v1/models`.";
     /// The engine behind this model has no such endpoint.
     UnsupportedByEngine = "unsupported_by_engine", 404, "not_found_error", final,
         "Use another endpoint, or serve the model with the other engine.";
-    /// The path exists, the method does not.
+    /// The path exists, but not with this method.
     MethodNotAllowed = "method_not_allowed", 405, "invalid_request_error", final,
         "Use a method that the `Allow` header names.";
     /// The client was too slow in sending its request.
     RequestTimeout = "request_timeout", 408, "invalid_request_error", retry,
-        "Send again; if it stays, look at the network between client and gateway.";
+        "Send again; if that does not help, check the network between client and gateway.";
     /// An owner exists already.
     AlreadyBootstrapped = "already_bootstrapped", 409, "conflict_error", final,
         "Sign in; the owner makes further users.";
     /// The object's state does not allow the action.
     InvalidState = "invalid_state", 409, "conflict_error", final,
-        "The message says which state; wait, or bring the object into another one first.";
+        "The message names the state; wait, or bring the object into another state first.";
     /// Another model that is not archived has this served name.
     ServedNameConflict = "served_name_conflict", 409, "conflict_error", final,
         "Choose another `served_name`, or archive the model that has it.";
@@ -133,7 +133,7 @@ error_codes! {
     /// The body is larger than the limit of this route.
     RequestTooLarge = "request_too_large", 413, "invalid_request_error", final,
         "Send less, or raise `REQUEST_MAX_BODY_BYTES` for inference.";
-    /// A body that is not `application/json`.
+    /// The body is not `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415, "invalid_request_error", final,
         "Send `Content-Type: application/json`.";
     /// The `Host` header is not one of this gateway's names.
@@ -141,47 +141,48 @@ error_codes! {
         "Add the name to `ALLOWED_HOSTS`.";
     /// Fields are missing, unknown, of the wrong type or out of bounds; `error.details` lists all of them.
     ValidationError = "validation_error", 422, "invalid_request_error", final,
-        "Mend every field of `error.details`; `/docs` says what each takes.";
-    /// A path that leaves the models base directory.
+        "Correct every field that `error.details` names; `/docs` says which values each takes.";
+    /// The path leads out of the models base directory.
     PathNotAllowed = "path_not_allowed", 422, "invalid_request_error", final,
         "Use a path below the directory that the message names.";
-    /// A file or folder of the model's settings is not there; `param` names the field.
+    /// A file or folder that the model's settings name does not exist; `param` names the field.
     ModelFileMissing = "model_file_missing", 422, "invalid_request_error", final,
         "Put the file below the models base directory, or change the field that `param` names; then start the model.";
-    /// A limit of requests, tokens, requests at once or streams, of the key or of its organisation.
+    /// The key, its user or its organisation has reached a limit: requests or tokens a minute, requests or streams at
+    /// once.
     RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry,
         "Wait as long as `Retry-After` says, send less at once, or raise the limits.";
-    /// The tokens of the day or month are used up, of the key or of its organisation.
+    /// The key, its user or its organisation has used up the tokens of the day or of the month.
     BudgetExceeded = "budget_exceeded", 429, "rate_limit_error", final,
         "Wait for the next day or month, or raise the budget.";
-    /// The session has as many streams of events and logs open as it may.
+    /// The session has the most streams of events and logs open that it may have.
     TooManyStreams = "too_many_streams", 429, "rate_limit_error", retry,
-        "Close pages of this session that are not needed, or send again when one is closed.";
-    /// Too many sign-ins, passwords or long reads of usage, of one user or address.
+        "Close pages of this session that nobody needs, then send again.";
+    /// One user or address sent too many sign-ins, passwords or long reads of usage.
     TooManyAttempts = "too_many_attempts", 429, "rate_limit_error", retry,
         "Wait as long as `Retry-After` says.";
-    /// The request's head has too many bytes (its address included) or too many headers.
+    /// The request's head is too large (the path is part of it), or has too many headers.
     HeadTooLarge = "request_head_too_large", 431, "invalid_request_error", final,
-        "Send fewer or shorter headers, such as cookies of other sites on this host.";
+        "Send fewer or shorter headers; cookies of other programs on this host may be the cause.";
     /// Something went wrong inside the gateway; the log has the request id.
     Internal = "internal", 500, "server_error", retry,
-        "Send again; if it stays, report it with the log lines of the `request_id`.";
-    /// The engine failed at the request; the message is its own, and `engine_code` its own word for it.
+        "Send again; if that does not help, report it with the log lines of the `request_id`.";
+    /// The engine failed at the request; the message is the engine's, and `engine_code` is the engine's code.
     EngineError = "engine_error", 500, "server_error", retry,
-        "Look at the message: engines answer some requests so that can never succeed; else look at the engine's log.";
+        "Read the message: engines also answer this to some requests that can never succeed. Otherwise look at the engine's log.";
     /// The engine of a running model can't be reached, or broke before it answered.
     ModelUnavailable = "model_unavailable", 502, "server_error", retry,
         "Send again in a moment; look at the model's state and log.";
     /// The engine refuses the gateway's internal key: apply the model.
     EngineKeyMismatch = "engine_key_mismatch", 502, "server_error", final,
         "Apply the model: `POST /admin/models/{id}/apply`.";
-    /// The answer of an engine, or of the model hub, made no sense.
+    /// An engine or the model hub sent an answer that the gateway can't read.
     BadUpstream = "bad_upstream", 502, "server_error", retry,
-        "Send again; if it stays, look at the engine's log, or at `HUB_ENDPOINT`.";
-    /// The request came back to the gateway that had sent it to an engine of the registry.
+        "Send again; if that does not help, look at the engine's log, or check `HUB_ENDPOINT`.";
+    /// The gateway sent the request to an engine of the registry, and it came back: the entry leads to this gateway.
     RequestLoop = "request_loop", 508, "server_error", final,
         "Remove or change the entry of `/admin/models/registry` whose address is this gateway's.";
-    /// The model exists but does not run.
+    /// The model exists but is not running.
     ModelNotRunning = "model_not_running", 503, "service_unavailable_error", final,
         "Start the model, or call one that `GET /v1/models` lists.";
     /// The engine image is not available and can't be fetched.
@@ -192,26 +193,26 @@ error_codes! {
         "Check `HUB_ENDPOINT` and the network, or use local files.";
     /// The container runtime can't be reached.
     RuntimeUnavailable = "runtime_unavailable", 503, "service_unavailable_error", retry,
-        "Start Docker, or mend `CONTAINER_HOST`; models that run go on.";
-    /// The machine can't be looked at: one of its file systems does not answer.
+        "Start Docker, or correct `CONTAINER_HOST`; models that run already go on.";
+    /// The gateway can't read the state of the machine: one of its file systems does not answer.
     HostUnavailable = "host_unavailable", 503, "service_unavailable_error", retry,
-        "Look for a network file system that hangs, and bring its server back or unmount it.";
-    /// The bodies of the requests that are being read have all the memory that they may have together, or half of it for
-    /// one key.
+        "Look for a network file system that hangs; bring its server back, or unmount it.";
+    /// The bodies of the requests that are being read take all the memory that they may take together, or one key takes
+    /// half of it.
     RequestMemoryFull = "request_memory_full", 503, "service_unavailable_error", retry,
         "Send again in a moment, send less at once, or, for inference, raise `REQUEST_BODY_MEMORY_BYTES`.";
-    /// All sessions together have as many streams of events and logs open as the gateway serves.
+    /// All sessions together have the most streams of events and logs open that the gateway serves.
     StreamsExhausted = "streams_exhausted", 503, "service_unavailable_error", retry,
-        "Close pages that are not needed, or raise `EVENT_STREAMS_MAX`.";
+        "Close pages that nobody needs, or raise `EVENT_STREAMS_MAX`.";
     /// The database can't be reached.
     DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry,
         "Bring the database back; inference goes on meanwhile.";
     /// Usage can't be recorded, so no inference is served.
     MeteringUnavailable = "metering_unavailable", 503, "service_unavailable_error", retry,
-        "Free space in `DATA_DIR`, or mend its permissions.";
+        "Free space in `DATA_DIR`, or correct its permissions.";
     /// The gateway is shutting down.
     ShuttingDown = "shutting_down", 503, "service_unavailable_error", retry,
-        "Send again to another instance, or when it is back.";
+        "Send again to another gateway, or when this one is back.";
     /// An engine, or the model hub, did not answer in time.
     UpstreamTimeout = "upstream_timeout", 504, "server_error", retry,
         "Send again; ask for fewer tokens, or raise the model's `request_timeout_sec`.";

@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Pick {
         let mut picked = Picked::new();
         while let Some(key) = map.next_key::<String>()? {
             match self.keys.iter().find(|it| **it == key) {
-                // Of repeated keys only the first counts.
+                // Only the first of repeated keys counts.
                 Some(key) if picked.iter().all(|it| it.0 != *key) => {
                     picked.push((key, map.next_value_seed(BriefSeed)?));
                 }

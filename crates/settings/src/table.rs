@@ -96,84 +96,90 @@ settings! {
         gateway_listen: SocketAddr = "127.0.0.1:8084";
         /// Address of the Prometheus metrics.
         metrics_listen: SocketAddr = "127.0.0.1:9084";
-        /// Threads that serve inference requests; 0 is one for each CPU, at most 8.
+        /// Threads that serve inference requests; 0 means one for each CPU, at most 8.
         dataplane_threads: usize = "0";
         /// Host names under which the gateway may be reached, besides IP addresses and `localhost`.
         allowed_hosts: HostNames = "";
         /// Web origins whose pages are trusted like the gateway's own: they may use the whole API, with a session or a
-        /// key. `*` lets the pages of every other origin call the inference API with a key, and nothing else: never with a
-        /// session, and neither `/admin` nor `/auth`. Without it, pages elsewhere can't use keys.
+        /// key. `*` lets the pages of every other origin call the inference API with a key, and nothing else: they
+        /// never get a session, `/admin` or `/auth`. Without `*`, pages of other origins can't use keys.
         cors_allow_origins: Origins = "";
         /// Reverse proxies whose `X-Forwarded-For` is believed.
         trusted_proxies: IpList = "";
         /// Largest body of an inference request, in bytes.
         request_max_body_bytes: NonZeroUsize = "33554432";
-        /// Memory for the bodies of all inference requests that have not reached their engine, in bytes. One key gets at
-        /// most half of it, and one user with all keys and sessions; one organisation three quarters. What finds no room
-        /// is refused.
+        /// Memory for the bodies of all inference requests that have not reached their engine, in bytes. One key gets
+        /// at most half of it, one user with all keys and sessions half of it, and one organisation three quarters. A
+        /// request for whose body there is no memory is refused.
         request_body_memory_bytes: NonZeroUsize = "536870912";
-        /// Client connections at the same time; 0 is as many as the limit of open files (`ulimit -n`) allows beside one to an
-        /// engine for each. Beyond, the one that has been silent the longest without any request is closed.
+        /// Client connections at the same time. 0: as many as the limit of open files (`ulimit -n`) allows if each
+        /// needs a connection to an engine too. Beyond that number, the connection without a request that has been
+        /// silent the longest is closed.
         connections_max: usize = "0";
-        /// Client connections of one address (of IPv6: of one /64) at the same time, at most half of all; 0 is without
-        /// limit. Those of `TRUSTED_PROXIES` and of this machine itself are not counted: behind any other proxy all clients
-        /// share one address.
+        /// Client connections from one address (with IPv6, from one /64) at the same time, at most half of all; 0 means
+        /// no limit. Connections from `TRUSTED_PROXIES` and from this machine are not counted. Behind any other proxy
+        /// all clients share one address.
         connections_per_address_max: u32 = "4096";
-        /// Hosts from which engines may fetch pictures, sounds, films and files that requests refer to; `*` is any. All other
-        /// addresses but `data:` are refused, since engines fetch from inside your network.
+        /// Hosts from which engines may fetch pictures, sounds, films and files that requests refer to; `*` means any.
+        /// All other addresses except `data:` are refused, since engines fetch from inside your network.
         media_url_hosts: Hosts = "";
-        /// Let requests carry tensors that engines load: `prompt_embeds`, and parts of messages such as `image_embeds`. Crafted
-        /// ones have run code in vLLM (CVE-2025-62164): only for clients that you trust like the engine's operator.
+        /// Lets requests carry tensors that engines load: `prompt_embeds`, and parts of messages such as
+        /// `image_embeds`. Crafted tensors have run code in vLLM (CVE-2025-62164): set this only if you trust every
+        /// client as you trust the engine's operator.
         request_tensors: bool = "false";
         /// Streams of events and of logs that pages and operators may have open at the same time.
         event_streams_max: usize = "256";
         /// How long requests may go on after a signal to stop, in seconds. A second signal cuts them at once.
         drain_timeout_sec: Duration = "30";
-        /// How long, before that, the gateway serves as ever while `/readyz` says that it leaves, in seconds: as long as
-        /// a load balancer takes to notice.
+        /// Seconds, before that, in which the gateway still serves everything while `/readyz` already answers
+        /// `shutting_down`. Choose the time that a load balancer takes to notice.
         shutdown_delay_sec: u32 = "0";
     }
     "Data" {
-        /// Folder for the database, secrets and the usage spool; empty is `~/.local/share/gantry`.
+        /// Folder for the database, secrets and the usage spool; empty means `~/.local/share/gantry`.
         data_dir: PathBuf = "~/.local/share/gantry";
-        /// Database; empty is a SQLite file in the data directory.
+        /// Database; empty means a SQLite file in the data directory.
         database_url: Option<DatabaseUrl> = "";
-        /// Key that secrets in the database are encrypted with, 64 hexadecimal digits; empty: generated once into the data
-        /// directory. Several gateways on one Postgres need the same. Further keys, behind a comma, only decrypt.
+        /// Key that secrets in the database are encrypted with, 64 hexadecimal digits; empty: generated once into the
+        /// data directory. Several gateways on one Postgres need the same key. Further keys, after a comma, only
+        /// decrypt.
         secrets_key: Option<Secret> = "";
-        /// How long a Postgres that does not answer is waited for at start, in seconds: it may start later than the gateway.
+        /// Longest wait, at the gateway's start, for a Postgres that does not answer yet, in seconds.
         database_wait_sec: Wait = "60";
-        /// Days for which single usage rows are kept; 0 is for ever. Sums by hour and day stay for ever.
+        /// Days for which single usage rows are kept; 0 means for ever. Sums by hour and day stay for ever.
         usage_retention_days: u32 = "90";
-        /// Days for which the audit log is kept; 0 is for ever.
+        /// Days for which the audit log is kept; 0 means for ever.
         audit_retention_days: u32 = "365";
     }
     "Limits" {
-        /// Requests a minute of each key that has no such limit of its own, and of each user who is signed in; 0 is
-        /// without limit.
+        /// Requests a minute for each key that has no such limit of its own, and for each user who is signed in; 0
+        /// means no limit.
         rate_limit_rpm: u32 = "0";
-        /// Tokens a minute of each key that has no such limit of its own, and of each user who is signed in; 0 is
-        /// without limit.
+        /// Tokens a minute for each key that has no such limit of its own, and for each user who is signed in; 0 means
+        /// no limit.
         rate_limit_tpm: u32 = "0";
-        /// Requests at the same time of each key that has no such limit of its own, and of each user who is signed in; 0 is
-        /// without limit.
+        /// Requests at the same time for each key that has no such limit of its own, and for each user who is signed
+        /// in; 0 means no limit.
         max_concurrent_requests: u32 = "0";
         /// `shadow` counts what limits and budgets would refuse, and refuses nothing.
         rate_limit_mode: LimitMode = "enforce";
-        /// Redis or Valkey through which several gateways on one database share their limits; empty: each has its own.
+        /// Redis or Valkey through which several gateways on one database share their limits; empty: each gateway
+        /// enforces them by itself.
         redis_url: Option<RedisUrl> = "";
-        /// Milliseconds that an exchange with it may take; each gateway then goes on with its share of the limits.
+        /// Milliseconds that an exchange with Redis may take; after that each gateway goes on with its share of the
+        /// limits.
         redis_timeout_ms: NonZeroU32 = "250";
     }
     "Sign-in" {
-        /// Signs session cookies; empty: generated once into the data directory. Changing it ends all sessions.
+        /// Secret that signs session cookies; empty: generated once into the data directory. Changing it ends all
+        /// sessions.
         session_secret: Option<Secret> = "";
-        /// Marks the session cookie `Secure`; on a plain-http origin browsers then drop it.
+        /// Marks the session cookie `Secure`. Browsers then drop it on a plain-http origin.
         session_cookie_secure: bool = "false";
-        /// Seconds for which browsers shall use `https` only for the gateway's name (`Strict-Transport-Security`); 0 tells
-        /// them nothing. Only for a gateway that is always reached through a proxy with TLS.
+        /// Seconds for which browsers shall use `https` only for the gateway's name (`Strict-Transport-Security`); 0
+        /// does not send the header. Only for a gateway that is always reached through a proxy with TLS.
         hsts_max_age_sec: u32 = "0";
-        /// Hours without use after which a session ends.
+        /// Hours after which an unused session ends.
         session_ttl_hours: NonZeroU32 = "8";
         /// Users that an organisation may have.
         org_users_max: NonZeroU32 = "1000";
@@ -187,55 +193,55 @@ settings! {
         gateway_dev_allow_remote: bool = "false";
     }
     "Models and engines" {
-        /// Models base directory, mounted read-only into every engine; empty is `models` in the data directory. A
+        /// Models base directory, mounted read-only into every engine; empty means `models` in the data directory. A
         /// directory that an owner chose with `PUT /admin/models/base-dir` wins over this one.
         models_dir: Option<PathBuf> = "";
-        /// Directories below which an owner may choose the models base directory; empty is any that is not the
+        /// Directories below which an owner may choose the models base directory; empty means any that is not the
         /// system's or the gateway's own, not hidden (`.ssh`), and not in the home directory of another user.
         models_roots: Paths = "";
-        /// Folder in which engines cache what they fetch from the model hub; empty is `hub-cache` in the data
+        /// Folder in which engines cache what they fetch from the model hub; empty means `hub-cache` in the data
         /// directory.
         hub_cache_dir: Option<PathBuf> = "";
-        /// Folders that deployment packages are written to and read from, separated by commas; empty is `exports` in
+        /// Folders that deployment packages are written to and read from, separated by commas; empty means `exports` in
         /// the data directory.
         export_dirs: Paths = "";
-        /// Address of the model hub, as in `https://hub.example.org`; `http://` is for a mirror in one's own network, since
-        /// tokens then travel in clear. Empty is the public hub, `https://huggingface.co`, which is the engines' own
-        /// default; with `OFFLINE_MODE` no hub is asked.
+        /// Address of the model hub, as in `https://hub.example.org`; `http://` is for a mirror in your own network,
+        /// since tokens then travel unencrypted. Empty means the public hub, `https://huggingface.co`, which is also
+        /// the engines' default. With `OFFLINE_MODE` no hub is asked.
         hub_endpoint: Option<String> = "";
         /// Image of the primary engine, vLLM.
         primary_engine_image: ImageName = "vllm/vllm-openai:v0.32.0";
         /// Image of the secondary engine, llama.cpp.
         secondary_engine_image: ImageName = "ghcr.io/ggml-org/llama.cpp:server-cuda-b11434";
         /// Images (without tag) that models may name in `engine_image`, besides the two above; a trailing `*` matches
-        /// any end. Looked at when the field is sent, and again at each start.
+        /// any end. The list is checked when the field is sent, and again at each start.
         engine_image_allowlist: ImagePatterns = "";
-        /// Never pulls images.
+        /// The gateway never pulls images.
         offline_mode: bool = "false";
-        /// Behaves as in offline mode when the image's registry can't be reached.
+        /// The gateway behaves as in offline mode when the image's registry can't be reached.
         offline_mode_auto_detect: bool = "true";
-        /// Uses only images that are there already.
+        /// The gateway uses only images that are there already.
         require_image_precache: bool = "false";
         /// Longest time for pulling an image, in seconds.
         image_pull_timeout: Duration = "1800";
-        /// Longest time that requests for a model which is being applied wait for its new engine, in seconds; 0 lets them
-        /// fail at once.
+        /// Longest time that requests for a model which is being applied wait for its new engine, in seconds; with 0
+        /// they fail at once.
         apply_wait_sec: Wait = "300";
         /// Key with which the gateway calls engines; empty: generated once into the data directory.
         internal_engine_api_key: Option<Secret> = "";
-        /// What runs the engines: containers of Docker, or processes of this machine. `auto`: Docker if it answers when the
-        /// gateway starts or `CONTAINER_HOST` is set, else processes.
+        /// What runs the engines: Docker containers, or processes of this machine. `auto`: Docker if it answers when
+        /// the gateway starts or if `CONTAINER_HOST` is set, else processes.
         container_runtime: ContainerRuntime = "auto";
-        /// User and group, in numbers, that engines run as in their containers; empty: those of the gateway, so that models and
-        /// hub cache need be readable for it alone. `0:0` for an image that works for root only.
+        /// Numeric user and group that engines run as in their containers; empty: those of the gateway, so that models
+        /// and hub cache need to be readable for the gateway only. `0:0` is for an image that works for root only.
         engine_container_user: Option<UserIds> = "";
-        /// Program that is vLLM where engines are processes; empty: `vllm serve` from `PATH`. A simulator only
-        /// if `gantry engine-sim --flavour vllm` stands here.
+        /// Program that runs as vLLM where engines are processes; empty: `vllm serve` from `PATH`. The simulator runs
+        /// only if this is `gantry engine-sim --flavour vllm`.
         primary_engine_command: Option<CommandWords> = "";
-        /// Program that is llama.cpp's server where engines are processes; empty: `llama-server` from `PATH`. A
-        /// simulator only if `gantry engine-sim --flavour llamacpp` stands here.
+        /// Program that runs as llama.cpp's server where engines are processes; empty: `llama-server` from `PATH`. The
+        /// simulator runs only if this is `gantry engine-sim --flavour llamacpp`.
         secondary_engine_command: Option<CommandWords> = "";
-        /// Address of the container runtime; empty is `DOCKER_HOST`, else the local socket.
+        /// Address of the container runtime; empty means `DOCKER_HOST` if that is set, else the local socket.
         container_host: Option<String> = "";
         /// File with the GPUs of the container host, as `GET /admin/system/gpus` shows them, for a gateway that can't
         /// see them; empty: the driver is asked.
@@ -258,34 +264,36 @@ settings! {
         breaker_failures: NonZeroU32 = "5";
         /// Time until an open breaker lets one trial through, in seconds.
         breaker_cooldown_sec: Duration = "30";
-        /// Silence of an engine while requests wait for it that is never taken for a stall, in seconds. Beyond it and
-        /// beyond what is usual for the engine it gets no new requests until it sends again.
+        /// Shortest silence, in seconds, after which an engine may count as stalled while requests wait for it. An
+        /// engine that is silent for longer than this, and for longer than is usual for it, gets no new requests until
+        /// it sends again.
         stall_floor_sec: Duration = "30";
     }
     "Logging" {
         /// Format of the log on standard error.
         log_format: LogFormat = "text";
-        /// One line for each request, without anything of its content; without it only requests that ended with a 5xx.
+        /// Writes one line for each request, without any of its content. If false, only requests that ended with a 5xx
+        /// have a line.
         access_log: bool = "true";
-        /// What is logged, as in `info,gantry_control=debug`.
+        /// Log levels, as in `info,gantry_control=debug`.
         rust_log: String = "info";
     }
     "Tracing" {
-        /// Where spans go: a collector that takes OTLP over HTTP; `/v1/traces` is added. None are made if it is not set.
+        /// Address of a collector that takes OTLP over HTTP; `/v1/traces` is appended. Without it no spans are made.
         otel_exporter_otlp_endpoint: Option<OtlpEndpoint> = "";
-        /// Headers for the collector, such as its key.
+        /// Headers that are sent to the collector, such as its key.
         otel_exporter_otlp_headers: SecretPairs = "";
-        /// What the gateway is called in its spans; `gantry`, if `OTEL_RESOURCE_ATTRIBUTES` does not say it either.
+        /// Name of the gateway in its spans; `gantry`, unless `OTEL_RESOURCE_ATTRIBUTES` names it.
         otel_service_name: Option<String> = "";
-        /// What else spans say of where they come from, as in `deployment.environment.name=prod`.
+        /// Further attributes of the gateway in its spans, as in `deployment.environment.name=prod`.
         otel_resource_attributes: Pairs = "";
         /// Which traces are exported.
         otel_traces_sampler: TracesSampler = "parentbased_always_on";
         /// Share of the traces for `traceidratio`.
         otel_traces_sampler_arg: Share = "1";
-        /// Spans that wait for the collector at most; more are dropped.
+        /// Largest number of spans that wait for the collector; more are dropped.
         otel_bsp_max_queue_size: u32 = "8192";
-        /// Marks the traces that begin here (W3C Trace Context) as sampled, if no spans are exported.
+        /// Marks traces that begin at this gateway (W3C Trace Context) as sampled even though no spans are exported.
         trace_sampled: bool = "false";
     }
 }

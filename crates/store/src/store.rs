@@ -345,7 +345,7 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
     let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
     let connecting = PgConnection::connect_with(&options);
     let mut conn = tokio::time::timeout(POSTGRES_CONNECT, connecting).await.map_err(|_| {
-        let said = "whoever listens there says nothing: it is frozen, or no Postgres";
+        let said = "the server took the connection and says nothing: it is frozen, or it is no Postgres";
         StoreError::Database(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, said)))
     })??;
     let migrated = tokio::time::timeout(POSTGRES_MIGRATE, async {

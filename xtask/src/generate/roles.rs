@@ -8,27 +8,30 @@ use gantry_admin_api::{
 };
 use gantry_domain::Role;
 
-const INTRO: &str = "Every user has one role. Each role has all rights of the roles before it in this list.\n\n\
+const INTRO: &str = "You want to give people and scripts the rights that they need: `gantry users set NAME --role ROLE` gives a role, \
+[a token](#tokens-for-scripts) is for a script, and [the tables](#requests) say who may call what.\n\n\
+Every user has one role. Each role has all rights of the roles before it in this list.\n\n\
 | Role | For | Sees |\n|---|---|---|\n\
-| `user` | somebody who calls models | what is their own |\n\
-| `org_admin` | who looks after the people of one organisation | their organisation |\n\
-| `admin` | who runs models for everybody | everything |\n\
-| `owner` | who may decide what runs on the host (images, extra arguments, base directory) | everything |\n\n\
-Nobody gives a role above their own, and nobody changes a user, a key or a token of a user with a higher role. Objects that you may not see answer 404; actions that you may not perform answer 403. Single fields of a model need an owner: [model fields](model-fields.md). What an \
-API key may call under `/v1` is said by its `scopes` and `models`, and those of its user.\n\n\
+| `user` | people who call models | what belongs to them |\n\
+| `org_admin` | people who manage the users of one organisation | their organisation |\n\
+| `admin` | people who run models for everybody | everything |\n\
+| `owner` | people who may decide what runs on the host (images, extra arguments, base directory) | everything |\n\n\
+Nobody can give a role above their own, or change a user with a higher role, or a key or a token of such a user. Objects that you may not see answer 404; actions that you may not perform answer 403. Some fields of a model can be set by owners only: [model fields](model-fields.md). The `scopes` and `models` of an API key, \
+and those of its user, say what the key may call under `/v1`.\n\n\
 **Limits of a user** (`PATCH /admin/users/{id}`: the fields of [limits](limits.md), and `models`) bind all keys and sessions of \
 the user together, also the keys that the user makes. An org admin sets them for users with the role `user`, admins and owners \
 for everybody they may change.\n\n\
-**Keys**: `POST /auth/keys` makes a key of one's own. `POST /admin/keys` makes one for the user in `user_id`; without \
+**Keys**: `POST /auth/keys` makes a key for yourself. `POST /admin/keys` makes a key for the user in `user_id`; without \
 `user_id` it belongs to the organisation, and its usage counts for no user.\n\n\
 ## Tokens for scripts\n\n\
-`POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`, signed in, answers once with a `token`, to be sent \
-as `Authorization: Bearer gta_…`. It has the role that its user has at the time of each request, limited to its scopes; the audit log says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \
+Sign in and send `POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`: the answer shows the `token`, \
+this once. Send it as `Authorization: Bearer gta_…`. It has the role that its user has at the time of each request, limited to its scopes; the audit log says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \
 A token expires after 90 days, or at `expires_at`, at most 366 days from now. It can't sign in, change the password, make tokens or call `/v1`. \
-Disabling or deleting its user, or disabling the organisation, ends it for good; a new password does not: revoke tokens with \
-`DELETE /auth/tokens/{id}`, administrators those of others with `DELETE /admin/tokens/{id}`. A scope `people:write` lets a \
-script set passwords of others (not of its own user): give it as you would give the account. \
-An administrator's `*:write` is all that the administrator may.\n";
+Disabling or deleting its user, or disabling the organisation, ends it for good. A new password does not end it: revoke your own tokens with \
+`DELETE /auth/tokens/{id}`; administrators revoke those of others with `DELETE /admin/tokens/{id}`. The scope `people:write` lets a \
+script set the passwords of others (not of its own user): give it to nobody to whom you would not give the account. \
+An administrator's token with `*:write` may do everything that the administrator may, except for the requests below that \
+need a session (`none: sign in`).\n";
 
 pub(super) fn page() -> String {
     let mut out = super::head("Roles and rights", INTRO);

@@ -36,8 +36,8 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// Whether layer `index` has the window; `None` for an architecture that is not listed. Of the periods only Gemma
-    /// 3's was measured (b11434).
+    /// Whether layer `index` has the window; `None` for an architecture that is not listed. Only the period of
+    /// Gemma 3 was measured (b11434).
     pub(super) fn covers(&self, architecture: &str, index: usize) -> Option<bool> {
         let period = match &self.pattern {
             Some(PerLayer::Each(all)) => return all.get(index).map(|it| *it != 0),

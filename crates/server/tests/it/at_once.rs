@@ -102,7 +102,7 @@ async fn nobody_has_more_chats_than_he_may() {
         let owner = gateway.owner().await;
         let chat = json!({ "model_name": "m", "engine_type": "vllm" });
         let mut statuses = Vec::new();
-        // So many at a time that the last of them do not all fit.
+        // The last ones do not all fit: 30 are sent at a time.
         for n in [30; 34] {
             let begin = (0..n).map(|_| owner.post("/v1/chat/sessions", &chat));
             statuses.extend(futures_util::future::join_all(begin).await.into_iter().map(|it| it.status));

@@ -176,7 +176,7 @@ async fn without_roots_hidden_directories_and_homes_of_others_are_refused() {
         assert!(answer.text.contains(why), "{}: {}", dir.display(), answer.text);
     }
     choose(&team.owner, &home.join("models")).await.expect(200);
-    // Homes that the list of users has; `HOME` is the own one, so that those of all users are others'.
+    // Homes that the list of users has; `HOME` is the gateway's own, so that the homes of all users belong to others.
     let list = std::fs::read_to_string("/etc/passwd").unwrap();
     let homes = list.lines().filter_map(|it| it.split(':').nth(5)).map(std::path::Path::new);
     let listed = homes.filter(|it| it.starts_with("/var") || it.starts_with("/root"));

@@ -384,7 +384,7 @@ impl Slow {
 
     /// Waits until the kernel takes nothing more for this reader.
     async fn is_full(&self) {
-        // So many looks in a row see the same amount.
+        // The number of looks in a row that see the same amount.
         const STANDS: usize = 50;
         let (mut last, mut same) = (0, 0);
         eventually("its connection is full", PATIENCE, async || {

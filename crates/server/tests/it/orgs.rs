@@ -72,7 +72,7 @@ async fn names_are_unique_in_any_case_and_bad_ones_are_refused() {
         let answer = team.owner.patch(&path, &json!({ "enabled": "no", "id": 1 })).await;
         assert_invalid(&answer, &["enabled", "id"]);
         assert_eq!(team.owner.get("/admin/orgs").await.json, before);
-        // A hundred characters are a hundred, whatever their bytes; the own name in another case is no conflict.
+        // A hundred characters are a hundred, whatever their bytes; its own name in another case is no conflict.
         make_org(&team.owner, &"ü".repeat(100)).await;
         team.owner.patch(&path, &json!({ "name": "TENANT" })).await.expect(200);
     }

@@ -326,6 +326,8 @@ async fn a_gateway_that_is_killed_again_and_again_loses_no_model_and_no_truth() 
     }
     back.sort_unstable();
     let (median, max) = (back[back.len() / 2], back[back.len() - 1]);
-    println!("{kills} kills; first answers after the start of the next life: median {median:?}, max {max:?}");
+    println!(
+        "{kills} kills; first answers after the next start of the process: median {median:?}, max {max:?}"
+    );
     println!("states found right after the kills: {moments:?}");
 }

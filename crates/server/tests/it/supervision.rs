@@ -392,7 +392,7 @@ async fn is_left_alone(one: &mut Gateway, model: &Managed, options: Options) {
     .await;
     assert_eq!(model.record(&owner).await["state"], "running");
     assert_eq!(owner.chat(&model.served_name).await.status, 200);
-    // Its next life is the same one.
+    // It is the same instance after a restart.
     let (instance, mut two) = (two.instance(), two);
     two.kill_and_restart().await;
     assert_eq!(two.instance(), instance);

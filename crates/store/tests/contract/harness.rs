@@ -56,7 +56,7 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-#[expect(clippy::disallowed_methods, reason = "tests are told of services by their environment")]
+#[expect(clippy::disallowed_methods, reason = "environment variables name the services that tests use")]
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|it| !it.is_empty())
 }

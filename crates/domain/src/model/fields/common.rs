@@ -5,7 +5,7 @@ use crate::model::lifecycle::again::DEFAULT_LIMIT;
 
 pub(super) const FIELDS: &[Field] = &[
     Field::new("mode", "source", Kind::OneOf(&["online", "offline"]), Special,
-        "`offline`: local files only. `online`: the engine fetches the weights from the model hub and caches them. \
+        "`offline`: the engine uses local files only. `online`: the engine fetches the weights from the model hub and caches them. \
          Unset: online when there is a `repo_id` and no `local_path`.")
         .becomes("the model: `repo_id` or `local_path`"),
     Field::new("repo_id", "source", Kind::Repo, Special,
@@ -15,8 +15,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Folder or `.gguf` file, relative to the models base directory.")
         .becomes("vLLM: first argument; llama.cpp: `--model`"),
     Field::new("tokenizer", "source", Kind::RepoOrPath, Special,
-        "Tokenizer: a repository of the hub, which is fetched and cached, or a folder below `/models/`; GGUF on vLLM \
-         needs it.")
+        "Tokenizer: a repository of the hub, which the engine fetches and caches, or a folder below `/models/`. vLLM needs it \
+         for GGUF files.")
         .becomes("vLLM: `--tokenizer`")
         .examples(&["Qwen/Qwen3-8B", "/models/qwen3-8b"]),
     Field::new("hub_config_path", "source", Kind::Path, Special,
@@ -31,18 +31,18 @@ pub(super) const FIELDS: &[Field] = &[
         .becomes("none: the gateway waits")
         .unit("s"),
     Field::new("restart_policy", "lifecycle", Kind::OneOf(&["never", "on_failure"]), Special,
-        "`on_failure`: a model that fails is started again, after 1 s, then 5 s, 30 s, 2 min and 10 min, except where \
-         that can't help (a file, an image or an engine that is not there). `never`: it stays `failed` until somebody \
+        "`on_failure`: the gateway starts a failed model again, after 1 s, then 5 s, 30 s, 2 min and 10 min, except where \
+         that can't help (a file, an image or an engine that does not exist). `never`: it stays `failed` until somebody \
          starts it.")
-        .becomes("none: the gateway acts by it at once").default(Default::Text("never")),
+        .becomes("none: the gateway follows it at once").default(Default::Text("never")),
     Field::new("restart_limit", "lifecycle", Kind::Int { min: 1, max: 60 }, Special,
-        "With `restart_policy` `on_failure`: restarts within an hour after which the model stays `failed`. Those before a \
-         run of 10 minutes do not count.")
-        .becomes("none: the gateway acts by it at once").default(Default::Int(DEFAULT_LIMIT)),
+        "With `restart_policy` `on_failure`: the number of restarts within an hour after which the model stays `failed`. \
+         Restarts before a run of 10 minutes do not count.")
+        .becomes("none: the gateway follows it at once").default(Default::Int(DEFAULT_LIMIT)),
     Field::new("autostart", "lifecycle", Kind::Bool, Special,
-        "When the gateway starts and the engine of a model that was to run has ended meanwhile, as after a restart of the \
-         machine, the model is started again.")
-        .becomes("none: the gateway acts by it at once").default(Default::Bool(false)),
+        "When the gateway starts, it starts this model again if the model should run and its engine has ended meanwhile, as \
+         after a restart of the machine.")
+        .becomes("none: the gateway follows it at once").default(Default::Bool(false)),
     Field::new("request_timeout_sec", "engine", Kind::Int { min: 1, max: 86_400 }, Special,
         "Longest wait for the first byte of an answer.")
         .becomes("none: the gateway waits").unit("s").default(Default::Int(600)),
@@ -50,18 +50,18 @@ pub(super) const FIELDS: &[Field] = &[
         "Longest silence between two bytes of an answer.")
         .becomes("none: the gateway waits").unit("s").default(Default::Int(300)),
     Field::new("device", "hardware", Kind::OneOf(&["auto", "cuda", "cpu"]), Special,
-        "Where the model runs. `auto`: on GPUs where there are any.")
+        "Where the model runs. `auto`: on GPUs if the machine has any.")
         .becomes("none: GPUs of the container").default(Default::Text("auto")),
     Field::new("selected_gpus", "hardware", Kind::IntList { min: 0, max: 63 }, Special,
-        "Indexes of the GPUs that the container may use. Unset: all.")
+        "Indexes of the GPUs that the container may use. Unset: all of them.")
         .becomes("none: GPUs of the container"),
     Field::new("memory_limit_gib", "hardware", Kind::Int { min: 1, max: 65_536 }, Special,
-        "RAM that the container may use, `/dev/shm` and files in RAM included; an engine that needs more is ended. Unset: \
-         no limit but the machine's. Where engines are processes it has no effect.")
+        "RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: \
+         no limit but the machine's. It has no effect where engines are processes.")
         .becomes("none: a limit of the container").unit("GiB"),
     Field::new("read_only_root", "hardware", Kind::Bool, Special,
         "The container can't change its own files; only `/tmp` (in RAM) and the hub cache are writable. Unset: true for \
-         llama.cpp, false for vLLM, whose compilers write elsewhere too. Where engines are processes it has no effect.")
+         llama.cpp, false for vLLM, whose compilers write elsewhere too. It has no effect where engines are processes.")
         .becomes("none: a property of the container"),
     Field::new("chat_template", "chat", Kind::Lines { max: 65_536 }, Special,
         "Jinja chat template, or (llama.cpp) the name of a built-in one.")
@@ -71,18 +71,18 @@ pub(super) const FIELDS: &[Field] = &[
         "File with a Jinja chat template.")
         .becomes("vLLM: `--chat-template`; llama.cpp: `--chat-template-file`, <b7400 `--jinja` before it"),
     Field::new("lora_adapters", "adapters", Kind::NamedPaths { max: 32 }, Special,
-        "LoRA adapters as `name=path`, paths relative to the models base directory. On vLLM each is called by its own name, \
-         as a model is; llama.cpp has all of them in force at once.")
+        "LoRA adapters as `name=path`, paths relative to the models base directory. On vLLM clients call each by its own name, \
+         like a model; llama.cpp applies all of them at once.")
         .becomes("vLLM: `--enable-lora --lora-modules`; llama.cpp: `--lora` for each"),
     Field::new("seed", "engine", Kind::Int { min: 0, max: 4_294_967_295 }, super::Emit::Flag("--seed"),
         "Seed of the sampler."),
     Field::new("extra_args", "expert", Kind::TextList { max: 200 }, Special,
-        "Arguments added to the engine's command as they are. Those that the gateway owns are refused.")
+        "Arguments that are added to the engine's command as they are. Arguments that the gateway sets itself are refused.")
         .becomes("as they are, last").owner(),
     Field::new("extra_env", "expert", Kind::TextMap, Special,
-        "Environment variables added to the container. Those that the gateway owns are refused.")
+        "Environment variables that are added to the container. Variables that the gateway sets itself are refused.")
         .becomes("none: variables").owner(),
     Field::new("request_defaults", "chat", Kind::Object, Special,
-        "Parameters added to requests that do not carry them.")
+        "Parameters that the gateway adds to requests without them.")
         .becomes("none: the gateway adds them"),
 ];

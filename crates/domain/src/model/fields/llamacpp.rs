@@ -46,23 +46,23 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::Int { min: 0, max: 100_000_000 },
         Flag("--ctx-size"),
-        "Context length over all slots; 0 is the model's own.",
+        "Context length, shared by all slots; 0 means the model's own.",
     )
     .of(Llamacpp)
     .unit("tokens")
     .default(Default::Int(8192))
-    .own(Own::Other("what the model was trained for, in builds of 2025 4096"))
+    .own(Own::Other("the context that the model was trained for; 4096 in builds of 2025"))
     .tuned_to_generate(
         Default::Int(32_768),
-        "requests that are answered together share the context, and agents need long ones; the cache takes more memory",
+        "requests that are answered together share the context, and agents need a long one; the cache takes more memory",
     ),
     Field::new(
         "ngl",
         "hardware",
         Kind::Int { min: 0, max: 9999 },
         Flag("--n-gpu-layers"),
-        "Layers that are kept on GPUs; 999 is all that fit, or with `fit_memory` `off` and builds before b7400 all. The \
-         default counts only where the container gets GPUs.",
+        "Layers that are kept on GPUs. 999 means as many as fit; with `fit_memory` `off`, and in builds before b7400, it means \
+         all. The default counts only where the container gets GPUs.",
     )
     .of(Llamacpp)
     .unit("layers")
@@ -73,8 +73,8 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::Int { min: 1, max: 1_048_576 },
         Flag("--batch-size"),
-        "Prompt tokens that are handled together; 128 to 2048 is advisable. For embeddings the default is the context, \
-         at most 8192, since a longer input than a batch is refused.",
+        "Prompt tokens that the engine handles together; 128 to 2048 is advisable. For embeddings the default is the \
+         context, at most 8192, since the engine refuses an input that is longer than a batch.",
     )
     .of(Llamacpp)
     .unit("tokens")
@@ -82,14 +82,14 @@ pub(super) const FIELDS: &[Field] = &[
     .own(Own::Other("2048"))
     .tuned_to_generate(
         Default::Int(2048),
-        "long prompts are read in fewer steps; the buffers of the calculation grow little",
+        "long prompts are read in fewer steps; the compute buffers grow little",
     ),
     Field::new(
         "ubatch_size",
         "batching",
         Kind::Int { min: 1, max: 1_048_576 },
         Flag("--ubatch-size"),
-        "Physical batch; embedding inputs must fit into it. Unset: 512, for embeddings the same as the batch.",
+        "Physical batch; embedding inputs must fit into it. Unset: 512, or, for embeddings, the same as the batch.",
     )
     .of(Llamacpp)
     .unit("tokens"),
@@ -110,7 +110,7 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::Int { min: 1, max: 1024 },
         Flag("--parallel"),
-        "Requests that are answered together. Unset: the engine's choice.",
+        "Requests that the engine answers at the same time. Unset: the engine chooses.",
     )
     .of(Llamacpp),
     Field::new(
@@ -118,7 +118,7 @@ pub(super) const FIELDS: &[Field] = &[
         "hardware",
         Kind::Text { max: 500 },
         Flag("--tensor-split"),
-        "Share of each GPU, comma-separated, summing to about 1.",
+        "Share of each GPU, comma-separated; the shares add up to about 1.",
     )
     .examples(&["0.5,0.5", "3,1"])
     .of(Llamacpp),
@@ -135,7 +135,7 @@ pub(super) const FIELDS: &[Field] = &[
         "hardware",
         Kind::Int { min: 0, max: 63 },
         Flag("--main-gpu"),
-        "GPU for what is not split.",
+        "GPU that gets what is not split.",
     )
     .of(Llamacpp),
     Field::new(
@@ -148,7 +148,7 @@ pub(super) const FIELDS: &[Field] = &[
         .becomes("`--flash-attn VALUE` from b6343; `--flash-attn` <b6343")
     .of(Llamacpp)
     .default(Default::Text("on"))
-    .own(Own::Other("`auto`, in builds before b6343 `off`")),
+    .own(Own::Other("`auto`; `off` in builds before b6343")),
     Field::new("mlock", "memory", Kind::Bool, Special, "Locks the weights in RAM.")
         .becomes("with `no_mmap`: `--load-mode` from b10114; `--mlock` <b10114")
         .of(Llamacpp)
@@ -156,7 +156,7 @@ pub(super) const FIELDS: &[Field] = &[
         .own(Own::Other("`false`"))
         .tuned(
             Default::Bool(false),
-            "weights take no RAM that other programs can't have; pages that are not used for long may have to be read again",
+            "other programs can have the RAM of the weights; pages that were not used for long may have to be read again",
         ),
     Field::new("no_mmap", "memory", Kind::Bool, Special, "Reads the weights instead of mapping the file.")
         .becomes("with `mlock`: `--load-mode` from b10114; `--no-mmap` <b10114")
@@ -172,7 +172,7 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::OneOf(&["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]),
         Special,
-        "How the weights get into memory; overrides `mlock` and `no_mmap`.",
+        "How the weights get into memory; it overrides `mlock` and `no_mmap`.",
     )
         .becomes("`--load-mode` from b10114; `--mlock`, `--no-mmap` <b10114")
     .of(Llamacpp),
@@ -267,12 +267,12 @@ pub(super) const FIELDS: &[Field] = &[
             (V_FIRST, SPEC_DRAFT, Flag("--draft-max")),
             (SPEC_DRAFT, V_LAST, Flag("--spec-draft-n-max")),
         ]),
-        "Tokens to draft at once.",
+        "Tokens that are drafted at once.",
     )
     .of(Llamacpp)
     .unit("tokens")
     .default(Default::Int(16))
-    .own(Own::Other("3, in builds before the summer of 2026 16")),
+    .own(Own::Other("3; 16 in builds before the summer of 2026")),
     Field::new(
         "draft_p_min",
         "speculative",
@@ -285,7 +285,7 @@ pub(super) const FIELDS: &[Field] = &[
     )
     .of(Llamacpp)
     .default(Default::Float(0.5))
-    .own(Own::Other("0, in older builds 0.75 to 0.9")),
+    .own(Own::Other("0; 0.75 to 0.9 in older builds")),
     Field::new("mmproj", "adapters", Kind::Path, Special, "Projector file of a multimodal model.")
         .becomes("`--mmproj` from b5331")
         .of(Llamacpp),
@@ -294,7 +294,7 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::OneOf(&["none", "mean", "cls", "last", "rank"]),
         Flag("--pooling"),
-        "How token embeddings become one. Unset: what the file says; but a reranker has to be given `rank` here, or it \
+        "How the embeddings of all tokens become one. Unset: what the file says. A reranker needs `rank` here; without it, it \
          makes vectors and refuses to rank.",
     )
     .of(Llamacpp),

@@ -32,7 +32,7 @@ pub(super) const FIELDS: &[Field] = &[
         "hardware",
         Kind::Int { min: 1, max: 64 },
         Flag("--tensor-parallel-size"),
-        "GPUs over which each layer is split; at most the number of GPUs.",
+        "GPUs over which each layer is split; at most the number of GPUs of the machine.",
     )
     .of(Vllm),
     Field::new(
@@ -48,7 +48,7 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::Float { min: 0.05, max: 0.98 },
         Flag("--gpu-memory-utilization"),
-        "Share of each GPU's memory that the engine may use; without GPUs, where the default does not count, of the RAM.",
+        "Share of each GPU's memory that the engine may use. Without GPUs it is a share of the RAM, and the default does not count.",
     )
     .of(Vllm)
     .default(Default::Float(0.9))
@@ -77,7 +77,7 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::Int { min: 1, max: 10_000_000 },
         Flag("--max-num-batched-tokens"),
-        "Tokens that one step of the engine handles.",
+        "Tokens that the engine handles in one step.",
     )
     .of(Vllm)
     .unit("tokens")
@@ -85,7 +85,7 @@ pub(super) const FIELDS: &[Field] = &[
     .own(Own::Other("8192 on H100-class GPUs, 16384 on GPUs from 160 GiB, else 2048"))
     .tuned(
         Default::Int(8192),
-        "long prompts take fewer steps of the engine; the memory of the calculation grows, so that less is left for the cache",
+        "long prompts take fewer steps of the engine; the compute buffers grow, so that less memory is left for the cache",
     ),
     Field::new(
         "kv_cache_dtype",
@@ -102,7 +102,7 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::Int { min: 1, max: i64::MAX },
         Since(&[([0, 10, 2], V_LAST, Flag("--kv-cache-memory-bytes"))]),
-        "Pins the size of the KV cache on each GPU, or in RAM where there is none: there it is 4 GiB unless this or \
+        "Size of the KV cache on each GPU, or in RAM where there is no GPU. In RAM it is 4 GiB unless this or \
          `gpu_memory_utilization` is set.",
     )
     .of(Vllm)
@@ -113,8 +113,8 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::IntOneOf(&[1, 8, 16, 32]),
         Flag("--block-size"),
-        "Tokens in a block of the KV cache. 16 is not sent, since the engine takes it by itself where its attention backend \
-         can: some need more.",
+        "Tokens in a block of the KV cache. 16 is not sent: the engine takes it by itself if its attention backend can, \
+         and some backends need more.",
     )
     .of(Vllm)
     .unit("tokens")
@@ -130,7 +130,7 @@ pub(super) const FIELDS: &[Field] = &[
             (V_FIRST, [0, 10, 0], Switch("--enforce-eager", None)),
             ([0, 10, 0], V_LAST, Switch("--enforce-eager", Some("--no-enforce-eager"))),
         ]),
-        "Runs without CUDA graphs: starts faster, generates slower.",
+        "Runs without CUDA graphs: the engine starts faster and generates slower.",
     )
     .of(Vllm)
     .default(Default::Bool(true))
@@ -156,7 +156,7 @@ pub(super) const FIELDS: &[Field] = &[
         "memory",
         Kind::Float { min: 0.0, max: 100_000.0 },
         Flag("--cpu-offload-gb"),
-        "Weights of each GPU that are kept in CPU memory.",
+        "Part of each GPU's weights that is kept in CPU memory.",
     )
     .of(Vllm)
     .unit("GiB"),
@@ -177,7 +177,7 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::Bool,
         Switch("--enable-prefix-caching", Some("--no-enable-prefix-caching")),
-        "Reuses the KV cache of common beginnings.",
+        "Reuses the KV cache for prompts that begin alike.",
     )
     .of(Vllm),
     Field::new(
@@ -194,7 +194,7 @@ pub(super) const FIELDS: &[Field] = &[
                 ("xxhash_cbor", [0, 13, 0], V_LAST),
             ],
         ),
-        "Hash of cached blocks.",
+        "Hash function for cached blocks.",
     )
     .of(Vllm),
     Field::new(
@@ -202,7 +202,7 @@ pub(super) const FIELDS: &[Field] = &[
         "batching",
         Kind::Bool,
         Switch("--enable-chunked-prefill", Some("--no-enable-chunked-prefill")),
-        "Cuts long prompts into pieces between which others generate.",
+        "Cuts long prompts into pieces; between them other requests generate.",
     )
     .of(Vllm),
     Field::new(

@@ -34,7 +34,7 @@ async fn a_running_gateway_and_its_database_are_found() {
         }
         for check in report["checks"].as_array().unwrap() {
             let bad = check["status"] != "ok";
-            assert_eq!(check["fix"].is_string(), bad, "what is wrong can be mended: {check}");
+            assert_eq!(check["fix"].is_string(), bad, "what is wrong can be fixed: {check}");
             assert_eq!(check["means"].as_str().is_some_and(|it| !it.is_empty()), bad, "{check}");
         }
     }
@@ -72,7 +72,7 @@ async fn beside_a_gateway_that_runs_it_needs_no_settings() {
         assert!(here["found"].as_str().unwrap().starts_with("SECONDARY_ENGINE_COMMAND"), "{here}");
         assert_eq!(check(&report, "secondary_program")["status"], "ok", "{report}");
 
-        // The next life of the gateway has a door too.
+        // A gateway that was restarted answers the local socket too.
         gateway.kill_and_restart().await;
         let report = Shell::at(&gateway.url).run(&["doctor", "--json"]).ends(0).json();
         let settings = check(&report, "settings")["found"].as_str().unwrap().to_owned();

@@ -213,7 +213,7 @@ async fn organisations_and_users_are_changed_and_deleted() {
     assert_eq!(joe.get("/auth/me").await.status, 401, "another role ends the session");
     shell.run_with(&["users", "set", "joseph", "--password"], "another-password").ends(0);
     gateway.sign_in("joseph", "another-password").await;
-    assert_eq!(holder.get("/v1/models").await.status, 200, "his keys moved along");
+    assert_eq!(holder.get("/v1/models").await.status, 200, "their keys moved along");
     shell.run(&["users", "set", "joseph", "--disable"]).ends(0);
     assert_eq!(holder.get("/v1/models").await.status, 401);
     let listed = shell.run(&["users", "list", "--org", "Globex"]).ends(0).out;

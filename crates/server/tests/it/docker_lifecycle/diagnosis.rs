@@ -76,7 +76,7 @@ async fn a_log_that_cannot_be_had_costs_the_diagnosis_only() {
     let found = diagnosis(&owner, &model).await;
     assert_eq!((&found["detected"], &found["message"]), (&json!(false), &json!(reason)));
 
-    // A gateway that ends before it has the log looks again in its next life.
+    // A gateway that ends before it has the log reads it after its next start.
     model.start(&owner).await;
     assert_eq!(model.fails(&owner).await, reason);
     assert_eq!(model.record(&owner).await["diagnosis"], json!(null));

@@ -43,7 +43,7 @@ async fn budgets_count_what_the_database_knows_and_stop() {
         assert_eq!((second.status, second.header("x-gantry-budget-warning")), (200, None));
         assert_eq!(used(&owner, "/admin/keys?q=spender", "month").await, 2 * each);
         owner.usage_of(second.header("x-request-id").unwrap()).await;
-        // Neither a restart makes it forget nor what the log of the last life still held.
+        // Neither a restart nor records that the spool still held make it forget.
         gateway.kill_and_restart().await;
         let (owner, client) = (gateway.owner().await, client.at(&gateway.url));
         assert_eq!(used(&owner, "/admin/keys?q=spender", "day").await, 2 * each);

@@ -58,7 +58,7 @@ async fn limits_of_an_organisation_cap_those_of_its_keys() {
         // An org admin can't change the limits of their organisation, though they manage its keys.
         assert_error(&team.org_admin.patch(&path, &json!({ "rpm_limit": 99 })).await, 403, "forbidden");
         team.org_admin.patch(&key_path, &json!({ "rpm_limit": 1000 })).await.expect(200);
-        // A user gives himself no more than the gateway's defaults.
+        // Users give themselves no more than the gateway's defaults.
         let own = "/auth/keys";
         assert_invalid(&team.user.post(own, &json!({ "rpm_limit": 31 })).await, &["rpm_limit"]);
         assert_invalid(&team.user.post(own, &json!({ "limit_mode": "shadow" })).await, &["limit_mode"]);

@@ -32,7 +32,7 @@ async fn defaults_own_limits_and_the_organisation_s_hold_together() {
     assert_eq!(
         (playground.status, number(&playground, "x-ratelimit-remaining-requests")),
         (200, 1),
-        "his own"
+        "their own"
     );
     assert_eq!(generous.chat("m").await.status, 200);
     let stream = json!({
@@ -55,8 +55,8 @@ async fn defaults_own_limits_and_the_organisation_s_hold_together() {
     let answer = team.owner.chat("m").await;
     assert_error(&answer, 429, "rate_limit_exceeded");
     assert!(answer.text.contains("this user's limit of requests a minute"), "{}", answer.text);
-    let (_, his) = team.owner.new_key(&json!({})).await;
-    assert_eq!(his.chat("m").await.status, 200);
+    let (_, key) = team.owner.new_key(&json!({})).await;
+    assert_eq!(key.chat("m").await.status, 200);
     // The user gets no new limit by ending all their sessions either.
     for session in [&team.owner, &again] {
         session.post("/auth/logout", &json!({})).await.expect(200);

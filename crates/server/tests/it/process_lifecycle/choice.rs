@@ -118,7 +118,7 @@ async fn the_demo_touches_no_key_of_a_user_of_its_name() {
         assert_eq!(key.at(&client.url).get("/v1/models").await.status, 200, "{life}");
         assert_eq!(works(&new).await, 200, "{life}");
         if let Some(old) = old.replace(new) {
-            assert_eq!(works(&old).await, 401, "that of the life before ends");
+            assert_eq!(works(&old).await, 401, "the key of the previous gateway process ends");
         }
         let asked = Command::new("kill").arg(child.id().to_string()).status().unwrap();
         assert!(asked.success() && child.wait().unwrap().success());
