@@ -1,5 +1,11 @@
 //! Rules of this project: which crate may import which, how long files are, how they begin, and what must not be in
-//! them.
+//! them. What is beyond the bars of its structure is in [`structure`].
+
+mod bars;
+mod figures;
+mod modules;
+mod source;
+mod structure;
 
 use std::{
     fs,
@@ -10,7 +16,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-/// Longest source file in lines, its tests not counted. A longer file has more than one subject.
+/// Longest file in lines: the one bar that files of tests and examples have; [`structure`] has the one of code.
 const LONGEST: usize = 600;
 
 /// For each of our crates, those of ours that it may depend on. From ARCHITECTURE.md.
@@ -50,8 +56,19 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["gantry", "gantry-cli", "gantry-sim", "gantry-bench"]),
 ];
 
+/// Prints the figures of the code's structure.
+pub(crate) fn figures(root: &Path) -> anyhow::Result<()> {
+    println!("{}", figures::report(&structure::crates(root)?));
+    Ok(())
+}
+
+/// Checks all rules.
+///
+/// # Errors
+/// One of them is broken, or a file can't be read.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut problems = layers(root)?;
+    problems.extend(structure::problems(&structure::crates(root)?));
     let mut files = Vec::new();
     for dir in ["crates", "xtask", "bench"] {
         collect(&root.join(dir), &mut files)?;
