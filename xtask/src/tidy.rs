@@ -2,6 +2,7 @@
 //! them. What is beyond the bars of its structure is in [`structure`].
 
 mod bars;
+mod dependencies;
 mod figures;
 mod modules;
 mod source;
@@ -67,7 +68,9 @@ pub(crate) fn figures(root: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// One of them is broken, or a file can't be read.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
-    let mut problems = layers(root)?;
+    let metadata = metadata(root)?;
+    let mut problems = layers(&metadata);
+    problems.extend(dependencies::problems(&metadata)?);
     problems.extend(structure::problems(&structure::crates(root)?));
     let mut files = Vec::new();
     for dir in ["crates", "xtask", "bench"] {
@@ -105,14 +108,16 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn layers(root: &Path) -> anyhow::Result<Vec<String>> {
+fn metadata(root: &Path) -> anyhow::Result<Value> {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root)
         .output()
         .context("can't run cargo metadata")?;
-    let metadata: Value =
-        serde_json::from_slice(&output.stdout).context("cargo metadata said nothing useful")?;
+    serde_json::from_slice(&output.stdout).context("cargo metadata said nothing useful")
+}
+
+fn layers(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
@@ -129,5 +134,5 @@ fn layers(root: &Path) -> anyhow::Result<Vec<String>> {
             }
         }
     }
-    Ok(problems)
+    problems
 }
