@@ -2,41 +2,16 @@
 
 use std::fmt::Write as _;
 
+use gantry_domain::engine::quantization;
+
 use crate::args::{Exit, Given};
 use crate::config::{Config, TRAINED_CONTEXT, is_gguf_for_new_vllm, model_is_missing};
 use crate::faults::{CrashLog, Faults};
 use crate::flavour::{Flavour, Version};
 
-/// Quantization methods that vLLM 0.32 loads; `bitsandbytes` was removed in 0.28 and `gguf` in 0.24.
-const QUANTIZATIONS: &[&str] = &[
-    "awq",
-    "auto_awq",
-    "fp8",
-    "fbgemm_fp8",
-    "fp_quant",
-    "modelopt",
-    "modelopt_fp4",
-    "modelopt_mxfp8",
-    "modelopt_mixed",
-    "auto_gptq",
-    "gptq",
-    "gptq_marlin",
-    "awq_marlin",
-    "humming",
-    "compressed-tensors",
-    "experts_int8",
-    "quark",
-    "moe_wna16",
-    "torchao",
-    "inc",
-    "mxfp4",
-    "gpt_oss_mxfp4",
-    "deepseek_v4_fp8",
-    "online",
-    "fp8_per_tensor",
-    "fp8_per_block",
-    "int8_per_channel_weight_only",
-];
+/// Further methods that `--quantization` of vLLM 0.32 takes: it quantises by itself while it loads.
+const ONLINE_QUANTIZATIONS: &[&str] =
+    &["online", "fp8_per_tensor", "fp8_per_block", "int8_per_channel_weight_only"];
 
 /// Returns the first line of every run, which shows that the log is not from a real engine.
 pub(crate) fn banner(flavour: Flavour, version: &str) -> String {
@@ -100,7 +75,7 @@ pub(crate) fn check_vllm(model: &str, given: &Given, version: Version, faults: &
     if let Some(method) = given.one("--quantization")
         && !knows_quantization(method, version)
     {
-        let listed: Vec<String> = QUANTIZATIONS.iter().map(|name| format!("'{name}'")).collect();
+        let listed: Vec<String> = quantizations().map(|name| format!("'{name}'")).collect();
         let what = format!(
             "  Value error, Unknown quantization method: {method}. Must be one of [{}]. [type=value_error, \
              input_value=ArgsKwargs((), {{'model': '{model}'}}), input_type=ArgsKwargs]",
@@ -111,11 +86,16 @@ pub(crate) fn check_vllm(model: &str, given: &Given, version: Version, faults: &
     Ok(())
 }
 
+fn quantizations() -> impl Iterator<Item = &'static str> {
+    quantization::VLLM.iter().chain(ONLINE_QUANTIZATIONS).copied()
+}
+
+/// Whether this version loads the method: `bitsandbytes` was removed in 0.28 and `gguf` in 0.24.
 fn knows_quantization(method: &str, version: Version) -> bool {
     match method {
         "gguf" => version < Version(0, 24, 0),
         "bitsandbytes" => version < Version(0, 28, 0),
-        other => QUANTIZATIONS.contains(&other),
+        other => quantizations().any(|it| it == other),
     }
 }
 

@@ -20,7 +20,6 @@ pub(crate) const LONG_FILES: &[(&str, usize)] = &[
     ("crates/dataplane/src/meter.rs", 506),
     ("crates/domain/src/memory/command.rs", 467),
     ("crates/domain/src/model/config.rs", 478),
-    ("crates/inspect/src/folder/groups.rs", 470),
     ("crates/server/src/serve.rs", 496),
     ("crates/settings/src/value.rs", 534),
 ];
@@ -45,11 +44,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, usize)] = &[
     ("crates/domain/src/memory/facts.rs shape", 62),
     ("crates/domain/src/memory/remedy.rs vllm", 61),
     ("crates/domain/src/memory/vllm.rs estimate", 66),
-    ("crates/inspect/src/folder/groups.rs check_model", 61),
-    ("crates/inspect/src/folder/recommend.rs recommend", 70),
-    ("crates/inspect/src/hf/mod.rs read_in_with", 65),
-    ("crates/inspect/src/hf/weights.rs read", 81),
-    ("crates/inspect/src/hub.rs recommend", 62),
     ("crates/server/src/audit.rs on_database", 73),
     ("crates/server/src/backup.rs run", 62),
     ("crates/server/src/base.rs open", 69),
@@ -70,7 +64,6 @@ pub(crate) const DEEP: &[(&str, usize)] = &[
     ("crates/dataplane/src/choices.rs between", 5),
     ("crates/dataplane/src/peek/mod.rs see", 5),
     ("crates/dataplane/src/spool/reader.rs read_chunk", 6),
-    ("crates/inspect/src/folder/walk.rs walk", 5),
     ("crates/runtime/src/process/mod.rs by_id", 5),
 ];
 
